@@ -11,6 +11,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._options import child_options
+from components.agent_admission import AgentAdmission
 from components.device_claims import claim_template, every_gpu
 from gpu_platform import names
 from gpu_platform.planning.config_maps import content_hash
@@ -18,7 +19,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.validation.section import ValidationPlan
 from validators.zipapp import build_agent
 
-_ACCOUNT = "gpu-node-validation"
+_ACCOUNT = names.VALIDATION_APP
 _AGENT = "agent.pyz"
 _AGENT_DIR = "/opt/agent"
 _EXPECTATIONS = "expectations.json"
@@ -40,6 +41,7 @@ _PROBE_TIMEOUT_SECONDS = 3
 # The agent is one Python process that calls NVML. No CPU limit: throttled probes would time out.
 _REQUESTS = {"cpu": "50m", "memory": "64Mi"}
 _LIMITS = {"memory": "256Mi"}
+_NOBODY = 65534  # of a container; NVIDIA's device files are for every user
 # NVML of the driver, without CUDA and graphics libraries; every GPU, without a device of the scheduler.
 _DRIVER_CAPABILITIES = "utility"
 _VISIBLE_DEVICES = "all"
@@ -87,7 +89,8 @@ class NodeValidation(pulumi.ComponentResource):
             opts=child_options(self, opts),
         )
         self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
-        account = self._create_account()
+        admission = AgentAdmission(f"{name}-admission", opts=child_options(self, opts))
+        account = [*self._create_account(), *admission.guards, self._create_network_policy()]
         if args.validation.claims_devices:
             account.append(
                 claim_template(
@@ -130,6 +133,18 @@ class NodeValidation(pulumi.ComponentResource):
             opts=self._child,
         )
         return [account, role, binding]
+
+    def _create_network_policy(self) -> pulumi.Resource:
+        """Deny all pods the agents' port: probes of the kubelet are not subject to network policies."""
+        return k8s.networking.v1.NetworkPolicy(
+            _ACCOUNT,
+            metadata=self._meta(_ACCOUNT),
+            spec=k8s.networking.v1.NetworkPolicySpecArgs(
+                pod_selector=k8s.meta.v1.LabelSelectorArgs(match_labels={names.NAME_LABEL: names.VALIDATION_APP}),
+                policy_types=["Ingress"],
+            ),
+            opts=self._child,
+        )
 
     def _create_config(
         self, prefix: str, *, text: dict[str, str] | None = None, binary: dict[str, str] | None = None
@@ -265,8 +280,18 @@ class NodeValidation(pulumi.ComponentResource):
 
 def _security(*, privileged: bool) -> k8s.core.v1.SecurityContextArgs:
     if privileged:
-        return k8s.core.v1.SecurityContextArgs(privileged=True, read_only_root_filesystem=True)
+        # Without root the process has none of the capabilities; it is privileged to be given NVML.
+        return k8s.core.v1.SecurityContextArgs(
+            privileged=True,
+            run_as_user=_NOBODY,
+            run_as_group=_NOBODY,
+            run_as_non_root=True,
+            read_only_root_filesystem=True,
+        )
     return k8s.core.v1.SecurityContextArgs(
+        run_as_user=_NOBODY,
+        run_as_group=_NOBODY,
+        run_as_non_root=True,
         allow_privilege_escalation=False,
         read_only_root_filesystem=True,
         capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),

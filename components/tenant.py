@@ -36,6 +36,7 @@ from gpu_platform.planning.teams.access import (
     cluster_role_name,
 )
 from gpu_platform.planning.teams.section import (
+    HostEgress,
     PodIngress,
     ServiceAccountPlan,
     TeamMember,
@@ -52,6 +53,8 @@ _DNS_NAMESPACE = "kube-system"
 _DNS_PORTS = ((53, "UDP"), (53, "TCP"))
 # Both directions are denied by default: teams share nodes, and pods reach only their namespace and DNS.
 _DENIED = ["Ingress", "Egress"]
+# GKE's policies that name hosts; source: GKE docs, "FQDN network policies"; read 2026-11-25.
+_HOST_POLICY_API = "networking.gke.io/v1alpha1"
 # No pods at all of a priority class that the team may not use.
 _FORBIDDEN_PODS = {"pods": "0"}
 # An update deletes a pod before it creates the next: a surge would need GPUs beyond the quota.
@@ -333,67 +336,49 @@ class Tenant(pulumi.ComponentResource):
         )
 
         for one in self._args.egress:
-            self._create_egress(one)
-        for source in self._args.ingress:
-            self._create_ingress(source)
-
-    def _create_egress(self, egress: PodEgress) -> None:
-        """Create the NetworkPolicy that lets all pods reach one address."""
-        name = f"allow-{egress.name}"
-        k8s.networking.v1.NetworkPolicy(
-            self._logical(name),
-            metadata=self._meta(name),
-            spec=k8s.networking.v1.NetworkPolicySpecArgs(
-                pod_selector=k8s.meta.v1.LabelSelectorArgs(),
-                policy_types=["Egress"],
-                egress=[
-                    k8s.networking.v1.NetworkPolicyEgressRuleArgs(
-                        to=[
-                            k8s.networking.v1.NetworkPolicyPeerArgs(
-                                ip_block=k8s.networking.v1.IPBlockArgs(
-                                    cidr=egress.cidr, except_=list(egress.but) or None
-                                )
-                            )
-                        ],
-                        ports=[
-                            k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol=protocol)
-                            for port, protocol in egress.ports
-                        ],
-                    )
-                ],
-            ),
-            opts=self._kept,
-        )
-
-    def _create_ingress(self, ingress: PodIngress) -> None:
-        """Create the NetworkPolicy that lets one namespace, or addresses, reach all pods."""
-        name = f"allow-{ingress.name}"
-        peer = (
-            k8s.networking.v1.NetworkPolicyPeerArgs(ip_block=k8s.networking.v1.IPBlockArgs(cidr=ingress.cidr))
-            if ingress.cidr is not None
-            else k8s.networking.v1.NetworkPolicyPeerArgs(
-                namespace_selector=k8s.meta.v1.LabelSelectorArgs(
-                    match_labels={"kubernetes.io/metadata.name": str(ingress.namespace)}
-                )
+            name = f"allow-{one.name}"
+            k8s.networking.v1.NetworkPolicy(
+                self._logical(name),
+                metadata=self._meta(name),
+                spec=k8s.networking.v1.NetworkPolicySpecArgs(
+                    pod_selector=everything, policy_types=["Egress"], egress=[_egress_rule(one)]
+                ),
+                opts=self._kept,
             )
-        )
+        # One policy, with all that the stack file names or nothing: an entry that leaves the file changes it. A
+        # policy of its own would stay, as all of them do when a team leaves.
         k8s.networking.v1.NetworkPolicy(
-            self._logical(name),
-            metadata=self._meta(name),
+            self._logical("allow-declared"),
+            metadata=self._meta("allow-declared"),
             spec=k8s.networking.v1.NetworkPolicySpecArgs(
-                pod_selector=k8s.meta.v1.LabelSelectorArgs(),
-                policy_types=["Ingress"],
-                ingress=[
-                    k8s.networking.v1.NetworkPolicyIngressRuleArgs(
-                        from_=[peer],
-                        ports=[
-                            k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol="TCP")
-                            for port in ingress.ports
-                        ],
-                    )
-                ],
+                pod_selector=everything,
+                policy_types=_DENIED,
+                ingress=[_ingress_rule(one) for one in self._args.ingress],
+                egress=[_egress_rule(one) for one in self._args.declared_egress],
             ),
             opts=self._kept,
+        )
+        for one in self._args.hosts:
+            self._create_host_policy(one)
+
+    def _create_host_policy(self, egress: HostEgress) -> None:
+        """Let all pods reach hosts by name. One object for each: GKE counts the addresses of an object."""
+        name = "allow-" + egress.host.replace("*.", "below-")
+        k8s.apiextensions.CustomResource(
+            self._logical(name),
+            api_version=_HOST_POLICY_API,
+            kind="FQDNNetworkPolicy",
+            metadata=self._meta(name),
+            spec={
+                "podSelector": {},
+                "egress": [
+                    {
+                        "matches": [{"pattern" if "*" in egress.host else "name": egress.host}],
+                        "ports": [{"protocol": "TCP", "port": port} for port in egress.ports],
+                    }
+                ],
+            },
+            opts=self._child,
         )
 
     def _create_workload(self, workload: WorkloadPlan, opts: pulumi.ResourceOptions) -> None:
@@ -496,3 +481,30 @@ def _rbac_subject(member: TeamMember) -> k8s.rbac.v1.SubjectArgs:
     if member.kind == "ServiceAccount":
         return k8s.rbac.v1.SubjectArgs(kind=member.kind, name=member.name, namespace=member.namespace)
     return k8s.rbac.v1.SubjectArgs(kind=member.kind, name=member.name, api_group="rbac.authorization.k8s.io")
+
+
+def _egress_rule(egress: PodEgress) -> k8s.networking.v1.NetworkPolicyEgressRuleArgs:
+    block = k8s.networking.v1.IPBlockArgs(cidr=egress.cidr, except_=list(egress.but) or None)
+    return k8s.networking.v1.NetworkPolicyEgressRuleArgs(
+        to=[k8s.networking.v1.NetworkPolicyPeerArgs(ip_block=block)],
+        ports=[
+            k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol=protocol)
+            for port, protocol in egress.ports
+        ],
+    )
+
+
+def _ingress_rule(ingress: PodIngress) -> k8s.networking.v1.NetworkPolicyIngressRuleArgs:
+    peer = (
+        k8s.networking.v1.NetworkPolicyPeerArgs(ip_block=k8s.networking.v1.IPBlockArgs(cidr=ingress.cidr))
+        if ingress.cidr is not None
+        else k8s.networking.v1.NetworkPolicyPeerArgs(
+            namespace_selector=k8s.meta.v1.LabelSelectorArgs(
+                match_labels={"kubernetes.io/metadata.name": str(ingress.namespace)}
+            )
+        )
+    )
+    return k8s.networking.v1.NetworkPolicyIngressRuleArgs(
+        from_=[peer],
+        ports=[k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol="TCP") for port in ingress.ports],
+    )

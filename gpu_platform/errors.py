@@ -6,6 +6,7 @@ Exit codes: 0 good, 1 finding (policy, validation, illegal layout), 2 bad input,
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -26,16 +27,20 @@ class ExitCode(IntEnum):
 class Problem:
     """One mistake in an input: its path, the value found, what is allowed, and the likely fix.
 
-    `path` is a path in the YAML file: `pools[2].sharing.replicas`.
+    `path` is a path in the YAML file: `pools[2].sharing.replicas`. `line` and `column` count from 1; 0: not known.
     """
 
     path: str
     found: str
     allowed: str
     fix: str = ""
+    line: int = 0
+    column: int = 0
 
     def __str__(self) -> str:
-        text = f"{self.path}: found {self.found}; allowed: {self.allowed}"
+        place = f"line {self.line}, column {self.column}" if self.line else ""
+        place = self.path if place == self.path or not place else f"{place}: {self.path}"
+        text = f"{place}: found {self.found}; allowed: {self.allowed}"
         return f"{text}. Fix: {self.fix}" if self.fix else text
 
 
@@ -74,3 +79,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     by_folded = {candidate.casefold(): candidate for candidate in candidates}
     close = difflib.get_close_matches(word.casefold(), list(by_folded), n=1, cutoff=0.6)
     return f"did you mean {by_folded[close[0]]!r}?" if close else ""
+
+
+def suggestion(fix: str) -> str | None:
+    """Return the word that `did_you_mean` suggests in a fix; None: it suggests none."""
+    found = re.match(r"did you mean '([^']*)'\?", fix)
+    return found[1] if found else None

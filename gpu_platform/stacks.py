@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput, Problem
 from gpu_platform.paths import stacks_dir
-from gpu_platform.planning import EnvironmentPlan, Plan, check_parts, plan_environment, plan_team
+from gpu_platform.planning import EnvironmentPlan, Plan, check_apart, plan_environment, plan_team
 from gpu_platform.spec import (
     Environment,
     TeamStack,
@@ -18,7 +18,7 @@ from gpu_platform.spec import (
     parse_platform,
     read_stack_file,
 )
-from gpu_platform.spec.placeholders import with_placeholders
+from gpu_platform.spec.placeholders import with_placeholders, with_suggestions
 
 ENVIRONMENT_FOLDER_KEY = "gpu-platform:environmentFolder"  # folder of the environment file of a team stack
 
@@ -43,8 +43,31 @@ class LoadedStack:
 def load_stack(stack: str) -> LoadedStack:
     """Read, validate and plan a stack given by name or path; raises BadInput with every problem."""
     file = read_stack_file(find_stack_file(stack))
-    plan = plan_platform(file.platform, file.stack, source=str(file.path), folder=file.path.parent)
+    problems = [*file.problems, *_problems_of_rules(file.platform)]
+    try:
+        plan = plan_platform(file.platform, file.stack, source=str(file.path), folder=file.path.parent)
+    except BadInput as error:
+        if error.source != str(file.path):
+            raise
+        raise BadInput(error.source, dict.fromkeys([*problems, *error.problems])) from None
+    if problems:
+        raise BadInput(str(file.path), problems)
     return LoadedStack(file.stack, file.path, file.platform, plan)
+
+
+def _problems_of_rules(platform: object) -> tuple[Problem, ...]:
+    """Return the mistakes of `policy.rules`: unknown rules, levels and settings."""
+    from policies import configure
+
+    policy = cast("Mapping[str, Any]", platform).get("policy") if isinstance(platform, Mapping) else None
+    rules = cast("Mapping[str, Any]", policy).get("rules") if isinstance(policy, Mapping) else None
+    if not isinstance(rules, Mapping):
+        return ()
+    try:
+        configure({str(key): value for key, value in cast("Mapping[Any, Any]", rules).items()})
+    except BadInput as error:
+        return tuple(replace(one, path=f"policy.rules.{one.path}") for one in error.problems)
+    return ()
 
 
 def plan_platform(platform: object, stack: str, *, source: str = "", folder: Path | None = None) -> Plan:
@@ -61,29 +84,61 @@ def plan_platform(platform: object, stack: str, *, source: str = "", folder: Pat
         raise BadInput(source, [*error.problems, *_problems_of_parts(platform, error.problems)]) from None
     try:
         if isinstance(spec, Environment):
-            return plan_environment(spec, stack, load_catalog())
+            return _plan_environment(spec, platform, stack)
         return _plan_team(spec, stack, source, folder or stacks_dir())
     except BadInput as error:
+        if Path(error.source).is_file():  # that of the environment of a team
+            raise
         raise BadInput(source, error.problems) from None
 
 
-def _problems_of_parts(platform: object, known: tuple[Problem, ...]) -> Iterator[Problem]:
-    """Yield the planning problems of the valid parts, so that one run reports mistakes of both kinds."""
-    completed = with_placeholders(platform, [problem.path for problem in known])
+def _plan_environment(spec: Environment, platform: object, stack: str) -> EnvironmentPlan:
+    try:
+        return plan_environment(spec, stack, load_catalog())
+    except BadInput as error:
+        problems = _problems_of_plan(cast("Mapping[str, Any]", platform))
+        raise BadInput(stack, dict.fromkeys([*error.problems, *problems])) from None
+
+
+def _problems_of_parts(platform: object, known: tuple[Problem, ...]) -> list[Problem]:
+    """Return the planning problems of the valid parts, so that one run reports mistakes of both kinds."""
+    completed = with_placeholders(platform, known)
     if completed is None:
-        return
-    spec = completed.environment
-    cluster = None if completed.is_placeholder("cluster") else spec.cluster
-    operator = None if completed.is_placeholder("operator") else spec.operator
-    found = check_parts(list(enumerate(spec.pools)), cluster, operator, load_catalog(), spec.sharing)
-    if not found and cluster is not None and completed.pools_are_real:
+        return []
+    cluster = None if completed.is_placeholder("cluster") else completed.environment.cluster
+    operator = None if completed.is_placeholder("operator") else completed.environment.operator
+    if cluster is None or not completed.pools_are_real:
+        planned = check_apart(completed.environment, cluster, operator, load_catalog())
+    else:
+        planned = _problems_of_plan(completed.document)
+    found = [*completed.found, *(one for one in planned if not completed.is_placeholder(one.path))]
+    return [completed.in_file(problem) for problem in found]
+
+
+def _problems_of_plan(document: Mapping[str, Any]) -> list[Problem]:
+    """Return what planning refuses; where it suggests all values, also what it refuses with these."""
+    found: list[Problem] = []
+    while True:
+        spec = parse_platform(document, "")
+        assert isinstance(spec, Environment)  # noqa: S101 - only environments are completed
         try:
             plan_environment(spec, "", load_catalog())
         except BadInput as error:
-            found = list(error.problems)
-    for problem in found:
-        if not completed.is_placeholder(problem.path):
-            yield problem
+            new = [problem for problem in error.problems if problem.path not in {one.path for one in found}]
+            found += new
+            mended = with_suggestions(document, new)
+            if not new or mended is None or _is_invalid(mended):
+                return found
+            document = mended
+        else:
+            return found
+
+
+def _is_invalid(document: Mapping[str, Any]) -> bool:
+    try:
+        return not isinstance(parse_platform(document, ""), Environment)
+    except BadInput:
+        return True
 
 
 def _plan_team(spec: TeamStack, stack: str, source: str, folder: Path) -> Plan:

@@ -15,6 +15,7 @@ from components.eks.launch_template import block_device, metadata_options, tag_s
 from components.eks.placement_group import create_placement_group
 from components.eks.resized import resized as resized_now
 from components.mig_guard import guarded
+from gpu_platform.planning.clouds.eks.blocks import ScheduledSize
 from gpu_platform.planning.clouds.eks.launch_plan import ClusterAccess, NetworkInterface
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, NodeGroupPlan
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
@@ -35,7 +36,7 @@ class EksNodePool(pulumi.ComponentResource):
     """The nodes of one pool: a launch template, a managed node group and, if planned, a placement group.
 
     The template describes a node; the node group has the number of nodes, their labels and taints. With several
-    capacity blocks there is one of each for each block, and a scheduled action at its start.
+    capacity blocks there is one of each for each block, with the scheduled actions that start and end its nodes.
 
     Outputs: `node_group_name`, `launch_template_id`; with several blocks those of the earliest.
     """
@@ -76,19 +77,26 @@ class EksNodePool(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions,
         placement: list[pulumi.Resource],
     ) -> tuple[aws.ec2.LaunchTemplate, aws.eks.NodeGroup]:
-        """Create a node group with its template and, where its block has a start, the action that scales it up."""
+        """Create a node group with its template and, where its block has them, the actions that scale it."""
         name = group.name if plan.several_blocks else pool
         opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=_former_names(group)))
         template = self._create_launch_template(name, plan, group, cluster, opts)
         node_group = self._create_node_group(name, plan, group, cluster, template, placement)
-        if group.block is not None and group.block.start is not None:
-            start = group.block.start
+        if group.block is not None:
+            self._schedule(f"{name}-start", group.block.start, cluster, node_group)
+            self._schedule(f"{name}-stop", group.block.stop, cluster, node_group)
+        return template, node_group
+
+    def _schedule(
+        self, name: str, size: ScheduledSize | None, cluster: EksOutputs, node_group: aws.eks.NodeGroup
+    ) -> None:
+        if size is not None:
             aws.autoscaling.Schedule(
-                f"{name}-start",
-                scheduled_action_name=start.name,
+                name,
+                scheduled_action_name=size.name,
                 autoscaling_group_name=node_group.resources[0].autoscaling_groups[0].name,
-                recurrence=start.recurrence,
-                desired_capacity=start.nodes,
+                recurrence=size.recurrence,
+                desired_capacity=size.nodes,
                 min_size=_UNCHANGED,
                 max_size=_UNCHANGED,
                 # Auto Scaling refuses a second action for the same time.
@@ -96,7 +104,6 @@ class EksNodePool(pulumi.ComponentResource):
                     parent=self, provider=cluster.provider, delete_before_replace=True, protect=False
                 ),
             )
-        return template, node_group
 
     def _create_launch_template(
         self,

@@ -249,6 +249,7 @@ class GkeCluster(pulumi.ComponentResource):
             ),
             datapath_provider=_DATAPATH,
             enable_multi_networking=args.multi_networking,
+            enable_fqdn_network_policy=args.fqdn_policies,
             enable_l4_ilb_subsetting=_INTERNAL_LOAD_BALANCER_SUBSETTING,
             private_cluster_config=container.ClusterPrivateClusterConfigArgs(
                 enable_private_nodes=_PRIVATE_NODES,
@@ -389,6 +390,7 @@ def _facts(found: gcp.container.GetClusterResult) -> ExistingGke:
         autopilot=found.enable_autopilot,
         datapath=found.datapath_provider,
         multi_networking=found.enable_multi_networking,
+        fqdn_policies=found.enable_fqdn_network_policy,
         workload_pool=next(iter(pools), None) or None,
         security_group=next((each.security_group for each in found.authenticator_groups_configs), None) or None,
         dns_endpoint=next((each.endpoint for each in dns if each.allow_external_traffic), None),

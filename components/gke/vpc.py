@@ -8,6 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components._options import child_options
+from gpu_platform.planning.clouds.gke.egress import API_ADDRESSES, API_DOMAIN, API_HOST
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan
 
 PODS_RANGE = "pods"
@@ -25,6 +26,7 @@ _NAT_ENDPOINT_INDEPENDENT_MAPPING = False
 _NAT_ADDRESSES = "AUTO_ONLY"
 # Translations are too many to log; an error shows that ports have run out.
 _NAT_LOGS = "ERRORS_ONLY"
+_DNS_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +104,38 @@ class GkeVpc(pulumi.ComponentResource):
             log_config=gcp.compute.RouterNatLogConfigArgs(enable=True, filter=_NAT_LOGS),
             opts=child,
         )
+        if create.private_apis:
+            self._resolve_apis(args, network.id, child)
         self.network = network.id
         self.subnetwork = subnetwork.id
         self.register_outputs({"network": self.network, "subnetwork": self.subnetwork})
+
+    def _resolve_apis(self, args: GkeVpcArgs, network: pulumi.Input[str], opts: pulumi.ResourceOptions) -> None:
+        """Resolve all names of Google's APIs to the addresses of private.googleapis.com."""
+        name = f"{args.create.network}-apis"
+        zone = gcp.dns.ManagedZone(
+            name,
+            name=name,
+            project=args.project,
+            dns_name=API_DOMAIN,
+            description="Google's APIs by addresses that network policies can name.",
+            visibility="private",
+            private_visibility_config=gcp.dns.ManagedZonePrivateVisibilityConfigArgs(
+                networks=[gcp.dns.ManagedZonePrivateVisibilityConfigNetworkArgs(network_url=network)]
+            ),
+            opts=opts,
+        )
+        for record, kind, values in (
+            (API_HOST, "A", list(API_ADDRESSES)),
+            (f"*.{API_DOMAIN}", "CNAME", [API_HOST]),
+        ):
+            gcp.dns.RecordSet(
+                f"{name}-{kind.casefold()}",
+                name=record,
+                project=args.project,
+                managed_zone=zone.name,
+                type=kind,
+                ttl=_DNS_SECONDS,
+                rrdatas=values,
+                opts=opts,
+            )

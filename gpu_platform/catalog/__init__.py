@@ -8,6 +8,7 @@ from gpu_platform.catalog.models import (
     DrainLimit,
     DriverBranch,
     EksAddon,
+    ExporterMetric,
     FabricDaemon,
     FabricPods,
     GcpFamily,
@@ -24,7 +25,9 @@ from gpu_platform.catalog.models import (
     OperatorRelease,
     PoolProperty,
     PriceList,
+    ServiceQuota,
     Source,
+    XidClass,
 )
 from gpu_platform.catalog.prices import ListPrice, Offered
 
@@ -36,6 +39,7 @@ __all__ = [
     "DrainLimit",
     "DriverBranch",
     "EksAddon",
+    "ExporterMetric",
     "FabricDaemon",
     "FabricPods",
     "GcpFamily",
@@ -54,7 +58,9 @@ __all__ = [
     "OperatorRelease",
     "PoolProperty",
     "PriceList",
+    "ServiceQuota",
     "Source",
+    "XidClass",
     "load_catalog",
     "read_catalog",
 ]

@@ -25,6 +25,7 @@ from gpu_platform.catalog.models import (
     DrainLimit,
     DriverBranch,
     EksAddon,
+    ExporterMetric,
     FabricPods,
     Fact,
     GcpFamily,
@@ -41,6 +42,10 @@ from gpu_platform.catalog.models import (
     PoolProperty,
     PriceList,
     RecipeComponent,
+    ServiceQuota,
+    UnsupportedMachineType,
+    XidClass,
+    ZoneWithoutControlPlanes,
 )
 from gpu_platform.catalog.prices import ListPrice, Offered, find_price, offered
 from gpu_platform.errors import BadInput, Problem
@@ -53,6 +58,8 @@ class Catalog:
     gpus: Mapping[str, Gpu]
     machine_types: Mapping[str, MachineType]
     operator_releases: Mapping[str, OperatorRelease]
+    exporter_metrics: Mapping[str, ExporterMetric]
+    xid_classes: Mapping[str, XidClass]
     images: Mapping[str, ContainerImage]
     aws_families: Mapping[str, AwsFamily]
     gcp_families: Mapping[str, GcpFamily]
@@ -64,6 +71,9 @@ class Catalog:
     pool_properties: Mapping[tuple[str, str], PoolProperty]  # by platform (eks, karpenter, gke, sandbox) and name
     drain_limits: Mapping[tuple[str, str], DrainLimit]  # by platform (eks, gke) and what it does (update, delete)
     gpu_quotas: Mapping[str, GpuQuota]
+    service_quotas: Mapping[str, ServiceQuota]
+    no_control_plane_zones: Mapping[str, ZoneWithoutControlPlanes]  # by zone id
+    unsupported_machine_types: Mapping[str, UnsupportedMachineType]  # by what they are, not by machine type
     price_lists: Mapping[str, PriceList]
     offerings: Mapping[str, Offering]
     kubernetes_platforms: Mapping[str, KubernetesPlatform]
@@ -82,6 +92,11 @@ class Catalog:
         """Return whether machines of a type have GPUs; an unknown type counts as one with GPUs."""
         machine = self.machine_types.get(machine_type)
         return machine is None or machine.has_gpus
+
+    def unsupported(self, machine_type: str) -> UnsupportedMachineType | None:
+        """Return why a machine type of a cloud is not in the catalogue, or None where nothing is known of it."""
+        every = self.unsupported_machine_types.values()
+        return next((one for one in every if re.fullmatch(one.types, machine_type)), None)
 
     def aws_family(self, machine: MachineType) -> AwsFamily:
         """Return the EC2 family of an instance type: `p5` of `p5.48xlarge`."""
@@ -189,6 +204,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "node_images": ("vendor", "family"),
     "pool_properties": ("platform", "name"),
     "drain_limits": ("platform", "action"),
+    "no_control_plane_zones": ("zone_id",),
     "kubernetes_versions": ("platform", "version"),
     "driver_branches": ("branch",),
     "ai_conformance": ("version",),

@@ -10,14 +10,15 @@ from gpu_platform.catalog.models import MachineType, VendorName
 def family_name(vendor: VendorName, machine_type: str) -> str:
     """Return the family of a machine type: `p5` of `p5.48xlarge`, `a3-megagpu` of `a3-megagpu-8g`.
 
-    A variant with local SSDs is of the same family: `c3-standard` of `c3-standard-8-lssd`.
+    A variant with or without local SSDs is of the same family: `c3-standard` of `c3-standard-8-lssd`,
+    `a3-megagpu` of `a3-megagpu-8g-nolssd`.
     On-premises machines have no families: each is one of its own.
     """
     match vendor:
         case "aws":
             return machine_type.partition(".")[0]
         case "gcp":
-            return machine_type.removesuffix("-lssd").rpartition("-")[0]
+            return machine_type.removesuffix("-nolssd").removesuffix("-lssd").rpartition("-")[0]
         case "on-prem":
             return machine_type
         case _:

@@ -194,6 +194,9 @@ class AwsFamily(Fact):
     secondary_device_index: int = Field(default=1, description="device index of EFA interfaces on cards above 0")
     cluster_placement: bool = Field(default=True, description="cluster placement groups")
     capacity_blocks: bool = Field(default=False, description="EC2 Capacity Blocks for ML")
+    instances_end_minutes: int = Field(
+        default=30, description="how long before the end of a block no instance may run: EC2 ends them, or says so"
+    )
     efa_cards: tuple[int, ...] = Field(
         default=(), description="indexes of the network cards with EFA where they are not consecutive"
     )
@@ -384,7 +387,35 @@ class OperatorRelease(Fact):
     toolkit: str
     device_plugin: str
     mig_manager: str
+    dcgm_exporter: str = Field(description="DCGM and exporter version: 4.6.0-4.8.3")
     gpu_cluster: bool = Field(default=False, description="has GPUCluster, which manages the DRA driver")
+    source: Source
+
+
+class MetricName(Fact):
+    """Name of one of dcgm-exporter's metrics or labels from an exporter version on."""
+
+    since: str
+    field: str
+    factor: float = Field(default=1, description="times this the value is in the base unit")
+
+
+class ExporterMetric(Fact):
+    """One metric, or label, of dcgm-exporter."""
+
+    name: str
+    type: Literal["gauge", "counter", "label"]
+    help: str
+    names: tuple[MetricName, ...] = Field(min_length=1, description="the oldest first")
+    until: str | None = Field(default=None, description="first exporter version that does not have it")
+    source: Source
+
+
+class XidClass(Fact):
+    """XID error codes that ask for the same action."""
+
+    name: Literal["reset", "restart", "own-workflow", "application", "ignored"]
+    codes: tuple[int, ...]
     source: Source
 
 
@@ -444,6 +475,35 @@ class ContainerImage(Fact):
         return self
 
 
+class ServiceQuota(Fact):
+    """A quota of AWS' Service Quotas, and which instances count against it."""
+
+    name: str
+    service: str
+    code: Annotated[str, Field(pattern=r"^L-[0-9A-F]{8}$")]
+    spot: bool = False
+    types: str = Field(default="", description="instance types, as a regular expression; empty: it counts none")
+    patterns: tuple[str, ...] = Field(default=(), description="the same, as filters of EC2")
+    source: Source
+
+
+class ZoneWithoutControlPlanes(Fact):
+    """A zone of AWS in which EKS accepts no subnets of a control plane."""
+
+    zone_id: Annotated[str, Field(pattern=r"^[a-z0-9]+-az\d$")]
+    source: Source
+
+
+class UnsupportedMachineType(Fact):
+    """Machine types of a cloud that the program refuses: why, and what to use."""
+
+    name: str = Field(description="what they are: `G4 with a part of a GPU`")
+    types: str = Field(description="their names, as a regular expression")
+    why: str
+    instead: str = Field(description="machine types that work")
+    source: Source
+
+
 class GkeFeature(Fact):
     """Something that GKE has from a version on."""
 
@@ -483,6 +543,8 @@ class CatalogFile(Fact):
     gpus: tuple[Gpu, ...] = ()
     machine_types: tuple[MachineType, ...] = ()
     operator_releases: tuple[OperatorRelease, ...] = ()
+    exporter_metrics: tuple[ExporterMetric, ...] = ()
+    xid_classes: tuple[XidClass, ...] = ()
     images: tuple[ContainerImage, ...] = ()
     aws_families: tuple[AwsFamily, ...] = ()
     gcp_families: tuple[GcpFamily, ...] = ()
@@ -494,6 +556,9 @@ class CatalogFile(Fact):
     pool_properties: tuple[PoolProperty, ...] = ()
     drain_limits: tuple[DrainLimit, ...] = ()
     gpu_quotas: tuple[GpuQuota, ...] = ()
+    service_quotas: tuple[ServiceQuota, ...] = ()
+    no_control_plane_zones: tuple[ZoneWithoutControlPlanes, ...] = ()
+    unsupported_machine_types: tuple[UnsupportedMachineType, ...] = ()
     price_lists: tuple[PriceList, ...] = ()
     offerings: tuple[Offering, ...] = ()
     kubernetes_platforms: tuple[KubernetesPlatform, ...] = ()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from gpu_platform.cli.console import console
+from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.errors import ExitCode
 from gpu_platform.progress import Progress
 from sandbox import control_plane
@@ -32,9 +34,35 @@ def start(
     _print(status, to_json=to_json)
 
 
-def stop(name: str, *, keep_data: bool) -> None:
+def list_sandboxes(*, to_json: bool) -> None:
+    """Print the sandboxes of this machine, running or stopped."""
+    found = [control_plane.status(name) for name in control_plane.names()]
+    if to_json:
+        print(json.dumps({"version": 1, "sandboxes": [status.to_json() for status in found]}, indent=2))
+        return
+    if not found:
+        print("no sandbox: `gpu-platform sandbox up` starts one")
+        return
+    columns = (
+        Column("name"),
+        Column("state"),
+        Column("Kubernetes"),
+        Column("server", 1),
+        Column("kubeconfig", 2),
+    )
+    rows = [
+        (one.name, one.state, one.kubernetes, one.server or "", str(one.kubeconfig) if one.server else "")
+        for one in found
+    ]
+    show_table(console(), columns, rows)
+
+
+def stop(name: str, *, keep_data: bool, to_json: bool) -> None:
     """Stop a sandbox."""
     control_plane.down(name, keep_data=keep_data)
+    if to_json:
+        print(json.dumps({"version": 1, "name": name, "state": "stopped", "data_kept": keep_data}, indent=2))
+        return
     print(f"sandbox {name}: stopped" + (", data kept" if keep_data else ", data deleted"))
 
 
@@ -45,7 +73,7 @@ def show(name: str, *, to_json: bool) -> ExitCode:
     return ExitCode.GOOD if status.state == "running" else ExitCode.FINDING
 
 
-def set_faults(name: str, node: str, faults: list[str]) -> None:
+def set_faults(name: str, node: str, faults: list[str], *, to_json: bool) -> None:
     """Set the faults (JSON) of a simulated node, or remove them all; raises BadInput for an invalid fault."""
     from gpu_platform.engine.client import KubernetesClient
     from gpu_platform.names import SANDBOX_FAULTS_CONFIG_MAP, SANDBOX_NAMESPACE
@@ -63,6 +91,9 @@ def set_faults(name: str, node: str, faults: list[str]) -> None:
             "data": {node: text if faults else None},
         }
     )
+    if to_json:
+        print(json.dumps({"version": 1, "node": node, "faults": json.loads(text)}, indent=2))
+        return
     print(f"{node}: " + (", ".join(faults) if faults else "no faults"))
 
 

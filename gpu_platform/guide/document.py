@@ -77,7 +77,7 @@ def guide_to_json(
         "priorities": list(tenant.priorities),
         "volumes": plan_to_json(guide.volumes),
         "storage_classes": list(guide.storage_classes),
-        "egress": [text_of_egress(one) for one in tenant.egress],
+        "egress": [text_of_egress(one) for one in tenant.all_egress],
         "ingress": [text_of_ingress(one) for one in tenant.ingress],
         "refused": [{"id": rule.id, "message": rule.message} for rule in (*tenant.rules, *tenant.claim_rules)],
         "manifests": {kind: list(objects) for kind, objects in manifests(guide, tenant, queue).items()},
@@ -248,7 +248,7 @@ def _storage(guide: GuidePlan, tenant: TenantPlan) -> Iterator[str]:
 
 def _network(tenant: TenantPlan) -> Iterator[str]:
     yield "## Network\n"
-    outside = [text_of_egress(one) for one in tenant.egress]
+    outside = [text_of_egress(one) for one in tenant.all_egress]
     yield "Pods reach each other and DNS" + (f", and {'; '.join(outside)}." if outside else ", and nothing else.")
     sources = [text_of_ingress(one) for one in tenant.ingress]
     yield "They are reached by pods of this namespace" + (

@@ -2,12 +2,13 @@
 
 from gpu_platform.planning.json_form import plan_to_json
 from gpu_platform.planning.plan import EnvironmentPlan, Plan, TeamPlan
-from gpu_platform.planning.planner import check_parts, plan_environment, plan_team
+from gpu_platform.planning.planner import check_apart, check_parts, plan_environment, plan_team
 
 __all__ = [
     "EnvironmentPlan",
     "Plan",
     "TeamPlan",
+    "check_apart",
     "check_parts",
     "plan_environment",
     "plan_team",

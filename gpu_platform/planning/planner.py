@@ -88,18 +88,10 @@ def _declared_nodes(context: Context) -> list[tuple[str, str]]:
 
 def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> EnvironmentPlan:
     """Return the plan of an environment; raises BadInput with every problem of the stack."""
-    found = check_parts(list(enumerate(spec.pools)), spec.cluster, spec.operator, catalog, spec.sharing)
-    found += _check_changes(spec)
-    names = [team.name for team in spec.teams]
-    found += storage.check(spec.storage, cloud_of(spec.cluster), spec.pools, catalog, names).found
-    found += compute_classes.check(spec.compute_classes, cloud_of(spec.cluster), spec.pools).found
-    if found:
-        # Quotas cannot be checked with invalid pools; names, priorities, members and identities can.
-        problems = Problems(found=found)
-        teams.check_names(spec, problems)
-        teams.check_identities(spec, cloud_of(spec.cluster), problems)
-        _check_members(spec, problems)
-        raise BadInput(stack, problems.found)
+    teams_alone = _check_teams_alone(spec, spec.cluster)
+    if found := _check_all_but_teams(spec, spec.cluster, spec.operator, catalog):
+        # Quotas and workloads cannot be checked with invalid pools.
+        raise BadInput(stack, [*found, *teams_alone])
     changes = maintenance.plan(spec.changes)
     context = CompleteContext(
         catalog=catalog,
@@ -113,6 +105,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         operator=spec.operator,
         pools=tuple(enumerate(spec.pools)),
         sharing=spec.sharing,
+        problems=Problems(found=teams_alone),
         stack=stack,
         environment=spec,
     )
@@ -124,13 +117,14 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     queues.check(context, available)
     workloads.check(context, available)
     addons.check(spec.addons, context.cloud, context.problems)
-    _check_members(spec, context.problems)
+    monitoring.check(context)
+    cost.check(spec.budget, planned.value, context.problems)
     if context.problems.found:
         raise BadInput(stack, context.problems.found)
     connected = cluster.plan(context, planned.value)
     stored = storage.plan(context, planned.value, connected.value.kubernetes)
     classes = dra.plan(context)
-    metrics = monitoring.metrics_config_map(spec.monitoring)
+    metrics = monitoring.metrics_config_map(context)
     installed = operator.plan(context, resolved_pools, planned.value, metrics)
     tenants = teams.plan(context, available, connected.value.kubernetes)
     identities = teams.plan_identities(context)
@@ -184,6 +178,40 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *cost.decisions(stack, costs, planned.value, connected.value.cloud),
         ),
     )
+
+
+def check_apart(
+    spec: Environment, cluster: Cluster | None, operator: Operator | None, catalog: Catalog
+) -> list[Problem]:
+    """Return what is wrong with the parts of an environment without what depends on the resources of its pools.
+
+    `cluster` and `operator` are those of `spec`, or None where the file has placeholders for them.
+    """
+    found = _check_all_but_teams(spec, cluster, operator, catalog)
+    return list(dict.fromkeys([*found, *_check_teams_alone(spec, cluster)]))
+
+
+def _check_all_but_teams(
+    spec: Environment, cluster: Cluster | None, operator: Operator | None, catalog: Catalog
+) -> list[Problem]:
+    found = check_parts(list(enumerate(spec.pools)), cluster, operator, catalog, spec.sharing)
+    if cluster is None:
+        return found
+    cloud = cloud_of(cluster)
+    found += _check_changes(spec)
+    found += storage.check(spec.storage, cloud, spec.pools, catalog, [team.name for team in spec.teams]).found
+    found += compute_classes.check(spec.compute_classes, cloud, spec.pools).found
+    return found
+
+
+def _check_teams_alone(spec: Environment, cluster: Cluster | None) -> list[Problem]:
+    """Return what is wrong with teams that the resources of pools do not decide: names, roles, members."""
+    problems = Problems()
+    teams.check_alone(spec, problems)
+    if cluster is not None:
+        teams.check_identities(spec, cloud_of(cluster), problems)
+        _check_members(spec, problems)
+    return problems.found
 
 
 def _check_members(spec: Environment, problems: Problems) -> None:

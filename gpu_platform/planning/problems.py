@@ -30,6 +30,8 @@ def check_unique(kind: str, found: Sequence[tuple[str, str]], problems: Problems
     for path, name in found:
         if name in first:
             Problems(f"{path}{field}", problems.found).add(
-                f"{name!r} again", f"each {kind} name once (it is in {first[name]})", "rename one of them"
+                f"{name!r} again",
+                f"each {kind} name once (it is in {first[name]})",
+                f"rename it, for example to '{name}-2'",
             )
         first.setdefault(name, path)

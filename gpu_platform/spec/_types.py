@@ -12,7 +12,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from gpu_platform import names
-from gpu_platform.quantity import parse_duration, parse_memory_mib, parse_quantity
+from gpu_platform.quantity import counted, parse_duration, parse_memory_mib, parse_quantity
 from gpu_platform.spec.declared import described
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -22,6 +22,11 @@ _MIG_PROFILE = re.compile(r"[1-9]g\.\d+gb(\+me(\.all)?|-me|\+gfx)?")
 _MIG_LAYOUT = re.compile(r"all-(balanced|[1-9]g\.\d+gb([+.-][a-z]+)*)")
 _VERSION = re.compile(r"v\d+\.\d+\.\d+")
 _ZONE = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d(-[a-z]{3}-\d)?[a-z]|[a-z]+-[a-z]+\d+-[a-z]")
+_YEAR = 8760 * 3600
+# Above what 200 pools of 1,000 nodes have; beyond them a number is a mistake, and sums lose their meaning.
+_MAX_CPUS = 100_000_000
+_MAX_MEMORY = 2**60
+_MIN_MEMORY = 2**20
 # Names by which clouds and clients mean everybody; Kubernetes' own groups and users begin with system:.
 _EVERYBODY = {"*", "allUsers", "allAuthenticatedUsers"}
 _PLATFORM_NAMESPACES = {names.OPERATOR_NAMESPACE, names.VALIDATION_NAMESPACE, names.SANDBOX_NAMESPACE}
@@ -54,6 +59,14 @@ def wrong(allowed: str, fix: str = "") -> PydanticCustomError:
     return PydanticCustomError("gpu_platform", "{allowed}", {"allowed": allowed, "fix": fix})
 
 
+def order_fix(low: int, desired: int, high: int | None) -> str:
+    """Return the fix of numbers of nodes that are not in order, by the numbers that the file has."""
+    if desired < low:
+        fix = f"write min: {desired} or desired: {low}: the minimum is above the desired number"
+        return fix if high is None or low <= high else f"{fix}, and max: {low}"
+    return f"write max: {desired} or desired: {high}: the desired number is above the maximum"
+
+
 def _dns_label(value: str) -> str:
     if not _DNS_LABEL.fullmatch(value):
         raise wrong(
@@ -77,11 +90,26 @@ def _label_value(value: str) -> str:
 
 def _duration(value: str) -> str:
     try:
-        if parse_duration(value) > 0:
-            return value
+        seconds = parse_duration(value)
     except ValueError:
-        pass
-    raise wrong("a duration above zero such as 90s, 15m or 1h30m", "write for example 15m")
+        seconds = 0
+    if seconds <= 0:
+        raise wrong("a duration above zero such as 90s, 15m or 1h30m", "write for example 15m")
+    if seconds > _YEAR:
+        raise wrong("a duration of at most a year (8760h)", "write for example 24h")
+    return value
+
+
+def at_most(limit: str) -> AfterValidator:
+    """Return a validator of durations that are at most `limit`."""
+    most = parse_duration(limit)
+
+    def check(value: str) -> str:
+        if parse_duration(value) > most:
+            raise wrong(f"a duration of at most {limit}", f"write {limit}, or less")
+        return value
+
+    return AfterValidator(check)
 
 
 def _quantity(value: Any) -> Any:  # noqa: ANN401 - YAML gives a number or a string
@@ -89,10 +117,42 @@ def _quantity(value: Any) -> Any:  # noqa: ANN401 - YAML gives a number or a str
         raise wrong("a Kubernetes quantity", "for example 200, 500m or 2Ti")
     try:
         if parse_quantity(value) < 0:
-            raise wrong("a quantity of zero or more", "remove the minus sign")
+            raise wrong("a quantity of zero or more", f"write {str(value).lstrip('-')}, without the minus sign")
     except ValueError:
-        raise wrong("a Kubernetes quantity", "for example 200, 500m or 2Ti") from None
+        without = re.sub(r"(?i)\s|b$", "", str(value))
+        meant = next((one for one in (without, without.replace("K", "k")) if _is_quantity(one)), None)
+        if meant is None or meant == value:
+            raise wrong("a Kubernetes quantity", "write for example 200, 500m or 2Ti") from None
+        raise wrong(
+            "a Kubernetes quantity, whose units are k, M, G, T, Ki, Mi, Gi, Ti", f"write {meant}"
+        ) from None
     return str(value)
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        parse_quantity(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _cpu(value: str) -> str:
+    if parse_quantity(value) > _MAX_CPUS:
+        raise wrong(f"at most {_MAX_CPUS:,} CPUs", "write for example 200, or 500m for half a CPU")
+    return value
+
+
+def _memory(value: str) -> str:
+    size = parse_quantity(value)
+    if size > _MAX_MEMORY:
+        raise wrong("at most 1Ei", "write for example 2Ti")
+    if 0 < size < _MIN_MEMORY:
+        raise wrong(
+            f"an amount of memory with a unit, 1Mi or more: without one it is {counted(int(size), 'byte')}",
+            f"write {value}Gi" if value.isdigit() else "write for example 4Gi",
+        )
+    return value
 
 
 def _gpu_memory(value: str) -> str:
@@ -124,7 +184,8 @@ def _mig_layout(value: str) -> str:
 
 def _release(value: str) -> str:
     if not _VERSION.fullmatch(value):
-        raise wrong("a GPU Operator release such as v26.7.0", "write a leading v and three numbers")
+        fix = f"did you mean 'v{value}'?" if _VERSION.fullmatch(f"v{value}") else "write for example v26.7.0"
+        raise wrong("a GPU Operator release such as v26.7.0", fix)
     return value
 
 
@@ -173,9 +234,21 @@ def _secret_name(value: str) -> str:
     return value
 
 
+def _host_name(value: str) -> str:
+    domain = value.removeprefix("*.")
+    labels = domain.split(".")
+    if len(value) > 253 or len(labels) < 2 or labels[-1].isdigit() or not all(map(_DNS_LABEL.fullmatch, labels)):
+        raise wrong(
+            "the name of a host in lower case, or `*.` and a domain of two labels or more",
+            "for example 'huggingface.co' or '*.huggingface.co'; write cidr for addresses",
+        )
+    return value
+
+
 def _zone(value: str) -> str:
     if not _ZONE.fullmatch(value):
-        raise wrong("a zone, not a region", "for example us-east-2a or us-central1-a")
+        examples = [zone for zone in (f"{value}a", f"{value}-a") if _ZONE.fullmatch(zone)]
+        raise wrong("a zone, not a region", f"write for example {(*examples, 'us-east-2a')[0]}")
     return value
 
 
@@ -183,18 +256,28 @@ def _cidr(value: str) -> str:
     try:
         return str(ipaddress.IPv4Network(value))
     except ValueError:
-        raise wrong("an IPv4 CIDR block whose host bits are zero", "for example 10.0.0.0/16") from None
+        pass
+    try:
+        meant = f"write {ipaddress.IPv4Network(value, strict=False)}"
+    except ValueError:
+        meant = "write for example 10.0.0.0/16"
+    raise wrong("an IPv4 CIDR block whose host bits are zero", meant)
 
 
 Zone = Annotated[str, AfterValidator(_zone)]
 Cidr = Annotated[str, AfterValidator(_cidr)]
+HostName = Annotated[str, AfterValidator(_host_name)]
 NodeName = Annotated[str, AfterValidator(_node_name)]
 SecretName = Annotated[str, AfterValidator(_secret_name)]
 DnsLabel = Annotated[str, AfterValidator(_dns_label)]
 LabelKey = Annotated[str, AfterValidator(_label_key)]
 LabelValue = Annotated[str, AfterValidator(_label_value)]
-Duration = Annotated[str, AfterValidator(_duration)]
+Duration = Annotated[str, AfterValidator(_duration), Field(examples=["15m"])]
 Quantity = Annotated[str, BeforeValidator(_quantity, json_schema_input_type=str | int | float)]
+Cpu = Annotated[Quantity, AfterValidator(_cpu)]
+"""CPUs: of a pod, a quota or a limit."""
+Memory = Annotated[Quantity, AfterValidator(_memory)]
+"""Memory or storage: of a pod, a quota or a limit."""
 GpuMemory = Annotated[str, AfterValidator(_gpu_memory)]
 MigProfileName = Annotated[str, AfterValidator(_mig_profile)]
 MigLayoutName = Annotated[str, AfterValidator(_mig_layout)]

@@ -35,12 +35,15 @@ def read_text(path: Path) -> str | Problem:
             found = f"{size:,} bytes" if size > MAX_BYTES else f"more than {MAX_BYTES:,} bytes"
             return _whole(found, f"at most {MAX_BYTES:,} bytes (1 MiB)", "write the platform in several stacks")
         return data.decode("utf-8")
+    except FileNotFoundError:
+        fix = f"give the path of a file; the current folder is {Path.cwd()}"
+        return Problem("(the whole file)", "no such file", "a readable UTF-8 file", fix)
     except (OSError, UnicodeDecodeError) as error:
-        return Problem("(the whole file)", str(error), "a readable UTF-8 file")
+        return Problem("(the whole file)", str(error), "a readable UTF-8 file", "name another file")
 
 
-def out_of_bounds(text: str) -> Problem | None:
-    """Return the first limit that a YAML text exceeds, or the first number that YAML 1.1 reads in another base.
+def out_of_bounds(text: str, old_numbers: list[Problem]) -> Problem | None:
+    """Return the first limit that a YAML text exceeds; add numbers that YAML 1.1 reads in another base to a list.
 
     Raises yaml.YAMLError for text that is not YAML.
     """
@@ -67,7 +70,7 @@ def out_of_bounds(text: str) -> Problem | None:
             if event.anchor:
                 sizes[event.anchor] = 1
             if event.implicit[0] and (problem := _old_integer(event)):
-                return problem
+                old_numbers.append(problem)
         if len(open_collections) > MAX_DEPTH:
             return _at(event, f"nesting deeper than {MAX_DEPTH} levels", f"at most {MAX_DEPTH} levels", "")
         if aliases > MAX_ALIASES:

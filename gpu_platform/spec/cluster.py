@@ -31,7 +31,7 @@ class SandboxCluster(SpecModel):
     """A real Kubernetes control plane on this machine with simulated GPU nodes."""
 
     provider: Literal["sandbox"]
-    name: DnsLabel = "local"
+    name: Annotated[DnsLabel, Field(max_length=42)] = "local"
     """Name of the sandbox; `gpu-platform up` starts it if it does not run."""
     kubernetes: KubernetesVersion | None = None
     """Minor version of its control plane; a newer one than it has upgrades it in place, by one at a time. Unset:
@@ -200,6 +200,9 @@ class CreateGke(SpecModel):
     reachable. None is wider than a /8 without `api_from_anywhere`."""
     api_from_anywhere: bool = False
     """Allow `api_access: [0.0.0.0/0]`, and any other network wider than a /8."""
+    private_apis: bool = False
+    """Resolve `*.googleapis.com` in the VPC to the addresses of private.googleapis.com, for nodes and pods, so
+    that teams may have `egress: [cloud-apis]`. Of an existing VPC its owner decides that."""
     authenticator_groups: SecurityGroup | None = None
     """Google group of the name gke-security-groups, whose member groups teams can have as members. Unset: members
     of groups cannot log in."""
@@ -237,6 +240,9 @@ class GkeCluster(SpecModel):
     """Labels of the company on the cluster, its nodes and their disks."""
     parts: GpuParts = GpuParts()
     """What the program installs, and what an existing cluster has already."""
+    fqdn_policies: bool = False
+    """Whether network policies may name hosts, for `fqdn` in `egress` of teams. Google may charge for it. An
+    existing cluster must have it switched on."""
     gpu_networks_cidr: Annotated[Cidr, Shows(gke=("gpu_network_ranges",))] = "192.168.0.0/16"
     """Range of the subnets of GPU networks, a /20 for each network of a node; on an existing cluster too."""
     production: bool = True

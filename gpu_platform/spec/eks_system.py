@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gpu_platform.spec._types import SpecModel, wrong
+from gpu_platform.spec._types import SpecModel, order_fix, wrong
 
 # Series, generation, options, size; the option g is a Graviton CPU. EC2 instance types guide, "Naming
 # conventions", read 2026-11-23. Series with accelerators, Macs and high-memory hosts are no system nodes.
@@ -47,5 +47,5 @@ class SystemNodes(SpecModel):
     @model_validator(mode="after")
     def _ordered(self) -> SystemNodes:
         if not self.min <= self.desired <= self.max:
-            raise wrong("min <= desired <= max", f"min {self.min}, desired {self.desired}, max {self.max}")
+            raise wrong("min <= desired <= max", order_fix(self.min, self.desired, self.max))
         return self

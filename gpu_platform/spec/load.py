@@ -25,15 +25,21 @@ _Read = TypeVar("_Read")
 
 @dataclass(frozen=True, slots=True)
 class StackFile:
-    """A stack file that was read: the stack's name, the path, and the platform object before validation."""
+    """A stack file that was read: the stack's name, the path, and the platform object before validation.
+
+    `problems`: mistakes of the YAML that leave something to check: duplicate keys, numbers such as 010.
+    """
 
     stack: str
     path: Path
     platform: object
+    problems: tuple[Problem, ...] = ()
 
 
 class _StrictLoader(yaml.CSafeLoader):
-    """Safe YAML loader that refuses duplicate keys; PyYAML's own silently keeps the last one."""
+    """Safe YAML loader that records duplicate keys, and keeps the first; PyYAML's own silently keeps the last."""
+
+    twice: list[Problem]
 
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
@@ -46,10 +52,13 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, An
             problem = "a list or a mapping is used as a key; quote it if it is meant as text"
             raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
         if key in seen:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"the key {key!r} is written twice", key_node.start_mark
+            mark = key_node.start_mark
+            place = f"line {mark.line + 1}, column {mark.column + 1}"
+            loader.twice.append(
+                Problem(place, f"the key {key!r} is written twice", "each key once", "remove it here, or above")
             )
-        seen[key] = construct(value_node, deep=True)
+        else:
+            seen[key] = construct(value_node, deep=True)
     return seen
 
 
@@ -93,28 +102,57 @@ def read_yaml_file(path: Path) -> object:
 
     Raises BadInput if it is not readable or not valid YAML, is too large (bounds.py), or has a duplicate key.
     """
-    return _read(path, lambda text: yaml.load(text, Loader=_StrictLoader))  # noqa: S506 - a safe loader
+    value, problems = _read(path, _construct)
+    if problems:
+        raise BadInput(str(path), problems)
+    return value
 
 
 def read_yaml_documents(path: Path) -> list[object]:
     """Read a YAML file with any number of documents; raises BadInput as `read_yaml_file` does."""
-    return _read(path, lambda text: list(yaml.load_all(text, Loader=_StrictLoader)))
+    values, problems = _read(path, _construct_all)
+    if problems:
+        raise BadInput(str(path), problems)
+    return values
 
 
-def _read(path: Path, load: Callable[[str], _Read]) -> _Read:
+def _construct(text: str, twice: list[Problem]) -> object:
+    loader = _StrictLoader(text)
+    loader.twice = twice
+    try:
+        return loader.get_single_data()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - no types in PyYAML
+    finally:
+        loader.dispose()  # pyright: ignore[reportUnknownMemberType] - no types in PyYAML
+
+
+def _construct_all(text: str, twice: list[Problem]) -> list[object]:
+    loader = _StrictLoader(text)
+    loader.twice = twice
+    values: list[object] = []
+    try:
+        while loader.check_data():  # pyright: ignore[reportUnknownMemberType] - no types in PyYAML
+            values.append(cast("object", loader.get_data()))  # pyright: ignore[reportUnknownMemberType] - no types in PyYAML
+    finally:
+        loader.dispose()  # pyright: ignore[reportUnknownMemberType] - no types in PyYAML
+    return values
+
+
+def _read(path: Path, construct: Callable[[str, list[Problem]], _Read]) -> tuple[_Read, list[Problem]]:
+    """Return what a file has, and its mistakes that do not keep it from being read."""
     text = read_text(path)
     if isinstance(text, Problem):
         raise BadInput(str(path), [text])
+    problems: list[Problem] = []
     try:
-        if problem := out_of_bounds(text):
+        if problem := out_of_bounds(text, problems):
             raise BadInput(str(path), [problem])
-        return load(text)
+        return construct(text, problems), problems
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "(the whole file)"
         found = (error.problem or "something that is not YAML").removeprefix("found ")
         raise BadInput(
-            str(path), [Problem(place, found, "valid YAML, each key once", "correct that line")]
+            str(path), [*problems, Problem(place, found, "valid YAML, each key once", "correct that line")]
         ) from None
     except RecursionError:
         raise BadInput(
@@ -126,7 +164,7 @@ def _read(path: Path, load: Callable[[str], _Read]) -> _Read:
 
 def read_stack_file(path: Path) -> StackFile:
     """Read the YAML of a stack file; raises BadInput if it has no platform object."""
-    document = read_yaml_file(path)
+    document, mistakes = _read(path, _construct)
     config = cast("Mapping[str, object]", document).get("config") if isinstance(document, Mapping) else None
     if not isinstance(config, Mapping):
         problem = Problem(
@@ -135,7 +173,7 @@ def read_stack_file(path: Path) -> StackFile:
             f"a mapping with {CONFIG_KEY}",
             f"start the file with config: and {CONFIG_KEY}:",
         )
-        raise BadInput(str(path), [problem])
+        raise BadInput(str(path), [*mistakes, problem])
     keys = cast("Mapping[str, object]", config)
     if CONFIG_KEY not in keys:
         ours = [key for key in keys if str(key).startswith("gpu-platform")]
@@ -144,15 +182,16 @@ def read_stack_file(path: Path) -> StackFile:
         raise BadInput(
             str(path),
             [
+                *mistakes,
                 Problem(
                     f"config.{CONFIG_KEY}",
                     found,
                     "the platform object",
                     fix and f"rename {ours[0]!r} to {CONFIG_KEY!r}",
-                )
+                ),
             ],
         )
-    return StackFile(stack_name(path), path, keys[CONFIG_KEY])
+    return StackFile(stack_name(path), path, keys[CONFIG_KEY], tuple(mistakes))
 
 
 def parse_platform(platform: object, source: str) -> Environment | TeamStack:

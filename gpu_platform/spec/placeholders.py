@@ -1,101 +1,254 @@
-"""Replaces invalid parts of a stack file by placeholders, so that one run can also check the valid parts."""
+"""Replaces invalid parts of a stack file, so that one run can also check the valid parts.
+
+A misspelt key or value becomes the one that the problem suggests; an invalid required value becomes a
+placeholder; an invalid optional value is removed.
+"""
 
 from __future__ import annotations
 
+import copy
+import difflib
+import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pydantic import ValidationError
 
+from gpu_platform.errors import Problem, suggestion
 from gpu_platform.spec.load import stack_adapter, to_json
+from gpu_platform.spec.problems import NEAREST, UNKNOWN_KEY, path_text, problems_of
 from gpu_platform.spec.stack import Environment
 
-# Values for required fields that are invalid or missing; invalid optional fields are removed instead.
-_POOL_PLACEHOLDERS: Mapping[str, Any] = {
+Path = tuple[str | int, ...]
+
+# Values for required fields that are invalid or missing; `name` gets the index of its entry.
+_POOL: Mapping[str, Any] = {
+    "name": "placeholder-{}",
     "machine_type": "g4dn.xlarge",
     "count": {"desired": 1},
     "workload": "development",
 }
-_TEAM_PLACEHOLDERS: Mapping[str, Any] = {"quota": {}, "priority": "training", "members": ["group:placeholder"]}
-_TOP_PLACEHOLDERS: Mapping[str, Any] = {"kind": "environment", "cluster": {"provider": "sandbox"}}
-# Fields of a pool that determine its resources, which team quotas are checked against.
-_RESOURCE_FIELDS = {"machine_type", "count", "sharing", "nodes", "per_node"}
-_ENTRY = re.compile(r"(pools|teams)\[(\d+)\](?:\.([^.\[]+))?.*")
+_TEAM: Mapping[str, Any] = {
+    "name": "placeholder-{}",
+    "quota": {},
+    "priority": "training",
+    "members": ["group:placeholder"],
+}
+_ENTRIES: Mapping[str, Mapping[str, Any]] = {"pools": _POOL, "teams": _TEAM}
+_TOP: Mapping[str, Any] = {"kind": "environment", "cluster": {"provider": "sandbox"}}
+# What the checks of teams depend on: fields of pools, and other parts of the file.
+_POOL_FIELDS = {"name", "machine_type", "count", "sharing", "nodes", "per_node"}
+_PARTS = {"sharing", "device_classes", "storage", "overcommit", "queueing", "cluster", "operator", "addons"}
+# Problems that follow from a replaced part: references to a name that it had.
+_REFERENCES: Mapping[str, str] = {
+    r"priorities": r"teams\[\d+\]\.priority",
+    r"teams\[\d+\](\.name)?": r"(storage\..*\.teams|team_identities)\b.*",
+    r"sharing": r"pools\[\d+\]\.(sharing|per_node)\b.*",
+}
+# Fields of which an entry has one: without a wrong one it seems to have none.
+_ONE_OF = re.compile(r"(teams\[\d+\]|team)\.(egress|ingress)\[\d+\]\.(cidr|fqdn|namespace)")
+_ROUNDS = 12  # each replaces at least one more part; levels of a file above an invalid value are fewer
 
 
 @dataclass(frozen=True, slots=True)
 class CompletedEnvironment:
-    """An environment with placeholders; `pools_are_real`: no placeholder changes the resources of a pool."""
+    """An environment with placeholders; `pools_are_real`: no placeholder changes what teams are checked against.
+
+    `document`: the platform object that it was read from; `found`: problems that only show once others are solved,
+    such as those of a mapping whose `provider` was misspelt; `renamed`: misspelt keys by their corrected paths.
+    """
 
     environment: Environment
+    document: Mapping[str, Any]
+    found: tuple[Problem, ...]
     pools_are_real: bool
     replaced: frozenset[str]
+    renamed: Mapping[str, str]
+
+    def in_file(self, problem: Problem) -> Problem:
+        """Return a problem with its place in the file, where keys are misspelt."""
+        for path, written in self.renamed.items():
+            if re.match(rf"{re.escape(path)}(?=[.\[]|$)", problem.path):
+                return replace(problem, path=written + problem.path[len(path) :])
+        return problem
 
     def is_placeholder(self, path: str) -> bool:
-        """Return whether the value at a path, or one above it, is a placeholder."""
+        """Return whether the value at a path, or one above it, is a placeholder, or refers to one."""
         ends = [match.start() for match in re.finditer(r"[.\[]", path)]
-        return any(path[:end] in self.replaced for end in (*ends, len(path)))
+        if any(path[:end] in self.replaced for end in (*ends, len(path))):
+            return True
+        if any(one.rpartition(".")[0] == path for one in self.replaced if _ONE_OF.fullmatch(one)):
+            return True
+        return any(
+            re.fullmatch(part, replaced) and re.fullmatch(reference, path)
+            for part, reference in _REFERENCES.items()
+            for replaced in self.replaced
+        )
 
 
-def with_placeholders(platform: object, wrong: Iterable[str]) -> CompletedEnvironment | None:
-    """Return a platform object with placeholders at the paths in `wrong`; None if it still is no environment."""
+def with_placeholders(platform: object, wrong: Sequence[Problem]) -> CompletedEnvironment | None:
+    """Return a platform object that is valid by its form; None if it still is no environment."""
     if not isinstance(platform, Mapping) or not isinstance(cast("Mapping[str, Any]", platform).get("pools"), list):
         return None
-    completed: dict[str, Any] = {**cast("Mapping[str, Any]", platform)}
-    replaced: set[str] = set()
-    real = True
-    for part in ("pools", "teams"):
-        entries = completed.get(part)
-        if isinstance(entries, list):
-            completed[part] = [_entry(entry) for entry in cast("list[object]", entries)]
-    for path in wrong:
-        match = _ENTRY.fullmatch(path)
-        part, index, field = match.groups() if match else (re.split(r"[.\[]", path)[0], None, None)
-        if index is None:
-            replaced.add(part)
-            _replace(completed, part, _TOP_PLACEHOLDERS)
-            if part == "sharing":
-                replaced.update(_remove_sharing_names(completed["pools"]))
-                real = False
+    document: dict[str, Any] = json.loads(to_json(cast("object", platform)))
+    replaced: set[Path] = set()
+    renamed: dict[str, str] = {}
+    found: dict[str, Problem] = {}
+    known = {problem.path for problem in wrong}
+    for problem in wrong:
+        _mend(document, problem, replaced, renamed)
+    for _ in range(_ROUNDS):
+        text = to_json(document)
+        try:
+            environment = stack_adapter().validate_json(text)
+        except ValidationError as error:
+            before = set(replaced)
+            for problem in problems_of(error, document, stack_adapter()):
+                path = split(problem.path, document)
+                if problem.path not in known and not any(_same_branch(path, other) for other in before):
+                    found.setdefault(problem.path, problem)
+                    _mend(document, problem, replaced, renamed)
+                else:
+                    _replace(document, path, replaced)
             continue
-        if part in replaced:  # the whole list is a placeholder already
-            continue
-        entry: dict[str, Any] = completed[part][int(index)]
-        placeholders = _POOL_PLACEHOLDERS if part == "pools" else _TEAM_PLACEHOLDERS
-        for name in [field] if field else [*placeholders, "name"]:
-            replaced.add(f"{part}[{index}].{name}")
-            _replace(entry, name, {**placeholders, "name": f"placeholder-{index}"})
-            real = real and not (part == "pools" and name in _RESOURCE_FIELDS)
-    try:
-        environment = stack_adapter().validate_json(to_json(completed))
-    except ValidationError:
-        return None
-    return (
-        CompletedEnvironment(environment, real, frozenset(replaced))
-        if isinstance(environment, Environment)
-        else None
-    )
+        if not isinstance(environment, Environment):
+            return None
+        real = not any(_decides_for_teams(path) for path in replaced)
+        paths = frozenset(map(path_text, replaced))
+        return CompletedEnvironment(environment, document, tuple(found.values()), real, paths, renamed)
+    return None
 
 
-def _remove_sharing_names(pools: object) -> list[str]:
+def with_suggestions(document: Mapping[str, Any], wrong: Iterable[Problem]) -> dict[str, Any] | None:
+    """Return a document with the suggested values of all problems; None if one is missing or uncertain."""
+    mended = cast("dict[str, Any]", copy.deepcopy(document))
+    for problem in wrong:
+        value, path = suggestion(problem.fix), split(problem.path, mended)
+        if value is None or not _exists(mended, path):
+            return None
+        if not _is_certain(_container(mended, path), value):
+            return None
+        _container(mended, path[:-1])[path[-1]] = value
+    return mended
+
+
+def split(path: str, document: object) -> Path:
+    """Return the parts of a path such as `pools[0].layout.1g.10gb`; `document` says which keys have dots."""
+    parts: list[str | int] = []
+    here, rest = document, path
+    while rest:
+        if item := re.match(r"\[(\d+)\]\.?", rest):
+            part, rest = int(item[1]), rest[item.end() :]
+            here = here[part] if isinstance(here, list) and part < len(cast("list[Any]", here)) else None  # pyright: ignore[reportUnknownVariableType]
+            parts.append(part)
+            continue
+        mapping: Mapping[Any, Any] = cast("Mapping[Any, Any]", here) if isinstance(here, Mapping) else {}
+        known = [str(key) for key in mapping if re.match(rf"{re.escape(str(key))}(?=[.\[]|$)", rest)]
+        key = max(known, key=len, default=re.split(r"[.\[]", rest)[0])
+        here, rest = mapping.get(key), rest[len(key) :].removeprefix(".")
+        parts.append(key)
+        if not key:
+            break
+    return tuple(parts)
+
+
+def _is_certain(written: object, suggested: str) -> bool:
+    """Return whether a value is so similar to a suggestion that nothing else can be meant."""
+    return difflib.SequenceMatcher(None, str(written).casefold(), suggested.casefold()).ratio() > 0.85
+
+
+def _same_branch(path: Path, other: Path) -> bool:
+    """Return whether one of two paths is the other, or above it."""
+    return all(one == two for one, two in zip(path, other, strict=False))
+
+
+def _decides_for_teams(path: Path) -> bool:
+    if path[0] == "pools":
+        return len(path) < 3 or path[2] in _POOL_FIELDS
+    return path[0] in _PARTS
+
+
+def _mend(document: dict[str, Any], problem: Problem, replaced: set[Path], renamed: dict[str, str]) -> None:
+    """Correct a value by the problem's suggestion, or replace it."""
+    path, suggested = split(problem.path, document), suggestion(problem.fix)
+    if not _exists(document, path):
+        _replace(document, path, replaced)
+        return
+    container, last = _container(document, path[:-1]), path[-1]
+    if problem.found.startswith(UNKNOWN_KEY):
+        value = container.pop(last)
+        if suggested is not None and suggested not in container:
+            container[suggested] = value
+            renamed[path_text([*path[:-1], suggested])] = problem.path
+        else:
+            replaced.add(path)
+    elif suggested is not None:
+        if not _is_certain(container[last], suggested):
+            replaced.add(path)
+        container[last] = suggested
+    elif (nearest := re.match(NEAREST, problem.fix)) is not None and path not in replaced:
+        container[last] = int(nearest[1])
+        replaced.add(path)
+    else:
+        _replace(document, path, replaced)
+
+
+def _replace(document: dict[str, Any], path: Path, replaced: set[Path]) -> None:
+    """Put a placeholder at a path or above it, or remove the value."""
+    while path:
+        placeholder = _placeholder(path)
+        if placeholder is not None and _exists(document, path[:-1]):
+            _container(document, path[:-1])[path[-1]] = placeholder
+            replaced.add(path)
+            return
+        # Without an optional part of the cluster its cloud is asked something else: all of it is replaced.
+        if isinstance(path[-1], str) and path[0] != "cluster" and _exists(document, path):
+            del _container(document, path[:-1])[path[-1]]
+            replaced.add(path)
+            if path[0] == "sharing":
+                replaced.update(_remove_sharing_names(document["pools"]))
+            return
+        path = path[:-1]
+
+
+def _placeholder(path: Path) -> Any:  # noqa: ANN401 - a value of the file
+    if path[0] in _ENTRIES and len(path) in (2, 3) and isinstance(path[1], int):
+        fields = {
+            name: value.format(path[1]) if isinstance(value, str) else copy.deepcopy(value)
+            for name, value in _ENTRIES[str(path[0])].items()
+        }
+        return fields if len(path) == 2 else fields.get(str(path[2]))
+    if path[0] == "priorities" and len(path) == 2:
+        return 100
+    return copy.deepcopy(_TOP.get(str(path[0]))) if len(path) == 1 else None
+
+
+def _container(document: Any, path: Path) -> Any:  # noqa: ANN401 - a mapping or a list of the file
+    for part in path:
+        document = document[part]
+    return document
+
+
+def _exists(document: object, path: Path) -> bool:
+    here = document
+    for part in path:
+        if isinstance(here, Mapping) and part in here:
+            here = cast("Mapping[Any, Any]", here)[part]
+        elif isinstance(here, list) and isinstance(part, int) and part < len(cast("list[Any]", here)):
+            here = cast("list[Any]", here)[part]
+        else:
+            return False
+    return True
+
+
+def _remove_sharing_names(pools: object) -> list[Path]:
     """Remove references to named sharings, which do not exist any more; return their paths."""
-    removed: list[str] = []
+    removed: list[Path] = []
     for index, pool in enumerate(cast("list[dict[str, Any]]", pools) if isinstance(pools, list) else ()):
         named = isinstance(pool.get("sharing"), str)
         for field in ("sharing", "per_node") if named else ("per_node",):
             if pool.pop(field, None) is not None:
-                removed.append(f"pools[{index}].{field}")
+                removed.append(("pools", index, field))
     return removed
-
-
-def _entry(entry: object) -> dict[str, Any]:
-    return {**cast("Mapping[str, Any]", entry)} if isinstance(entry, Mapping) else {}
-
-
-def _replace(into: dict[str, Any], name: str, placeholders: Mapping[str, Any]) -> None:
-    if name in placeholders:
-        into[name] = placeholders[name]
-    else:
-        into.pop(name, None)

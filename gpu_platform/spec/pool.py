@@ -17,6 +17,7 @@ from gpu_platform.spec._types import (
     SpecModel,
     UsdPerHour,
     Zone,
+    order_fix,
     wrong,
 )
 from gpu_platform.spec.declared import ON_CLOUDS, On, Shows
@@ -53,10 +54,7 @@ class Count(SpecModel):
     @model_validator(mode="after")
     def _ordered(self) -> Count:
         if not self.min <= self.desired <= self.maximum:
-            raise wrong(
-                "min <= desired <= max",
-                f"min {self.min}, desired {self.desired}, max {self.maximum}: raise max or lower desired",
-            )
+            raise wrong("min <= desired <= max", order_fix(self.min, self.desired, self.max))
         return self
 
 

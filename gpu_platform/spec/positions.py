@@ -1,16 +1,18 @@
-"""Where a path of the platform object is written in its stack file."""
+"""Find where a path such as `pools[2].sharing.replicas` is written in its file: line and column."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
 
+from gpu_platform.errors import BadInput, Problem
+from gpu_platform.spec.bounds import MAX_BYTES
+
 CONFIG_KEYS = ("config", "gpu-platform:platform")
-_PART = re.compile(r"\[(\d+)\]|\[\"([^\"]*)\"\]|([^.\[\]]+)")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -21,8 +23,26 @@ class Position:
     column: int
 
 
+def located(error: BadInput) -> BadInput:
+    """Return an error about a YAML file with the line and column of each problem; others as they are."""
+    path = Path(error.source)
+    if path.suffix not in (".yaml", ".yml") or not path.is_file() or path.stat().st_size > MAX_BYTES:
+        return error
+    positions = Positions(path)
+    problems = [_at(problem, positions.of(problem.path)) for problem in error.problems]
+    return BadInput(error.source, sorted(problems, key=lambda problem: (problem.line, problem.column)))
+
+
+def _at(problem: Problem, place: Position) -> Problem:
+    return (
+        problem
+        if problem.line or problem.path.startswith("(")
+        else replace(problem, line=place.line, column=place.column)
+    )
+
+
 class Positions:
-    """The places of all keys and items of one stack file."""
+    """The places of all keys and items of one stack file, or of another YAML file."""
 
     def __init__(self, path: Path) -> None:
         """Read a file; one that is no YAML has its first line for every path."""
@@ -38,16 +58,35 @@ class Positions:
         written = re.fullmatch(r"line (\d+), column (\d+)", path)
         if written is not None:
             return Position(int(written[1]), int(written[2]))
-        parts = [found[1] or found[2] or found[3] for found in _PART.finditer(path)]
-        keys = parts if parts[:1] == [CONFIG_KEYS[0]] else [*CONFIG_KEYS, *parts]
+        whole = path.startswith(CONFIG_KEYS[0]) or _entry(self._root, CONFIG_KEYS[0]) is None
         node, place = self._root, Position(1, 1)
-        for key in keys:
-            entry = _entry(node, key)
-            if entry is None:
-                break
-            at, node = entry
-            place = Position(at.start_mark.line + 1, at.start_mark.column + 1)
+        for key in () if whole else CONFIG_KEYS:
+            at, node = _entry(node, key) or (None, None)
+            place = _position(at) if at is not None else place
+        rest = path
+        while rest and (found := _first(node, rest)):
+            at, node, rest = found
+            place = _position(at)
         return place
+
+
+def _position(node: yaml.Node) -> Position:
+    return Position(node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+def _first(node: yaml.Node | None, path: str) -> tuple[yaml.Node, yaml.Node, str] | None:
+    """Return the node that marks the first part of a path, the node of its value, and the rest of the path."""
+    if item := re.match(r"\[(?:(\d+)|\"([^\"]*)\")\]\.?", path):
+        entry = _entry(node, item[1] or item[2])
+        return (*entry, path[item.end() :]) if entry else None
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    keys = [str(name.value) for name, _ in node.value]
+    # A key may have dots, such as 1g.10gb: the longest that the path begins with is meant.
+    begins = [key for key in keys if key and re.match(rf"{re.escape(key)}(?=[.\[]|$)", path)]
+    key = max(begins, key=len, default="")
+    entry = _entry(node, key) if key else None
+    return (*entry, path[len(key) :].removeprefix(".")) if entry else None
 
 
 def _entry(node: yaml.Node | None, key: str) -> tuple[yaml.Node, yaml.Node] | None:

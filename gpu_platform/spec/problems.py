@@ -7,14 +7,15 @@ the models' JSON Schema) and the likely fix, with a suggestion for misspelt name
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence, Sized
+import re
+from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from functools import cache
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from gpu_platform.errors import Problem, did_you_mean
+from gpu_platform.errors import Problem, did_you_mean, suggestion
 from gpu_platform.spec.secret_names import names_secret
 
 Schema = Mapping[str, Any]
@@ -29,6 +30,10 @@ _ARTICLES = {
     "null": "nothing",
 }
 _FOUND_LIMIT = 80
+NEAREST = r"write (-?\d+), the (?:least|most) that is allowed"
+"""The fix of a whole number that is out of its range, with the nearest allowed one."""
+UNKNOWN_KEY = "unknown key"
+"""How the `found` of a problem begins whose path ends with a key that is not allowed."""
 
 
 def path_text(parts: Iterable[str | int]) -> str:
@@ -51,17 +56,47 @@ def found_text(value: object) -> str:
 def problems_of(error: ValidationError, data: object, adapter: TypeAdapter[Any]) -> list[Problem]:
     """Return every problem of a failed validation of `data` by `adapter`, in the order of the file."""
     schema = _schema(adapter)
-    return [
+    errors = error.errors(include_url=False)
+    others = _of_other_branches(errors)
+    found = [
         _problem(details, data, schema)
-        for details in error.errors(include_url=False)
-        if not _follows_from_items(details)
+        for index, details in enumerate(errors)
+        if index not in others and not _follows_from_items(details)
     ]
+    return _without_misspelt_twice(found)
+
+
+def _without_misspelt_twice(found: list[Problem]) -> list[Problem]:
+    """Return problems without those of a missing key that an unknown key beside it is a misspelling of."""
+    meant = {
+        problem.path.removesuffix(last) + (suggestion(problem.fix) or "")
+        for problem in found
+        if problem.found.startswith(UNKNOWN_KEY)
+        for last in [problem.found.removeprefix(UNKNOWN_KEY).strip(" '")]
+    }
+    return [problem for problem in found if problem.found != "nothing" or problem.path not in meant]
 
 
 def _follows_from_items(details: ErrorDetails) -> bool:
     """Return whether an error follows from others: pydantic reports a list with invalid items as too short."""
     context: Mapping[str, Any] = details.get("ctx", {})
     return details["type"] == "too_short" and len(details["input"]) >= context["min_length"]
+
+
+def _of_other_branches(errors: Sequence[ErrorDetails]) -> Set[int]:
+    """Return the errors, by index, about a branch of a union (words, a mapping) that a value does not mean."""
+    words = {one["loc"][:-1] for one in errors if one["type"] == "literal_error"}
+    mappings = {
+        one["loc"][:depth] for one in errors if one["type"] != "literal_error" for depth in range(len(one["loc"]))
+    }
+    found: set[int] = set()
+    for index, one in enumerate(errors):
+        union, value = one["loc"][:-1], one["input"]
+        if (one["type"] == "literal_error" and isinstance(value, Mapping) and union in mappings) or (
+            one["type"] == "model_type" and isinstance(value, str) and union in words
+        ):
+            found.add(index)
+    return found
 
 
 @cache  # made from the models in 30 ms, which do not change
@@ -80,13 +115,13 @@ def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
     context: Mapping[str, Any] = details.get("ctx", {})
     if kind == "missing":
         owner = _schema_at(parts[:-1], data, root)
-        described = _described(_property(owner, str(parts[-1]), root), root)
-        return Problem(path, "nothing", described, f"add {parts[-1]}:")
+        wanted = _select(_property(owner, str(parts[-1]), root), None, root)
+        return Problem(path, "nothing", _described(wanted, root), f"add {_example_of(str(parts[-1]), wanted)}")
     if kind == "extra_forbidden":
         key = str(parts[-1])
         allowed = list(cast("Mapping[str, Any]", _schema_at(parts[:-1], data, root).get("properties", {})))
         fix = did_you_mean(key, allowed) or "remove it, or move it to the object that has this key"
-        return Problem(path, f"unknown key {key!r}", "one of " + ", ".join(allowed), fix)
+        return Problem(path, f"{UNKNOWN_KEY} {key!r}", "one of " + ", ".join(allowed), fix)
     if kind in {"union_tag_invalid", "union_tag_not_found"}:
         discriminator = str(context["discriminator"]).strip("'")
         tags = [tag.strip(" '") for tag in str(context.get("expected_tags", "")).split(",") if tag.strip()]
@@ -94,24 +129,80 @@ def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
         tag: object = cast("Mapping[str, Any]", value).get(discriminator) if isinstance(value, Mapping) else None
         allowed = "one of " + ", ".join(tags)
         if tag is None:
+            keys = [str(key) for key in cast("Mapping[Any, Any]", value)] if isinstance(value, Mapping) else []
+            if misspelt := [key for key in keys if did_you_mean(key, [discriminator])]:
+                found = f"{UNKNOWN_KEY} {misspelt[0]!r}"
+                fix = did_you_mean(misspelt[0], [discriminator])
+                return Problem(path_text([*parts, misspelt[0]]), found, f"{discriminator}: {allowed}", fix)
             return Problem(path_text([*parts, discriminator]), "nothing", allowed, f"add {discriminator}:")
-        fix = did_you_mean(str(tag), tags) or f"write {discriminator}: {tags[0]}"
+        fix = _meant_option(str(tag), tags) or f"write {tags[0]}, or another of these"
         return Problem(path_text([*parts, discriminator]), found_text(tag), allowed, fix)
     if kind == "gpu_platform":
         return Problem(path, found_text(value), str(context["allowed"]), str(context["fix"]))
+    if kind in {"string_too_long", "too_long"} and isinstance(value, str):
+        most = context["max_length"]
+        return Problem(path, found_text(value), f"at most {most} characters", f"shorten it to {most} characters")
     if kind == "too_long" and isinstance(value, Sized):
         most = context["max_length"]
         return Problem(
             path, f"{len(value):,} entries", f"at most {most:,} entries", f"remove {len(value) - most:,} of them"
         )
-    described = _described(_schema_at(parts, data, root), root)
+    if details["loc"][-1:] == ("[key]",) and "pattern" in context:
+        pattern, key = str(context["pattern"]), str(value)
+        meant = [one for one in _similar_keys(key) if re.fullmatch(pattern, one)]
+        fix = f"rename it, for example to {meant[0]!r}" if meant else "rename it"
+        return Problem(path, f"the key {key!r}", f"a key that matches {pattern}", fix)
+    schema = _schema_at(parts, data, root)
+    described = _described(schema, root)
     if kind in {"literal_error", "enum"}:
         options = [option.strip(" '") for option in str(context["expected"]).replace(" or ", ", ").split(",")]
-        fix = did_you_mean(str(value), options) or f"write {options[0]}"
+        fix = _meant_option(str(value), options) or f"write {options[0]}, or another of these"
         return Problem(path, found_text(value), "one of " + ", ".join(options), fix)
     if kind == "invalid_key":
         return Problem(path, found_text(value), "text keys", "quote the key")
-    return Problem(path, found_text(value), described or details["msg"], _fix(parts, value, described))
+    return Problem(path, found_text(value), described or details["msg"], _fix(parts, value, described, schema))
+
+
+def _similar_keys(key: str) -> tuple[str, ...]:
+    """Return a key with hyphens for what a pattern may forbid, as it is and in lower case."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", key).strip("-")
+    return plain, plain.casefold()
+
+
+def _example_of(name: str, schema: Schema) -> str:
+    """Return a key with a value that its schema allows, as far as one is known."""
+    if example := re.search(rf"\b{re.escape(name)}: .+", _SHAPES.get(name, "")):
+        return example[0].split(", with quotes")[0]
+    values = [
+        *schema.get("examples", ()),
+        *schema.get("enum", ()),
+        *([schema["const"]] if "const" in schema else ()),
+    ]
+    return f"{name}: {values[0]}" if values else f"{name}:"
+
+
+# What other tools call a value, by what it is called here.
+_OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
+    "eks": ("aws", "amazon", "ec2"),
+    "gke": ("gcp", "google"),
+    "sandbox": ("local", "kind", "minikube", "k3s"),
+    "existing": ("kubernetes", "k8s", "on-prem", "onprem", "kubeconfig"),
+    "advisory": ("warn", "warning", "info", "audit"),
+    "mandatory": ("error", "deny", "enforce", "strict"),
+    "on-demand": ("ondemand", "standard", "regular"),
+    "spot": ("preemptible",),
+    "training": ("train", "batch"),
+    "inference": ("serve", "serving", "online"),
+    "development": ("dev", "notebook", "notebooks", "interactive"),
+    "general": ("cpu", "system"),
+}
+
+
+def _meant_option(value: str, options: Sequence[str]) -> str:
+    """Return `did you mean 'x'?` for an option that is similar to a value, or that other tools call so."""
+    word = value.casefold()
+    meant = [option for option in options if word in _OTHER_NAMES.get(option, ())]
+    return f"did you mean {meant[0]!r}?" if meant else did_you_mean(value, options)
 
 
 # Fixes for fields whose value is not the mapping or list that it must be.
@@ -137,21 +228,46 @@ _SHAPES: Mapping[str, str] = {
 _SHARES = ("a number from 0 to 1", "a number above 0, at most 1")
 
 
-def _fix(parts: Sequence[str | int], value: object, described: str) -> str:
+def _fix(parts: Sequence[str | int], value: object, described: str, schema: Schema) -> str:
+    text = described.startswith("a text") and "mapping" not in described
+    example = next(iter(schema.get("examples", ())), None)
     if isinstance(value, str) and described.startswith(("a whole number", "a number")):
-        return "write the number without quotes" if value.strip().lstrip("-").isdigit() else "write a number"
-    if isinstance(value, bool | int | float) and described.startswith("a text") and "mapping" not in described:
-        return "put it in quotes: without them YAML reads a number, true or false instead of a text"
+        digits = re.fullmatch(r"-?\d+(\.\d+)?", value.strip())
+        return f"write {value.strip()} without quotes" if digits else "write a number"
+    if isinstance(value, bool | int | float) and text:
+        written = json.dumps(value)
+        if example is not None and not re.fullmatch(schema.get("pattern", re.escape(str(example))), written):
+            return f"write for example {example!r}"
+        return f'write "{written}": without quotes YAML reads a number, true or false instead of a text'
     if value is None:
-        return "set a value, or remove the key"
+        return "set a value, or remove it"
+    if described.startswith("true or false"):
+        return f"write {'true' if str(value).casefold() in _YES else 'false'}"
     if isinstance(value, int | float) and 1 < value <= 100 and described in _SHARES:
         return f"write {value / 100:g} for {value:g} %"
+    if isinstance(value, int | float) and not isinstance(value, bool) and (bound := _bound(value, schema)):
+        return bound
+    if isinstance(value, str) and text and example is not None:
+        return f"write for example {example!r}"
     names = [part for part in parts if isinstance(part, str)]
     if names and (
         "mapping" in described or not described.startswith(("a whole number", "a number", "a text", "true"))
     ):
         return _SHAPES.get(names[-1], "change it to an allowed value")
     return "change it to an allowed value"
+
+
+_YES = {"yes", "y", "yep", "on", "1", "true", "enabled"}
+
+
+def _bound(value: float, schema: Schema) -> str:
+    """Return the fix of a number that is out of its range: the nearest allowed value."""
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and value < low:
+        return f"write {low:g}, the least that is allowed, or more"
+    if high is not None and value > high:
+        return f"write {high}, the most that is allowed, or less"
+    return ""
 
 
 def _locate(details: ErrorDetails, data: object, root: Schema) -> tuple[list[str | int], object]:
@@ -230,7 +346,7 @@ def _select(schema: Schema, value: object, root: Schema) -> Schema:
         return schema
     branches = _meant(schema, value, root)
     if len(branches) == 1 and branches[0] is not schema:
-        merged = {**branches[0], **{key: schema[key] for key in ("description",) if key in schema}}
+        merged = {**branches[0], **{key: schema[key] for key in ("description", "examples") if key in schema}}
         return _select(merged, value, root)
     return schema
 

@@ -7,7 +7,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gpu_platform.spec._types import DnsLabel, GpuMemory, Member, MigProfileName, Quantity, SecretName, SpecModel
+from gpu_platform.spec._types import (
+    Cpu,
+    DnsLabel,
+    GpuMemory,
+    Member,
+    Memory,
+    MigProfileName,
+    SecretName,
+    SpecModel,
+)
 from gpu_platform.spec.claims import Claim, DeviceClassName
 from gpu_platform.spec.team_identity import TeamIdentity
 from gpu_platform.spec.team_network import Egress, Source
@@ -33,7 +42,7 @@ class ObjectLimits(SpecModel):
     secrets: int = Field(default=1000, ge=0, le=100_000)
     claims: int = Field(default=500, ge=0, le=100_000)
     """PersistentVolumeClaims."""
-    storage: Quantity = "100Ti"
+    storage: Memory = "100Ti"
     """Storage that all PersistentVolumeClaims request together."""
 
 
@@ -55,9 +64,9 @@ class GpuUnits(SpecModel):
 class Quota(GpuUnits):
     """Resource quota of a team. A GPU resource without an entry has a quota of 0."""
 
-    cpu: Quantity | None = None
+    cpu: Cpu | None = None
     """CPUs of all pods. With `queueing`: of pods on nodes without GPUs; a GPU comes with its share of its node."""
-    memory: Quantity | None = None
+    memory: Memory | None = None
     """Memory of all pods; with `queueing` as for CPU."""
     objects: ObjectLimits = ObjectLimits()
     """Numbers of objects, and storage."""
@@ -96,8 +105,8 @@ class Workload(SpecModel):
     memory over NVLink. They are in one NVLink domain, which a pool is."""
     gpu_memory: GpuMemory | None = None
     """GPU memory that a pod needs on each of its GPUs, shares or instances; checked against their memory."""
-    cpu: Quantity = "1"
-    memory: Quantity = "4Gi"
+    cpu: Cpu = "1"
+    memory: Memory = "4Gi"
     image: str | None = None
     """Container image, pinned; unset: the pause image, which allocates the GPU and computes nothing."""
     command: Annotated[tuple[str, ...], Field(max_length=200)] = ()
@@ -130,7 +139,8 @@ class Team(SpecModel):
     service account `team` pull images. The team creates them; their content is in no stack file and no state."""
     egress: Annotated[tuple[Egress, ...], Field(max_length=100)] = ()
     """What pods of the team may reach beside their namespace, DNS and, on EKS and GKE, their identity: `internet`,
-    which is HTTPS (TCP 443) to all public addresses, and networks with ports. Everything else is denied."""
+    which is HTTPS (TCP 443) to all public addresses; `cloud-apis`, on GKE HTTPS to the APIs of Google alone;
+    networks and, on GKE, hosts by name. Everything else is denied."""
     ingress: Annotated[tuple[Source, ...], Field(max_length=100)] = ()
     """Who may reach pods of the team, beside pods of its namespace. Everybody else is denied."""
     pod_security: PodSecurity = "restricted"

@@ -6,22 +6,28 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gpu_platform.spec._types import Cidr, DnsLabel, SpecModel
+from gpu_platform.spec._types import Cidr, DnsLabel, HostName, SpecModel
+from gpu_platform.spec.declared import On
 
 Ports = Annotated[tuple[Annotated[int, Field(ge=1, le=65535)], ...], Field(min_length=1, max_length=50)]
 
 
-class Addresses(SpecModel):
-    """Addresses outside the team's namespace that its pods may reach by TCP."""
+class Destination(SpecModel):
+    """What pods of the team may reach by TCP outside its namespace: a network, or hosts by name."""
 
-    cidr: Cidr
+    cidr: Cidr | None = None
     """A network such as that of a database or of VPC endpoints; not link-local addresses, behind which nodes have
     credentials of their own."""
+    fqdn: Annotated[
+        HostName | None, On(("gke",), "a NetworkPolicy knows addresses alone", fix="write cidr, or internet")
+    ] = None
+    """GKE with `cluster.fqdn_policies`: the name of a host, or `*.` and a domain for all hosts one label below it.
+    At most 50 addresses of it are known at a time."""
     ports: Ports = (443,)
     """TCP ports."""
 
 
-Egress = Literal["internet"] | Addresses
+Egress = Literal["internet", "cloud-apis"] | Destination
 
 
 class Source(SpecModel):

@@ -9,11 +9,12 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from gpu_platform.spec._types import (
+    Cpu,
     DnsLabel,
     Duration,
     GpuMemory,
+    Memory,
     MigProfileName,
-    Quantity,
     SecretName,
     SpecModel,
     wrong,
@@ -62,11 +63,11 @@ class RequestedResources(SpecModel):
     """On a pool with DRA: name of the claim in `claims` that each pod gets."""
     gpu_memory: GpuMemory | None = None
     """GPU memory that a pod needs on each of its GPUs, shares or instances; checked against their memory."""
-    cpu: Quantity | None = None
+    cpu: Cpu | None = None
     """Unset: its GPUs' part of the node's CPUs, less what the node's agents request; 1 on a CPU pool."""
-    memory: Quantity | None = None
+    memory: Memory | None = None
     """Unset: its GPUs' part of the node's memory, less what the node needs itself; 4Gi on a CPU pool."""
-    shared_memory: Quantity | None = None
+    shared_memory: Memory | None = None
     """Size of /dev/shm, a part of `memory`. Unset: a quarter of it for pods with GPUs, else 64Mi."""
 
 
@@ -95,7 +96,7 @@ class KeptDirectory(SpecModel):
     """A volume that `storage` gives the team, and that pods may write."""
     storage_class: DnsLabel | None = None
     """Without `volume`: storage class of the claim. Unset: the cluster's default class."""
-    size: Quantity | None = None
+    size: Memory | None = None
     """Without `volume`: size of the claim, which is kept when the entry leaves the file."""
 
 
@@ -230,8 +231,8 @@ class RayHead(SpecModel):
 
     pool: DnsLabel | None = None
     """A CPU pool. Unset: any node that has no GPUs."""
-    cpu: Quantity = "2"
-    memory: Quantity = "8Gi"
+    cpu: Cpu = "2"
+    memory: Memory = "8Gi"
 
 
 class RayWorkers(RequestedResources):

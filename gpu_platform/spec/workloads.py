@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from gpu_platform.spec._types import DnsLabel, GpuMemory, Quantity, SpecModel, UsdPerHour, Zone
+from gpu_platform.spec._types import Cpu, DnsLabel, GpuMemory, Memory, SpecModel, UsdPerHour, Zone
 from gpu_platform.spec.load import parse_document, read_yaml_file
 from gpu_platform.spec.pool import GpuWorkload
 
@@ -39,8 +39,8 @@ class WorkloadDemand(SpecModel):
     rdma: bool = False
     """The pod needs the node's interfaces for RDMA between nodes (EFA on AWS, GPUDirect on GCP): it gets machines
     that have them, whole, since pods of fewer GPUs than a node has communicate within their node."""
-    cpu: Quantity = "1"
-    memory: Quantity = "4Gi"
+    cpu: Cpu = "1"
+    memory: Memory = "4Gi"
 
 
 class Demands(SpecModel):

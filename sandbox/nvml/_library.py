@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import signal
+import tempfile
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import Any, Final
 
 # Importing a module of handlers registers its symbols.
 from sandbox.nvml import _device, _health, _mig, _system, _topology  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from sandbox.nvml._hardware import SimulatedNode
-from sandbox.nvml._symbols import SYMBOLS, UNINITIALIZED, Symbol, call
+from sandbox.nvml._hardware import NO_LIBRARY, BrokenCall, SimulatedNode
+from sandbox.nvml._symbols import SYMBOLS, UNINITIALIZED, Symbol, call, gpu_handle, value_of
 
+KMSG_VARIABLE: Final = "GPU_PLATFORM_KMSG"  # same as in validators/agent/xids.py
 _VERSION_SUFFIX = re.compile(r"_v\d+$")
 _NEEDS_NO_INIT = {"nvmlInitWithFlags", "nvmlInit_v2", "nvmlErrorString"}
 
@@ -48,10 +52,10 @@ class _Function:
 
     def __call__(self, *arguments: Any) -> int:  # noqa: ANN401 - C arguments
         library = self._library
-        if library.node.hangs_in in self._names:
-            threading.Event().wait()
-        if library.node.crashes_in in self._names:
-            os.kill(os.getpid(), signal.SIGSEGV)
+        if self._is_broken(library.node.hangs, arguments):
+            hang()
+        if self._is_broken(library.node.crashes, arguments):
+            crash()
         if self._name not in _NEEDS_NO_INIT and not library.open:
             return UNINITIALIZED
         status = call(library.node, self._symbol, arguments)
@@ -60,6 +64,27 @@ class _Function:
         elif self._name == "nvmlShutdown":
             library.open -= 1
         return status
+
+    def _is_broken(self, broken: BrokenCall | None, arguments: Sequence[Any]) -> bool:
+        """Whether a fault concerns this call: of the function, on the fault's GPU or on every one."""
+        if broken is None or broken.call not in self._names:
+            return False
+        if broken.gpu is None:
+            return True
+        first = value_of(arguments[0]) if arguments else None
+        if self._symbol.subject == "node":  # asks for a device by its index, or for two devices
+            return first in (broken.gpu, gpu_handle(broken.gpu))
+        return isinstance(first, int) and first >> 8 == gpu_handle(broken.gpu) >> 8
+
+
+def hang() -> None:
+    """Never return."""
+    threading.Event().wait()
+
+
+def crash() -> None:
+    """End the process with a segmentation fault."""
+    os.kill(os.getpid(), signal.SIGSEGV)
 
 
 class _ErrorString:
@@ -77,15 +102,26 @@ class Installation:
         self._bindings: Any = bindings
         self._previous_library = self._bindings.nvmlLib
         self._previous_loader = self._bindings.CDLL
-        self.library = None if node.nvml_missing else SimulatedLibrary(node)
+        self.library = SimulatedLibrary(node) if node.load_error is None else None
         self._bindings.nvmlLib = self.library
-        self._bindings.CDLL = _no_library  # so that a machine with a driver does not load the real one
+        # Also with the library, so that a machine with a driver does not load the real one.
+        self._bindings.CDLL = functools.partial(_no_library, node.load_error or NO_LIBRARY)
         self._bindings._nvmlGetFunctionPointer_cache.clear()
+        self._previous_log = os.environ.get(KMSG_VARIABLE)
+        self._log = tempfile.NamedTemporaryFile("w", prefix="kmsg-")  # noqa: SIM115 - closed by remove
+        self._log.write("".join(f"{record}\n" for record in _kernel_log(node)))
+        self._log.flush()
+        os.environ[KMSG_VARIABLE] = self._log.name
 
     def remove(self) -> None:
         """Restore the bindings."""
         self._bindings.nvmlLib = self._previous_library
         self._bindings.CDLL = self._previous_loader
+        self._log.close()
+        if self._previous_log is None:
+            os.environ.pop(KMSG_VARIABLE, None)
+        else:
+            os.environ[KMSG_VARIABLE] = self._previous_log
         self._bindings._nvmlGetFunctionPointer_cache.clear()
 
     def __enter__(self) -> Installation:
@@ -97,5 +133,16 @@ class Installation:
         self.remove()
 
 
-def _no_library(name: str) -> None:
-    raise OSError(f"{name}: cannot open shared object file: No such file or directory (simulated)")
+def _kernel_log(node: SimulatedNode) -> Iterator[str]:
+    """Yield what the driver has written to the kernel's log, in the format of /dev/kmsg."""
+    number = 0
+    for gpu in node.gpus:
+        for code, age in gpu.xids:
+            number += 1
+            microseconds = round((time.monotonic() - age) * 1e6)
+            text = f"NVRM: Xid (PCI:0000:{gpu.bus:02x}:00): {code}, pid='<unknown>', name=<unknown>"
+            yield f"3,{number},{microseconds},-;{text}"
+
+
+def _no_library(error: str, name: str) -> None:
+    raise OSError(f"{name}: {error} (simulated)")

@@ -27,6 +27,7 @@ from sandbox.simulator.kube import Api, ApiError, Informer, Object, key_of, log
 
 _IDLE_SECONDS: Final = 60.0
 _AGAIN_SECONDS: Final = 1.0  # kubectl's drain helper asks again every 5 s where a budget refuses
+_CONFLICT: Final = 409
 _TOO_MANY_REQUESTS: Final = 429  # a disruption budget allows no eviction now
 
 
@@ -180,7 +181,13 @@ class DriverUpgrades:
         body: dict[str, Any] = {"metadata": {"labels": label, "annotations": dict(annotations or {})}}
         if unschedulable is not None:
             body["spec"] = {"unschedulable": unschedulable or None}
-        self._nodes.patch(node, "", body)
+        try:
+            # A state follows from the whole node: one cordoned meanwhile must not be upgraded as one that is not.
+            self._nodes.patch(node, "", body, only_unchanged=True)
+        except ApiError as error:
+            if error.status != _CONFLICT:
+                raise
+            return  # the change wakes the control loop
         if state not in (State.UNKNOWN, State.DONE):
             log(f"node {node['metadata']['name']}: driver upgrade: {state.value}")
 

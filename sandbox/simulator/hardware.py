@@ -73,7 +73,7 @@ def observe(machine: MachineType, gpu: Gpu, node: SimulatedNode, fabric: str | N
             )
             for shown in node.gpus
         ),
-        driver_answers=not node.nvml_missing,
+        driver_answers=node.load_error is None,
         fabric=fabric,
     )
 

@@ -145,13 +145,16 @@ class Informer:
         with self._lock:
             return list(self._objects.values())
 
-    def patch(self, item: Object, subresource: str, body: Object) -> Object:
+    def patch(self, item: Object, subresource: str, body: Object, *, only_unchanged: bool = False) -> Object:
         """Patch an object of the collection (strategic merge) and return the result; raises ApiError.
 
         The result is stored at once, so that the next reconciliation does not read the old object.
+        `only_unchanged`: fails with status 409 where the object is newer than `item`.
         """
         # With the uid the patch fails on a new object of the same name.
         metadata = {**body.get("metadata", {}), "uid": item["metadata"]["uid"]}
+        if only_unchanged:
+            metadata["resourceVersion"] = item["metadata"]["resourceVersion"]
         path = _path_of(self._path, item) + (f"/{subresource}" if subresource else "")
         patched = self._api.patch(path, {**body, "metadata": metadata}, "strategic")
         with self._lock:

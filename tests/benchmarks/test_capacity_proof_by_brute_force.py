@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from random_stacks import CLUSTERS, random_stack
 
 from gpu_platform.errors import BadInput
+from tests.support.size import size
 
 
-@settings(max_examples=400)
+@settings(max_examples=size(80, 4000))
 @given(st.integers(0, 10**9))
 def test_the_verdict_about_a_random_small_stack_is_that_of_brute_force(seed: int) -> None:
     stack = random_stack(seed)

@@ -28,6 +28,7 @@ def test_no_entry_is_written_twice(catalog: Catalog):
         "node_images": ("vendor", "family"),
         "pool_properties": ("platform", "name"),
         "drain_limits": ("platform", "action"),
+        "no_control_plane_zones": ("zone_id",),
         "kubernetes_versions": ("platform", "version"),
         "driver_branches": ("branch",),
         "ai_conformance": ("version",),
@@ -96,7 +97,10 @@ def test_every_cloud_family_counts_against_a_quota_where_the_clouds_name_for_it_
         if machine.vendor != "on-prem" and catalog.gpu_quota(machine, spot=spot) is None
     }
     with_gpus = {one for one in unknown if catalog.machine_types[one[2]].has_gpus}
-    families = {(provider, spot, name.split(".")[0].rpartition("-")[0]) for provider, spot, name in with_gpus}
+    families = {
+        (provider, spot, name.split(".")[0].removesuffix("-nolssd").rpartition("-")[0])
+        for provider, spot, name in with_gpus
+    }
     without = {(provider, spot, name.partition("-")[0]) for provider, spot, name in unknown - with_gpus}
     # Spot VMs count as preemptible only where a project has such a quota; newer series count by VM family.
     assert {series for _, spot, series in without if not spot} == {"c4", "c4a", "n4"}
@@ -297,3 +301,20 @@ def test_every_fact_says_where_it_comes_from_and_when_it_was_read(catalog: Catal
     for fact in (*facts, *migs, *pools, *catalog.images.values()):
         assert fact.source.title
         assert fact.source.date.year >= 2026
+
+
+def test_a_machine_without_its_local_disks_differs_from_the_one_with_them_in_nothing_else(catalog: Catalog):
+    without = [one for one in catalog.machine_types.values() if one.name.endswith("-nolssd")]
+    assert {one.name.partition("-")[0] for one in without} == {"a2", "a3", "a4", "a4x"}
+    for one in without:
+        base = catalog.machine_types[one.name.removesuffix("-nolssd")]
+        differing = {field for field in type(one).model_fields if getattr(one, field) != getattr(base, field)}
+        assert differing - {"local_disk_gb"} == {"name", "local_nvme_gb", "source"}, one.name
+        assert (one.local_nvme_gb, base.local_nvme_gb > 0) == (0, True)
+        assert catalog.gcp_family(one) == catalog.gcp_family(base)
+
+
+def test_no_machine_type_is_supported_and_refused_at_once(catalog: Catalog):
+    assert [name for name in catalog.machine_types if catalog.unsupported(name)] == []
+    assert catalog.unsupported("a4x-maxgpu-4g-metal-nolssd") is catalog.unsupported("a4x-maxgpu-4g-metal")
+    assert catalog.unsupported("mainframe") is None

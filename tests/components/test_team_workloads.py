@@ -205,6 +205,16 @@ def test_an_autoscaled_service_leaves_its_replicas_to_the_autoscaler(found: Reco
     assert scaled["triggers"][0]["metadata"]["serverAddress"] == "http://prometheus-operated.monitoring.svc:9090"
 
 
+def test_a_metric_that_is_missing_keeps_the_replicas_of_an_autoscaled_service(found: Recorded) -> None:
+    scaled = manifest(found, "ScaledObject", "chat")["spec"]
+    assert scaled["triggers"][0]["metadata"]["ignoreNullValues"] == "false"
+    assert scaled["fallback"] == {"failureThreshold": 3, "replicas": 2, "behavior": "currentReplicasIfHigher"}
+    behavior = scaled["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    # One pod in the time that its model may take to load.
+    assert behavior["scaleUp"]["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 600}]
+    assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 300
+
+
 def test_a_claim_is_kept_when_its_entry_leaves(found: Recorded) -> None:
     claims = [one for one in found.resources if one.inputs.get("kind") == "PersistentVolumeClaim"]
     own = [one for one in claims if "gpu-platform.dev/kept" in one.inputs["metadata"].get("labels", {})]

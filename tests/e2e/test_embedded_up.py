@@ -11,6 +11,7 @@ import pytest
 
 from gpu_platform.engine.client import Refused
 from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
+from tests.e2e.impersonation import member
 from tests.support.command_line import COMMAND
 from tests.support.eventually import eventually
 
@@ -42,6 +43,23 @@ def test_nodes_offer_what_their_pools_sharing_says(deployed: Platform) -> None:
     assert deployed.allocatable("train-0") == {"nvidia.com/gpu": "8"}
     assert deployed.allocatable("serve-0") == {SHARED: "4"}
     assert deployed.allocatable("lab-0") == {"nvidia.com/mig-1g.10gb": "56"}
+
+
+def test_the_agent_of_a_node_can_write_its_own_report_alone(deployed: Platform) -> None:
+    agent = "system:serviceaccount:gpu-platform-validation:gpu-node-validation"
+    client = member(deployed.kubeconfig, "system:serviceaccounts", agent, node="serve-0")
+
+    def write(name: str) -> None:
+        metadata = {"name": name, "namespace": "gpu-platform-validation", "labels": {"by": "test"}}
+        client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+
+    write("node-validation-serve-0")
+    for other in ("node-validation-train-0", "proven-pools", "node-validation-serve-00"):
+        with pytest.raises(Refused, match="its own node alone"):
+            write(other)
+    client = member(deployed.kubeconfig, "system:serviceaccounts", agent)
+    with pytest.raises(Refused):
+        write("node-validation-serve-0")
 
 
 def test_up_again_changes_nothing(deployed: Platform, base: dict[str, Any]) -> None:

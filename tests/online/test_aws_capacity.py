@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.catalog import load_catalog
 from gpu_platform.online.aws.answers import CapacityReservation, Zone
 from gpu_platform.online.aws.capacity import (
     compare_control_plane_zones,
@@ -20,6 +21,7 @@ from tests.support.eks_stacks import plan_eks
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 ID = "cr-0f0e0d0c0b0a09080"
+UNUSABLE = load_catalog().no_control_plane_zones
 
 
 def pool_of(kind: str, desired: int = 2, most: int | None = None, **capacity: Any) -> PoolPlan:
@@ -120,20 +122,20 @@ ZONES = {
 
 
 def test_zones_that_exist_and_can_have_a_control_plane_are_fine() -> None:
-    (finding,) = compare_control_plane_zones(("us-east-1a", "us-east-1b"), ZONES)
+    (finding,) = compare_control_plane_zones(("us-east-1a", "us-east-1b"), ZONES, UNUSABLE)
 
     assert (finding.severity, finding.found) == ("fine", "us-east-1a is use1-az1, us-east-1b is use1-az2")
 
 
 def test_a_zone_that_eks_excludes_is_found_by_its_id_whatever_its_letter() -> None:
-    (finding,) = compare_control_plane_zones(("us-east-1a", "us-east-1e"), ZONES)
+    (finding,) = compare_control_plane_zones(("us-east-1a", "us-east-1e"), ZONES, UNUSABLE)
 
     assert (finding.severity, finding.found) == ("stops", "us-east-1e is use1-az3")
     assert finding.fix.endswith("us-east-1a, us-east-1b")
 
 
 def test_a_zone_that_the_account_does_not_have_stops_up() -> None:
-    (finding,) = compare_control_plane_zones(("us-east-1a", "us-east-1d"), ZONES)
+    (finding,) = compare_control_plane_zones(("us-east-1a", "us-east-1d"), ZONES, UNUSABLE)
 
     assert (finding.severity, finding.found) == ("stops", "no us-east-1d")
 
@@ -141,7 +143,9 @@ def test_a_zone_that_the_account_does_not_have_stops_up() -> None:
 def test_a_zone_that_is_not_available_stops_up() -> None:
     zones = ZONES | {"us-east-1b": replace(ZONES["us-east-1b"], state="impaired")}
 
-    assert [each.why for each in compare_control_plane_zones(("us-east-1b",), zones)] == ["the zone is impaired"]
+    assert [each.why for each in compare_control_plane_zones(("us-east-1b",), zones, UNUSABLE)] == [
+        "the zone is impaired"
+    ]
 
 
 @pytest.mark.parametrize(

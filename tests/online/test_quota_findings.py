@@ -6,7 +6,7 @@ import pytest
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.online.aws.answers import CapacityReservation, Instance
-from gpu_platform.online.aws.quotas import CODES, network_demands, used_by_others
+from gpu_platform.online.aws.quotas import network_demands, used_by_others
 from gpu_platform.online.quota import QuotaDemand, QuotaState, compare_quota, gpu_demands, unnamed_findings
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -14,6 +14,7 @@ from tests.support.eks_stacks import plan_eks
 
 P = "Running On-Demand P instances"
 CATALOG = load_catalog()
+QUOTAS = CATALOG.service_quotas
 DEMAND = QuotaDemand(name=P, unit="vCPU", region="us-east-2", desired=192, most=384, wanted_by="train")
 
 
@@ -96,13 +97,13 @@ def plan() -> EnvironmentPlan:
 def test_spot_and_on_demand_instances_count_against_quotas_of_their_own(plan: EnvironmentPlan) -> None:
     instances = [_instance("p5.48xlarge"), _instance("p5.48xlarge", "spot"), _instance("g6.4xlarge")]
 
-    assert used_by_others(CODES[P], instances, (), plan, CATALOG) == 192
-    assert used_by_others(CODES["All P5 Spot Instance Requests"], instances, (), plan, CATALOG) == 192
-    assert used_by_others(CODES["All P4, P3 and P2 Spot Instance Requests"], instances, (), plan, CATALOG) == 0
+    assert used_by_others(QUOTAS[P], instances, (), plan, CATALOG) == 192
+    assert used_by_others(QUOTAS["All P5 Spot Instance Requests"], instances, (), plan, CATALOG) == 192
+    assert used_by_others(QUOTAS["All P4, P3 and P2 Spot Instance Requests"], instances, (), plan, CATALOG) == 0
 
 
 def test_instances_of_capacity_blocks_do_not_count(plan: EnvironmentPlan) -> None:
-    assert used_by_others(CODES[P], [_instance("p5.48xlarge", "capacity-block")], (), plan, CATALOG) == 0
+    assert used_by_others(QUOTAS[P], [_instance("p5.48xlarge", "capacity-block")], (), plan, CATALOG) == 0
 
 
 def test_free_capacity_of_a_reservation_counts_and_that_of_a_capacity_block_does_not(
@@ -110,7 +111,7 @@ def test_free_capacity_of_a_reservation_counts_and_that_of_a_capacity_block_does
 ) -> None:
     found = [_reservation("default"), _reservation("capacity-block")]
 
-    assert used_by_others(CODES[P], (), found, plan, CATALOG) == 192
+    assert used_by_others(QUOTAS[P], (), found, plan, CATALOG) == 192
 
 
 def test_nodes_of_the_stack_itself_are_not_counted_twice(plan: EnvironmentPlan) -> None:
@@ -119,13 +120,13 @@ def test_nodes_of_the_stack_itself_are_not_counted_twice(plan: EnvironmentPlan) 
     del other["kubernetes.io/cluster/ml"]
     instances = [_instance("p5.48xlarge", **own), _instance("p5.48xlarge", **other)]
 
-    assert used_by_others(CODES[P], instances, (), plan, CATALOG) == 192
+    assert used_by_others(QUOTAS[P], instances, (), plan, CATALOG) == 192
 
 
 def test_every_quota_of_the_catalogue_has_its_code() -> None:
     named = {quota.name for quota in CATALOG.gpu_quotas.values() if quota.vendor == "aws"}
 
-    assert named <= set(CODES)
+    assert named <= set(QUOTAS)
 
 
 @pytest.mark.parametrize(("nat", "addresses"), [("one", 1), ("per-zone", 2)])

@@ -18,6 +18,7 @@ from gpu_platform.planning.suggest import Suggestion, suggest
 from gpu_platform.spec.load import parse_document
 from gpu_platform.spec.workloads import Demands
 from gpu_platform.stacks import plan_platform
+from tests.support.size import size
 from tests.support.suggested import stack_of
 
 _ADAPTER = TypeAdapter(Demands)
@@ -231,7 +232,7 @@ def test_no_more_pods_than_the_kubelet_runs_are_put_on_a_node() -> None:
     assert_planner_places(found, [tiny])
 
 
-@settings(max_examples=20)
+@settings(max_examples=size(6, 200))
 @given(
     count=st.integers(1, 14),
     memory=st.integers(1, 22),
@@ -297,7 +298,7 @@ _WANTS = st.lists(
 ).map(_named)
 
 
-@settings(max_examples=15)
+@settings(max_examples=size(5, 150))
 @given(_WANTS)
 def test_any_workloads_are_placed_by_the_planner_and_the_rules_hold(wants: list[dict[str, Any]]) -> None:
     found = _suggest(*wants, families=["a2-highgpu", "g2-standard"])

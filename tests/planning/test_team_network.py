@@ -16,19 +16,39 @@ from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack, plan_platform
 from tests.planning.conftest import PlanMaker, environment, pool, team
 from tests.support.recorded import Recorded
+from tests.support.size import size
 
 PUBLIC = ("8.8.8.8", "52.219.0.10", "140.82.112.3", "199.36.153.9", "1.1.1.1", "100.128.0.1", "172.32.0.1")
 PRIVATE = ("10.0.0.7", "10.255.255.255", "172.20.3.4", "192.168.5.6", "100.64.0.2")
 OF_NODES = ("169.254.169.254", "169.254.170.23", "169.254.0.9", "127.0.0.1", "224.0.0.1", "0.0.0.1")
+SOURCE = {"namespace": "gateway", "ports": [8080]}
 NETWORKS = st.sampled_from(["10.0.0.0/8", "192.168.5.0/24", "52.219.0.0/16", "172.20.3.4/32"])
 PORTS = st.lists(st.sampled_from([443, 5432, 6379]), min_size=1, max_size=3)
 
 
-def policies(*teams: dict[str, Any], folder: Path = Path("/nowhere")) -> list[dict[str, Any]]:
+GKE: dict[str, Any] = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
+MEMBERS = ["group:a@example.com"]
+NAMED: dict[str, Any] = {**GKE, "fqdn_policies": True}
+
+
+def deployed(*teams: dict[str, Any], **rest: Any) -> Recorded:
+    """Return what a deploy of all teams registers."""
+    platform = environment(pool(), teams=list(teams), **rest)
+    loaded = LoadedStack("test", Path("/nowhere/Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
+    return Recorded(record_stack(loaded))
+
+
+def policies(*teams: dict[str, Any], **rest: Any) -> list[dict[str, Any]]:
     """Return the NetworkPolicies of all teams, as a deploy makes them."""
-    platform = environment(pool(), teams=list(teams))
-    loaded = LoadedStack("test", folder / "Pulumi.test.yaml", platform, plan_platform(platform, "test"))
-    return [dict(one.inputs) for one in Recorded(record_stack(loaded)).of("NetworkPolicy")]
+    return [dict(one.inputs) for one in deployed(*teams, **rest).of("NetworkPolicy")]
+
+
+def on_gke(*teams: dict[str, Any], cluster: dict[str, Any]) -> Recorded:
+    """Return what a deploy on GKE registers."""
+    gpus = pool(machine_type="g2-standard-48", zones=["us-central1-a"], placement={"type": "none"})
+    platform = environment(gpus, teams=list(teams), cluster=cluster)
+    loaded = LoadedStack("test", Path("/nowhere/Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
+    return Recorded(record_stack(loaded))
 
 
 def reaches(found: list[dict[str, Any]], namespace: str, address: str, port: int) -> bool:
@@ -61,7 +81,7 @@ def test_internet_is_https_to_public_addresses_alone(address: str) -> None:
     assert not reaches(found, "speech", address, 443)
 
 
-@settings(max_examples=15)  # each deploys a platform
+@settings(max_examples=size(6, 150))  # each deploys a platform
 @given(st.dictionaries(NETWORKS, PORTS, max_size=4), st.booleans())
 def test_every_address_and_port_that_is_named_is_reached_and_nothing_else(
     networks: dict[str, list[int]], internet: bool
@@ -81,21 +101,130 @@ def test_ingress_admits_a_namespace_and_addresses_on_their_ports() -> None:
     found = policies(
         team(ingress=[{"namespace": "gateway", "ports": [8080]}, {"cidr": "10.9.0.0/16", "ports": [9090, 8080]}])
     )
-    rules = {
-        one["metadata"]["name"]: one["spec"]["ingress"][0]
-        for one in found
-        if one["metadata"]["name"].startswith("allow-from-")
-    }
-    assert rules == {
-        "allow-from-gateway": {
+    [declared] = [one for one in found if one["metadata"]["name"] == "allow-declared"]
+    assert declared["spec"]["ingress"] == [
+        {
             "from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "gateway"}}}],
             "ports": [{"port": 8080, "protocol": "TCP"}],
         },
-        "allow-from-10.9.0.0-16": {
+        {
             "from": [{"ipBlock": {"cidr": "10.9.0.0/16"}}],
             "ports": [{"port": 8080, "protocol": "TCP"}, {"port": 9090, "protocol": "TCP"}],
         },
+    ]
+
+
+@pytest.mark.parametrize(
+    "left", [{"egress": ["internet"]}, {"egress": [{"cidr": "10.0.0.0/8"}]}, {"ingress": [SOURCE]}]
+)
+def test_an_entry_that_leaves_the_file_changes_a_policy_for_pulumi_deletes_none(left: dict[str, Any]) -> None:
+    with_it, without = deployed(team(**left)), deployed(team())
+    kept = {one.name for one in with_it.of("NetworkPolicy") if one.retain_on_delete}
+    assert kept == {one.name for one in without.of("NetworkPolicy")}
+    assert not reaches([dict(one.inputs) for one in without.of("NetworkPolicy")], "vision", "10.0.0.7", 443)
+
+
+@pytest.mark.parametrize("address", [*PUBLIC, *PRIVATE, *OF_NODES])
+def test_the_apis_of_google_are_reached_by_their_own_addresses_alone(address: str) -> None:
+    found = on_gke(team(egress=["cloud-apis"], members=MEMBERS), cluster={**GKE, "create": {"private_apis": True}})
+    opened = [dict(one.inputs) for one in found.of("NetworkPolicy")]
+    assert reaches(opened, "vision", address, 443) == (address == "199.36.153.9")
+    records = {one.inputs["name"]: one.inputs["rrdatas"] for one in found.of("RecordSet")}
+    assert records["*.googleapis.com."] == ["private.googleapis.com."]
+    assert all(
+        reaches(opened, "vision", resolved, 443) and not reaches(opened, "vision", resolved, 80)
+        for resolved in records["private.googleapis.com."]
+    )
+
+
+@pytest.mark.parametrize(
+    ("cluster", "told"),
+    [
+        ({**GKE, "create": {"private_apis": True}}, "cluster.create.private_apis"),
+        (GKE, "the owner of the VPC"),
+        ({**GKE, "create": {"network": {"name": "a", "subnetwork": "b"}}}, "the owner of the VPC"),
+    ],
+)
+def test_the_plan_says_who_resolves_the_names_of_the_apis(
+    make_plan: PlanMaker, cluster: dict[str, Any], told: str
+) -> None:
+    gpus = pool(machine_type="g2-standard-48", zones=["us-central1-a"], placement={"type": "none"})
+    plan = make_plan(gpus, cluster=cluster, teams=[team(egress=["cloud-apis"], members=MEMBERS)])
+    (decision,) = [one for one in plan.decisions if one.what == "cloud-apis"]
+    assert told in decision.why
+
+
+def test_hosts_are_reached_by_policies_of_gke_that_name_them_and_by_no_other() -> None:
+    hosts = [{"fqdn": "huggingface.co"}, {"fqdn": "*.example.com", "ports": [8443, 443]}]
+    found = on_gke(
+        team(egress=hosts, members=MEMBERS), team("speech", members=MEMBERS), cluster={**NAMED, "create": {}}
+    )
+    assert {
+        (one.inputs["metadata"]["namespace"], one.inputs["metadata"]["name"]): one.inputs["spec"]
+        for one in found.of("FQDNNetworkPolicy")
+    } == {
+        ("vision", "allow-huggingface.co"): {
+            "podSelector": {},
+            "egress": [
+                {"matches": [{"name": "huggingface.co"}], "ports": [{"protocol": "TCP", "port": 443}]},
+            ],
+        },
+        ("vision", "allow-below-example.com"): {
+            "podSelector": {},
+            "egress": [
+                {
+                    "matches": [{"pattern": "*.example.com"}],
+                    "ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 8443}],
+                }
+            ],
+        },
     }
+    assert not any(one.retain_on_delete for one in found.of("FQDNNetworkPolicy"))
+    [cluster] = [one for one in found.of("Cluster") if "container" in one.type]
+    assert cluster.inputs["enableFqdnNetworkPolicy"] is True
+    opened = [dict(one.inputs) for one in found.of("NetworkPolicy")]
+    assert not any(reaches(opened, "vision", address, 443) for address in PUBLIC)
+
+
+SANDBOX: dict[str, Any] = {"provider": "sandbox"}
+EKS: dict[str, Any] = {"provider": "eks", "name": "prod", "region": "us-east-2"}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "entry", "place", "fix"),
+    [
+        (SANDBOX, "cloud-apis", "", "write internet"),
+        (EKS, "cloud-apis", "", "the network of the VPC's endpoints"),
+        ({**GKE, "create": {}}, "cloud-apis", "", "write private_apis: true"),
+        (SANDBOX, {"fqdn": "huggingface.co"}, ".fqdn", "write cidr, or internet"),
+        (EKS, {"fqdn": "huggingface.co"}, ".fqdn", "write cidr, or internet"),
+        (GKE, {"fqdn": "huggingface.co"}, ".fqdn", "write fqdn_policies: true"),
+        (NAMED, {"fqdn": "metadata.google.internal"}, ".fqdn", "remove it"),
+        (NAMED, {"fqdn": "*.svc.cluster.local"}, ".fqdn", "remove it"),
+        (NAMED, {"fqdn": "10.0.0.1"}, ".fqdn", "write cidr for addresses"),
+        (NAMED, {"fqdn": "*.co"}, ".fqdn", "for example"),
+        (NAMED, {"fqdn": "*"}, ".fqdn", "for example"),
+        (NAMED, {"fqdn": "hub.*.co"}, ".fqdn", "for example"),
+        (NAMED, {"fqdn": "a.co", "cidr": "10.0.0.0/8"}, "", "fqdn for hosts"),
+        (NAMED, {"ports": [443]}, "", "fqdn for hosts"),
+    ],
+)
+def test_what_no_dataplane_of_the_cluster_enforces_is_refused_with_what_to_write(
+    cluster: dict[str, Any], entry: str | dict[str, Any], place: str, fix: str
+) -> None:
+    pools = {
+        "sandbox": pool(),
+        "eks": pool(zones=["us-east-2a"]),
+        "gke": pool(machine_type="g2-standard-48", zones=["us-central1-a"], placement={"type": "none"}),
+    }
+    of_provider = pools[cluster["provider"]]
+    with pytest.raises(BadInput) as error:
+        plan_platform(
+            environment(of_provider, teams=[team(egress=[entry], members=MEMBERS)], cluster=cluster), "test"
+        )
+    [problem] = error.value.problems
+    assert problem.path == f"teams[0].egress[0]{place}"
+    assert fix in problem.fix
 
 
 @pytest.mark.parametrize(
@@ -104,7 +233,7 @@ def test_ingress_admits_a_namespace_and_addresses_on_their_ports() -> None:
         ({"egress": [{"cidr": "0.0.0.0/0"}]}, "egress[0].cidr", "write internet"),
         ({"egress": [{"cidr": "169.254.169.254/32"}]}, "egress[0].cidr", "credentials"),
         ({"egress": [{"cidr": "168.0.0.0/6"}]}, "egress[0].cidr", "name a smaller network"),
-        ({"egress": ["internet", "internet"]}, "egress[1]", "each network once"),
+        ({"egress": ["internet", "internet"]}, "egress[1]", "each once"),
         ({"egress": [{"cidr": "10.0.0.0/8"}, {"cidr": "10.0.0.0/8", "ports": [80]}]}, "egress[1]", "all ports"),
         ({"ingress": [{"ports": [80]}]}, "ingress[0]", "one of them"),
         ({"ingress": [{"namespace": "a", "cidr": "10.0.0.0/8", "ports": [80]}]}, "ingress[0]", "one of them"),

@@ -27,7 +27,8 @@ from sandbox.simulator.driver_upgrade import (
     read_upgrade_policy,
     starting_nodes,
 )
-from sandbox.simulator.kube import ApiError
+from sandbox.simulator.driver_upgrades import DriverUpgrades
+from sandbox.simulator.kube import ApiError, Informer
 from tests.support.eventually import eventually
 
 
@@ -330,6 +331,19 @@ def test_a_node_that_somebody_cordoned_is_upgraded_and_stays_cordoned(cluster: C
     driver(cluster, NEW)
     eventually(lambda: (state(cluster, name), version(cluster, name)), ("upgrade-done", NEW))
     assert cluster.get_node(name)["spec"]["unschedulable"]
+
+
+@pytest.mark.sandbox
+def test_a_cordon_that_the_controller_has_not_seen_yet_is_not_overlooked(cluster: Cluster) -> None:
+    name = cluster.node("g4dn.xlarge")
+    eventually(lambda: state(cluster, name), "upgrade-done")
+    seen = cluster.get_node(name)
+    cluster.api.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}}, "merge")
+    nodes = Informer(cluster.api, "/api/v1/nodes", threading.Event())
+    DriverUpgrades(cluster.api, nodes, driver_seconds=0).reconcile(
+        [seen], {}, {}, ManagedDriver(NEW, UpgradePolicy())
+    )
+    assert state(cluster, name) == "upgrade-done"  # not "upgrade-required" without the mark of a cordoned node
 
 
 @pytest.mark.sandbox

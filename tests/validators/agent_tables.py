@@ -8,6 +8,7 @@ import json
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.expectations import expectations_for_machine
 from sandbox.nvml import NodeProfile, install
+from validators.agent.calls import Journal
 from validators.agent.checks import run_checks, verdict_of
 from validators.agent.expectations import Expectations, parse_expectations
 from validators.agent.nvml import read_nvml
@@ -38,6 +39,25 @@ def healthy_gpu(index=0, **changes):
         "pcie_generation": 5,
         "numa_node": 0,
         "fabric": (3, 0),
+        "serial": f"16500{index}",
+        "vbios": "96.00.99.00.01",
+        "inforom": "G520.0200.00.05",
+        "gsp_firmware": DRIVER,
+        "pci": (0, 0x10 + index, 0),
+        "persistence": True,
+        "compute_mode": 0,
+        "graphics_clock": (1980, 1980),
+        "power_limit": (700_000, 700_000),
+        "ecc_errors": {},
+        "sram_exceeded": False,
+        "retired_pages": NOT_SUPPORTED,
+        "banks_without_rows": 0,
+        "recovery_action": 0,
+        "pcie_width_of_system": 16,
+        "pcie_replays": 0,
+        "nvlink_errors": (0, 0, 0),
+        "processes": [],
+        "peers": {},
     } | changes
     return GpuSnapshot(
         index=index,
@@ -80,7 +100,10 @@ def simulated(machine_type, *faults, calls=None, **profile):
     """Return the Snapshot of a simulated node; the NVML calls go to `calls`."""
     given = {"machine_type": machine_type, "faults": faults, "driver_version": DRIVER} | profile
     with install(NodeProfile(**given)):
-        return read_nvml([].append if calls is None else calls.append)
+        return read_nvml(
+            Journal(),
+            lambda message: calls.append(message[1]) if calls is not None and message[0] == "call" else None,
+        )
 
 
 def findings(snapshot, expectations):

@@ -10,8 +10,9 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _no_real_sysfs(monkeypatch):
-    """A simulated GPU's PCI address must not be looked up on this machine."""
+    """A simulated GPU's PCI address, or its errors, must not be looked up on this machine."""
     monkeypatch.setenv("GPU_PLATFORM_SYSFS", os.devnull)
+    monkeypatch.setenv("GPU_PLATFORM_KMSG", os.devnull)
 
 
 class Api:

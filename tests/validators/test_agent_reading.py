@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
+import pynvml
 import pytest
 from agent_tables import DRIVER
 
 from sandbox.nvml import NodeProfile
 from tests.support.eventually import DEADLINES_SECONDS, PATIENCE_SECONDS, eventually
-from validators.agent.reading import NvmlReader
+from validators.agent import reading
+from validators.agent.calls import Journal
+from validators.agent.reading import End, NvmlReader
+from validators.agent.snapshot import Reading, Snapshot
 from validators.zipapp import build_agent
 
 
@@ -44,28 +48,26 @@ def test_a_node_is_read_through_the_zipapps_own_bindings(simulated_reader):
     assert [gpu.name.value for gpu in snapshot.gpus] == ["NVIDIA A10G"] * 8
 
 
-def test_a_call_that_hangs_is_named_and_its_process_is_gone(simulated_reader):
-    reader = simulated_reader({"kind": "nvml-hang", "call": "nvmlDeviceGetTemperature"})
+def test_a_call_that_hangs_is_named_its_process_is_gone_and_the_other_values_are_read(simulated_reader):
+    reader = simulated_reader({"kind": "nvml-hang", "call": "nvmlDeviceGetTemperature", "index": 1})
     snapshot, seconds = None, 0.0
     for seconds in DEADLINES_SECONDS:
-        snapshot = reader.read(seconds)
-        if "nvmlDeviceGetTemperature" in snapshot.failure:
+        snapshot = reader.read(4 * seconds)
+        if snapshot.gpus and snapshot.gpus[-1].name.ok:  # else the time was over before the other calls were made
             break
     assert snapshot is not None
-    assert snapshot.failure == f"nvmlDeviceGetTemperature on GPU 0 did not return within {seconds:g} s"
+    assert snapshot.unanswered == (f"nvmlDeviceGetTemperature on GPU 1 did not return within {seconds:g} s",)
     assert "dmesg" in snapshot.remediation
-    assert reader._stuck is None
+    assert [gpu.temperature.problem for gpu in snapshot.gpus[:3]] == ["", "did-not-return", ""]
+    assert [gpu.name.value for gpu in snapshot.gpus] == ["NVIDIA A10G"] * 8
+    assert reader._stuck == []
 
 
 def test_a_call_that_ends_the_process_is_named(simulated_reader):
-    snapshot = simulated_reader({"kind": "nvml-crash", "call": "nvmlDeviceGetName"}).read(PATIENCE_SECONDS)
-    assert snapshot.failure == "nvmlDeviceGetName on GPU 0 ended the reading process: SIGSEGV"
-
-
-def test_a_missing_library_is_a_failure_with_a_remedy(simulated_reader):
-    snapshot = simulated_reader({"kind": "nvml-missing"}).read(PATIENCE_SECONDS)
-    assert snapshot.failure == "NVML cannot be opened: NVML Shared Library Not Found"
-    assert "install the NVIDIA driver" in snapshot.remediation
+    reader = simulated_reader({"kind": "nvml-crash", "call": "nvmlDeviceGetName", "index": 7})
+    snapshot = reader.read(PATIENCE_SECONDS)
+    assert snapshot.unanswered == ("nvmlDeviceGetName on GPU 7 ended the reading process: SIGSEGV",)
+    assert [gpu.name.problem for gpu in snapshot.gpus] == [""] * 7 + ["ended-the-process"]
 
 
 def test_a_process_that_cannot_start_reading_says_its_last_words():
@@ -73,28 +75,97 @@ def test_a_process_that_cannot_start_reading_says_its_last_words():
     assert snapshot.failure == "starting Python ended the reading process: exit code 1: no profile"
 
 
-def test_no_second_process_is_started_while_one_hangs_in_the_driver(tmp_path):
-    """A process in an uninterruptible call outlives its kill; a sleeping one that nobody killed plays it."""
-    started = tmp_path / "started"
-    reader = NvmlReader([sys.executable, "-c", f"open({str(started)!r}, 'w')"])
-    hanging = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    reader._stuck, reader._stuck_in = hanging, "nvmlInit"
-    try:
-        assert reader.read(PATIENCE_SECONDS).failure == "nvmlInit has not returned yet"
-        assert not started.exists()
-    finally:
-        hanging.kill()
-        hanging.wait()
+class Stuck:
+    """A child in an uninterruptible call: it outlives its kill."""
+
+    dead = False
+
+    def __init__(self, call):
+        self._call = call
+
+    def follow(self, until, call_seconds):
+        return End(None, self._call, "did-not-return", "did not return within 1 s")
+
+    def kill(self):
+        return False
+
+    def alive(self):
+        return not self.dead
+
+
+def test_a_call_in_which_an_earlier_process_hangs_is_not_made_again_and_few_processes_may_hang():
+    children = []
+
+    def start(journal):
+        children.append(Stuck(f"nvmlDeviceGetName on GPU {len(children)}"))
+        return children[-1]
+
+    reader = NvmlReader(start=start)
+    assert len(reader.read(PATIENCE_SECONDS).unanswered) == len(children) == 3
+    again = reader.read(PATIENCE_SECONDS)
+    assert len(children) == 3
+    assert again.unanswered[0] == "nvmlDeviceGetName on GPU 0 has not returned yet"
+    children[0].dead = True
     reader.read(PATIENCE_SECONDS)
-    assert started.exists()
+    assert len(children) == 4
 
 
-def test_what_the_driver_prints_to_standard_output_does_no_harm():
-    empty = {"gpus": [], "failure": "", "remediation": "", "driver_version": None, "gpu_count": None}
-    reading = {"value": 1, "problem": "", "call": ""}
-    text = json.dumps({**empty, "driver_version": reading, "gpu_count": reading})
-    code = f"print('WARNING: infoROM'); print('snapshot ' + {text!r}); print('bye')"
-    assert NvmlReader([sys.executable, "-c", code]).read(PATIENCE_SECONDS).gpu_count.value == 1
+def child_of(*lines):
+    """Return a reader whose child runs these lines of Python, which write messages by `emit`."""
+    emit = "import os, json; out = os.dup(1); emit = lambda *m: os.write(out, json.dumps(m).encode() + b'\\n')"
+    return NvmlReader([sys.executable, "-c", "\n".join([emit, *lines])])
+
+
+EMPTY = Snapshot(gpu_count=Reading(0), driver_version=Reading("1")).to_json()
+
+
+def test_what_a_library_prints_is_no_message(tmp_path):
+    """The child's own pipe is not the standard output that a library prints to."""
+    library = tmp_path / "pynvml.py"
+    library.write_text(
+        (Path(pynvml.__file__)).read_text() + "\nimport os; os.write(1, b'[\"snapshot\", {}]\\n')\n"
+    )
+    code = (
+        f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(Path.cwd())!r}]\n"
+        "from validators.agent.reading import write_snapshot; write_snapshot()"
+    )
+    snapshot = NvmlReader([sys.executable, "-c", code]).read(PATIENCE_SECONDS)
+    assert snapshot.failure.startswith("NVML cannot be opened: libnvidia-ml.so.1")
+
+
+def test_lines_that_are_no_messages_are_ignored():
+    reader = child_of(
+        'os.write(out, b\'WARNING: infoROM\\n[\\n[]\\n3\\n["snapshot"]\\n["answer", 1]\\n\')',
+        f"emit('snapshot', {EMPTY!r}); emit('end')",
+    )
+    snapshot = reader.read(PATIENCE_SECONDS)
+    assert (snapshot.failure, snapshot.unanswered, snapshot.gpu_count.value) == ("", (), 0)
+
+
+def test_a_process_that_a_library_forks_ends_with_the_reading_and_does_not_delay_it(tmp_path):
+    pid = tmp_path / "pid"
+    reader = child_of(
+        "import time",
+        "child = os.fork()",
+        "time.sleep(0 if child else 600)",
+        f"open({str(pid)!r}, 'w').write(str(child))",
+        f"emit('snapshot', {EMPTY!r}); emit('end')",
+    )
+    assert reader.read(PATIENCE_SECONDS).unanswered == ()
+    eventually(lambda: not is_alive(int(pid.read_text())))
+
+
+def test_the_end_of_a_process_is_seen_while_one_that_it_forked_keeps_its_pipes():
+    reader = child_of("import time", "emit('call', 'nvmlX on GPU 0')", "os.fork() or time.sleep(600); os._exit(3)")
+    snapshot = reader.read(PATIENCE_SECONDS)
+    assert snapshot.unanswered[0] == "nvmlX on GPU 0 ended the reading process: exit code 3"
+
+
+def test_a_child_that_does_not_take_its_journal_does_not_block_the_reading(monkeypatch):
+    """A pipe holds 64 KiB; a journal of many GPUs may have more."""
+    monkeypatch.setattr(reading, "Journal", lambda: Journal({f"call {n}": ["x" * 100, ""] for n in range(2000)}))
+    snapshot = child_of(f"emit('snapshot', {EMPTY!r}); emit('end')").read(PATIENCE_SECONDS)
+    assert snapshot.unanswered == ()
 
 
 def test_an_interrupted_reading_leaves_no_process_behind(tmp_path):
@@ -114,13 +185,13 @@ def test_an_interrupted_reading_leaves_no_process_behind(tmp_path):
 def test_a_hanging_call_does_not_outlive_an_agent_that_is_killed():
     child = (
         "import os, time; from validators.agent import nvml, reading\n"
-        "nvml.read_nvml = lambda announce: (print('pid', os.getpid(), flush=True), time.sleep(600))\n"
+        "nvml.read_nvml = lambda *_: (os.write(2, f'pid {os.getpid()}\\n'.encode()), time.sleep(600))\n"
         "reading.write_snapshot()"
     )
-    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    pid = int(parent.stdout.readline().split()[1])
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}], stdin=subprocess.DEVNULL)"
+    parent = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    assert parent.stderr is not None
+    pid = int(parent.stderr.readline().split()[1])
     parent.kill()
     parent.wait()
     try:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 
@@ -16,6 +17,7 @@ from agent_tables import DRIVER
 
 from sandbox.nvml import NodeProfile
 from tests.support.eventually import PATIENCE_SECONDS, eventually
+from validators.agent import serve
 from validators.agent.publish import PublishError
 from validators.agent.serve import Publisher, Readiness
 from validators.zipapp import build_agent
@@ -167,6 +169,35 @@ def test_a_service_on_a_failing_node_is_not_ready_and_ends_on_a_signal(service):
     assert answer == (503, "fail: gpu-count\n")
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 0
+
+
+def test_a_client_that_holds_connections_is_refused_more_and_keeps_no_other_out():
+    readiness = Readiness(60)
+    readiness.set(report(), "")
+    server = serve._Server(0, readiness)
+    port = server.server_address[1]
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    held = [socket.create_connection(("127.0.0.1", port)) for _ in range(serve.MOST_CONNECTIONS_OF_ADDRESS)]
+    try:
+        with socket.create_connection(("127.0.0.1", port)) as refused:
+            assert refused.recv(1) == b""
+        with urllib.request.urlopen(f"http://[::1]:{port}/ready", timeout=PATIENCE_SECONDS) as answer:
+            assert answer.status == 200
+        for connection in held:
+            connection.close()
+        assert eventually(lambda: answered(port)) == (200, "pass\n")
+    finally:
+        for connection in held:
+            connection.close()
+        server.shutdown()
+        server.server_close()
+
+
+def answered(port):
+    try:
+        return get(port, "/ready")
+    except OSError:
+        return None
 
 
 def test_an_agent_that_is_blind_for_long_asks_to_be_restarted_and_one_that_sees_again_does_not() -> None:

@@ -1,6 +1,6 @@
 """Reads NVML into a Snapshot. The only module that calls NVML; it runs in a separate process.
 
-Every call is announced before it is made, so that the report can name a call that does not return.
+Every call goes through `Calls`, which announces it, so that the report can name a call that does not return.
 """
 
 from __future__ import annotations
@@ -8,137 +8,313 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import pynvml
 
+from validators.agent.calls import NO_ANSWER, Call, Calls, Emit, Journal
 from validators.agent.snapshot import NOT_SUPPORTED, GpuSnapshot, Reading, Snapshot
+from validators.agent.xids import read_xids
 
 T = TypeVar("T")
 U = TypeVar("U")
-Announce = Callable[[str], None]
 
+LIBRARY = "libnvidia-ml.so.1"
 SYSFS_VARIABLE = "GPU_PLATFORM_SYSFS"  # path of sysfs; a sandbox sets it to a folder that does not exist
 FUNCTION_NOT_FOUND = "function-not-found"
+INVALID_ARGUMENT = "invalid-argument"
+_LIBRARY_NOT_FOUND = "library-not-found"
+_LIBRARY_NOT_LOADABLE = "library-not-loadable"
 _MIB = 1 << 20
+_MOST_GPUS = 32  # asked for by index where their number is not known
 _NUMA_WORDS = 4  # 64 NUMA nodes each
 _REMAPPED_FIELDS = (142, 143, 144, 145)  # NVML_FI_DEV_REMAPPED_COR, _UNC, _PENDING, _FAILURE
 _SLOWDOWN_TLIMIT_FIELD = 194  # NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT
+_RECOVERY_ACTION_FIELD = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+# NVML_FI_DEV_NVLINK_CRC_FLIT_, _CRC_DATA_, _REPLAY_ and _RECOVERY_ERROR_COUNT_TOTAL
+_NVLINK_CRC_FIELDS = (38, 45)
+_NVLINK_REPLAY_FIELD = 52
+_NVLINK_RECOVERY_FIELD = 59
+_NVLINK_FIELDS = (*_NVLINK_CRC_FIELDS, _NVLINK_REPLAY_FIELD, _NVLINK_RECOVERY_FIELD)
+_FIELDS = (*_REMAPPED_FIELDS, _SLOWDOWN_TLIMIT_FIELD, _RECOVERY_ACTION_FIELD, *_NVLINK_FIELDS)
+_GRAPHICS_CLOCK = 0
+_UNCORRECTED, _SINCE_RESET = 1, 0  # nvmlMemoryErrorType_t, nvmlEccCounterType_t
+_LOCATIONS = {  # nvmlMemoryLocation_t
+    0: "L1 cache",
+    1: "L2 cache",
+    2: "memory",
+    3: "register file",
+    4: "texture memory",
+    5: "shared texture memory",
+    6: "CBU",
+    7: "SRAM",
+}
+_ELSEWHERE = "elsewhere"
+_SINGLE_BIT, _DOUBLE_BIT = 0, 1  # nvmlPageRetirementCause_t
+_P2P_NVLINK = 2  # nvmlGpuP2PCapsIndex_t
 _SIGNED_TYPES = (4, 5)  # nvmlValueType_t: signed long long, signed int
 
-_INIT_REMEDIES = {
-    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
-        "libnvidia-ml.so.1 was not found: install the NVIDIA driver, or make it available in the container "
-        "(runtime class nvidia, NVIDIA_VISIBLE_DEVICES=all, NVIDIA_DRIVER_CAPABILITIES=utility)"
+_KINDS = {
+    pynvml.NVML_ERROR_NOT_SUPPORTED: NOT_SUPPORTED,
+    pynvml.NVML_ERROR_GPU_IS_LOST: "gpu-lost",
+    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: FUNCTION_NOT_FOUND,
+    pynvml.NVML_ERROR_NO_PERMISSION: "no-permission",
+    pynvml.NVML_ERROR_INVALID_ARGUMENT: INVALID_ARGUMENT,
+    pynvml.NVML_ERROR_NOT_FOUND: "not-found",
+    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: _LIBRARY_NOT_FOUND,
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "driver-not-loaded",
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "version-mismatch",
+}
+_INIT_FAILURES = {
+    _LIBRARY_NOT_FOUND: (
+        f"{LIBRARY} was not found",
+        "install the NVIDIA driver, or make its library available in the container (runtime class nvidia, "
+        "NVIDIA_VISIBLE_DEVICES=all, NVIDIA_DRIVER_CAPABILITIES=utility)",
     ),
-    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "load the kernel module (modprobe nvidia); if it fails, see dmesg",
-    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
-        "driver library and loaded kernel module have different versions, as after an update: reboot the node"
+    _LIBRARY_NOT_LOADABLE: (
+        f"{LIBRARY} is there, but cannot be loaded",
+        "the file is damaged, of another architecture or lacks a library that it needs: compare it with the "
+        "driver's package (ldd, file), and reinstall the driver",
     ),
-    pynvml.NVML_ERROR_NO_PERMISSION: (
-        "give the container the GPU devices: runtime class nvidia, NVIDIA_VISIBLE_DEVICES=all"
+    FUNCTION_NOT_FOUND: (
+        f"{LIBRARY} has no nvmlInitWithFlags",
+        "it is not the library of a supported driver: check which package owns the file, and reinstall the driver",
     ),
-    pynvml.NVML_ERROR_GPU_IS_LOST: (
-        "a GPU has fallen off the bus: drain and power-cycle the node; replace the GPU if it happens again"
+    "driver-not-loaded": (
+        "the driver's kernel module is not loaded",
+        "load the kernel module (modprobe nvidia); if it fails, see dmesg",
+    ),
+    "version-mismatch": (
+        "driver library and loaded kernel module have different versions",
+        "as after an update: reboot the node",
+    ),
+    "no-permission": (
+        "no permission to use the driver",
+        "give the container the GPU devices: runtime class nvidia, NVIDIA_VISIBLE_DEVICES=all",
+    ),
+    "gpu-lost": (
+        "a GPU has fallen off the bus",
+        "drain and power-cycle the node; replace the GPU if it happens again",
     ),
 }
 _OTHER_INIT_REMEDY = "run nvidia-smi on the node and look for Xid and NVRM lines in dmesg"
 
 
-def read_nvml(announce: Announce) -> Snapshot:
-    """Open NVML, read all values that the checks need, close it."""
-    announce("nvmlInitWithFlags")
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        return Snapshot(
-            failure=f"NVML cannot be opened: {error}",
-            remediation=_INIT_REMEDIES.get(error.value, _OTHER_INIT_REMEDY),
-        )
-    snapshot = _node(announce)
-    announce("nvmlShutdown")
-    pynvml.nvmlShutdown()
-    return snapshot
+def read_nvml(journal: Journal, emit: Emit, *, live: bool = True) -> Snapshot:
+    """Open NVML and read all values that the checks need, but those that the journal has.
+
+    Without `live` no call is made: values that the journal does not have are `not-called`.
+    """
+    calls = Calls(journal, emit, _kind, live=live)
+    xids = _mapped(
+        calls.value(Call("kernel log"), read_xids, (), lambda found: found),
+        lambda found: [(code, domain, bus, slot, age) for code, domain, bus, slot, age in found],
+    )
+    return replace(_read(calls), xids=xids)
 
 
-def _node(announce: Announce) -> Snapshot:
-    read = _reader(announce, "")
-    count = read(pynvml.nvmlDeviceGetCount)
+def _read(calls: Calls) -> Snapshot:
+    for opened in (_load(calls), calls.handle(Call("nvmlInitWithFlags"), pynvml.nvmlInit)):
+        if not opened.ok:
+            return _closed(opened)
+    return _node(calls)
+
+
+def close_nvml(emit: Emit) -> None:
+    """Close NVML, after the Snapshot: nothing is read any more."""
+    Calls(Journal(), emit, _kind).handle(Call("nvmlShutdown"), pynvml.nvmlShutdown)
+
+
+def _load(calls: Calls) -> Reading[Any]:
+    """Load the library before its initialisation, to tell one that cannot be loaded from a missing one."""
+
+    def load(name: str) -> object:
+        library: Any = pynvml
+        return library.nvmlLib or library.CDLL(name)
+
+    return calls.handle(Call(f"loading {LIBRARY}"), load, LIBRARY)
+
+
+def _closed(opened: Reading[Any]) -> Snapshot:
+    """Return the Snapshot of a node whose NVML could not be opened."""
+    kind, _, detail = opened.problem.partition(": ")
+    if kind in NO_ANSWER:
+        return Snapshot(failure=f"{opened.call}: {kind.replace('-', ' ')}")
+    text, remedy = _INIT_FAILURES.get(kind, (kind.replace("-", " "), _OTHER_INIT_REMEDY))
     return Snapshot(
-        gpus=tuple(_gpu(announce, index) for index in range(count.value or 0)),
-        driver_version=read(pynvml.nvmlSystemGetDriverVersion),
+        failure=f"NVML cannot be opened: {text}" + (f" ({detail})" if detail else ""), remediation=remedy
+    )
+
+
+def _node(calls: Calls) -> Snapshot:
+    count = _of_node(calls, pynvml.nvmlDeviceGetCount, "nvmlDeviceGetCount")
+    return Snapshot(
+        gpus=_gpus(calls, count),
+        driver_version=_of_node(calls, pynvml.nvmlSystemGetDriverVersion, "nvmlSystemGetDriverVersion"),
         gpu_count=count,
     )
 
 
-def _gpu(announce: Announce, index: int) -> GpuSnapshot:
-    announced = _reader(announce, f" on GPU {index}")
-    handle = announced(pynvml.nvmlDeviceGetHandleByIndex, index)
+def _of_node(calls: Calls, function: Callable[..., Any], name: str) -> Reading[Any]:
+    return calls.value(Call(name), function, (), _plain)
+
+
+def _gpus(calls: Calls, count: Reading[int]) -> tuple[GpuSnapshot, ...]:
+    """Read the GPUs; where NVML has not answered how many there are, those that it gives out by index."""
+    if count.value is not None:
+        return _with_peers(calls, [_gpu(calls, index) for index in range(count.value)])
+    found: list[GpuSnapshot] = []
+    for index in range(_MOST_GPUS if count.problem in NO_ANSWER else 0):
+        gpu = _gpu(calls, index)
+        if not gpu.handle.ok and gpu.handle.problem not in ("gpu-lost", "no-permission"):
+            break
+        found.append(gpu)
+    return _with_peers(calls, found)
+
+
+def _with_peers(calls: Calls, gpus: Sequence[GpuSnapshot]) -> tuple[GpuSnapshot, ...]:
+    """Add to each GPU how it reaches the later ones."""
+    return tuple(
+        replace(gpu, peers=_peers(calls, gpu, [other.index for other in gpus[place + 1 :] if other.handle.ok]))
+        if gpu.handle.ok
+        else gpu
+        for place, gpu in enumerate(gpus)
+    )
+
+
+def _peers(calls: Calls, gpu: GpuSnapshot, others: Sequence[int]) -> Reading[dict[int, tuple[int, int]]]:
+    device = _Device(calls, f"GPU {gpu.index}", _handle(calls, gpu.index).value)
+    found: dict[int, tuple[int, int]] = {}
+    for index in others:
+        other, detail = _handle(calls, index).value, f"to GPU {index}"
+        ancestor = device.read(pynvml.nvmlDeviceGetTopologyCommonAncestor, other, detail=detail)
+        access = device.read(pynvml.nvmlDeviceGetP2PStatus, other, _P2P_NVLINK, detail=detail)
+        both = _pair(ancestor, access)
+        if both.value is None:
+            return Reading(problem=both.problem, call=both.call)
+        found[index] = both.value
+    return Reading(found)
+
+
+def _handle(calls: Calls, index: int) -> Reading[Any]:
+    call = Call("nvmlDeviceGetHandleByIndex", f"GPU {index}")
+    return calls.handle(call, pynvml.nvmlDeviceGetHandleByIndex, index)
+
+
+class _Device:
+    """Reads values of one GPU or MIG device."""
+
+    def __init__(self, calls: Calls, name: str, handle: object) -> None:
+        self._calls = calls
+        self._name = name
+        self._handle = handle
+
+    def read(
+        self,
+        function: Callable[..., Any],
+        *arguments: object,
+        detail: str = "",
+        convert: Callable[[Any], Any] | None = None,
+    ) -> Reading[Any]:
+        """Read a value; `detail` tells the call from others of its function, `convert` makes it plain JSON."""
+        call = Call(function.__name__, self._name, detail)
+        return self._calls.value(call, function, (self._handle, *arguments), convert or _plain)
+
+    def part(self, function: Callable[..., Any], index: int, kind: str) -> tuple[Reading[Any], _Device]:
+        """Return the answer to the request for a part of the device, and the part."""
+        name = f"{kind} {index} of {self._name}"
+        handle = self._calls.handle(Call(function.__name__, name), function, self._handle, index)
+        return handle, _Device(self._calls, name, handle.value)
+
+
+def _gpu(calls: Calls, index: int) -> GpuSnapshot:
+    name = f"GPU {index}"
+    handle = _handle(calls, index)
     if not handle.ok:
         unread: dict[str, Any] = {field.name: handle for field in fields(GpuSnapshot) if field.name != "index"}
         return GpuSnapshot(index=index, **unread)
-
-    def read(function: Callable[..., Any], *arguments: object) -> Reading[Any]:
-        return announced(function, handle.value, *arguments)
-
+    device = _Device(calls, name, handle.value)
+    read = device.read
     mig_mode = _mapped(read(pynvml.nvmlDeviceGetMigMode), _both)
     throttle_reasons = read(pynvml.nvmlDeviceGetCurrentClocksEventReasons)
     if throttle_reasons.problem == FUNCTION_NOT_FOUND:  # its name before driver 535
         throttle_reasons = read(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons)
+    memory = read(pynvml.nvmlDeviceGetMemoryInfo, convert=lambda memory: memory.total)
+    values = read(pynvml.nvmlDeviceGetFieldValues, list(_FIELDS), convert=_field_values)
+    address = read(pynvml.nvmlDeviceGetPciInfo, convert=_address)
     return GpuSnapshot(
         index=index,
         handle=Reading(True),
         name=read(pynvml.nvmlDeviceGetName),
         uuid=read(pynvml.nvmlDeviceGetUUID),
-        memory_mib=_mapped(read(pynvml.nvmlDeviceGetMemoryInfo), lambda memory: memory.total // _MIB),
+        memory_mib=_mapped(memory, lambda total: total // _MIB),
         ecc=_mapped(read(pynvml.nvmlDeviceGetEccMode), _both),
         mig_mode=mig_mode,
-        mig_instances=_mig_instances(read, announced, mig_mode),
+        mig_instances=_mig_instances(device, mig_mode, memory),
         throttle_reasons=throttle_reasons,
         temperature=read(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
         slowdown_threshold=read(
             pynvml.nvmlDeviceGetTemperatureThreshold, pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
         ),
         temperature_margin=read(pynvml.nvmlDeviceGetMarginTemperature),
-        slowdown_margin=_mapped(_fields(read, (_SLOWDOWN_TLIMIT_FIELD,)), lambda values: values[0]),
-        remapped_rows=_remapped_rows(read),
+        slowdown_margin=_mapped(_some(values, (_SLOWDOWN_TLIMIT_FIELD,)), lambda found: found[0]),
+        remapped_rows=_remapped_rows(read, values),
         nvlinks=_nvlinks(read),
         pcie_width=read(pynvml.nvmlDeviceGetCurrPcieLinkWidth),
         pcie_generation=read(pynvml.nvmlDeviceGetMaxPcieLinkGeneration),
-        numa_node=_numa_node(read),
+        numa_node=_numa_node(calls, name, address, read),
         fabric=_fabric(read),
+        serial=read(pynvml.nvmlDeviceGetSerial),
+        vbios=read(pynvml.nvmlDeviceGetVbiosVersion),
+        inforom=read(pynvml.nvmlDeviceGetInforomImageVersion),
+        gsp_firmware=read(pynvml.nvmlDeviceGetGspFirmwareVersion, convert=_text),
+        pci=_mapped(address, lambda found: (found[0], found[1], found[2])),
+        persistence=_mapped(read(pynvml.nvmlDeviceGetPersistenceMode), bool),
+        compute_mode=read(pynvml.nvmlDeviceGetComputeMode),
+        graphics_clock=_pair(
+            read(pynvml.nvmlDeviceGetApplicationsClock, _GRAPHICS_CLOCK),
+            read(pynvml.nvmlDeviceGetDefaultApplicationsClock, _GRAPHICS_CLOCK),
+        ),
+        power_limit=_pair(
+            read(pynvml.nvmlDeviceGetPowerManagementLimit), read(pynvml.nvmlDeviceGetPowerManagementDefaultLimit)
+        ),
+        ecc_errors=_ecc_errors(read),
+        sram_exceeded=_sram_exceeded(read),
+        retired_pages=_retired_pages(read),
+        banks_without_rows=read(pynvml.nvmlDeviceGetRowRemapperHistogram, convert=lambda found: found.none),
+        recovery_action=_mapped(_some(values, (_RECOVERY_ACTION_FIELD,)), lambda found: found[0]),
+        pcie_width_of_system=read(pynvml.nvmlDeviceGetMaxPcieLinkWidth),
+        pcie_replays=read(pynvml.nvmlDeviceGetPcieReplayCounter),
+        nvlink_errors=_mapped(
+            _some(values, _NVLINK_FIELDS), lambda found: (found[0] + found[1], found[2], found[3])
+        ),
+        processes=_mapped(
+            read(pynvml.nvmlDeviceGetComputeRunningProcesses, convert=_processes),
+            lambda found: [(pid, mib) for pid, mib in found],
+        ),
     )
 
 
 Read = Callable[..., Reading[Any]]
 
 
-def _reader(announce: Announce, suffix: str) -> Read:
-    """Return a function that announces an NVML call, makes it, and turns its error into a Reading."""
+def _kind(error: Exception) -> str:
+    """Return the kind of an error, such as `not-supported` or `gpu-lost`."""
+    if isinstance(error, pynvml.NVMLError):
+        return _KINDS.get(error.value) or str(error).strip(" .").lower().replace(" ", "-")
+    if isinstance(error, OSError):  # of the loader
+        kind = (
+            _LIBRARY_NOT_FOUND if "No such file" in str(error) and LIBRARY in str(error) else _LIBRARY_NOT_LOADABLE
+        )
+        return kind if kind == _LIBRARY_NOT_FOUND else f"{kind}: {error}"
+    return f"no-valid-answer: {type(error).__name__}"
 
-    def read(function: Callable[..., Any], *arguments: object) -> Reading[Any]:
-        announce(function.__name__ + suffix)
-        try:
-            return Reading(function(*arguments))
-        except pynvml.NVMLError as error:
-            return Reading(problem=_kind(error), call=function.__name__)
 
-    return read
-
-
-def _kind(error: pynvml.NVMLError) -> str:
-    """Return the kind of an NVML error, such as `not-supported` or `gpu-lost`."""
-    kinds = {
-        pynvml.NVML_ERROR_NOT_SUPPORTED: NOT_SUPPORTED,
-        pynvml.NVML_ERROR_GPU_IS_LOST: "gpu-lost",
-        pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: FUNCTION_NOT_FOUND,
-        pynvml.NVML_ERROR_NO_PERMISSION: "no-permission",
-        pynvml.NVML_ERROR_INVALID_ARGUMENT: "invalid-argument",
-        pynvml.NVML_ERROR_NOT_FOUND: "not-found",
-    }
-    return kinds.get(error.value) or str(error).strip(" .").lower().replace(" ", "-")
+def _plain(value: Any) -> Any:  # noqa: ANN401 - what the bindings return
+    """Return a value as JSON has it."""
+    return value if isinstance(value, (bool, int, float, str)) else [int(each) for each in value]
 
 
 def _mapped(reading: Reading[T], change: Callable[[T], U]) -> Reading[U]:
@@ -152,28 +328,86 @@ def _both(modes: list[int]) -> tuple[bool, bool]:
     return bool(modes[0]), bool(modes[1])
 
 
-def _fields(read: Read, ids: tuple[int, ...]) -> Reading[list[int]]:
-    """Read NVML fields; the result is `not-supported` if one of them has no value."""
-    reading = read(pynvml.nvmlDeviceGetFieldValues, list(ids))
-    if reading.value is None:
-        return reading
-    if any(field.nvmlReturn != pynvml.NVML_SUCCESS for field in reading.value):
+def _field_values(found: Any) -> list[int | None]:  # noqa: ANN401 - an array of C structs
+    """Return the values of NVML fields, None for a field without one."""
+    return [
+        int(each.value.siVal if each.valueType in _SIGNED_TYPES else each.value.uiVal)
+        if each.nvmlReturn == pynvml.NVML_SUCCESS
+        else None
+        for each in found
+    ]
+
+
+def _some(values: Reading[list[int | None]], ids: tuple[int, ...]) -> Reading[list[int]]:
+    """Return the values of some fields; the result is `not-supported` if one of them has no value."""
+    if values.value is None:
+        return Reading(problem=values.problem, call=values.call)
+    found = [values.value[_FIELDS.index(each)] for each in ids]
+    known = [value for value in found if value is not None]
+    if len(known) < len(found):
         return Reading(problem=NOT_SUPPORTED, call="nvmlDeviceGetFieldValues")
-    return Reading(
-        [
-            int(field.value.siVal if field.valueType in _SIGNED_TYPES else field.value.uiVal)
-            for field in reading.value
-        ]
+    return Reading(known)
+
+
+def _pair(one: Reading[int], other: Reading[int]) -> Reading[tuple[int, int]]:
+    if one.value is None or other.value is None:
+        missing = one if one.value is None else other
+        return Reading(problem=missing.problem, call=missing.call)
+    return Reading((one.value, other.value))
+
+
+def _ecc_errors(read: Read) -> Reading[dict[str, int]]:
+    """Read the uncorrectable errors since the last reset; where there are any, by location."""
+    total = read(pynvml.nvmlDeviceGetTotalEccErrors, _UNCORRECTED, _SINCE_RESET)
+    if not total.value:
+        return _mapped(total, lambda _: dict[str, int]())
+    found: dict[str, int] = {}
+    for number, name in _LOCATIONS.items():
+        count = read(
+            pynvml.nvmlDeviceGetMemoryErrorCounter, _UNCORRECTED, _SINCE_RESET, number, detail=f"of {name}"
+        )
+        if count.value:
+            found[name] = count.value
+    rest = total.value - sum(found.values())
+    return Reading(found if rest <= 0 else {**found, _ELSEWHERE: rest})
+
+
+def _sram_exceeded(read: Read) -> Reading[bool]:
+    status = pynvml.c_nvmlEccSramErrorStatus_v1_t()
+    return read(
+        pynvml.nvmlDeviceGetSramEccErrorStatus,
+        ctypes.byref(status),
+        convert=lambda _status: bool(status.bThresholdExceeded),  # pyright: ignore[reportUnknownLambdaType]
     )
 
 
-def _remapped_rows(read: Read) -> Reading[tuple[int, int, bool, bool]]:
+def _retired_pages(read: Read) -> Reading[tuple[int, int, bool]]:
+    """Read the pages that GPUs before Ampere retire."""
+    counts: list[int] = []
+    for cause, name in ((_SINGLE_BIT, "of single-bit errors"), (_DOUBLE_BIT, "of double-bit errors")):
+        pages = read(pynvml.nvmlDeviceGetRetiredPages, cause, detail=name, convert=len)
+        if pages.value is None:
+            return Reading(problem=pages.problem, call=pages.call)
+        counts.append(pages.value)
+    pending = read(pynvml.nvmlDeviceGetRetiredPagesPendingStatus)
+    return _mapped(pending, lambda value: (counts[0], counts[1], bool(value)))
+
+
+def _processes(found: Any) -> list[list[int]]:  # noqa: ANN401 - C structs
+    return [[each.pid, (each.usedGpuMemory or 0) // _MIB] for each in found]
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - a C text
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _remapped_rows(read: Read, values: Reading[list[int | None]]) -> Reading[tuple[int, int, bool, bool]]:
     """Read row remapping by the function, or by fields, which may also work while there are GPU instances."""
     rows = read(pynvml.nvmlDeviceGetRemappedRows)
     if rows.problem == NOT_SUPPORTED:
-        values = _fields(read, _REMAPPED_FIELDS)
-        if values.ok:
-            rows = values
+        of_fields = _some(values, _REMAPPED_FIELDS)
+        if of_fields.ok:
+            rows = of_fields
     return _mapped(rows, lambda row: (row[0], row[1], bool(row[2]), bool(row[3])))
 
 
@@ -181,8 +415,8 @@ def _nvlinks(read: Read) -> Reading[list[bool]]:
     """Read whether each link is active; the index after the last link is an invalid argument."""
     links: list[bool] = []
     for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
-        state = read(pynvml.nvmlDeviceGetNvLinkState, link)
-        if state.problem == "invalid-argument" or (links and state.problem == NOT_SUPPORTED):
+        state = read(pynvml.nvmlDeviceGetNvLinkState, link, detail=f"of link {link}")
+        if state.problem == INVALID_ARGUMENT or (links and state.problem == NOT_SUPPORTED):
             break
         if not state.ok:
             return Reading(problem=state.problem, call=state.call)
@@ -193,31 +427,36 @@ def _nvlinks(read: Read) -> Reading[list[bool]]:
 def _fabric(read: Read) -> Reading[tuple[int, int]]:
     """Read state and status of the registration in the NVLink fabric that connects nodes."""
     info = pynvml.c_nvmlGpuFabricInfo_t()
-    reading = read(pynvml.nvmlDeviceGetGpuFabricInfo, ctypes.byref(info))
-    if reading.ok and info.state == pynvml.NVML_GPU_FABRIC_STATE_NOT_SUPPORTED:
+    found = read(
+        pynvml.nvmlDeviceGetGpuFabricInfo,
+        ctypes.byref(info),
+        convert=lambda _status: [int(info.state), int(info.status)],  # pyright: ignore[reportUnknownLambdaType]
+    )
+    if found.value is not None and found.value[0] == pynvml.NVML_GPU_FABRIC_STATE_NOT_SUPPORTED:
         return Reading(problem=NOT_SUPPORTED, call="nvmlDeviceGetGpuFabricInfo")
-    return _mapped(reading, lambda _: (int(info.state), int(info.status)))
+    return _mapped(found, lambda values: (values[0], values[1]))
 
 
-def _mig_instances(read: Read, announced: Read, mode: Reading[tuple[bool, bool]]) -> Reading[dict[str, int]]:
+def _mig_instances(
+    device: _Device, mode: Reading[tuple[bool, bool]], memory: Reading[int]
+) -> Reading[dict[str, int]]:
     """Count GPU instances by profile, through their MIG devices (one for each compute instance)."""
     if mode.value is None:
         return Reading(problem=mode.problem, call=mode.call)
     if not mode.value[0]:
         return Reading({})
-    maximum = read(pynvml.nvmlDeviceGetMaxMigDeviceCount)
+    maximum = device.read(pynvml.nvmlDeviceGetMaxMigDeviceCount)
     if maximum.value is None:
         return Reading(problem=maximum.problem, call=maximum.call)
-    memory = read(pynvml.nvmlDeviceGetMemoryInfo)
     profiles: dict[int, str] = {}
     for place in range(maximum.value):
-        device = read(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, place)
-        if device.problem == "not-found":
+        handle, part = device.part(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, place, "MIG device")
+        if handle.problem == "not-found":
             continue
-        instance = announced(pynvml.nvmlDeviceGetGpuInstanceId, device.value) if device.ok else device
+        instance = part.read(pynvml.nvmlDeviceGetGpuInstanceId) if handle.ok else handle
         if instance.value is None:
             return Reading(problem=instance.problem, call=instance.call)
-        profile = _mig_profile(announced, device.value, memory)
+        profile = _mig_profile(part.read, memory)
         if profile.value is None:
             return Reading(problem=profile.problem, call=profile.call)
         profiles[instance.value] = profile.value
@@ -227,44 +466,56 @@ def _mig_instances(read: Read, announced: Read, mode: Reading[tuple[bool, bool]]
     return Reading(counted)
 
 
-def _mig_profile(announced: Read, device: object, memory: Reading[Any]) -> Reading[str]:
+def _mig_profile(read: Read, memory: Reading[int]) -> Reading[str]:
     """Return the profile of a MIG device's GPU instance, `1g.10gb`.
 
     The name of a MIG device has its profile, with the prefix `1c.` if the compute instance is smaller than its GPU
     instance. With older drivers the profile is computed from slices and memory: its memory is the GPU's memory in
     GB times the instance's eighths of it, rounded.
     """
-    name = announced(pynvml.nvmlDeviceGetName, device)
+    name = read(pynvml.nvmlDeviceGetName)
     match = re.search(r" MIG (?:\d+c\.)?(\d+g\.\d+gb\S*)$", name.value or "")
     if match:
         return Reading(match.group(1))
-    attributes = announced(pynvml.nvmlDeviceGetAttributes, device)
+    attributes = read(pynvml.nvmlDeviceGetAttributes, convert=_slices_and_memory)
     if attributes.value is None or memory.value is None:
         return Reading(problem=attributes.problem or memory.problem, call=attributes.call or memory.call)
-    total_gib = -(-memory.value.total // (1 << 30))
-    eighths = -(-attributes.value.memorySizeMB * _MIB * 8 // memory.value.total)
-    return Reading(f"{attributes.value.gpuInstanceSliceCount}g.{round(total_gib * eighths / 8)}gb")
+    slices, mib = attributes.value
+    total_gib = -(-memory.value // (1 << 30))
+    eighths = -(-mib * _MIB * 8 // memory.value)
+    return Reading(f"{slices}g.{round(total_gib * eighths / 8)}gb")
 
 
-def _numa_node(read: Read) -> Reading[int]:
+def _slices_and_memory(found: Any) -> list[int]:  # noqa: ANN401 - a C struct
+    return [found.gpuInstanceSliceCount, found.memorySizeMB]
+
+
+def _numa_node(calls: Calls, gpu: str, address: Reading[list[int]], read: Read) -> Reading[int]:
     """Return the NUMA node of the GPU's PCI device, -1 if the platform does not report it.
 
     sysfs first, because on some virtual machines NVML's affinity is node 0 where the kernel reports -1.
     """
-    pci = read(pynvml.nvmlDeviceGetPciInfo)
-    if pci.value is not None:
-        bus_id = f"{pci.value.domain:04x}:{pci.value.bus:02x}:{pci.value.device:02x}.0"
-        root = os.environ.get(SYSFS_VARIABLE, "/sys")
-        try:
-            with open(f"{root}/bus/pci/devices/{bus_id}/numa_node", encoding="ascii") as file:
-                return Reading(int(file.read()))
-        except (OSError, ValueError):
-            pass
+    if address.value is not None:
+        domain, bus, slot = address.value
+        bus_id = f"{domain:04x}:{bus:02x}:{slot:02x}.0"
+        of_kernel = calls.value(Call("numa_node of sysfs", gpu), _sysfs_numa_node, (bus_id,), _plain)
+        if of_kernel.ok:
+            return of_kernel
     affinity = read(pynvml.nvmlDeviceGetMemoryAffinity, _NUMA_WORDS, pynvml.NVML_AFFINITY_SCOPE_NODE)
     return _mapped(affinity, _only_node)
 
 
-def _only_node(words: Any) -> int:  # noqa: ANN401 - a C array
+def _address(pci: Any) -> list[int]:  # noqa: ANN401 - a C struct
+    return [pci.domain, pci.bus, pci.device]
+
+
+def _sysfs_numa_node(bus_id: str) -> int:
+    root = os.environ.get(SYSFS_VARIABLE, "/sys")
+    with open(f"{root}/bus/pci/devices/{bus_id}/numa_node", encoding="ascii") as file:
+        return int(file.read())
+
+
+def _only_node(words: list[int]) -> int:
     """Return the only node of an affinity mask; -1 for none or several."""
     nodes = [64 * place + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1]
     return nodes[0] if len(nodes) == 1 else -1

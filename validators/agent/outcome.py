@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from validators.agent.calls import DID_NOT_RETURN, ENDED_THE_PROCESS, NOT_CALLED
 from validators.agent.snapshot import NOT_SUPPORTED, Reading
 
 PASS: Final = "pass"  # noqa: S105 - a verdict
@@ -13,7 +14,16 @@ FAIL: Final = "fail"
 NOT_APPLICABLE: Final = "not-applicable"
 UNKNOWN: Final = "unknown"
 
-_REMEDIES = {
+HANG_REMEDY: Final = (
+    "the driver hangs: look for Xid and NVRM lines in dmesg; drain and reboot the node, "
+    "and replace the GPU if it happens again"
+)
+CRASH_REMEDY: Final = "run nvidia-smi on the node; if it ends the same way, reinstall the driver and reboot"
+
+REMEDIES: Final = {
+    DID_NOT_RETURN: HANG_REMEDY,
+    ENDED_THE_PROCESS: CRASH_REMEDY,
+    NOT_CALLED: "the driver did not answer other calls: see check nvml",
     NOT_SUPPORTED: "this GPU or driver does not report it: see nvidia-smi -q, or remove the expectation",
     "gpu-lost": (
         "the GPU has fallen off the bus (Xid 79 in dmesg): drain and power-cycle the node; "
@@ -43,7 +53,7 @@ def not_expected(observed: str = "") -> Outcome:
 def unanswered(reading: Reading[Any], expected: str) -> Outcome:
     """Return the outcome of a check with an expectation whose value NVML did not report."""
     observed = f"{reading.call}: {reading.problem.replace('-', ' ')}"
-    return Outcome(UNKNOWN, expected, observed, _REMEDIES.get(reading.problem, _OTHER_REMEDY))
+    return Outcome(UNKNOWN, expected, observed, REMEDIES.get(reading.problem, _OTHER_REMEDY))
 
 
 def compared(as_expected: bool, expected: str, observed: str, remediation: str) -> Outcome:

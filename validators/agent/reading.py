@@ -1,47 +1,69 @@
-"""Reads NVML in a child process with a time limit, because a driver call may hang.
+"""Reads NVML in a child process with a time limit, because a driver call may hang or end its process.
 
-The child writes a line before every NVML call and its Snapshot at the end, so that the report can name a call that
-does not return or crashes the process.
+The child has a pipe of its own for its messages, one JSON list a line; what a library prints to standard output
+goes to standard error. After a call without an answer the next child makes the remaining calls.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import os
+import selectors
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Protocol
 
+from validators.agent.calls import (
+    ANSWER,
+    CALL,
+    DID_NOT_RETURN,
+    END,
+    ENDED_THE_PROCESS,
+    SNAPSHOT,
+    Journal,
+)
+from validators.agent.outcome import CRASH_REMEDY, HANG_REMEDY
 from validators.agent.snapshot import Snapshot
 
 READER_VARIABLE = "GPU_PLATFORM_NVML_READER"  # JSON list: the command that reads NVML instead of this agent
 READ_COMMAND = "read-nvml"
-_CALL = "call "
-_SNAPSHOT = "snapshot "
+START = "starting Python"  # in place of a call, before the first one
 _PR_SET_PDEATHSIG = 1
-_GRACE_SECONDS = 2  # time for a killed child to end; one in a hanging driver call does not
-_HANG_REMEDY = (
-    "the driver hangs: look for Xid and NVRM lines in dmesg; drain and reboot the node, "
-    "and replace the GPU if it happens again"
-)
-_CRASH_REMEDY = "run nvidia-smi on the node; if it ends the same way, reinstall the driver and reboot"
+_GRACE_SECONDS = 2.0  # time for a killed child to end; one in a hanging driver call does not
+_POLL_SECONDS = 0.25  # how soon the end of a child is seen whose pipes another process keeps open
+_CALL_SHARE = 0.25  # of the time limit, for one call
+_OPENING_CALLS = 2  # load and initialise the library; these may take the whole time, since all others need them
+_MOST_CHILDREN = 8  # of one pass
+_MOST_STUCK = 3  # children that outlive their kill
+_LAST_WORDS = 4096
+_BUFFER = 1 << 16
 
 
 def write_snapshot() -> None:
-    """Read NVML in the child process, and write calls and Snapshot to standard output."""
-    from validators.agent.nvml import read_nvml  # only the child loads the bindings
+    """Read NVML in the child process: take the journal from standard input, write calls, answers and Snapshot."""
+    from validators.agent.nvml import close_nvml, read_nvml  # only the child loads the bindings
 
     _die_with_parent()
+    messages = os.dup(1)
+    os.dup2(2, 1)  # what a library prints must not be among the messages
+    with open(0, "rb", closefd=False) as file:
+        given = file.read()
+    journal = Journal.from_json(json.loads(given)) if given else Journal()
 
-    def write(line: str) -> None:
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+    def emit(message: list[Any]) -> None:
+        os.write(messages, json.dumps(message).encode() + b"\n")
 
-    snapshot = read_nvml(lambda call: write(_CALL + call))
-    write(_SNAPSHOT + json.dumps(snapshot.to_json()))
+    emit([SNAPSHOT, read_nvml(journal, emit).to_json()])
+    close_nvml(emit)
+    emit([END])
 
 
 def _die_with_parent() -> None:
@@ -50,53 +72,209 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-class NvmlReader:
-    """Reads Snapshots, with one child process at a time, started by `command`."""
+@dataclass(frozen=True)
+class End:
+    """How one child ended. `call`: the one that did not return or ended it, "" for none; `how`: how it ended."""
 
-    def __init__(self, command: Sequence[str] | None = None) -> None:
-        self._command = list(command) if command is not None else _command()
-        self._stuck: subprocess.Popen[bytes] | None = None
-        self._stuck_in = ""
+    snapshot: Snapshot | None
+    call: str = ""
+    problem: str = ""
+    how: str = ""
+
+
+class Child(Protocol):
+    """One child that reads NVML."""
+
+    def follow(self, until: float, call_seconds: float) -> End:
+        """Read messages until the child ends, or a call takes too long."""
+        ...
+
+    def kill(self) -> bool:
+        """Kill the child and the processes that it started; return False if it cannot be killed."""
+        ...
+
+    def alive(self) -> bool:
+        """Whether the child has not ended."""
+        ...
+
+
+class NvmlReader:
+    """Reads Snapshots, with one child at a time, by a command or by `start`."""
+
+    def __init__(
+        self, command: Sequence[str] | None = None, start: Callable[[Journal], Child] | None = None
+    ) -> None:
+        self._start = start or functools.partial(_Process, list(command) if command is not None else _command())
+        self._stuck: list[tuple[Child, str]] = []
+        self.journal = Journal()
+        """The answers of the last pass."""
 
     def read(self, deadline_seconds: float) -> Snapshot:
-        """Return the Snapshot of this node, or one whose `failure` names the call that did not return.
+        """Return the Snapshot of this node within the time limit.
 
-        While an earlier child still hangs in the driver, no new one is started.
+        A call that does not return, or ends the process, is in `unanswered` with its name; the other values are
+        there. Calls in which an earlier child still hangs are not made again.
         """
-        if self._stuck is not None and self._stuck.poll() is None:
-            return Snapshot(failure=f"{self._stuck_in} has not returned yet", remediation=_HANG_REMEDY)
-        self._stuck = None
-        child = subprocess.Popen(
-            self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        try:
-            output, errors = child.communicate(timeout=deadline_seconds)
-        except subprocess.TimeoutExpired as expired:
-            call = _last_call(expired.stdout or b"")
-            self._kill(child, call)
-            return Snapshot(
-                failure=f"{call} did not return within {deadline_seconds:g} s", remediation=_HANG_REMEDY
-            )
-        except BaseException:
-            child.kill()
-            raise
-        for line in reversed(output.decode(errors="replace").splitlines()):
-            if line.startswith(_SNAPSHOT):
-                return Snapshot.from_json(json.loads(line[len(_SNAPSHOT) :]))
-        return Snapshot(
-            failure=f"{_last_call(output)} ended the reading process: {_end_of(child.returncode, errors)}",
-            remediation=_CRASH_REMEDY,
+        until = time.monotonic() + deadline_seconds
+        self.journal = journal = Journal()
+        self._stuck = [(child, call) for child, call in self._stuck if child.alive()]
+        lost = [f"{call} has not returned yet" for _, call in self._stuck]
+        for _, call in self._stuck:
+            journal.lose(call, DID_NOT_RETURN)
+        snapshot: Snapshot | None = None
+        hung = bool(lost)
+        for _ in range(_MOST_CHILDREN):
+            if snapshot is not None or len(self._stuck) >= _MOST_STUCK or time.monotonic() >= until:
+                break
+            child = self._start(journal)
+            end = child.follow(until, deadline_seconds * _CALL_SHARE)
+            snapshot = end.snapshot
+            if not child.kill():
+                self._stuck.append((child, end.call))
+            if end.call == START and lost:  # the time was over before the next call
+                break
+            if end.call:
+                hung = hung or end.problem == DID_NOT_RETURN
+                lost.append(f"{end.call} {end.how}")
+                journal.lose(end.call, end.problem)
+            if end.call == START:
+                break
+        snapshot = snapshot or _of_journal(journal)
+        if snapshot.failure and lost and not snapshot.remediation:  # no answer of NVML is the reason
+            snapshot = replace(snapshot, failure=lost[-1])
+        remedy = HANG_REMEDY if hung else CRASH_REMEDY if lost else ""
+        return replace(snapshot, unanswered=tuple(lost), remediation=snapshot.remediation or remedy)
+
+
+def _of_journal(journal: Journal) -> Snapshot:
+    """Return the Snapshot of the answers so far, without a call."""
+    from validators.agent.nvml import read_nvml
+
+    return read_nvml(journal, lambda _: None, live=False)
+
+
+class _Messages:
+    """What a child has written: the last call, answers (into the journal), and at the end the Snapshot."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._rest = b""
+        self.call = START
+        self.since = time.monotonic()
+        self.answers = 0
+        self.snapshot: Snapshot | None = None
+        self.complete = False
+
+    def take(self, data: bytes) -> None:
+        """Take the next bytes; a line that is no message is ignored."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            try:
+                kind, *content = json.loads(line)
+                if kind == CALL:
+                    self.call, self.since = str(content[0]), time.monotonic()
+                elif kind == ANSWER:
+                    name, value, problem = content
+                    self._journal.answers[name] = [value, problem]
+                    self.answers += 1
+                elif kind == SNAPSHOT:
+                    self.snapshot = Snapshot.from_json(content[0])
+                elif kind == END:
+                    self.complete = True
+            except (ValueError, TypeError, KeyError, IndexError):
+                continue
+
+
+class _Process:
+    """A process that reads NVML, with the processes that it starts."""
+
+    def __init__(self, command: Sequence[str], journal: Journal) -> None:
+        self._messages = _Messages(journal)
+        self._given = json.dumps(journal.to_json()).encode()
+        self._last_words = b""
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # so that processes that a library starts end with it
         )
 
-    def _kill(self, child: subprocess.Popen[bytes], call: str) -> None:
-        child.kill()
+    def follow(self, until: float, call_seconds: float) -> End:
+        """Read messages until the child ends, or a call takes too long."""
+        heard, ended = self._messages, False
         try:
-            child.wait(_GRACE_SECONDS)
+            with selectors.DefaultSelector() as selector:
+                for pipe, event, move in (
+                    (self._process.stdin, selectors.EVENT_WRITE, self._give),
+                    (self._process.stdout, selectors.EVENT_READ, self._take),
+                    (self._process.stderr, selectors.EVENT_READ, self._take_words),
+                ):
+                    if pipe is not None:
+                        os.set_blocking(pipe.fileno(), False)
+                        selector.register(pipe, event, (pipe, move))
+                while not heard.complete:
+                    for key, _ in selector.select(0 if ended else _POLL_SECONDS):
+                        pipe, move = key.data
+                        if not move(key.fd):
+                            selector.unregister(pipe)
+                            pipe.close()
+                    if heard.complete:
+                        break
+                    if ended:
+                        how = f"ended the reading process: {_end_of(self._process.returncode, self._last_words)}"
+                        return End(heard.snapshot, heard.call, ENDED_THE_PROCESS, how)
+                    ended = not self.alive()
+                    limit = until if heard.answers < _OPENING_CALLS else min(until, heard.since + call_seconds)
+                    if not ended and time.monotonic() >= limit:
+                        how = f"did not return within {round(limit - heard.since, 1):g} s"
+                        return End(heard.snapshot, heard.call, DID_NOT_RETURN, how)
+        except BaseException:
+            self.kill()
+            raise
+        return End(heard.snapshot)
+
+    def alive(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
+    def _give(self, pipe: int) -> bool:
+        """Write a part of the journal to the child; return whether there is more of it."""
+        try:
+            self._given = self._given[os.write(pipe, self._given[:_BUFFER]) :]
+        except BlockingIOError:
+            return True
+        except OSError:  # the child has ended
+            return False
+        return bool(self._given)
+
+    def _take(self, pipe: int) -> bool:
+        data = os.read(pipe, _BUFFER)
+        self._messages.take(data)
+        return bool(data)
+
+    def _take_words(self, pipe: int) -> bool:
+        data = os.read(pipe, _BUFFER)
+        self._last_words = (self._last_words + data)[-_LAST_WORDS:]
+        return bool(data)
+
+    def kill(self) -> bool:
+        """Kill the child and the processes that it started; return False for one that a driver call keeps."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
+        try:
+            self._process.wait(_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
-            self._stuck, self._stuck_in = child, call
-        for pipe in (child.stdout, child.stderr):
-            if pipe is not None:
-                pipe.close()
+            return False
+        finally:
+            for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+                if pipe is not None:
+                    pipe.close()
+        with suppress(ChildProcessError):  # those that a library forked become children of PID 1 of a container
+            while os.waitpid(-self._process.pid, os.WNOHANG)[0]:
+                pass
+        return True
 
 
 def _command() -> list[str]:
@@ -111,12 +289,9 @@ def _command() -> list[str]:
     return [sys.executable, *flags, "-c", start, READ_COMMAND]
 
 
-def _last_call(output: bytes) -> str:
-    calls = [line for line in output.decode(errors="replace").splitlines() if line.startswith(_CALL)]
-    return calls[-1][len(_CALL) :] if calls else "starting Python"
-
-
 def _end_of(code: int, errors: bytes) -> str:
     last = (errors.decode(errors="replace").strip().splitlines() or [""])[-1]
-    end = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    end = f"exit code {code}"
+    if code < 0:
+        end = next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
     return f"{end}: {last}" if last else end

@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import FrameType
@@ -16,10 +17,13 @@ from typing import Any
 
 from validators.agent.outcome import NOT_APPLICABLE, PASS
 from validators.agent.publish import PublishError
-from validators.agent.report import Report
+from validators.agent.report import Report, content_of
 
 REPUBLISH_SECONDS = 600  # minimum time between equal reports, to reduce the load of the API server
 _REQUEST_SECONDS = 5
+# Probes come from the kubelet alone; somebody who holds connections must not keep it out, nor fill the memory.
+MOST_CONNECTIONS = 32
+MOST_CONNECTIONS_OF_ADDRESS = 4
 # A container keeps the driver library that it started with: after a driver update it must be restarted.
 RESTART_SECONDS = 300
 
@@ -80,7 +84,7 @@ class Publisher:
 
     def offer(self, report: Report) -> str:
         """Publish the report if it is due; return why that failed, or ""."""
-        content, now = _content(report), self._clock()
+        content, now = content_of(report), self._clock()
         if self._last is not None and self._last[0] == content and now - self._last[1] < REPUBLISH_SECONDS:
             return ""
         try:
@@ -90,12 +94,6 @@ class Publisher:
             return str(error)
         self._last = (content, now)
         return ""
-
-
-def _content(report: Report) -> object:
-    """Return the part of a report whose change is published: no times, no observed values."""
-    verdicts = [(entry["id"], entry["device"], entry["verdict"]) for entry in report["checks"]]
-    return report["expectations_hash"], report["pod_uid"], verdicts
 
 
 def serve(
@@ -130,7 +128,36 @@ class _Server(ThreadingHTTPServer):
     address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
 
     def __init__(self, port: int, readiness: Readiness) -> None:
+        self._clients: Counter[str] = Counter()
+        self._lock = threading.Lock()
         super().__init__(("", port), functools.partial(_Handler, readiness))
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ANN401 - socketserver's own
+        """Refuse a connection above the limits."""
+        del request
+        address = str(client_address[0])
+        with self._lock:
+            free = (
+                sum(self._clients.values()) < MOST_CONNECTIONS
+                and self._clients[address] < MOST_CONNECTIONS_OF_ADDRESS
+            )
+            if free:
+                self._clients[address] += 1
+        return free
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - socketserver's own
+        """Serve one connection, then free its place."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            address = str(client_address[0])
+            with self._lock:
+                self._clients[address] -= 1
+                if not self._clients[address]:
+                    del self._clients[address]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - socketserver's own
+        """Print nothing: a client that goes away is no error."""
 
     def server_bind(self) -> None:
         if self.address_family == socket.AF_INET6:

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
 from gpu_platform.online.aws.answers import CapacityReservation, Zone
 from gpu_platform.online.finding import OnlineFinding, Severity
+from gpu_platform.planning.clouds.eks.blocks import DRAIN_BEFORE_END, minutes
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.windows import CapacityWindow, utc_text
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.quantity import counted
 
-# Zones by id in which EKS accepts no subnets of a control plane. Source: EKS user guide, "Amazon EKS networking
-# requirements for VPC and subnets", as public modules quote it, 2026-11-23.
-NOT_FOR_CONTROL_PLANES: Final = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
-# EKS scales the nodes of a capacity block to zero that long before its end.
-_DRAIN: Final = timedelta(minutes=40)
 _SOON: Final = timedelta(hours=24)
 
 
-def compare_control_plane_zones(wanted: tuple[str, ...], zones: Mapping[str, Zone]) -> Iterator[OnlineFinding]:
-    """Yield whether the zones of a new cluster exist in the account and can have a control plane."""
+def compare_control_plane_zones(
+    wanted: tuple[str, ...], zones: Mapping[str, Zone], unusable: Container[str]
+) -> Iterator[OnlineFinding]:
+    """Yield whether the zones of a new cluster exist in the account and can have a control plane.
+
+    `unusable`: ids of zones in which EKS accepts no subnets of a control plane.
+    """
     looked_at = "zones of the new cluster"
     usable = sorted(
-        zone.name
-        for zone in zones.values()
-        if zone.state == "available" and zone.zone_id not in NOT_FOR_CONTROL_PLANES
+        zone.name for zone in zones.values() if zone.state == "available" and zone.zone_id not in unusable
     )
     fix = f"name others by cluster.create.zones; the account has {', '.join(usable) or 'none'}"
     wrong = False
@@ -35,7 +34,7 @@ def compare_control_plane_zones(wanted: tuple[str, ...], zones: Mapping[str, Zon
         zone = zones.get(name)
         if zone is None:
             why = "the account has no such zone, so the subnet cannot be created"
-        elif zone.zone_id in NOT_FOR_CONTROL_PLANES:
+        elif zone.zone_id in unusable:
             why = "EKS accepts no subnets of a control plane in this zone"
         elif zone.state != "available":
             why = f"the zone is {zone.state}"
@@ -77,7 +76,7 @@ def reserved_capacity(pool: PoolPlan) -> tuple[CapacityWindow, ...]:
     reservation, zone = pool.capacity.get("reservation"), pool.capacity.get("zone")
     if windows or reservation is None or zone is None:
         return windows
-    return (CapacityWindow(reservation=str(reservation), zone=str(zone)),)
+    return (CapacityWindow(reservation=str(reservation), zone=str(zone), drain=DRAIN_BEFORE_END),)
 
 
 def compare_reservation(
@@ -173,8 +172,9 @@ def _state(
         yield severity, why, fix if found.kind == "capacity-block" else "run up after it has begun"
     if found.ends is None:
         return
-    if found.kind == "capacity-block" and found.ends - _DRAIN <= now:
-        yield "stops", "EKS scales its nodes to zero 40 minutes before it ends, which is now", another
+    if found.kind == "capacity-block" and found.ends - window.drain <= now:
+        early = minutes(window.drain)
+        yield "stops", f"its nodes are scaled to zero {early} minutes before it ends, which is now", another
     elif found.ends - now < _SOON:
         yield "warns", "it ends within 24 hours", "extend it, or name another reservation"
 

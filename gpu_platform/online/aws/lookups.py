@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-from gpu_platform.catalog import Catalog
+from gpu_platform.catalog import Catalog, ServiceQuota
 from gpu_platform.online.aws.answers import Cluster, Identity, InstanceType, Subnet
 from gpu_platform.online.aws.api import Missing
 from gpu_platform.online.aws.capacity import (
@@ -29,10 +29,8 @@ from gpu_platform.online.aws.cluster import (
 )
 from gpu_platform.online.aws.quotas import (
     ADDRESSES,
-    CODES,
     STANDARD,
     VPCS,
-    QuotaCode,
     network_demands,
     system_demand,
     together,
@@ -66,6 +64,7 @@ class AwsCloud:
         self._plan = plan
         self._cluster = plan.cluster.cloud
         self._catalog = catalog
+        self._standard = catalog.service_quotas[STANDARD]
         self._now = now
         self._client = client or AwsClient(self._cluster.region)
         self._answers: dict[str, object] = {}
@@ -133,7 +132,7 @@ class AwsCloud:
         yield compare_account(self._cluster.account, self._client.identity())
 
     def _gpu_quota(self, demand: QuotaDemand) -> Iterator[OnlineFinding]:
-        quota = CODES.get(demand.name)
+        quota = self._catalog.service_quotas.get(demand.name)
         if quota is None:
             raise NotLookedAt("the code of the quota is not known here", f"check it yourself: {_CONSOLE}")
         yield self._compared(demand, quota, lambda: self._used(quota))
@@ -144,7 +143,7 @@ class AwsCloud:
         of_pools = [one for one in gpu_demands(self._plan, self._catalog) if one.name == STANDARD]
         if is_deployed(self._plan, self._found_cluster()):
             for pools in of_pools:
-                yield self._compared(pools, CODES[STANDARD], lambda: self._used(CODES[STANDARD]))
+                yield self._compared(pools, self._standard, lambda: self._used(self._standard))
             if not of_pools:
                 yield _created_already(STANDARD, self._cluster.region)
             return
@@ -159,7 +158,7 @@ class AwsCloud:
         if demand is not None:
             for pools in of_pools:
                 demand = together(demand, pools)
-            yield self._compared(demand, CODES[STANDARD], lambda: self._used(CODES[STANDARD]))
+            yield self._compared(demand, self._standard, lambda: self._used(self._standard))
 
     def _network_quota(self, demand: QuotaDemand) -> Iterator[OnlineFinding]:
         if is_deployed(self._plan, self._found_cluster()):
@@ -169,9 +168,9 @@ class AwsCloud:
             VPCS: self._client.count_vpcs,
             ADDRESSES: self._client.count_addresses,
         }
-        yield self._compared(demand, CODES[demand.name], counters[demand.name])
+        yield self._compared(demand, self._catalog.service_quotas[demand.name], counters[demand.name])
 
-    def _compared(self, demand: QuotaDemand, quota: QuotaCode, use: Callable[[], int]) -> OnlineFinding:
+    def _compared(self, demand: QuotaDemand, quota: ServiceQuota, use: Callable[[], int]) -> OnlineFinding:
         try:
             limit = self._client.quota(quota.service, quota.code)
         except Missing as error:
@@ -185,13 +184,15 @@ class AwsCloud:
         fix = f"Service Quotas, {quota.service}, {quota.code}"
         return compare_quota(demand, state, fix)
 
-    def _used(self, quota: QuotaCode) -> int:
+    def _used(self, quota: ServiceQuota) -> int:
         instances = self._client.instances(quota.patterns)
         reservations = () if quota.spot else self._kept("reservations", self._client.active_reservations)
         return used_by_others(quota, instances, reservations, self._plan, self._catalog)
 
     def _control_plane_zones(self) -> Iterable[OnlineFinding]:
-        return compare_control_plane_zones(self._created_zones(), self._client.zones())
+        return compare_control_plane_zones(
+            self._created_zones(), self._client.zones(), self._catalog.no_control_plane_zones
+        )
 
     def _offers(self, pool: PoolPlan, machine_type: str) -> Iterator[OnlineFinding]:
         own = pool.cloud.zones if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan) else ()

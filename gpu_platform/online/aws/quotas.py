@@ -1,74 +1,26 @@
-"""Quotas of AWS: their codes, and their use by others than the stack."""
+"""Quotas of AWS: their use by others than the stack, and what networks and system nodes need."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from gpu_platform import names
-from gpu_platform.catalog import Catalog
+from gpu_platform.catalog import Catalog, ServiceQuota
 from gpu_platform.online.aws.answers import CapacityReservation, Instance
 from gpu_platform.online.quota import QuotaDemand
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan, ExistingVpcPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaCode:
-    """A quota of Service Quotas, and which instances count against it.
-
-    `types`: instance types, as a regular expression; `patterns`: the same, as filters of EC2.
-    """
-
-    service: str
-    code: str
-    spot: bool = False
-    types: str = ""
-    patterns: tuple[str, ...] = ()
-
-
-_G = r"(g|gr|vt)\d"
-_G_PATTERNS = ("g*", "vt*")
-_STANDARD = r"(a|c|d|h|i|m|r|t|z|im|is)\d"
-_STANDARD_PATTERNS = ("a*", "c*", "d*", "h*", "i*", "m*", "r*", "t*", "z*")
-
-# Codes of GPU quotas: EC2 user guide, "Spot Instance quotas", and public programs that use them, 2026-11-23; those
-# of standard instances, VPCs and Elastic IPs: AWS General Reference, not read again for this.
-CODES: Final[Mapping[str, QuotaCode]] = {
-    "Running On-Demand P instances": QuotaCode(service="ec2", code="L-417A185B", types=r"p\d", patterns=("p*",)),
-    "Running On-Demand G and VT instances": QuotaCode(
-        service="ec2", code="L-DB2E81BA", types=_G, patterns=_G_PATTERNS
-    ),
-    "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances": QuotaCode(
-        service="ec2",
-        code="L-1216C47A",
-        types=_STANDARD,
-        patterns=_STANDARD_PATTERNS,
-    ),
-    "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests": QuotaCode(
-        service="ec2", code="L-34B43A08", spot=True, types=_STANDARD, patterns=_STANDARD_PATTERNS
-    ),
-    "All P4, P3 and P2 Spot Instance Requests": QuotaCode(
-        service="ec2", code="L-7212CCBC", spot=True, types=r"p[234]", patterns=("p2*", "p3*", "p4*")
-    ),
-    "All P5 Spot Instance Requests": QuotaCode(
-        service="ec2", code="L-C4BD4855", spot=True, types=r"p5", patterns=("p5*",)
-    ),
-    "All G and VT Spot Instance Requests": QuotaCode(
-        service="ec2", code="L-3819A6DF", spot=True, types=_G, patterns=_G_PATTERNS
-    ),
-    "VPCs per Region": QuotaCode(service="vpc", code="L-F678F1CE"),
-    "EC2-VPC Elastic IPs": QuotaCode(service="ec2", code="L-0263D0A3"),
-}
 STANDARD: Final = "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"
 VPCS: Final = "VPCs per Region"
 ADDRESSES: Final = "EC2-VPC Elastic IPs"
 
 
 def used_by_others(
-    quota: QuotaCode,
+    quota: ServiceQuota,
     instances: Iterable[Instance],
     reservations: Iterable[CapacityReservation],
     plan: EnvironmentPlan,

@@ -167,6 +167,7 @@ def _facts(found: Mapping[str, Any]) -> ExistingGke:
         autopilot=bool(section("autopilot").get("enabled")),
         datapath=section("networkConfig").get("datapathProvider", ""),
         multi_networking=bool(section("networkConfig").get("enableMultiNetworking")),
+        fqdn_policies=bool(section("networkConfig").get("enableFqdnNetworkPolicy")),
         workload_pool=section("workloadIdentityConfig").get("workloadPool"),
         security_group=section("authenticatorGroupsConfig").get("securityGroup"),
         dns_endpoint=dns.get("endpoint") if dns.get("allowExternalTraffic") else None,

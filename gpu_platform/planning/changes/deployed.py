@@ -107,7 +107,7 @@ def _team(tenant: TenantPlan, run: TeamWorkloadsPlan | None) -> Mapping[str, Any
         "priorities": list(tenant.priorities),
         "identity": list(account.rights) if account is not None else [],
         "image_pull_secrets": list(account.image_pull_secrets) if account is not None else [],
-        "egress": [text_of_egress(one) for one in tenant.egress],
+        "egress": [text_of_egress(one) for one in tenant.all_egress],
         "ingress": [text_of_ingress(one) for one in tenant.ingress],
         "workloads": [*(one.name for one in tenant.workloads), *(run.names if run is not None else ())],
         "pod_security": tenant.pod_security,

@@ -201,6 +201,17 @@ class Cloud(Protocol):
     ) -> None:
         """Record storage classes that the cloud or the pools' machines cannot have; `problems` is at `storage`."""
 
+    def check_host_egress(self, problems: Problems) -> None:
+        """Record why pods cannot be let reach hosts by name; `problems` is at the name."""
+
+    def check_api_egress(self, problems: Problems) -> None:
+        """Record why pods cannot be let reach the cloud's APIs alone; `problems` is at the entry of `egress`."""
+        problems.add(
+            f"cloud-apis on provider {self.cluster.provider}",
+            "cloud-apis only on GKE: Google's APIs have addresses of their own, elsewhere they have none",
+            "write internet, or as cidr the network of the VPC's endpoints",
+        )
+
     def check_identity(self, identity: TeamIdentity, problems: Problems) -> None:
         """Record what of a team's identity the cloud cannot have; `problems` is at the team's `identity`."""
 
@@ -255,6 +266,14 @@ class Cloud(Protocol):
     def pod_egress(self) -> tuple[PodEgress, ...]:
         """Return the addresses that identity and DNS of pods need on the cloud's dataplane."""
         return ()
+
+    def api_egress(self) -> PodEgress | None:
+        """Return the addresses of the cloud's APIs; None: they have none of their own."""
+        return None
+
+    def api_egress_note(self) -> str:
+        """Return what the addresses of `api_egress` need to be used."""
+        return ""
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return what the operator's values need on these nodes."""

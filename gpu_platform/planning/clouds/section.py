@@ -106,7 +106,7 @@ class ClusterSetting:
 class PodEgress:
     """An address outside every namespace that pods of a team may reach, with its ports (number, protocol).
 
-    `name`: of the NetworkPolicy, allow-<name>; `but`: networks within `cidr` that stay out of reach.
+    `name`: what it is, such as identity; `but`: networks within `cidr` that stay out of reach.
     """
 
     name: str
@@ -323,6 +323,11 @@ class CloudPool(Protocol):
     @property
     def relabels_in_place(self) -> bool:
         """Whether live nodes get changed labels; else the cloud creates new nodes for them."""
+        ...
+
+    @property
+    def nodes_by_request(self) -> bool:
+        """Whether nodes are only created for a ProvisioningRequest, not for pods that wait."""
         ...
 
     @property

@@ -27,6 +27,7 @@ from gpu_platform.planning.operator.gpu_cluster import SharedValues, plan_gpu_cl
 from gpu_platform.planning.operator.parts import part_decisions
 from gpu_platform.planning.operator.section import OperatorPlan, PriorityQuotaPlan
 from gpu_platform.planning.operator.values import (
+    CONTROLLER,
     ConfigReference,
     ConfiguredComponent,
     Daemonsets,
@@ -176,7 +177,7 @@ def _plan(
         # The CRD allows no empty strategy: it is omitted there.
         cluster_policy={"operator": {"runtimeClass": "nvidia"}, **shared, "driver": spec_of_driver, "mig": {}},
         gpu_cluster={},
-        helm_values={**shared, **_feature_discovery(pools)},
+        helm_values={**CONTROLLER, **shared, **_feature_discovery(pools)},
         device_plugin_config=device_plugin,
         mig_config=mig,
         metrics_config=metrics,

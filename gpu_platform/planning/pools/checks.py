@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpu_platform.catalog import MachineType
+from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import Context
@@ -31,6 +31,20 @@ def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
             _check_driver(context, resolved)
 
 
+def _refuse_machine_type(name: str, catalog: Catalog, here: Problems) -> None:
+    """Record a machine type that is not in the catalogue, with the reason where it is known and left out."""
+    unsupported = catalog.unsupported(name)
+    if unsupported is not None:
+        here.add(
+            f"{name!r}, which the program does not support: {unsupported.why} ({unsupported.source})",
+            "one of the machine types of the catalogue",
+            f"use {unsupported.instead}",
+        )
+        return
+    fix = did_you_mean(name, list(catalog.machine_types)) or "see gpu_platform/catalog/facts for the known ones"
+    here.add(f"{name!r}", "one of the machine types of the catalogue", fix)
+
+
 def check_pool(context: Context, resolved: ResolvedPool) -> None:
     """Record everything that is wrong with one pool, except its driver."""
     pool, catalog, problems = resolved.pool, context.catalog, context.at(resolved.path)
@@ -42,9 +56,7 @@ def check_pool(context: Context, resolved: ResolvedPool) -> None:
             "name it after its purpose",
         )
     if machine is None:
-        known = list(catalog.machine_types)
-        fix = did_you_mean(pool.machine_type, known) or "see gpu_platform/catalog/facts for the known ones"
-        problems.at("machine_type").add(f"{pool.machine_type!r}", "one of the machine types of the catalogue", fix)
+        _refuse_machine_type(pool.machine_type, catalog, problems.at("machine_type"))
     else:
         check_workload(pool, machine, problems)
         if not machine.has_gpus:

@@ -4,7 +4,7 @@ from gpu_platform.planning.teams.allocated import over_allocated, quota_limits
 from gpu_platform.planning.teams.available import available_resources
 from gpu_platform.planning.teams.environment import (
     check,
-    check_names,
+    check_alone,
     check_one,
     plan,
     plan_identities,
@@ -16,8 +16,8 @@ from gpu_platform.planning.teams.tenants import plan_priority_classes, total_quo
 __all__ = [
     "available_resources",
     "check",
+    "check_alone",
     "check_identities",
-    "check_names",
     "check_one",
     "identities_of",
     "over_allocated",

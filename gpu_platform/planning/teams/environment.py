@@ -14,7 +14,6 @@ from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.claims import check_device_classes
 from gpu_platform.planning.teams.gpu_memory import check_gpu_memory
 from gpu_platform.planning.teams.identity import (
-    check_identities,
     check_own_identity,
     check_pull_secrets,
     identities_of,
@@ -26,6 +25,7 @@ from gpu_platform.planning.teams.tenants import (
     check_priorities,
     check_quotas,
     check_team,
+    check_team_alone,
     plan_tenant,
     priority_values,
 )
@@ -33,18 +33,21 @@ from gpu_platform.spec.stack import Environment
 from gpu_platform.spec.team import Team
 
 
-def check_names(environment: Environment, problems: Problems) -> None:
-    """Record invalid names of teams and priorities, which can be checked without pools."""
+def check_alone(environment: Environment, problems: Problems) -> None:
+    """Record what is wrong with priorities and teams, except for what depends on pools and cloud."""
     check_priorities(environment.priorities, problems.at("priorities"))
     check_unique("team", [(f"teams[{i}]", team.name) for i, team in enumerate(environment.teams)], problems)
+    priorities, cloud = priority_values(environment.priorities), cloud_of(environment.cluster)
+    for index, team in enumerate(environment.teams):
+        here = problems.at(f"teams[{index}]")
+        check_team_alone(team, priorities, here)
+        check_network(team, cloud, here)
 
 
 def check(context: CompleteContext, available: Available) -> None:
     """Record what is wrong with the teams of an environment whose pools are planned."""
     environment, problems = context.environment, context.problems
     check_device_classes(environment.device_classes, available, problems.at("device_classes"))
-    check_names(environment, problems)
-    check_identities(environment, context.cloud, problems)
     teams = [(f"teams[{index}]", team) for index, team in enumerate(environment.teams)]
     _check_teams(teams, teams, environment, available, problems)
 
@@ -60,6 +63,8 @@ def check_one(team: Team, environment: Environment, available: Available, proble
         )
     check_pull_secrets(team, problems.at("team"))
     check_own_identity(team, environment, cloud_of(environment.cluster), problems.at("team"))
+    check_team_alone(team, priority_values(environment.priorities), problems.at("team"))
+    check_network(team, cloud_of(environment.cluster), problems.at("team"))
     others = [("(environment)", one) for one in environment.teams]
     _check_teams([("team", team)], [*others, ("team", team)], environment, available, problems)
 
@@ -72,11 +77,9 @@ def _check_teams(
     problems: Problems,
 ) -> None:
     """Record what is wrong with teams: `own` by themselves, `teams` together. Each: place in the file, team."""
-    priorities = priority_values(environment.priorities)
     queues = environment.queueing is not None
     for path, team in own:
-        check_team(team, available, priorities, problems.at(path), queues=queues)
-        check_network(team, problems.at(path))
+        check_team(team, available, problems.at(path), queues=queues)
     check_quotas(teams, available, environment.overcommit, problems, queues=queues)
     check_gpu_memory(teams, available, problems)
 
@@ -108,11 +111,9 @@ def _plan(
 ) -> Decided[tuple[TenantPlan, ...]]:
     priorities = priority_values(environment.priorities)
     cloud = cloud_of(environment.cluster)
-    egress, identities = cloud.pod_egress(), identities_of(environment)
+    identities = identities_of(environment)
     queues = environment.queueing is not None
-    tenants = [
-        plan_tenant(team, stack, available, priorities, egress, kubernetes, queues=queues) for team in teams
-    ]
+    tenants = [plan_tenant(team, stack, available, priorities, cloud, kubernetes, queues=queues) for team in teams]
     accounts = [plan_service_account(team, team.identity or identities.get(team.name), cloud) for team in teams]
     decisions: list[Decision] = []
     for tenant in tenants:

@@ -10,33 +10,30 @@ from __future__ import annotations
 from ipaddress import IPv4Network
 from typing import Final
 
+from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.clouds.section import PodEgress
 from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.teams.section import PodIngress
+from gpu_platform.planning.teams.section import HostEgress, PodIngress
 from gpu_platform.spec.team import Team
-from gpu_platform.spec.team_network import Egress
+from gpu_platform.spec.team_network import Destination, Egress
 
 INTERNET: Final = "internet"
+CLOUD_APIS: Final = "cloud-apis"
 _HTTPS: Final = 443
 # Of the node or of nobody: an address here is never a service that a team needs.
 _FORBIDDEN: Final = ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4")
 # Where the nodes, pods and services of a cluster are, and its neighbours.
 _PRIVATE: Final = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
+# Of the cluster and of the node: their names resolve to addresses that no name may open.
+_OF_THE_CLUSTER: Final = ("cluster.local", "google.internal")
 _NOT_PUBLIC: Final = tuple(sorted((*_FORBIDDEN, *_PRIVATE, "192.0.0.0/24", "198.18.0.0/15")))
 
 
-def check_network(team: Team, problems: Problems) -> None:
+def check_network(team: Team, cloud: Cloud, problems: Problems) -> None:
     """Record what is wrong with egress and ingress of a team; `problems` is at the team."""
-    seen: set[str] = set()
-    for index, one in enumerate(team.egress):
-        here = problems.at("egress").at(f"[{index}]")
-        name = INTERNET if isinstance(one, str) else one.cidr
-        if name in seen:
-            here.add(f"{name} again", "each network once", "remove it, or write all ports into one entry")
-        seen.add(name)
-        if not isinstance(one, str):
-            _check_cidr(one.cidr, here.at("cidr"))
+    _check_egress(team.egress, cloud, problems.at("egress"))
     sources: set[str] = set()
     for index, source in enumerate(team.ingress):
         here = problems.at("ingress").at(f"[{index}]")
@@ -57,6 +54,43 @@ def check_network(team: Team, problems: Problems) -> None:
             )
 
 
+def _check_egress(egress: tuple[Egress, ...], cloud: Cloud, problems: Problems) -> None:
+    seen: set[str] = set()
+    for index, one in enumerate(egress):
+        here = problems.at(f"[{index}]")
+        if isinstance(one, str):
+            name = one
+            if one == CLOUD_APIS:
+                cloud.check_api_egress(here)
+        elif (one.cidr is None) == (one.fqdn is None):
+            here.add(
+                "neither cidr nor fqdn" if one.cidr is None else "cidr and fqdn",
+                "one of them",
+                "write cidr for a network, or fqdn for hosts by name",
+            )
+            continue
+        else:
+            name = one.cidr or one.fqdn or ""
+            check_declared_fields(one, cloud.cluster.provider, here)
+            _check_destination(one, cloud, here)
+        if name in seen:
+            here.add(f"{name} again", "each once", "remove it, or write all ports into one entry")
+        seen.add(name)
+
+
+def _check_destination(one: Destination, cloud: Cloud, here: Problems) -> None:
+    if one.cidr is not None:
+        _check_cidr(one.cidr, here.at("cidr"))
+    if one.fqdn is not None:
+        cloud.check_host_egress(here.at("fqdn"))
+        if any(f".{one.fqdn}".endswith(f".{domain}") for domain in _OF_THE_CLUSTER):
+            here.at("fqdn").add(
+                f"{one.fqdn!r}, a name of the cluster or of its nodes",
+                "the name of a host outside the cluster",
+                "remove it: DNS and identity are allowed, and other namespaces let pods in by `ingress`",
+            )
+
+
 def _check_cidr(cidr: str, here: Problems) -> None:
     network = IPv4Network(cidr)
     held = [one for one in _FORBIDDEN if network.overlaps(IPv4Network(one))]
@@ -70,23 +104,34 @@ def _check_cidr(cidr: str, here: Problems) -> None:
     )
 
 
-def plan_egress(team: Team) -> tuple[PodEgress, ...]:
-    """Return what the stack file lets pods of the team reach."""
-    return tuple(_planned(one) for one in team.egress)
+def plan_egress(team: Team, cloud: Cloud) -> tuple[PodEgress, ...]:
+    """Return the addresses that the stack file lets pods of the team reach."""
+    apis = cloud.api_egress()
+    found: list[PodEgress] = []
+    for one in team.egress:
+        if one == INTERNET:
+            found.append(PodEgress(name=INTERNET, cidr="0.0.0.0/0", ports=((_HTTPS, "TCP"),), but=_NOT_PUBLIC))
+        elif one == CLOUD_APIS and apis is not None:
+            found.append(apis)
+        elif isinstance(one, Destination) and one.cidr is not None:
+            ports = tuple((port, "TCP") for port in sorted(set(one.ports)))
+            found.append(PodEgress(name=one.cidr, cidr=one.cidr, ports=ports))
+    return tuple(found)
 
 
-def _planned(one: Egress) -> PodEgress:
-    if isinstance(one, str):
-        return PodEgress(name=INTERNET, cidr="0.0.0.0/0", ports=((_HTTPS, "TCP"),), but=_NOT_PUBLIC)
-    ports = tuple((port, "TCP") for port in sorted(set(one.ports)))
-    return PodEgress(name=f"to-{_slug(one.cidr)}", cidr=one.cidr, ports=ports)
+def plan_hosts(team: Team) -> tuple[HostEgress, ...]:
+    """Return the hosts that the stack file lets pods of the team reach by name."""
+    return tuple(
+        HostEgress(host=one.fqdn, ports=tuple(sorted(set(one.ports))))
+        for one in team.egress
+        if isinstance(one, Destination) and one.fqdn is not None
+    )
 
 
 def plan_ingress(team: Team) -> tuple[PodIngress, ...]:
     """Return who may reach pods of the team by the stack file."""
     return tuple(
         PodIngress(
-            name=f"from-{_slug(source.namespace or source.cidr or '')}",
             namespace=source.namespace,
             cidr=source.cidr,
             ports=tuple(sorted(set(source.ports))),
@@ -95,14 +140,13 @@ def plan_ingress(team: Team) -> tuple[PodIngress, ...]:
     )
 
 
-def _slug(text: str) -> str:
-    return text.replace("/", "-")
-
-
-def text_of_egress(one: PodEgress) -> str:
+def text_of_egress(one: PodEgress | HostEgress) -> str:
     """Return what may be reached as text: `10.0.0.0/8 TCP 443`, `public addresses TCP 443`."""
+    if isinstance(one, HostEgress):
+        return f"{one.host} " + ", ".join(f"TCP {port}" for port in one.ports)
     ports = ", ".join(f"{protocol} {port}" for port, protocol in one.ports)
-    return f"{'public addresses' if one.name == INTERNET else one.cidr} {ports}"
+    where = {INTERNET: "public addresses", CLOUD_APIS: f"APIs of the cloud ({one.cidr})"}.get(one.name, one.cidr)
+    return f"{where} {ports}"
 
 
 def text_of_ingress(one: PodIngress) -> str:
@@ -111,17 +155,27 @@ def text_of_ingress(one: PodIngress) -> str:
     return f"{where} " + ", ".join(f"TCP {port}" for port in one.ports)
 
 
-def network_decisions(team: Team) -> tuple[Decision, ...]:
+def network_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
     """Return what the team chose, and what stays denied."""
     found: list[Decision] = []
-    for what, chosen in (
-        ("egress", [text_of_egress(one) for one in plan_egress(team)]),
-        ("ingress", [text_of_ingress(one) for one in plan_ingress(team)]),
+    subject = f"team {team.name}"
+    for what, chosen, beside in (
+        (
+            "egress",
+            [text_of_egress(one) for one in (*plan_egress(team, cloud), *plan_hosts(team))],
+            ", DNS and identity",
+        ),
+        ("ingress", [text_of_ingress(one) for one in plan_ingress(team)], ""),
     ):
         if chosen:
-            why = f"teams[].{what}; beside its namespace{', DNS and identity' if what == 'egress' else ''}"
-            found.append(Decision(subject=f"team {team.name}", what=what, chosen="; ".join(chosen), why=why))
+            why = f"teams[].{what}; beside its namespace{beside}"
+            found.append(Decision(subject=subject, what=what, chosen="; ".join(chosen), why=why))
+    if CLOUD_APIS in team.egress:
+        address = cloud.api_egress()
+        if address is not None:
+            why = cloud.api_egress_note()
+            found.append(Decision(subject=subject, what="cloud-apis", chosen=address.cidr, why=why))
     if team.identity is not None and not team.egress:
         why = "its buckets stay out of reach: write egress: [internet], or the network of the VPC's endpoints"
-        found.append(Decision(subject=f"team {team.name}", what="egress", chosen="none", why=why))
+        found.append(Decision(subject=subject, what="egress", chosen="none", why=why))
     return tuple(found)

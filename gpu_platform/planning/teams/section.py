@@ -101,10 +101,17 @@ class ServiceAccountPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodIngress:
-    """Who may reach pods of a team by TCP: all pods of a namespace, or addresses. `name`: as that of PodEgress."""
+class HostEgress:
+    """Hosts outside the cluster that pods of a team may reach by TCP: one name, or `*.` and a domain."""
 
-    name: str
+    host: str
+    ports: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodIngress:
+    """Who may reach pods of a team by TCP: all pods of a namespace, or addresses."""
+
     namespace: str | None
     cidr: str | None
     ports: tuple[int, ...]
@@ -126,7 +133,11 @@ class TenantPlan:
     object_quota: Mapping[str, str] = field(default_factory=dict[str, str])
     """Most objects by kind and all storage requested, by key of a ResourceQuota; none: unlimited."""
     egress: tuple[PodEgress, ...] = ()
-    """What its pods may reach beside their namespace and the cluster's DNS."""
+    """What its pods may reach by the cloud: identity and DNS."""
+    declared_egress: tuple[PodEgress, ...] = ()
+    """What its pods may reach by the stack file."""
+    hosts: tuple[HostEgress, ...] = ()
+    """What its pods may reach by name."""
     ingress: tuple[PodIngress, ...] = ()
     """Who may reach its pods, beside those of its namespace."""
     labels: Labels = field(default_factory=dict[str, str])
@@ -149,3 +160,8 @@ class TenantPlan:
     """With a fabric whose pods need more than `pod_security`: the rules that enforce it in place of the label."""
     compute_domains: bool = False
     """Whether members may create ComputeDomains: NVLink connects the nodes of a pool."""
+
+    @property
+    def all_egress(self) -> tuple[PodEgress | HostEgress, ...]:
+        """What its pods may reach beside their namespace and the cluster's DNS."""
+        return (*self.egress, *self.declared_egress, *self.hosts)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
-from gpu_platform.planning.clouds.section import PodEgress
+from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.claims import plan_claim, selector_decisions
 from gpu_platform.planning.pools.free import free_resources
@@ -25,7 +25,7 @@ from gpu_platform.planning.teams.compute_domains import channel_of, check_comput
 from gpu_platform.planning.teams.cpu_workloads import check_on_cpu_pool
 from gpu_platform.planning.teams.declared_pods import declared_pods
 from gpu_platform.planning.teams.fabric import plan_fabric_access
-from gpu_platform.planning.teams.network import network_decisions, plan_egress, plan_ingress
+from gpu_platform.planning.teams.network import network_decisions, plan_egress, plan_hosts, plan_ingress
 from gpu_platform.planning.teams.nic_claims import check_nic_claims, claims_nics, nic_claim_of, plan_nic_claims
 from gpu_platform.planning.teams.pod_security import pod_security_decisions, pod_security_labels
 from gpu_platform.planning.teams.quota_of_pods import (
@@ -84,23 +84,13 @@ def total_quota(teams: Sequence[Team]) -> dict[str, int]:
     return units
 
 
-def check_team(
-    team: Team,
-    available: Available,
-    priorities: Mapping[str, int],
-    problems: Problems,
-    *,
-    queues: bool = False,
-) -> None:
-    """Record what is wrong with one team by itself, given what the pools have and the priority classes.
-
-    `queues`: the teams have queues, where a GPU comes with its part of its node's CPU and memory.
-    """
+def check_team_alone(team: Team, priorities: Mapping[str, int], problems: Problems) -> None:
+    """Record what is wrong with one team whatever the pools have, given the priority classes."""
     if team.name in RESERVED_NAMESPACES:
         problems.at("name").add(
             f"{team.name!r}",
             "a namespace of the team's own: not " + ", ".join(sorted(RESERVED_NAMESPACES)),
-            "rename it",
+            f"rename it, for example to 'team-{team.name}'",
         )
     _check_roles(team, problems)
     if team.priority not in priorities:
@@ -109,6 +99,14 @@ def check_team(
             or f"write priority: {next(iter(priorities))}, or add it to priorities"
         )
         problems.at("priority").add(f"{team.priority!r}", "one of " + ", ".join(priorities), fix)
+    check_names_of_workloads(team, problems)
+
+
+def check_team(team: Team, available: Available, problems: Problems, *, queues: bool = False) -> None:
+    """Record what is wrong with one team by itself, given what the pools have.
+
+    `queues`: the teams have queues, where a GPU comes with its part of its node's CPU and memory.
+    """
     offered = available.units
     for resource, count in quota_units(team.quota).items():
         if resource not in offered:
@@ -117,21 +115,25 @@ def check_team(
                 f"a resource that some pool offers ({', '.join(sorted(offered)) or 'none'})",
                 did_you_mean(resource, offered) or f"remove it, or add a pool that offers {resource}",
             )
-    check_names_of_workloads(team, problems)
     pods = declared_pods(team, available)
     for one in pods:
         check_workload(one.spec, team, available, problems.at(one.path))
+        if not queues:
+            _check_nodes_by_request(one.spec, available, problems.at(one.path))
     check_claims(team, available, problems.at("claims"))
     check_nic_claims(team, available.pools, problems.at("claims"))
     check_quota_of_pods(team, pods, available, problems, queues=queues)
 
 
 def _check_roles(team: Team, problems: Problems) -> None:
-    """Record members with two roles: each role includes the rights of the ones below it."""
+    """Record members twice in a list, or in two: each role includes the rights of the ones below it."""
     first: dict[str, str] = {}
     for role, members in team.by_role.items():
         for index, member in enumerate(members):
-            if first.setdefault(member, role) != role:
+            if member in members[:index]:
+                allowed = f"each member once (it is in {role}[{members.index(member)}])"
+                problems.at(role).at(f"[{index}]").add(f"{member!r} again", allowed, "remove it")
+            elif first.setdefault(member, role) != role:
                 problems.at(role).at(f"[{index}]").add(
                     f"{member!r} again",
                     f"each member in one list (it is in {first[member]})",
@@ -166,6 +168,17 @@ def check_workload(workload: WorkloadSpec, team: Team, available: Available, her
             workload.memory,
             f"at most {free.memory_mib}Mi: what DaemonSets leave of one {pool.machine_type}",
             "ask for less",
+        )
+
+
+def _check_nodes_by_request(workload: WorkloadSpec, available: Available, here: Problems) -> None:
+    """Record a workload without a queue on a pool whose nodes come for ProvisioningRequests alone."""
+    pool = next((pool for pool in available.pools if pool.name == workload.pool), None)
+    if pool is not None and pool.cloud is not None and pool.cloud.nodes_by_request:
+        here.at("pool").add(
+            f"{pool.name!r}, whose capacity is queued, without queues",
+            "a queued pool with `queueing`: Kueue requests its nodes, which no waiting pod brings",
+            "add `queueing: {}`, or write queued: false in the capacity of the pool",
         )
 
 
@@ -248,7 +261,7 @@ def plan_tenant(
     stack: str,
     available: Available,
     priorities: Mapping[str, int],
-    egress: tuple[PodEgress, ...],
+    cloud: Cloud,
     kubernetes: str | None,
     *,
     queues: bool = False,
@@ -301,7 +314,9 @@ def plan_tenant(
             **pod_security_labels(team.pod_security, by_policy=fabric.value is not None),
         },
         quota=quota,
-        egress=(*egress, *plan_egress(team)),
+        egress=cloud.pod_egress(),
+        declared_egress=plan_egress(team, cloud),
+        hosts=plan_hosts(team),
         ingress=plan_ingress(team),
         object_quota=_object_quota(team.quota.objects),
         priorities=allowed,
@@ -325,7 +340,12 @@ def plan_tenant(
         for claim in team.claims
         for note in selector_decisions(f"claim {claim.name} of team {team.name}", claim)
     ]
-    chosen = (*pod_security_decisions(team), *fabric.decisions, *defaults.decisions, *network_decisions(team))
+    chosen = (
+        *pod_security_decisions(team),
+        *fabric.decisions,
+        *defaults.decisions,
+        *network_decisions(team, cloud),
+    )
     return Decided(tenant, (decision, *chosen, *notes))
 
 

@@ -33,6 +33,7 @@ CLUSTER: Table = {
     ("Cluster", "minMasterVersion"): Spelt("initialClusterVersion"),
     ("Cluster", "datapathProvider"): Spelt("networkConfig.datapathProvider"),
     ("Cluster", "enableMultiNetworking"): Spelt("networkConfig.enableMultiNetworking"),
+    ("Cluster", "enableFqdnNetworkPolicy"): Spelt("networkConfig.enableFqdnNetworkPolicy"),
     ("Cluster", "enableL4IlbSubsetting"): Spelt("networkConfig.enableL4ilbSubsetting"),
     ("Cluster", "networkingMode"): Spelt("ipAllocationPolicy.useIpAliases", lambda mode: mode == "VPC_NATIVE"),
     ("Cluster", "enableLegacyAbac"): Spelt("legacyAbac.enabled"),

@@ -177,6 +177,7 @@ FOUND: dict[str, Any] = {
     "enableAutopilot": False,
     "datapathProvider": "ADVANCED_DATAPATH",
     "enableMultiNetworking": True,
+    "enableFqdnNetworkPolicy": False,
     "endpoint": "34.1.2.3",
     "clusterIpv4Cidr": "10.4.0.0/14",
     "servicesIpv4Cidr": "34.118.224.0/20",

@@ -56,6 +56,7 @@ class AzurePool:
     sized_groups: tuple[()] = ()
     windows: tuple[()] = ()
     node_class_reservations: tuple[()] = ()
+    nodes_by_request: bool = False
     nic_resources: Mapping[str, int] = field(default_factory=lambda: {"rdma/hca": 8})
     nic_devices: None = None
     node_fabric: None = None

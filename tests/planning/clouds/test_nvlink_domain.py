@@ -27,7 +27,8 @@ def test_a_domain_has_72_gpus_or_half_of_them_on_machines_of_every_vendor() -> N
         for machine in catalog.machine_types.values()
         if (domain := catalog.nvlink_domain(machine)) is not None
     }
-    assert sizes == {"p6e-gb200.36xlarge": [36, 72], "a4x-highgpu-4g": [72]}
+    a4x = {"a4x-highgpu-4g": [72], "a4x-highgpu-4g-nolssd": [72]}
+    assert sizes == {"p6e-gb200.36xlarge": [36, 72], **a4x}
 
 
 def test_an_ultraserver_is_bought_by_its_capacity_block_in_one_zone_and_has_no_placement_group() -> None:
@@ -106,3 +107,33 @@ def test_a_local_zone_belongs_to_the_region_of_its_name(zone: str, region: str, 
 def test_a_local_zone_of_another_region_is_refused() -> None:
     problems = refused(capacity={**BLOCK, "zone": "us-west-2-phx-2a"})
     assert list(problems) == ["pool.capacity.zone"]
+
+
+def test_an_ultraserver_is_emptied_before_the_hour_in_which_ec2_wants_no_instances() -> None:
+    ends = {**BLOCK, "starts": "2026-12-01T11:30:00Z", "ends": "2026-12-14T11:30:00Z"}
+    _, decisions = plan_and_decisions(VIRGINIA, **{**RACK, "capacity": ends})
+    (group,) = node_group(VIRGINIA, **{**RACK, "capacity": ends}).node_groups
+    assert group.block is not None
+    assert group.block.stop is not None
+    assert (group.block.stop.recurrence, group.block.stop.nodes) == ("20 10 14 12 *", 0)
+    assert "a scheduled action drains the nodes 70 minutes before" in decisions["capacity"].why
+
+
+def test_the_end_of_an_ultraserver_that_the_stack_file_does_not_name_is_left_to_a_person() -> None:
+    _, decisions = plan_and_decisions(VIRGINIA, **RACK)
+    (group,) = node_group(VIRGINIA, **RACK).node_groups
+    assert group.block is not None
+    assert group.block.stop is None
+    assert "you must scale the pool to zero 70 minutes before its end" in decisions["capacity"].why
+
+
+@pytest.mark.parametrize("minutes", [69, 70])
+def test_an_ultraserver_is_needed_no_longer_than_70_minutes_before_its_end(minutes: int) -> None:
+    until = f"2026-12-14T{11 - (minutes + 29) // 60:02d}:{(90 - minutes) % 60:02d}:00Z"
+    block = {**BLOCK, "ends": "2026-12-14T11:30:00Z", "needed_until": until}
+    assert set(refused(capacity=block)) == ({"pool.capacity.ends"} if minutes < 70 else set())
+
+
+def test_an_ultraserver_that_a_schedule_empties_has_no_minimum() -> None:
+    block = {**BLOCK, "ends": "2026-12-14T11:30:00Z"}
+    assert set(refused(capacity=block, count={"min": 9, "desired": 18})) == {"pool.count.min"}

@@ -6,15 +6,19 @@ up; EKS itself adds "Amazon EKS Node Group Capacity Scaledown Before Reservation
 minutes before the end and must not be edited. EC2 user guide, Capacity Blocks: EC2 terminates instances from 30
 minutes before the end; with scheduled scaling AWS handles retries. Amazon EC2 Auto Scaling user guide, "Use
 Capacity Blocks for machine learning workloads": one block for each Auto Scaling group.
+
+Instances of some families must be gone earlier than EKS empties the node group (`instances_end_minutes` of
+`AwsFamily`): for these a scheduled action of the program does it.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from gpu_platform.catalog.models import AwsFamily
 from gpu_platform.planning.clouds.windows import CapacityWindow, utc_text
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import duration_text
@@ -22,15 +26,17 @@ from gpu_platform.spec.pool import CapacityBlock, Pool, Reservation
 
 DRAIN_BEFORE_END = timedelta(minutes=40)
 """How long before the end of a capacity block EKS scales its nodes to zero."""
+_TIME_TO_DRAIN = timedelta(minutes=10)
+"""How long before the last moment of instances nodes are drained: as long as EKS gives those of other blocks."""
 _LONGEST = timedelta(days=364)
 _AFTER_START = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduledStart:
-    """A scheduled action of the node group's Auto Scaling group that gives it its nodes when its block begins.
+class ScheduledSize:
+    """A scheduled action of the node group's Auto Scaling group that sets its number of nodes.
 
-    `recurrence`: cron, UTC: minute, hour, day and month of the start. Auto Scaling refuses a one-time action whose
+    `recurrence`: cron, UTC: minute, hour, day and month. Auto Scaling refuses a one-time action whose
     time has passed, and deletes it once it has run: after a refresh of the state every later `up` would fail
     (terraform-provider-aws#3033, read 2026-11-23). A recurring one can be created at any time, and stays; it runs
     once a year, while a block is reserved at most eight weeks ahead.
@@ -48,27 +54,36 @@ class BlockPlan:
     """A capacity block and the node group that has its nodes.
 
     `former_name`: what the node group was called while the stack file had the block in the other form; it keeps
-    that name. `start` None: the node group starts with its nodes.
+    that name. `start` None: the node group starts with its nodes. `stop` None: EKS empties it in time.
     """
 
     node_group: str
     window: CapacityWindow
-    start: ScheduledStart | None
+    start: ScheduledSize | None
+    stop: ScheduledSize | None
     former_name: str | None
 
 
-def windows_of(pool: Pool) -> tuple[CapacityWindow, ...]:
-    """Return the reserved capacity of a pool in the order of its times; empty: it has none, or none complete."""
+def drain_before_end(family: AwsFamily) -> timedelta:
+    """Return how long before the end of a capacity block its nodes are drained."""
+    return max(DRAIN_BEFORE_END, timedelta(minutes=family.instances_end_minutes) + _TIME_TO_DRAIN)
+
+
+def windows_of(pool: Pool, drain: timedelta = DRAIN_BEFORE_END) -> tuple[CapacityWindow, ...]:
+    """Return the reserved capacity of a pool in the order of its times; empty: it has none, or none complete.
+
+    `drain`: how long before the end of a block its nodes are drained.
+    """
     match pool.capacity:
         case Reservation(reservation=reservation, zone=zone):
             return (CapacityWindow(reservation=reservation, zone=zone),)
         case CapacityBlock() as capacity:
-            return _windows(capacity)
+            return _windows(capacity, drain)
         case _:
             return ()
 
 
-def _windows(capacity: CapacityBlock) -> tuple[CapacityWindow, ...]:
+def _windows(capacity: CapacityBlock, drain: timedelta) -> tuple[CapacityWindow, ...]:
     if capacity.blocks is None:
         if capacity.reservation is None or capacity.zone is None:
             return ()
@@ -77,7 +92,7 @@ def _windows(capacity: CapacityBlock) -> tuple[CapacityWindow, ...]:
             zone=capacity.zone,
             starts=capacity.starts,
             ends=capacity.ends,
-            drain=DRAIN_BEFORE_END,
+            drain=drain,
         )
         return (single,)
     found = (
@@ -86,14 +101,14 @@ def _windows(capacity: CapacityBlock) -> tuple[CapacityWindow, ...]:
             zone=one.zone,
             starts=one.starts,
             ends=one.ends,
-            drain=DRAIN_BEFORE_END,
+            drain=drain,
         )
         for one in capacity.blocks
     )
     return tuple(sorted(found, key=lambda one: one.starts or datetime.min.replace(tzinfo=UTC)))
 
 
-def plan_blocks(pool: Pool) -> tuple[BlockPlan, ...]:
+def plan_blocks(pool: Pool, family: AwsFamily) -> tuple[BlockPlan, ...]:
     """Return the blocks of a pool in the order of their times; none for other capacity."""
     if not isinstance(pool.capacity, CapacityBlock):
         return ()
@@ -103,10 +118,11 @@ def plan_blocks(pool: Pool) -> tuple[BlockPlan, ...]:
             node_group=_own_name(pool, window) if several else pool.name,
             window=window,
             start=_start(pool, window),
+            stop=_stop(window),
             # The pool's only block becomes the earliest of several, and the other way round.
             former_name=(pool.name if several else _own_name(pool, window)) if index == 0 else None,
         )
-        for index, window in enumerate(windows_of(pool))
+        for index, window in enumerate(windows_of(pool, drain_before_end(family)))
     )
 
 
@@ -115,15 +131,25 @@ def _own_name(pool: Pool, window: CapacityWindow) -> str:
     return f"{pool.name}-{window.reservation.removeprefix('cr-')}"
 
 
-def _start(pool: Pool, window: CapacityWindow) -> ScheduledStart | None:
+def _start(pool: Pool, window: CapacityWindow) -> ScheduledSize | None:
     if window.starts is None or pool.provisioner == "karpenter":
         return None
     # Launches before the block is active fail, and are only tried again later.
-    at = window.starts.astimezone(UTC) + _AFTER_START
-    return ScheduledStart(
-        name=f"gpu-platform-start-{at:%Y%m%dT%H%MZ}-{pool.count.desired}",
+    return _scheduled("start", window.starts + _AFTER_START, pool.count.desired)
+
+
+def _stop(window: CapacityWindow) -> ScheduledSize | None:
+    if window.drains is None or window.drain <= DRAIN_BEFORE_END:
+        return None
+    return _scheduled("stop", window.drains, 0)
+
+
+def _scheduled(what: str, when: datetime, nodes: int) -> ScheduledSize:
+    at = when.astimezone(UTC)
+    return ScheduledSize(
+        name=f"gpu-platform-{what}-{at:%Y%m%dT%H%MZ}-{nodes}",
         recurrence=f"{at.minute} {at.hour} {at.day} {at.month} *",
-        nodes=pool.count.desired,
+        nodes=nodes,
     )
 
 
@@ -148,31 +174,33 @@ def check_form(capacity: CapacityBlock, here: Problems) -> bool:
     return True
 
 
-def check_blocks(pool: Pool, capacity: CapacityBlock, here: Problems) -> None:
+def check_blocks(pool: Pool, capacity: CapacityBlock, family: AwsFamily, here: Problems) -> None:
     """Record times that cannot be, blocks that overlap, and a `min` that a block without nodes cannot have."""
+    drain = drain_before_end(family)
     if capacity.blocks is None:
-        _check_times(capacity.starts, capacity.ends, here)
+        _check_times(capacity.starts, capacity.ends, drain, here)
     else:
         for index, block in enumerate(capacity.blocks):
-            _check_times(block.starts, block.ends, here.at("blocks").at(f"[{index}]"))
+            _check_times(block.starts, block.ends, drain, here.at("blocks").at(f"[{index}]"))
         _check_together(capacity, here.at("blocks"))
-    scheduled = any(window.starts is not None for window in _windows(capacity))
+    windows = _windows(capacity, drain)
+    scheduled = any(window.starts is not None or _stop(window) is not None for window in windows)
     if scheduled and pool.count.min > 0 and pool.provisioner == "managed":
         pool_problems = Problems(here.path.removesuffix(".capacity"), here.found)
         pool_problems.at("count").at("min").add(
-            f"{pool.count.min} with a capacity block that has a start",
+            f"{pool.count.min} with a capacity block whose nodes a schedule starts or stops",
             "0: the node group has no nodes before the block begins and after it ends",
             "remove min",
         )
 
 
-def _check_times(starts: datetime | None, ends: datetime | None, here: Problems) -> None:
+def _check_times(starts: datetime | None, ends: datetime | None, drain: timedelta, here: Problems) -> None:
     if starts is None or ends is None:
         return
-    if ends - DRAIN_BEFORE_END <= starts:
+    if ends - drain <= starts:
         here.at("ends").add(
             f"{utc_text(ends)}, with a start at {utc_text(starts)}",
-            "an end more than 40 minutes after the start: EKS scales a block's nodes to zero that long before",
+            f"an end more than {minutes(drain)} minutes after the start: {who_drains(drain)} that long before",
             "write starts and ends as aws ec2 describe-capacity-reservations shows StartDate and EndDate",
         )
     elif ends - starts > _LONGEST:
@@ -191,7 +219,7 @@ def _check_together(capacity: CapacityBlock, here: Problems) -> None:
                 f"{block.reservation!r} again", "each block once", "remove it"
             )
         seen.add(block.reservation)
-    for one, next_ in itertools.pairwise(_windows(capacity)):
+    for one, next_ in itertools.pairwise(_windows(capacity, DRAIN_BEFORE_END)):
         if one.ends is not None and next_.starts is not None and next_.starts < one.ends:
             here.add(
                 f"{next_.reservation} begins at {utc_text(next_.starts)}, before {one.reservation} ends at "
@@ -201,8 +229,19 @@ def _check_together(capacity: CapacityBlock, here: Problems) -> None:
             )
 
 
-def gaps(pool: Pool) -> Iterator[tuple[CapacityWindow, CapacityWindow, str]]:
+def minutes(drain: timedelta) -> int:
+    """Return a duration in whole minutes."""
+    return int(drain.total_seconds()) // 60
+
+
+def who_drains(drain: timedelta) -> str:
+    """Return who scales the nodes of a block to zero, as the beginning of a sentence."""
+    who = "EKS" if drain <= DRAIN_BEFORE_END else "a scheduled action of the program"
+    return f"{who} scales a block's nodes to zero"
+
+
+def gaps(blocks: Sequence[BlockPlan]) -> Iterator[tuple[CapacityWindow, CapacityWindow, str]]:
     """Yield the blocks between which a pool has no nodes, and for how long: at least 40 minutes."""
-    for one, next_ in itertools.pairwise(windows_of(pool)):
+    for one, next_ in itertools.pairwise(block.window for block in blocks):
         if one.drains is not None and next_.starts is not None:
             yield one, next_, duration_text(int((next_.starts - one.drains).total_seconds()))

@@ -10,7 +10,14 @@ import re
 from typing import Literal, NamedTuple
 
 from gpu_platform.catalog.models import AwsFamily, MachineType
-from gpu_platform.planning.clouds.eks.blocks import DRAIN_BEFORE_END, check_blocks, check_form, windows_of
+from gpu_platform.planning.clouds.eks.blocks import (
+    check_blocks,
+    check_form,
+    drain_before_end,
+    minutes,
+    who_drains,
+    windows_of,
+)
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import Capacity, CapacityBlock, Pool, Reservation, Spot
@@ -94,7 +101,7 @@ def check_region(zone: str, cluster: EksCluster, problems: Problems) -> None:
 def _check_block(
     pool: Pool, block: CapacityBlock, machine: MachineType, family: AwsFamily, here: Problems
 ) -> None:
-    check_blocks(pool, block, here)
+    check_blocks(pool, block, family, here)
     if not family.capacity_blocks:
         here.at("type").add(
             f"'capacity-block' for {machine.name}",
@@ -103,6 +110,7 @@ def _check_block(
         )
     if block.needed_until is None:
         return
+    drain = drain_before_end(family)
     ends = windows_of(pool)[-1].ends
     if ends is None:
         here.at("ends").add(
@@ -110,10 +118,10 @@ def _check_block(
             "the end of the block, or no needed_until: the two are compared",
             "write ends: as aws ec2 describe-capacity-reservations shows EndDate",
         )
-    elif ends - DRAIN_BEFORE_END < block.needed_until:
+    elif ends - drain < block.needed_until:
         here.at("ends" if block.blocks is None else "blocks").add(
-            f"{ends.isoformat()}, so that nodes drain from {(ends - DRAIN_BEFORE_END).isoformat()}",
-            f"an end at least 40 minutes after needed_until ({block.needed_until.isoformat()}): "
-            "EKS scales a block's nodes to zero that long before",
+            f"{ends.isoformat()}, so that nodes drain from {(ends - drain).isoformat()}",
+            f"an end at least {minutes(drain)} minutes after needed_until ({block.needed_until.isoformat()}): "
+            f"{who_drains(drain)} that long before",
             "extend the block, or lower needed_until",
         )

@@ -239,6 +239,11 @@ class EksPoolPlan:
         return sum(one.interface_type != "interface" for one in self.interfaces)
 
     @property
+    def nodes_by_request(self) -> bool:
+        """False: waiting pods are enough."""
+        return False
+
+    @property
     def nic_resources(self) -> Mapping[str, int]:
         """What the EFA device plugin advertises on a node."""
         return {} if self.dranet else efa_resources(self.efa_interfaces)
@@ -372,6 +377,11 @@ class KarpenterPoolPlan:
     def efa_interfaces(self) -> int:
         """EFA interfaces of a node."""
         return sum(one["interfaceType"] != "interface" for one in self.node_class.get("networkInterfaces", ()))
+
+    @property
+    def nodes_by_request(self) -> bool:
+        """False: waiting pods are enough."""
+        return False
 
     @property
     def nic_resources(self) -> Mapping[str, int]:

@@ -134,7 +134,7 @@ def plan_eks_pool(
         capacity_type=bought.capacity_type,
         market_type=bought.market_type,
         capacity_reservation=next((window.reservation for window in windows_of(pool)), None),
-        blocks=plan_blocks(pool),
+        blocks=plan_blocks(pool, family),
         several_blocks=isinstance(pool.capacity, CapacityBlock) and pool.capacity.blocks is not None,
         interfaces=nics,
         efa=efa,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_platform.catalog.models import MachineType
-from gpu_platform.planning.clouds.eks.blocks import BlockPlan, gaps
+from gpu_platform.planning.clouds.eks.blocks import DRAIN_BEFORE_END, BlockPlan, gaps, minutes
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import ACCELERATOR_LABEL, fixed_because
 from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
@@ -164,16 +164,25 @@ def _block_lines(pool: Pool, blocks: tuple[BlockPlan, ...]) -> Iterator[_Line]:
         yield (
             "capacity",
             f"capacity block {window.reservation} in {window.zone}",
-            f"{begins}; EKS drains the nodes 40 minutes before {ends}; a new launch template needs desired "
-            "0 first",
+            f"{begins}; {_end_of(block)} before {ends}; a new launch template needs desired 0 first",
         )
-    for one, next_, duration in gaps(pool):
+    for one, next_, duration in gaps(blocks):
         yield (
             "hand-over",
             f"{one.reservation} to {next_.reservation}: no nodes for {duration}",
-            "EKS drains the nodes of a block 40 minutes before its end, and the next one begins at "
-            f"{utc_text(next_.starts)}",
+            f"the nodes of a block are drained {minutes(one.drain)} minutes before its end, and the next one "
+            f"begins at {utc_text(next_.starts)}",
         )
+
+
+def _end_of(block: BlockPlan) -> str:
+    """Return who drains the nodes of a block, and how long before its end."""
+    early = minutes(block.window.drain)
+    if block.stop is not None:
+        return f"a scheduled action drains the nodes {early} minutes"
+    if block.window.drain <= DRAIN_BEFORE_END:
+        return f"EKS drains the nodes {early} minutes"
+    return f"without ends in the stack file you must scale the pool to zero {early} minutes"
 
 
 def _local_nvme(pool: Pool, machine: MachineType) -> Iterator[_Line]:

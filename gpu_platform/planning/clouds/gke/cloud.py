@@ -11,6 +11,12 @@ from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.clouds.gke.cluster import check_gke_cluster, plan_gke_cluster
 from gpu_platform.planning.clouds.gke.compute_class import CLASS_KEY, check_compute_class, class_taint
+from gpu_platform.planning.clouds.gke.egress import (
+    API_EGRESS,
+    api_egress_note,
+    check_api_egress,
+    check_host_egress,
+)
 from gpu_platform.planning.clouds.gke.identities import GkeIdentities, check_identity, plan_identities
 from gpu_platform.planning.clouds.gke.installers import plan_installers
 from gpu_platform.planning.clouds.gke.logins import check_members, login_command, login_notes
@@ -265,6 +271,22 @@ class Gke(Cloud):
             PodEgress(name="identity", cidr=address, ports=((80, "TCP"),)),
             PodEgress(name="cloud-dns", cidr=address, ports=((53, "UDP"), (53, "TCP"))),
         )
+
+    def check_host_egress(self, problems: Problems) -> None:
+        """Record that policies of the cluster do not name hosts."""
+        check_host_egress(self._cluster, problems)
+
+    def check_api_egress(self, problems: Problems) -> None:
+        """Record that the created VPC does not resolve Google's APIs to their own addresses."""
+        check_api_egress(self._cluster, problems)
+
+    def api_egress(self) -> PodEgress:
+        """Return the addresses of private.googleapis.com."""
+        return API_EGRESS
+
+    def api_egress_note(self) -> str:
+        """Return who resolves the names of Google's APIs to these addresses."""
+        return api_egress_note(self._cluster)
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the operator's settings on GKE's nodes."""

@@ -137,6 +137,7 @@ def plan_gke_cluster(
         kubernetes=cluster.kubernetes,
         create=create,
         multi_networking=bool(newest),
+        fqdn_policies=cluster.fqdn_policies,
         gpu_nics=any(cloud.network != "none" for cloud in clouds),
         networks=networks,
         node_account=_account(cluster),

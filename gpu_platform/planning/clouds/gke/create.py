@@ -83,6 +83,12 @@ def _check_unused_ranges(create: CreateGke, problems: Problems) -> None:
                 "ranges only of a VPC that the program creates: the existing subnetwork has its own",
                 f"remove {field}, or network",
             )
+    if create.private_apis:
+        problems.at("private_apis").add(
+            "true beside network",
+            "private_apis only with a VPC that the program creates: the owner of an existing one has its DNS",
+            "remove private_apis, or network",
+        )
 
 
 def _check_control_plane(create: CreateGke, problems: Problems) -> None:
@@ -223,6 +229,7 @@ def plan_create(
         services_cidr=create.services_cidr,
         control_plane_cidr=create.control_plane_cidr,
         api_access=create.api_access,
+        private_apis=create.private_apis,
         authenticator_groups=create.authenticator_groups,
         public_endpoint=bool(public),
         release_channel=create.release_channel.upper(),

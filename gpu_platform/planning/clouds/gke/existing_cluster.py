@@ -27,6 +27,7 @@ class ExistingGke:
     autopilot: bool
     datapath: str
     multi_networking: bool
+    fqdn_policies: bool
     workload_pool: str | None
     """`<project>.svc.id.goog`; None: workload identity is off."""
     security_group: str | None
@@ -118,6 +119,13 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
             "no multi-networking",
             "multi-networking, for pools that join GPU networks",
             "create another cluster with it, or give the pools network: {via: profile}",
+        )
+    if plan.fqdn_policies and not found.fqdn_policies:
+        problems.at("fqdn_policies").add(
+            "true on a cluster without FQDN network policies",
+            "a cluster with Dataplane V2 and FQDN network policies",
+            f"gcloud container clusters update {plan.name} --location {plan.location} "
+            "--enable-fqdn-network-policy, then kubectl -n kube-system rollout restart daemonset anetd",
         )
     _check_ranges(plan, found, problems)
     if problems.found:

@@ -229,6 +229,11 @@ class GkePoolPlan:
         return 0
 
     @property
+    def nodes_by_request(self) -> bool:
+        """Whether the pool is queued: GKE's autoscaler adds nodes for a ProvisioningRequest alone."""
+        return self.queued_provisioning
+
+    @property
     def nic_resources(self) -> Mapping[str, int]:
         """None: pods get GPU NICs by annotations or claims."""
         return {}
@@ -336,6 +341,8 @@ class CreateGkePlan:
     services_cidr: str
     control_plane_cidr: str
     api_access: tuple[str, ...]
+    private_apis: bool
+    """Whether the created VPC resolves names of Google's APIs to private.googleapis.com."""
     authenticator_groups: str | None
     """E-mail address of the security group whose member groups RBAC can name."""
     public_endpoint: bool
@@ -373,6 +380,8 @@ class GkeClusterPlan:
     create: CreateGkePlan | None
     multi_networking: bool
     """Of a new cluster: whether nodes can join further networks; permanent."""
+    fqdn_policies: bool
+    """Whether network policies may name hosts."""
     gpu_nics: bool
     """Whether a pool uses its GPU NICs."""
     networks: tuple[GpuNetwork, ...]

@@ -591,6 +591,7 @@ def found(**rest: Any) -> ExistingGke:
         "autopilot": False,
         "datapath": "ADVANCED_DATAPATH",
         "multi_networking": True,
+        "fqdn_policies": False,
         "workload_pool": "my-project.svc.id.goog",
         "security_group": None,
         "dns_endpoint": "gke-abc.us-central1.gke.goog",
@@ -631,6 +632,14 @@ def test_a_cluster_that_lacks_something_is_refused_with_it(facts: dict[str, Any]
     with pytest.raises(BadInput, match="GKE cluster ml") as caught:
         require_fit(needy, found(**facts))
     assert words in str(caught.value)
+
+
+def test_a_cluster_whose_policies_name_no_hosts_is_refused_where_teams_reach_hosts_by_name() -> None:
+    named = cloud(on("g2-standard-48"), cluster=cluster(fqdn_policies=True))
+    require_fit(named, found(fqdn_policies=True))
+    with pytest.raises(BadInput, match="--enable-fqdn-network-policy") as caught:
+        require_fit(named, found())
+    assert [problem.path for problem in caught.value.problems] == ["cluster.fqdn_policies"]
 
 
 def test_everything_that_is_missing_is_said_at_once() -> None:

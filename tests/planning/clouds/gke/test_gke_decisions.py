@@ -15,6 +15,7 @@ from gpu_platform.planning.clouds.gke.plan import CompactPlacement, GkePoolPlan,
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stacks import plan_platform
+from tests.support.size import size
 
 A, B, C = (f"us-central1-{letter}" for letter in "abc")
 CATALOG = load_catalog()
@@ -320,7 +321,7 @@ def pools(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=200)
+@settings(max_examples=size(50, 2000))
 @given(pool=pools(), location=st.sampled_from(["us-central1", A]))
 def test_any_pool_is_refused_with_a_reason_or_whole(pool: dict[str, Any], location: str) -> None:
     try:
@@ -402,3 +403,10 @@ def test_any_pool_is_refused_with_a_reason_or_whole(pool: dict[str, Any], locati
     assert cloud.disk_type in family.boot_disk_types
     assert cloud.taints[0].effect == "NO_SCHEDULE"
     assert not cloud.secure_boot or cloud.image_type == "COS_CONTAINERD"
+
+
+def test_a_machine_without_local_ssds_has_none_and_the_same_gpu_nics() -> None:
+    without, with_them = decided(machine_type="a3-megagpu-8g-nolssd"), decided(machine_type="a3-megagpu-8g")
+    assert (without.local_ssd_count, with_them.local_ssd_count) == (0, 16)
+    assert without.accelerator == with_them.accelerator
+    assert without.gpu_networks == with_them.gpu_networks

@@ -1,0 +1,48 @@
+"""Decide how pods on GKE reach Google's APIs alone, and hosts by name.
+
+Sources: Google Cloud docs, "Configure Private Google Access" (private.googleapis.com is 199.36.153.8/30; a
+private zone googleapis.com with a CNAME for all names) and "Control Pod egress traffic using FQDN network
+policies" (Dataplane V2; on for the cluster; on an existing one anetd has to be restarted); read 2026-11-25.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpu_platform.planning.clouds.section import PodEgress
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import GkeCluster
+
+API_DOMAIN: Final = "googleapis.com."
+API_HOST: Final = "private.googleapis.com."
+API_ADDRESSES: Final = ("199.36.153.8", "199.36.153.9", "199.36.153.10", "199.36.153.11")
+API_EGRESS: Final = PodEgress(name="cloud-apis", cidr="199.36.153.8/30", ports=((443, "TCP"),))
+
+
+def check_host_egress(cluster: GkeCluster, problems: Problems) -> None:
+    """Record that the cluster's policies name no hosts; `problems` is at the name."""
+    if not cluster.fqdn_policies:
+        problems.add(
+            "a host by name without cluster.fqdn_policies",
+            "fqdn only with cluster.fqdn_policies of the environment",
+            "write fqdn_policies: true there, or cidr or internet here",
+        )
+
+
+def check_api_egress(cluster: GkeCluster, problems: Problems) -> None:
+    """Record that no zone resolves names of Google's APIs to their own addresses; `problems` is at the entry."""
+    create = cluster.create
+    if create is not None and create.network is None and not create.private_apis:
+        problems.add(
+            "cloud-apis without cluster.create.private_apis",
+            "cloud-apis only where names of Google's APIs resolve to addresses of their own",
+            "write private_apis: true in cluster.create of the environment, or internet here",
+        )
+
+
+def api_egress_note(cluster: GkeCluster) -> str:
+    """Return who resolves the names of Google's APIs to their own addresses."""
+    create = cluster.create
+    if create is not None and create.private_apis:
+        return "cluster.create.private_apis resolves *.googleapis.com to them"
+    return "the owner of the VPC resolves *.googleapis.com to them: a private DNS zone"

@@ -1,0 +1,143 @@
+"""Errors of stack files: each independent mistake once, nothing that follows from it, and a fix for the field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpu_platform.errors import BadInput, Problem
+from gpu_platform.paths import STACKS_DIR
+from gpu_platform.spec.positions import located
+from gpu_platform.stacks import load_stack
+
+LOCAL = (STACKS_DIR / "Pulumi.local.yaml").read_text("utf-8")
+
+
+def _problems(tmp_path: Path, *changes: tuple[str, str]) -> list[Problem]:
+    text = LOCAL
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    path = tmp_path / "Pulumi.changed.yaml"
+    path.write_text(text, "utf-8")
+    with pytest.raises(BadInput) as caught:
+        load_stack(str(path))
+    return list(located(caught.value).problems)
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "fix"),
+    [
+        (("provider: sandbox", "provider: aws"), "cluster.provider", "did you mean 'eks'?"),
+        (("provider: sandbox", "provider: gcp"), "cluster.provider", "did you mean 'gke'?"),
+        (("level: mandatory", "level: warn"), "policy.level", "did you mean 'advisory'?"),
+        (("level: mandatory", "level: enforce"), "policy.level", "did you mean 'mandatory'?"),
+        (
+            ("count: {desired: 2}", "count: {min: 4, desired: 3}"),
+            "pools[0].count",
+            "write min: 3 or desired: 4: the minimum is above the desired number",
+        ),
+        (
+            ("count: {desired: 2}", "count: {desired: 3, max: 2}"),
+            "pools[0].count",
+            "write max: 3 or desired: 2: the desired number is above the maximum",
+        ),
+        (("count: {desired: 2}", "count: 4"), "pools[0].count", "write count: {desired: 2}"),
+        (("memory: 2Ti", "memory: 3TB"), "teams[0].quota.memory", "write 3T"),
+        (("memory: 2Ti", "memory: 64 GiB"), "teams[0].quota.memory", "write 64Gi"),
+        (("memory: 2Ti", "memory: 64"), "teams[0].quota.memory", "write 64Gi"),
+        (("memory: 2Ti", "memory: 1e308"), "teams[0].quota.memory", "write for example 2Ti"),
+        (("cpu: 200", "cpu: 1e308"), "teams[0].quota.cpu", "write for example 200, or 500m for half a CPU"),
+        (("timeout: 5m", "timeout: 99999h"), "validation.timeout", "write for example 24h"),
+        (("timeout: 5m", "timeout: 900h"), "validation.timeout", "write 24h, or less"),
+        (('["group:vision"]', '["group:vision", "group:vision"]'), "teams[0].members[1]", "remove it"),
+        (("name: local", f"name: {'n' * 43}"), "cluster.name", "shorten it to 42 characters"),
+        (("{mode: time-slicing, ", "{mod: time-slicing, "), "pools[1].sharing.mod", "did you mean 'mode'?"),
+    ],
+    ids=lambda value: value[1] if isinstance(value, tuple) else "",
+)
+def test_a_mistake_is_reported_once_with_a_fix_for_its_field(
+    tmp_path: Path, change: tuple[str, str], path: str, fix: str
+) -> None:
+    problems = _problems(tmp_path, change)
+    own = [problem for problem in problems if problem.path == path]
+    assert [problem.fix for problem in own] == [fix]
+    if path != "cluster.provider":  # a cluster of another provider needs other fields, which are named, too
+        assert len(problems) == 1, problems
+
+
+def test_four_mistakes_of_four_kinds_are_reported_in_one_run(tmp_path: Path) -> None:
+    problems = _problems(
+        tmp_path,
+        ("workload: training", "workload: trainin"),
+        ("g4dn.xlarge", "g4dn.xlarg"),
+        ("priority: inference", "priority: inferenc"),
+        ("level: mandatory", "level: mandatory, rules: {gpu-node-tain: {}}"),
+    )
+    assert [problem.path for problem in problems] == [
+        "pools[0].workload",
+        "pools[1].machine_type",
+        "teams[1].priority",
+        "policy.rules.gpu-node-tain",
+    ]
+
+
+def test_quotas_are_checked_with_the_machine_type_that_a_misspelt_one_means(tmp_path: Path) -> None:
+    problems = _problems(tmp_path, ("p4de.24xlarge", "p4de.24xlarg"), ("gpus: 12", "gpus: 120"))
+    assert [problem.path for problem in problems] == ["pools[0].machine_type", "teams[0].quota.gpus"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("memory: 2Ti", "memory: 3TB"),
+        ("count: {desired: 2}", "count: 4"),
+        ("workload: training", "workload: trainin"),
+        ("sharing: {mode: time-slicing, replicas: 4}", "sharing: {mode: time-slicing, replicas: 400}"),
+        ("machine_type: p4de.24xlarge", "machine_type: x9.metal"),
+        ("name: vision", "name: Vision!"),
+        ("name: train", "name: Train_A"),
+    ],
+    ids=lambda change: change[1],
+)
+def test_nothing_is_reported_that_follows_from_a_mistake(tmp_path: Path, change: tuple[str, str]) -> None:
+    assert len(_problems(tmp_path, change)) == 1
+
+
+def test_duplicate_keys_and_octal_numbers_do_not_hide_other_mistakes(tmp_path: Path) -> None:
+    problems = _problems(
+        tmp_path,
+        ("count: {desired: 2}", "count: {desired: 010}"),
+        ("workload: training", "workload: training\n        workload: inference"),
+        ("level: mandatory", "level: warn"),
+    )
+    assert [problem.found.split(" (")[0] for problem in problems] == [
+        "010, an octal number in YAML 1.1",
+        "the key 'workload' is written twice",
+        '"warn"',
+    ]
+
+
+def test_an_error_in_the_environment_of_a_team_names_the_file_of_the_environment(tmp_path: Path) -> None:
+    environment = tmp_path / "Pulumi.base.yaml"
+    environment.write_text(LOCAL.replace("p4de.24xlarge", "p4de.24xlarg", 1), "utf-8")
+    team = tmp_path / "Pulumi.team.yaml"
+    team.write_text(
+        "config:\n  gpu-platform:platform:\n    kind: team\n    environment: {stack: base}\n    team:\n"
+        "      name: audio\n      quota: {gpus: 1}\n      priority: training\n      members: ['group:audio']\n",
+        "utf-8",
+    )
+    with pytest.raises(BadInput) as caught:
+        load_stack(str(team))
+    assert caught.value.source == str(environment)
+    (problem,) = located(caught.value).problems
+    assert (problem.path, problem.line) == ("pools[0].machine_type", 10)
+
+
+def test_no_error_shows_the_words_of_the_library_that_validates(tmp_path: Path) -> None:
+    for file in sorted((Path(__file__).parent.parent / "broken_stacks").glob("Pulumi.*.yaml")):
+        with pytest.raises(BadInput) as caught:
+            load_stack(str(file))
+        for words in ("Value error", "String should", "Input should", "pydantic"):
+            assert words not in str(caught.value), file.name
