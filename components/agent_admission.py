@@ -8,15 +8,16 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._options import child_options
-from gpu_platform.planning.validation.admission import BY_THE_AGENT, REPORT_RULE, AgentRule
+from gpu_platform.planning.validation.admission import BY_THE_AGENT, NODE_RULES, REPORT_RULE, AgentRule
 
 _REPORTS = "gpu-node-agent-reports"
+_NODES = "gpu-node-agent-nodes"
 _CHANGES = ["CREATE", "UPDATE"]
 _VERSION = "v1"
 
 
 class AgentAdmission(pulumi.ComponentResource):
-    """A policy of the API server for the ConfigMaps that the node agents write, with its binding.
+    """Policies of the API server for the ConfigMaps and nodes that the node agents write, with their bindings.
 
     `guards`: what agents must wait for.
 
@@ -29,11 +30,14 @@ class AgentAdmission(pulumi.ComponentResource):
     def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:AgentAdmission", name, None, opts)
         self._child = child_options(self, opts)
-        self.guards = self._create_policy(_REPORTS, "configmaps", [REPORT_RULE])
-        self.policies = pulumi.Output.from_input([_REPORTS])
+        self.guards = [
+            *self._create_policy(_REPORTS, ["configmaps"], [REPORT_RULE]),
+            *self._create_policy(_NODES, ["nodes", "nodes/status"], NODE_RULES),
+        ]
+        self.policies = pulumi.Output.from_input([_REPORTS, _NODES])
         self.register_outputs({"policies": self.policies})
 
-    def _create_policy(self, name: str, resource: str, rules: Sequence[AgentRule]) -> list[pulumi.Resource]:
+    def _create_policy(self, name: str, resources: list[str], rules: Sequence[AgentRule]) -> list[pulumi.Resource]:
         metadata = k8s.meta.v1.ObjectMetaArgs(name=name)
         policy = k8s.admissionregistration.v1.ValidatingAdmissionPolicy(
             name,
@@ -46,7 +50,7 @@ class AgentAdmission(pulumi.ComponentResource):
                             api_groups=[""],
                             api_versions=[_VERSION],
                             operations=_CHANGES,
-                            resources=[resource],
+                            resources=resources,
                         )
                     ]
                 ),

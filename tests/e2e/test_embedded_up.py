@@ -62,6 +62,38 @@ def test_the_agent_of_a_node_can_write_its_own_report_alone(deployed: Platform) 
         write("node-validation-serve-0")
 
 
+def test_a_node_that_passes_has_the_condition_and_the_hash_of_what_it_passed(deployed: Platform) -> None:
+    node = deployed.client.get("v1", "Node", "serve-0")
+    proven = deployed.client.get("v1", "ConfigMap", "proven-pools", namespace="gpu-platform-validation")
+    assert node is not None
+    assert proven is not None
+    assert node["metadata"]["labels"]["gpu-platform.dev/validated"] == proven["data"]["serve"]
+    [condition] = [one for one in node["status"]["conditions"] if one["type"] == "GpuPlatformValidated"]
+    assert (condition["status"], condition["message"]) == ("True", "all checks pass")
+
+
+def test_the_agent_of_a_node_may_mark_its_own_node_alone_and_change_nothing_else_of_it(deployed: Platform) -> None:
+    agent = "system:serviceaccount:gpu-platform-validation:gpu-node-validation"
+    client = member(deployed.kubeconfig, "system:serviceaccounts", agent, node="serve-0")
+
+    def change(node: str, **fields: Any) -> None:
+        client.merge(
+            {"apiVersion": "v1", "kind": "Node", **fields, "metadata": {"name": node} | fields.get("metadata", {})}
+        )
+
+    change("serve-0", metadata={"labels": {"gpu-platform.dev/validated": "x"}})
+    with pytest.raises(Refused, match="its own node alone"):
+        change("train-0", metadata={"labels": {"gpu-platform.dev/validated": "x"}})
+    for fields in (
+        {"metadata": {"labels": {"gpu-platform.dev/pool": "train"}}},
+        {"metadata": {"annotations": {"x": "y"}}},
+        {"spec": {"unschedulable": True}},
+        {"spec": {"taints": []}},
+    ):
+        with pytest.raises(Refused, match="writes the label"):
+            change("serve-0", **fields)
+
+
 def test_up_again_changes_nothing(deployed: Platform, base: dict[str, Any]) -> None:
     def versions() -> dict[str, str]:
         kinds = [("v1", "Node"), ("v1", "ResourceQuota"), ("apps/v1", "DaemonSet"), ("apps/v1", "Deployment")]

@@ -34,3 +34,51 @@ REPORT_RULE: Final = AgentRule(
     f"object.metadata.name == '{REPORT_PREFIX}' + {_NODE}",
     "the node agent writes the report of its own node alone",
 )
+
+_OURS: Final = f"['{names.VALIDATED_LABEL}']"
+
+
+def _others(where: str) -> str:
+    """Return the labels of a node without that of the agent, as a list of texts in CEL."""
+    labels = f"(has({where}.metadata.labels) ? {where}.metadata.labels : {{}})"
+    return f"{labels}.map(key, !(key in {_OURS}), key + '=' + {labels}[key])"
+
+
+def _same(field: str, empty: str) -> str:
+    """Return that a field that may be absent is as before, in CEL."""
+    old, new = (f"(has({where}.{field}) ? {where}.{field} : {empty})" for where in ("oldObject", "object"))
+    return f"{old} == {new}"
+
+
+def _other_conditions(where: str) -> str:
+    conditions = f"(has({where}.status.conditions) ? {where}.status.conditions : [])"
+    return f"{conditions}.filter(one, one.type != '{names.VALIDATED_CONDITION}')"
+
+
+NODE_RULES: Final = (
+    AgentRule(f"object.metadata.name == {_NODE}", "the node agent marks its own node alone"),
+    AgentRule(
+        " && ".join(
+            (
+                f"{_others('object')}.all(one, one in {_others('oldObject')})",
+                f"{_others('oldObject')}.all(one, one in {_others('object')})",
+                _same("metadata.annotations", "{}"),
+                _same("metadata.finalizers", "[]"),
+                _same("metadata.ownerReferences", "[]"),
+                "oldObject.spec == object.spec",
+            )
+        ),
+        f"of a node's metadata and spec the node agent writes the label {names.VALIDATED_LABEL} alone",
+    ),
+    AgentRule(
+        " && ".join(
+            (
+                f"{_other_conditions('oldObject')} == {_other_conditions('object')}",
+                _same("status.capacity", "{}"),
+                _same("status.allocatable", "{}"),
+                _same("status.addresses", "[]"),
+            )
+        ),
+        f"of a node's status the node agent writes the condition {names.VALIDATED_CONDITION} alone",
+    ),
+)
