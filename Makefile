@@ -30,9 +30,13 @@ SETUP = $(INSTALL)
 up test test-thorough: SETUP = $(BIN)/python -m sandbox.build & build=$$!; \
   { $(INSTALL); } || { kill $$build 2>/dev/null; wait $$build; exit 2; }; wait $$build
 
+HINT = @command -v gpu-platform >/dev/null || echo "gpu-platform is in $(BIN): run . $(BIN)/activate to have it on PATH"
+
 install: $(STAMP) ## set up .venv with the command gpu-platform
+	$(HINT)
 
 up: $(STAMP) ## deploy the stack `local` in the sandbox, validate its nodes, report
+	$(HINT)
 	$(BIN)/gpu-platform up local
 
 down: $(STAMP) ## stop the sandbox of the stack `local`; nothing is left running
