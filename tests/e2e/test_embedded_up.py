@@ -94,6 +94,26 @@ def test_the_agent_of_a_node_may_mark_its_own_node_alone_and_change_nothing_else
             change("serve-0", **fields)
 
 
+@pytest.mark.parametrize(
+    ("node", "fault", "said"),
+    [
+        (
+            "train-9",
+            '{"kind": "gpu-missing", "index": 0}',
+            "NODE: found 'train-9'; allowed: lab-0, serve-0, train-0",
+        ),
+        ("serve-0", '{"kind": "gpu-missing", "index": 33}', "faults[0].index: found 33; allowed: 0 to 0"),
+        ("serve-0", '{"kind": "nvlink-degraded", "index": 0}', "no NVLink"),
+    ],
+)
+def test_a_fault_of_a_node_or_gpu_that_is_not_there_is_refused(
+    deployed: Platform, node: str, fault: str, said: str
+) -> None:
+    ran = deployed.run("sandbox", "fault", node, fault, "--name", SANDBOX)
+    assert ran.code == 2
+    assert said in ran.err
+
+
 def test_up_again_changes_nothing(deployed: Platform, base: dict[str, Any]) -> None:
     def versions() -> dict[str, str]:
         kinds = [("v1", "Node"), ("v1", "ResourceQuota"), ("apps/v1", "DaemonSet"), ("apps/v1", "Deployment")]
