@@ -518,11 +518,21 @@ def validate(
     stack: StackArgument,
     output: FormatOption = Format.TEXT,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write a JUnit XML file.")] = None,
+    ctrf: Annotated[Path | None, typer.Option("--ctrf", help="Also write a CTRF (JSON) file.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Also write one HTML page: nodes by checks, what differs, topology."),
+    ] = None,
+    earlier: Annotated[
+        list[Path] | None,
+        typer.Option("--earlier", help="JSON report of an earlier run, for the page's history; repeatable."),
+    ] = None,
 ) -> None:
     """Compare every node of a deployed stack with the Plan."""
-    from gpu_platform.cli.validate import validate_stack
+    from gpu_platform.cli.validate import ReportFiles, validate_stack
 
-    _leave(validate_stack(stack, to_json=output is Format.JSON, junit=junit))
+    files = ReportFiles(junit=junit, ctrf=ctrf, html=html, earlier=tuple(earlier or ()))
+    _leave(validate_stack(stack, files, to_json=output is Format.JSON))
 
 
 @app.command()
