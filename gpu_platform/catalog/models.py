@@ -19,7 +19,7 @@ VendorName = Literal[CloudVendor, "on-prem"]
 class Fact(BaseModel):
     """Base of all catalogue entries: immutable, and no field that is not declared."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
 
 class Source(Fact):

@@ -311,6 +311,11 @@ class CloudPool(Protocol):
         ...
 
     @property
+    def huge_pages_mib(self) -> int:
+        """Memory of a node that only pods with huge pages can use, MiB."""
+        ...
+
+    @property
     def autoscaled(self) -> bool:
         """Whether an autoscaler changes the number of nodes by pending pods."""
         ...

@@ -63,6 +63,7 @@ class AzurePool:
     node_fabric: None = None
     account_needs: tuple[()] = ()
     alternatives: tuple[()] = ()
+    huge_pages_mib: int = 0
 
     def surge_nodes(self, cluster: CloudCluster) -> int:
         return 0

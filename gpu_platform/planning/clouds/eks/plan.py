@@ -29,6 +29,7 @@ from gpu_platform.planning.clouds.section import (
     RollLimits,
     Timeouts,
 )
+from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
 from gpu_platform.planning.clouds.windows import CapacityWindow, SizedGroup
 from gpu_platform.planning.requirements.section import ClassPlace
 from gpu_platform.quantity import duration_text, parse_duration
@@ -230,6 +231,11 @@ class EksPoolPlan:
         return self.ami is None
 
     @property
+    def huge_pages_mib(self) -> int:
+        """What the EFA installer of the node image reserves, MiB."""
+        return EFA_HUGE_PAGES_MIB if self.efa_interfaces else 0
+
+    @property
     def efa_interfaces(self) -> int:
         """EFA interfaces of a node."""
         return sum(one.interface_type != "interface" for one in self.interfaces)
@@ -363,6 +369,11 @@ class KarpenterPoolPlan:
     def relabels_in_place(self) -> bool:
         """Whether live nodes get changed labels."""
         return True
+
+    @property
+    def huge_pages_mib(self) -> int:
+        """What the EFA installer of the node image reserves, MiB."""
+        return EFA_HUGE_PAGES_MIB if self.efa_interfaces else 0
 
     @property
     def efa_interfaces(self) -> int:

@@ -224,6 +224,11 @@ class GkePoolPlan:
         return True
 
     @property
+    def huge_pages_mib(self) -> int:
+        """None are reserved."""
+        return 0
+
+    @property
     def nodes_by_request(self) -> bool:
         """Whether the pool is queued: GKE's autoscaler adds nodes for a ProvisioningRequest alone."""
         return self.queued_provisioning
