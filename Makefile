@@ -11,10 +11,10 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 # Images set it to stay small; here each of hundreds of processes would compile the same modules once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up down test suite lint docs fmt clean help
+.PHONY: install up down test test-thorough suite test-workloads lint docs fmt clean help
 
 help: ## show this
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 $(BIN)/python:
 	@command -v "$(PYTHON)" >/dev/null || { echo "error: $(or $(PYTHON),Python 3.11) not found: install Python 3.11, 3.12 or 3.13, or set PYTHON=..." >&2; exit 2; }
@@ -27,12 +27,16 @@ $(STAMP): pyproject.toml constraints.txt $(BIN)/python
 # `up` and `test` need the sandbox's control plane, too. Its build needs only the standard library, so it runs
 # while pip installs; where pip fails, the build is stopped and pip's message is the last one.
 SETUP = $(INSTALL)
-up test: SETUP = $(BIN)/python -m sandbox.build & build=$$!; \
+up test test-thorough: SETUP = $(BIN)/python -m sandbox.build & build=$$!; \
   { $(INSTALL); } || { kill $$build 2>/dev/null; wait $$build; exit 2; }; wait $$build
 
+HINT = @command -v gpu-platform >/dev/null || echo "gpu-platform is in $(BIN): run . $(BIN)/activate to have it on PATH"
+
 install: $(STAMP) ## set up .venv with the command gpu-platform
+	$(HINT)
 
 up: $(STAMP) ## deploy the stack `local` in the sandbox, validate its nodes, report
+	$(HINT)
 	$(BIN)/gpu-platform up local
 
 down: $(STAMP) ## stop the sandbox of the stack `local`; nothing is left running
@@ -61,6 +65,26 @@ test: $(STAMP) ## lint, types and the whole suite, side by side
 suite: $(STAMP)
 	$(BIN)/python -m sandbox.build --all
 	$(BIN)/pytest --numprocesses 4 --dist loadgroup --no-loadscope-reorder
+
+# What tests draw or repeat is few in `test`, and the same in each run; here it is many, and others in each run.
+test-thorough: $(STAMP) ## the suite with many more random examples, killed runs and generated pods; an hour or more
+	@GPU_PLATFORM_TESTS=thorough $(MAKE) --no-print-directory suite
+
+# PyTorch and what it needs of CUDA are 5 GB: they have an environment of their own, outside the repository.
+# With PIP_EXTRA_INDEX_URL of PyTorch's builds for CPUs they are a tenth of it.
+TORCH := torch==2.15.0
+TORCH_VENV := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpu-platform/$(notdir $(PYTHON))-$(subst ==,-,$(TORCH))
+
+$(TORCH_VENV)/.installed:
+	@echo "installing PyTorch into $(TORCH_VENV) (one to two minutes)"
+	@rm -rf $(TORCH_VENV)
+	@$(PYTHON) -m venv $(TORCH_VENV)
+	@$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+	  --constraint constraints.txt '$(TORCH)' numpy pytest pytest-timeout && touch $@
+
+test-workloads: $(TORCH_VENV)/.installed ## what runs in containers of jobs: on CPUs, with PyTorch
+	$(TORCH_VENV)/bin/python -m pytest --config-file /dev/null --rootdir . --confcutdir tests/workloads \
+	  -p no:cacheprovider -q --durations 5 tests/workloads/torch_needed
 
 clean: ## remove the virtual environment
 	rm -rf $(VENV)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import re
+
 import pulumi
 import pulumi_kubernetes as k8s
 
 from components._options import child_options
 from gpu_platform import names
-from gpu_platform.planning.monitoring.section import MonitoringPlan, PoolAlertRule
+from gpu_platform.planning.monitoring.grafana import content
+from gpu_platform.planning.monitoring.rules import rule_groups
+from gpu_platform.planning.monitoring.section import DashboardPlan, MonitoringPlan
 
 # Name of the port in the service of dcgm-exporter, given by the operator.
 _METRICS_PORT = "gpu-metrics"
 # Name of the port of its container.
 _EXPORTER_PORT = "metrics"
+# The pool's label of a node, as Prometheus spells it in its discovery.
+_POOL_OF_NODE = "__meta_kubernetes_node_label_" + re.sub("[^a-zA-Z0-9]", "_", names.POOL_LABEL)
 
 
 class Monitoring(pulumi.ComponentResource):
-    """A ServiceMonitor for the operator's dcgm-exporter, and PrometheusRules; or a PodMonitoring.
+    """A ServiceMonitor for the operator's dcgm-exporter and a PrometheusRule, or PodMonitoring and ClusterRules;
+    and Grafana dashboards.
 
     Needs the CRDs of the Prometheus operator, or of Google's managed Prometheus. Outputs: `alerts`, their names.
     """
@@ -32,6 +39,9 @@ class Monitoring(pulumi.ComponentResource):
             self._create_rules(args)
         if args.pod_monitoring:
             self._create_pod_monitoring(args)
+            self._create_cluster_rules(args)
+        for dashboard in args.dashboards:
+            self._create_dashboard(dashboard, by_operator=args.grafana_operator)
         self.alerts = pulumi.Output.from_input(list(dict.fromkeys(rule.alert for rule in args.alerts)))
         self.register_outputs({"alerts": self.alerts})
 
@@ -47,7 +57,16 @@ class Monitoring(pulumi.ComponentResource):
                 "selector": {"matchLabels": {"app": args.exporter}},
                 "namespaceSelector": {"matchNames": [names.OPERATOR_NAMESPACE]},
                 # Keep the labels pod and namespace of the exporter: they name the workload that uses the GPU.
-                "endpoints": [{"port": _METRICS_PORT, "interval": args.interval, "honorLabels": True}],
+                "endpoints": [
+                    {
+                        "port": _METRICS_PORT,
+                        "interval": args.interval,
+                        "honorLabels": True,
+                        "relabelings": [{"sourceLabels": [_POOL_OF_NODE], "targetLabel": "pool"}],
+                    }
+                ],
+                # Of the exporter's node, so that rules know its pool.
+                "attachMetadata": {"node": True},
             },
             opts=self._child,
         )
@@ -75,25 +94,40 @@ class Monitoring(pulumi.ComponentResource):
             metadata=k8s.meta.v1.ObjectMetaArgs(
                 name="gpu-platform-alerts", namespace=names.OPERATOR_NAMESPACE, labels=args.labels or None
             ),
-            spec={
-                "groups": [
-                    {
-                        "name": "gpu-platform",
-                        "rules": [
-                            {
-                                "alert": rule.alert,
-                                "expr": rule.expr,
-                                "for": rule.for_,
-                                "labels": {
-                                    "severity": rule.severity,
-                                    **({"pool": rule.pool} if isinstance(rule, PoolAlertRule) else {}),
-                                },
-                                "annotations": {"summary": rule.summary},
-                            }
-                            for rule in args.alerts
-                        ],
-                    }
-                ]
-            },
+            spec={"groups": rule_groups(args)},
+            opts=self._child,
+        )
+
+    def _create_dashboard(self, dashboard: DashboardPlan, *, by_operator: bool) -> None:
+        labels = None if by_operator else {"grafana_dashboard": "1"}
+        k8s.core.v1.ConfigMap(
+            dashboard.config_map,
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=dashboard.config_map, namespace=names.OPERATOR_NAMESPACE, labels=labels
+            ),
+            data={dashboard.file: content(dashboard)},
+            opts=self._child,
+        )
+        if by_operator:
+            k8s.apiextensions.CustomResource(
+                f"{dashboard.config_map}-grafana",
+                api_version="grafana.integreatly.org/v1beta1",
+                kind="GrafanaDashboard",
+                metadata=k8s.meta.v1.ObjectMetaArgs(name=dashboard.config_map, namespace=names.OPERATOR_NAMESPACE),
+                spec={
+                    "instanceSelector": {"matchLabels": {"dashboards": "grafana"}},
+                    "allowCrossNamespaceImport": True,
+                    "configMapRef": {"name": dashboard.config_map, "key": dashboard.file},
+                },
+                opts=self._child,
+            )
+
+    def _create_cluster_rules(self, args: MonitoringPlan) -> None:
+        k8s.apiextensions.CustomResource(
+            "gpu-cluster-rules",
+            api_version="monitoring.googleapis.com/v1",
+            kind="ClusterRules",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name="gpu-platform-alerts"),
+            spec={"groups": [{**group, "interval": args.interval} for group in rule_groups(args)]},
             opts=self._child,
         )

@@ -131,6 +131,15 @@ def down(name: str, *, keep_data: bool = False) -> Status:
     return status(name)
 
 
+def names() -> list[str]:
+    """Return the names of the sandboxes of this machine, running or stopped."""
+    folder = sandbox_dir("").resolve()
+    if not folder.is_dir():
+        return []
+    found = (home.name for home in folder.iterdir() if _NAME.fullmatch(home.name))
+    return sorted(name for name in found if Layout(_home(name).resolve()).settings() is not None)
+
+
 def status(name: str) -> Status:
     """Return the status of the sandbox `name`."""
     layout = Layout(_home(name).resolve())
@@ -274,7 +283,8 @@ def _home(name: str) -> Path:
     """Return the path of the sandbox `name`: its data folder, or a link to it."""
     if _NAME.fullmatch(name) is None:
         allowed = "at most 42 lower-case letters, digits and hyphens, first and last a letter or digit"
-        raise BadInput("sandbox", [Problem("name", repr(name), allowed)])
+        plain = re.sub("[^a-z0-9-]+", "-", name.casefold()).strip("-")[:42] or "local"
+        raise BadInput("sandbox", [Problem("--name", repr(name), allowed, f"for example {plain!r}")])
     return sandbox_dir(name)
 
 

@@ -8,11 +8,14 @@ from gpu_platform.errors import BadInput, Problem
 from validators.agent.cli import DEADLINE_SECONDS
 from validators.agent.expectations import BadExpectations, parse_expectations
 from validators.agent.reading import NvmlReader
+from validators.agent.recording import BadRecording, Recorded, read_recording
 from validators.agent.report import Identity, Report, check_node
 
 
-def check_this_node(document: str | None, source: str, deadline_seconds: float = DEADLINE_SECONDS) -> Report:
-    """Return the agent's report of this machine.
+def check_this_node(
+    document: str | None, source: str, reader: NvmlReader | Recorded, deadline_seconds: float = DEADLINE_SECONDS
+) -> Report:
+    """Return the agent's report of this machine, or of a recorded one.
 
     `document` is an expectations JSON (None: only health is checked), `source` names it in errors. Raises
     BadInput with every mistake in the document.
@@ -21,7 +24,16 @@ def check_this_node(document: str | None, source: str, deadline_seconds: float =
         expectations = None if document is None else parse_expectations(document, source)
     except BadExpectations as error:
         raise BadInput(source, [Problem(*mistake) for mistake in error.problems]) from None
-    return check_node(NvmlReader(), expectations, Identity.of_environment(), deadline_seconds)
+    return check_node(reader, expectations, Identity.of_environment(), deadline_seconds)
+
+
+def reader_of(replay: Path | None) -> NvmlReader | Recorded:
+    """Return what reads this machine, or the recording of one; raises BadInput."""
+    try:
+        return NvmlReader() if replay is None else Recorded(read_recording(replay))
+    except BadRecording as error:
+        allowed = "a file that node-check --record wrote"
+        raise BadInput("node-check", [Problem("--replay", str(error), allowed)]) from None
 
 
 def read_document(path: Path) -> str:

@@ -92,6 +92,7 @@ MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
     types.Queueing: (queueing.Queueing,),
     types.Addons: (addons.Addons,),
     types.Monitoring: (operations.Monitoring,),
+    types.Budget: (operations.Budget,),
     types.Window: (changes.Window,),
     types.Changes: (changes.Changes,),
     types.ValidationSettings: (operations.Validation,),

@@ -9,6 +9,7 @@ from components.public._environment import create_environment, passing_on
 from components.public._planning import plan_whole_platform
 from components.public.types import (
     Addons,
+    Budget,
     Changes,
     ComputeClass,
     DeviceClass,
@@ -53,6 +54,8 @@ class GpuPlatformArgs(TypedDict, total=False):
     """EKS, GKE and existing clusters: controllers of what members run. Unset: none."""
     monitoring: Monitoring
     """Metrics and alerts of the GPUs."""
+    budget: Budget
+    """What the nodes may cost. Unset: nothing is compared."""
     validation: ValidationSettings
     """Validation of every node before teams get it."""
     changes: Changes

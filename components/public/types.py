@@ -688,7 +688,16 @@ class Monitoring(TypedDict, total=False):
     prometheus_operator: bool
     interval: str
     temperature_celsius: float
+    exporter_version: str
+    dashboards: str
+    runbooks: str
     labels: Mapping[str, str]
+
+
+class Budget(TypedDict, total=False):
+    """What the nodes may cost."""
+
+    usd_per_month: Required[float]
 
 
 class Window(TypedDict, total=False):

@@ -8,6 +8,7 @@ from gpu_platform.catalog.models import (
     DrainLimit,
     DriverBranch,
     EksAddon,
+    ExporterMetric,
     FabricDaemon,
     FabricPods,
     GcpFamily,
@@ -26,6 +27,7 @@ from gpu_platform.catalog.models import (
     PriceList,
     ServiceQuota,
     Source,
+    XidClass,
 )
 from gpu_platform.catalog.prices import ListPrice, Offered
 
@@ -37,6 +39,7 @@ __all__ = [
     "DrainLimit",
     "DriverBranch",
     "EksAddon",
+    "ExporterMetric",
     "FabricDaemon",
     "FabricPods",
     "GcpFamily",
@@ -57,6 +60,7 @@ __all__ = [
     "PriceList",
     "ServiceQuota",
     "Source",
+    "XidClass",
     "load_catalog",
     "read_catalog",
 ]

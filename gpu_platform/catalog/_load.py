@@ -25,6 +25,7 @@ from gpu_platform.catalog.models import (
     DrainLimit,
     DriverBranch,
     EksAddon,
+    ExporterMetric,
     FabricPods,
     Fact,
     GcpFamily,
@@ -43,6 +44,7 @@ from gpu_platform.catalog.models import (
     RecipeComponent,
     ServiceQuota,
     UnsupportedMachineType,
+    XidClass,
     ZoneWithoutControlPlanes,
 )
 from gpu_platform.catalog.prices import ListPrice, Offered, find_price, offered
@@ -56,6 +58,8 @@ class Catalog:
     gpus: Mapping[str, Gpu]
     machine_types: Mapping[str, MachineType]
     operator_releases: Mapping[str, OperatorRelease]
+    exporter_metrics: Mapping[str, ExporterMetric]
+    xid_classes: Mapping[str, XidClass]
     images: Mapping[str, ContainerImage]
     aws_families: Mapping[str, AwsFamily]
     gcp_families: Mapping[str, GcpFamily]

@@ -19,7 +19,7 @@ VendorName = Literal[CloudVendor, "on-prem"]
 class Fact(BaseModel):
     """Base of all catalogue entries: immutable, and no field that is not declared."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
 
 class Source(Fact):
@@ -103,6 +103,9 @@ class Gpu(Fact):
     architecture: Literal["volta", "turing", "ampere", "ada", "hopper", "blackwell"]
     compute_capability: str
     memory_mib: int = Field(description="total memory as NVML reports it, MiB")
+    tensor_tflops: float | None = Field(
+        default=None, gt=0, description="dense bfloat16 throughput of its tensor cores, TFLOP/s; None: not known"
+    )
     ecc: bool = Field(description="ECC memory, on by default")
     row_remapping: bool = Field(description="Ampere and newer; older GPUs retire pages")
     pcie_generation: int
@@ -387,7 +390,35 @@ class OperatorRelease(Fact):
     toolkit: str
     device_plugin: str
     mig_manager: str
+    dcgm_exporter: str = Field(description="DCGM and exporter version: 4.6.0-4.8.3")
     gpu_cluster: bool = Field(default=False, description="has GPUCluster, which manages the DRA driver")
+    source: Source
+
+
+class MetricName(Fact):
+    """Name of one of dcgm-exporter's metrics or labels from an exporter version on."""
+
+    since: str
+    field: str
+    factor: float = Field(default=1, description="times this the value is in the base unit")
+
+
+class ExporterMetric(Fact):
+    """One metric, or label, of dcgm-exporter."""
+
+    name: str
+    type: Literal["gauge", "counter", "label"]
+    help: str
+    names: tuple[MetricName, ...] = Field(min_length=1, description="the oldest first")
+    until: str | None = Field(default=None, description="first exporter version that does not have it")
+    source: Source
+
+
+class XidClass(Fact):
+    """XID error codes that ask for the same action."""
+
+    name: Literal["reset", "restart", "own-workflow", "application", "ignored"]
+    codes: tuple[int, ...]
     source: Source
 
 
@@ -515,6 +546,8 @@ class CatalogFile(Fact):
     gpus: tuple[Gpu, ...] = ()
     machine_types: tuple[MachineType, ...] = ()
     operator_releases: tuple[OperatorRelease, ...] = ()
+    exporter_metrics: tuple[ExporterMetric, ...] = ()
+    xid_classes: tuple[XidClass, ...] = ()
     images: tuple[ContainerImage, ...] = ()
     aws_families: tuple[AwsFamily, ...] = ()
     gcp_families: tuple[GcpFamily, ...] = ()

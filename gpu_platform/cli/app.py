@@ -18,6 +18,8 @@ import typer
 from typer.core import TyperGroup
 
 from gpu_platform import interruption
+from gpu_platform.cli.lookup import machines_app, policies_app
+from gpu_platform.cli.options import CONTEXT, Format, FormatOption, StackArgument
 from gpu_platform.errors import BadInput, ExitCode, GpuPlatformError, Problem
 from gpu_platform.project import check_project, version
 
@@ -26,19 +28,29 @@ _INTERRUPTED = 130  # Typer's exit code for every KeyboardInterrupt
 app = typer.Typer(
     name="gpu-platform",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings=CONTEXT,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 sandbox_app = typer.Typer(
-    help="Kubernetes control plane on this machine with simulated GPU nodes.", no_args_is_help=True
+    help="Kubernetes control plane on this machine with simulated GPU nodes.",
+    no_args_is_help=True,
+    context_settings=CONTEXT,
 )
 app.add_typer(sandbox_app, name="sandbox")
-mig_app = typer.Typer(help="MIG geometry: profiles, legal layouts, minimum number of GPUs.", no_args_is_help=True)
+mig_app = typer.Typer(
+    help="MIG geometry: profiles, legal layouts, minimum number of GPUs.",
+    no_args_is_help=True,
+    context_settings=CONTEXT,
+)
 app.add_typer(mig_app, name="mig")
 
-team_app = typer.Typer(help="Namespaces of teams that left their stack.", no_args_is_help=True)
+team_app = typer.Typer(
+    help="Namespaces of teams that left their stack.", no_args_is_help=True, context_settings=CONTEXT
+)
 app.add_typer(team_app, name="team")
+app.add_typer(machines_app, name="machines")
+app.add_typer(policies_app, name="policies")
 
 
 def _show_version(wanted: bool) -> None:
@@ -63,22 +75,16 @@ class _StackFirst(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's own copy of Click
         """Insert the default command unless the first argument is a command of the group."""
-        known = args and (args[0] in self.commands or args[0] == "--help")
+        known = args and (args[0] in self.commands or args[0] in ("-h", "--help"))
         return super().parse_args(ctx, args if known else ["show", *args])
 
 
 capacity_app = typer.Typer(
     cls=_StackFirst,
+    context_settings=CONTEXT,
     help="Capacity and cost of a stack (`capacity STACK`), or pools for given workloads (`suggest`).",
 )
 app.add_typer(capacity_app, name="capacity")
-
-
-class Format(StrEnum):
-    """Output format of a command."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 class ReportFormat(StrEnum):
@@ -98,10 +104,6 @@ class Engine(StrEnum):
     EMBEDDED = "embedded"
 
 
-StackArgument = Annotated[
-    str, typer.Argument(metavar="STACK", help="Name of a stack (local), or path of a stack file.")
-]
-FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
 EngineOption = Annotated[
     Engine, typer.Option("--engine", help="auto: the Pulumi CLI if it can be used, else embedded.")
 ]
@@ -126,13 +128,65 @@ NameOption = Annotated[str, typer.Option("--name", help="Name of the sandbox; se
 
 
 @app.command()
-def render(stack: StackArgument, out: Annotated[Path, typer.Option("--out", help="Folder to write to.")]) -> None:
+def init(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new stack.")],
+    provider: Annotated[
+        str | None, typer.Option("--provider", metavar="NAME", help="sandbox, existing, eks or gke.")
+    ] = None,
+    machine_type: Annotated[
+        str | None, typer.Option("--machine-type", metavar="TYPE", help="See `gpu-platform machines list`.")
+    ] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", min=0, help="Number of nodes.")] = None,
+    workload: Annotated[
+        str | None, typer.Option("--workload", metavar="KIND", help="training, inference or development.")
+    ] = None,
+    team: Annotated[str | None, typer.Option("--team", metavar="NAME", help="Name of the first team.")] = None,
+    member: Annotated[
+        str | None, typer.Option("--member", metavar="WHO", help="Its members, such as group:research.")
+    ] = None,
+    region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="EKS and GKE.")] = None,
+    zone: Annotated[str | None, typer.Option("--zone", metavar="ZONE", help="EKS and GKE: of the nodes.")] = None,
+    project: Annotated[str | None, typer.Option("--project", metavar="ID", help="GKE.")] = None,
+    node_names: Annotated[
+        str | None,
+        typer.Option("--node-names", metavar="NAMES", help="Existing cluster: its GPU nodes, with commas."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="File to write; default: in the folder of stack files."),
+    ] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Write a first stack file that passes `check`; asks for what is not given, on a terminal."""
+    from gpu_platform.cli.init import Answers, write_stack
+
+    given = Answers(
+        provider=provider,
+        machine_type=machine_type,
+        nodes=nodes,
+        workload=workload,
+        team=team,
+        member=member,
+        region=region,
+        zone=zone,
+        project=project,
+        node_names=node_names,
+    )
+    _leave(write_stack(name, given, out=out, to_json=output is Format.JSON))
+
+
+@app.command()
+def render(
+    stack: StackArgument,
+    out: Annotated[Path, typer.Option("--out", help="Folder to write to.")],
+    output: FormatOption = Format.TEXT,
+) -> None:
     """Write the resources of a stack to files: resources.json, manifests, state.json, plan.json."""
     gc.disable()  # all objects live until the end; collection takes a fifteenth of the time
     try:
         from gpu_platform.cli.render import render_to
 
-        render_to(stack, out)
+        render_to(stack, out, to_json=output is Format.JSON)
     finally:
         gc.enable()
 
@@ -144,8 +198,16 @@ def check(
         ReportFormat,
         typer.Option("--format", help="Output format; sarif and junit have the findings at lines of the file."),
     ] = ReportFormat.TEXT,
+    production: Annotated[
+        bool,
+        typer.Option("--production", help="Print the checklist before production instead: text or json."),
+    ] = False,
 ) -> None:
     """Check stack file, plan and policies without a cluster; print each decision of the plan and its reason."""
+    if production:
+        from gpu_platform.cli.production import show_production
+
+        _leave(show_production(stack, output=output.value))
     from gpu_platform.cli.check import check_stack
 
     _leave(check_stack(stack, output=output.value))
@@ -287,6 +349,12 @@ def capacity_show(
         Path | None,
         typer.Option("--utilisation", help="YAML or JSON file: measured utilisation, 0 to 1, by pool."),
     ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            "--prometheus", metavar="URL", help="Read the utilisation of the last 14 days from Prometheus."
+        ),
+    ] = None,
     seconds: Annotated[
         float, typer.Option("--seconds", min=0.1, help="Time limit of one placement, in seconds.")
     ] = 10.0,
@@ -299,7 +367,41 @@ def capacity_show(
     from gpu_platform.cli.capacity import show_capacity
 
     to_json = output is Format.JSON
-    _leave(show_capacity(stack, utilisation=utilisation, seconds=seconds, to_json=to_json, deployed=deployed))
+    _leave(
+        show_capacity(
+            stack,
+            utilisation=utilisation,
+            prometheus=prometheus,
+            seconds=seconds,
+            to_json=to_json,
+            deployed=deployed,
+        )
+    )
+
+
+@app.command()
+def cost(
+    stack: StackArgument,
+    utilisation: Annotated[
+        Path | None,
+        typer.Option("--utilisation", help="YAML or JSON file: measured utilisation, 0 to 1, by pool."),
+    ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            "--prometheus", metavar="URL", help="Read the utilisation of the last 14 days from Prometheus."
+        ),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, help="Time limit of one placement, in seconds.")
+    ] = 5.0,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Show the cost by pool, team and workload, what is idle, and changes of the stack file that save."""
+    from gpu_platform.cli.cost import show_cost
+
+    to_json = output is Format.JSON
+    _leave(show_cost(stack, utilisation=utilisation, prometheus=prometheus, seconds=seconds, to_json=to_json))
 
 
 @capacity_app.command("suggest")
@@ -424,11 +526,21 @@ def validate(
     stack: StackArgument,
     output: FormatOption = Format.TEXT,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write a JUnit XML file.")] = None,
+    ctrf: Annotated[Path | None, typer.Option("--ctrf", help="Also write a CTRF (JSON) file.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Also write one HTML page: nodes by checks, what differs, topology."),
+    ] = None,
+    earlier: Annotated[
+        list[Path] | None,
+        typer.Option("--earlier", help="JSON report of an earlier run, for the page's history; repeatable."),
+    ] = None,
 ) -> None:
     """Compare every node of a deployed stack with the Plan."""
-    from gpu_platform.cli.validate import validate_stack
+    from gpu_platform.cli.validate import ReportFiles, validate_stack
 
-    _leave(validate_stack(stack, to_json=output is Format.JSON, junit=junit))
+    files = ReportFiles(junit=junit, ctrf=ctrf, html=html, earlier=tuple(earlier or ()))
+    _leave(validate_stack(stack, files, to_json=output is Format.JSON))
 
 
 @app.command()
@@ -450,11 +562,12 @@ def schema(
     check_only: Annotated[
         bool, typer.Option("--check", help="Only check that the file is up to date; exit code 1 if it is not.")
     ] = False,
+    output: FormatOption = Format.TEXT,
 ) -> None:
-    """Write the JSON Schema of stack files to stacks/, for editors."""
-    from gpu_platform.cli.schema import write_schema
+    """Write the JSON Schema of stack files to stacks/, for editors; `--format json` prints it instead."""
+    from gpu_platform.cli.schema import print_schema, write_schema
 
-    _leave(write_schema(check_only=check_only))
+    _leave(print_schema() if output is Format.JSON else write_schema(check_only=check_only))
 
 
 @app.command()
@@ -482,12 +595,31 @@ def node_check(
     machine: Annotated[
         str | None, typer.Option("--machine", help="Machine type of the catalogue to check against.")
     ] = None,
+    record: Annotated[
+        Path | None, typer.Option("--record", help="Also write what NVML answered to a file, for --replay.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", help="Check a recorded machine instead of this one.")
+    ] = None,
+    with_serials: Annotated[
+        bool, typer.Option("--with-serials", help="Record UUIDs and serial numbers as they are.")
+    ] = False,
+    watch: Annotated[
+        float | None,
+        typer.Option("--watch", metavar="SECONDS", min=1, help="Check again; print when a verdict changes."),
+    ] = None,
+    topology: Annotated[
+        bool, typer.Option("--topology", help="Only print how the GPUs reach each other, as nvidia-smi topo -m.")
+    ] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Run the node agent once on this machine."""
-    from gpu_platform.cli.node_check import check_node
+    """Run the node agent on this machine."""
+    from gpu_platform.cli.node_check import Recordings, check_node, print_topology
 
-    _leave(check_node(expect, machine, to_json=output is Format.JSON))
+    if topology:
+        _leave(print_topology(machine, replay))
+    recordings = Recordings(record=record, replay=replay, with_serials=with_serials)
+    _leave(check_node(expect, machine, recordings, to_json=output is Format.JSON, watch_seconds=watch))
 
 
 GpuOption = Annotated[
@@ -569,15 +701,24 @@ def sandbox_up(
     start(name, api_port=api_port, data_dir=data_dir, crds=crds, kubernetes=kubernetes, to_json=to_json)
 
 
+@sandbox_app.command("list")
+def sandbox_list(output: FormatOption = Format.TEXT) -> None:
+    """List the sandboxes of this machine: state, Kubernetes version, address."""
+    from gpu_platform.cli.sandbox import list_sandboxes
+
+    list_sandboxes(to_json=output is Format.JSON)
+
+
 @sandbox_app.command("down")
 def sandbox_down(
     name: NameOption = "local",
     keep_data: Annotated[bool, typer.Option("--keep-data", help="Keep the data of the cluster.")] = False,
+    output: FormatOption = Format.TEXT,
 ) -> None:
     """Stop all processes of a sandbox and delete its data."""
     from gpu_platform.cli.sandbox import stop
 
-    stop(name, keep_data=keep_data)
+    stop(name, keep_data=keep_data, to_json=output is Format.JSON)
 
 
 @sandbox_app.command("status")
@@ -598,11 +739,12 @@ def sandbox_fault(
         ),
     ] = None,
     name: NameOption = "local",
+    output: FormatOption = Format.TEXT,
 ) -> None:
     """Inject faults into a simulated node, or remove them."""
     from gpu_platform.cli.sandbox import set_faults
 
-    set_faults(name, node, faults or [])
+    set_faults(name, node, faults or [], to_json=output is Format.JSON)
 
 
 def _leave(code: ExitCode) -> None:
@@ -613,7 +755,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a GpuPlatformError is printed as one message and sets the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        app(given)
+        app(given, prog_name="gpu-platform")
     except GpuPlatformError as error:
         _show(_located(error), to_json=_wants_json(given))
         sys.exit(int(error.exit_code))

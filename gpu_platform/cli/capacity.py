@@ -9,26 +9,32 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.capacity_document import capacity_document
 from gpu_platform.cli.console import console
 from gpu_platform.cli.quotas import read_quotas
+from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.measured import measured_by_pool
 from gpu_platform.names import quota_key
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.cost import HOURS_PER_MONTH
-from gpu_platform.spec.utilisation import read_utilisation
 from gpu_platform.stacks import load_stack
 
 _EXIT_CODES = {"placed": ExitCode.GOOD, "impossible": ExitCode.FINDING, "unknown": ExitCode.UNKNOWN}
 
 
 def show_capacity(
-    stack: str, *, utilisation: Path | None, seconds: float, to_json: bool, deployed: bool = False
+    stack: str,
+    *,
+    utilisation: Path | None,
+    seconds: float,
+    to_json: bool,
+    deployed: bool = False,
+    prometheus: str | None = None,
 ) -> ExitCode:
     """Print the capacity of an environment at its desired size.
 
@@ -46,7 +52,7 @@ def show_capacity(
         )
         raise BadInput(stack, [problem])
     pools = [pool.name for pool in plan.pools if pool.has_gpus]
-    measured = read_utilisation(utilisation, pools) if utilisation is not None else None
+    measured = measured_by_pool(pools, utilisation, prometheus)
     catalog = load_catalog()
     report = report_capacity(plan, catalog, measured=measured, seconds=seconds)
     document = capacity_document(plan, report)
@@ -129,41 +135,45 @@ def _show(out: Console, document: Mapping[str, Any]) -> None:
 
 
 def _show_pools(out: Console, document: Mapping[str, Any]) -> None:
-    pools = Table(title=f"Stack {document['stack']}: pools", title_justify="left", box=None)
-    for column in (
-        "pool",
-        "nodes",
-        "machine type",
-        "GPU",
-        "GPUs",
-        "mode",
-        "logical GPUs",
-        "USD/h",
-        "USD/month",
-        "allocated",
-        "utilisation",
-    ):
-        pools.add_column(column, overflow="fold")
-    for pool in document["pools"]:
-        logical = ", ".join(f"{count} x {name}" for name, count in pool["logical_gpus"].items())
-        pools.add_row(
+    columns = (
+        Column("pool"),
+        Column("nodes", right=True),
+        Column("machine type", 2),
+        Column("GPUs", 1, right=True),
+        Column("logical GPUs"),
+        Column("allocated", right=True),
+        Column("USD/h", right=True),
+        Column("mode", 5),
+        Column("GPU", 4),
+        Column("USD/month", 6, right=True),
+        Column("utilisation", 7, right=True),
+    )
+    rows = [
+        (
             pool["name"],
             str(pool["nodes"]),
             pool["machine_type"],
-            pool["gpu"] or "none",
             str(pool["physical_gpus"]),
-            pool["mode"] or "",
-            logical,
-            _number(pool["usd_per_hour"]),
-            _number(pool["usd_per_month"]),
+            ", ".join(f"{count} x {_short(name)}" for name, count in pool["logical_gpus"].items()),
             f"{pool['allocated_share']:.0%}" if pool["gpu"] else "",
+            _number(pool["usd_per_hour"]),
+            pool["mode"] or "",
+            pool["gpu"] or "none",
+            _number(pool["usd_per_month"]),
             _utilisation(pool),
         )
-    out.print(pools)
+        for pool in document["pools"]
+    ]
+    show_table(out, columns, rows, f"Stack {document['stack']}: pools")
     for pool in document["pools"]:
         each = f"{pool['cpu_millicores']}m CPU and {pool['memory_mib']}Mi for pods on each node"
         logical = f"{pool['logical_how']}{_mps(pool)}" + ("" if pool["gpu"] else f", {each}")
         out.print(escape(f"  {pool['name']}: {logical}; {pool['price_how']}"))
+
+
+def _short(resource: str) -> str:
+    """Return a resource's name as members read it; the line of its pool has the whole one."""
+    return resource.removeprefix("nvidia.com/")
 
 
 def _utilisation(pool: Mapping[str, Any]) -> str:
@@ -219,14 +229,19 @@ def _show_conflict(out: Console, conflict: Mapping[str, Any]) -> None:
 
 
 def _show_causes(out: Console, waste: Mapping[str, Any]) -> None:
-    table = Table(box=None, pad_edge=True)
-    for column in ("cause", "GPUs", "USD/h", "USD/month", "definition"):
-        table.add_column(column, overflow="fold", justify="left" if column in ("cause", "definition") else "right")
+    columns = (
+        Column("cause"),
+        Column("GPUs", right=True),
+        Column("USD/h", right=True),
+        Column("USD/month", 1, right=True),
+        Column("definition", wrap=True),
+    )
+    rows: list[tuple[str, ...]] = []
     for cause in waste["causes"]:
         without = f"; unknown for {', '.join(cause['unknown'])}" if cause["unknown"] else ""
         numbers = (cause["gpus"], cause["usd_per_hour"], cause["usd_per_month"])
-        table.add_row(cause["cause"], *map(_number, numbers), cause["how"] + without)
-    out.print(table)
+        rows.append((cause["cause"], *map(_number, numbers), cause["how"] + without))
+    show_table(out, columns, rows)
 
 
 def _money(figures: Mapping[str, Any]) -> str:

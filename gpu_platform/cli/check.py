@@ -5,16 +5,17 @@ from __future__ import annotations
 import datetime
 import json
 import sys
+import textwrap
 from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check_report import Finding, as_junit, as_sarif, findings, mistakes
 from gpu_platform.cli.console import console
+from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.errors import BadInput, ExitCode
 from gpu_platform.planning import Plan, plan_to_json
 from gpu_platform.planning.clouds.offerings import offering_warnings
@@ -27,6 +28,7 @@ from gpu_platform.spec.positions import Positions
 from gpu_platform.stacks import load_stack
 from policies import Level, PolicyReport, Severity
 
+_WIDE = 120  # columns from which decisions are a table; below they are a list
 Output = Literal["text", "json", "sarif", "junit"]
 
 
@@ -98,12 +100,23 @@ def broken_rules(report: PolicyReport) -> list[str]:
 
 def show_decisions(console: Console, plan: Plan) -> None:
     """Print the decisions of a plan: subject, setting, value and reason."""
-    table = Table(title=f"Stack {plan.stack}: decisions", title_justify="left", box=None)
-    for column in ("subject", "setting", "value", "reason"):
-        table.add_column(column, overflow="fold")
-    for decision in plan.decisions:
-        table.add_row(*(escape(text) for text in (decision.subject, decision.what, decision.chosen, decision.why)))
-    console.print(table)
+    rows = [(one.subject, one.what, one.chosen, one.why) for one in plan.decisions]
+    title = f"Stack {plan.stack}: decisions"
+    if console.width >= _WIDE:
+        columns = (Column("subject"), Column("setting"), Column("value", wrap=True), Column("reason", wrap=True))
+        show_table(console, columns, rows, title)
+        return
+    console.print(title, markup=False)
+    subject = ""
+    for row in rows:
+        if row[0] != subject:
+            subject = row[0]
+            console.print(subject, markup=False)
+        for indent, text in ((2, f"{row[1]}: {row[2]}"), (4, row[3])):
+            for line in textwrap.wrap(
+                text, console.width - indent, break_on_hyphens=False, break_long_words=False
+            ):
+                console.print(" " * indent + line, markup=False)
 
 
 def show_policies(console: Console, report: PolicyReport) -> None:

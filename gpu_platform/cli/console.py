@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 from rich.console import Console
 
 _WIDTH_WITHOUT_TERMINAL = 160  # columns, for logs and pipes
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console on standard output or error; without a terminal it is wide enough for tables."""
+    """Return a console on standard output or error, as wide as the terminal, else `COLUMNS` or 160 columns."""
     out = Console(highlight=False, soft_wrap=True, stderr=stderr)
     if out.is_terminal:
         return out
-    return Console(highlight=False, soft_wrap=True, width=_WIDTH_WITHOUT_TERMINAL, stderr=stderr)
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdecimal() and int(columns) else _WIDTH_WITHOUT_TERMINAL
+    return Console(highlight=False, soft_wrap=True, width=width, stderr=stderr)

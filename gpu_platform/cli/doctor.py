@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_platform.cli.tool import Tool
 from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.paths import PROJECT_ROOT
 from gpu_platform.quantity import counted
 
 if TYPE_CHECKING:
     from gpu_platform.online import OnlineFinding
+
+_VENV_BIN = PROJECT_ROOT / ".venv" / "bin"
 
 
 def _version(*command: str) -> str:
@@ -72,6 +75,13 @@ def tools() -> list[Tool]:
             "install Python 3.11 or newer",
         ),
         Tool("pulumi SDK", _package("pulumi"), "everything", True, "run make up, or pip install -e ."),
+        Tool(
+            "gpu-platform on PATH",
+            shutil.which("gpu-platform") or "",
+            "calling it without its path",
+            False,
+            f"run . {_VENV_BIN / 'activate'}, or ln -s {_VENV_BIN / 'gpu-platform'} to a folder of PATH",
+        ),
         Tool("git", _version("git", "--version"), "cloning the repository", False, "install git"),
         Tool(
             "Pulumi CLI",

@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 from rich.console import Console
-from rich.table import Table
 
 from gpu_platform.catalog import Gpu, Mig, load_catalog
 from gpu_platform.cli.console import console
+from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.errors import BadInput, ExitCode, Finding, Problem, did_you_mean
 from gpu_platform.planning.mig.geometry import GpuInstance, check_layout, layout_text, place
 from gpu_platform.planning.mig.layouts import Blocked, blocked_by, maximal_multisets, maximal_placements
@@ -40,18 +40,27 @@ def list_profiles(model: str, *, to_json: bool) -> ExitCode:
         }
         print(json.dumps(document, indent=2))
         return ExitCode.GOOD
-    table = Table(title=f"{gpu.product}: MIG profiles", title_justify="left", box=None)
-    for column in ("profile", "compute slices", "memory slices", "memory MiB", "max per GPU", "starts"):
-        justify = "left" if column in ("profile", "starts") else "right"
-        table.add_column(column, justify=justify, overflow="fold")
-    # A profile name truncated by a narrow terminal looks like another profile.
-    table.columns[0].min_width = max(len(profile.name) for profile in mig.profiles)
-    for profile in mig.profiles:
-        starts = ", ".join(map(str, profile.starts))
-        numbers = (profile.compute_slices, profile.memory_slices, profile.memory_mib, profile.max_instances)
-        table.add_row(profile.name, *map(str, numbers), starts)
+    columns = (
+        Column("profile"),
+        Column("compute slices", 1, right=True),
+        Column("memory slices", 2, right=True),
+        Column("memory MiB", right=True),
+        Column("max per GPU", right=True),
+        Column("starts", 3),
+    )
+    rows = [
+        (
+            profile.name,
+            str(profile.compute_slices),
+            str(profile.memory_slices),
+            str(profile.memory_mib),
+            str(profile.max_instances),
+            ", ".join(map(str, profile.starts)),
+        )
+        for profile in mig.profiles
+    ]
     out = console()
-    out.print(table)
+    show_table(out, columns, rows, f"{gpu.product}: MIG profiles")
     out.print(
         f"{mig.compute_slices} compute slices, {mig.memory_slices} memory slices; {len(multisets)} maximal "
         f"layouts without media engines, in {len(placements)} placements ({mig.source}):"

@@ -3,33 +3,110 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_platform.catalog import Catalog, load_catalog
+from gpu_platform.catalog import Catalog, MachineType, load_catalog
 from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
-from gpu_platform.planning.expectations import expectations_for_machine
-from validators.agent.report import as_text, exit_code
-from validators.this_node import check_this_node, read_document
+from gpu_platform.planning.expectations import expectations_for_machine, expected_matrix
+from validators.agent import topology
+from validators.agent.cli import DEADLINE_SECONDS
+from validators.agent.recording import write_recording
+from validators.agent.report import Report, as_text, content_of, exit_code
+from validators.this_node import check_this_node, read_document, reader_of
 
 
-def check_node(expect: Path | None, machine: str | None, *, to_json: bool) -> ExitCode:
-    """Compare this machine with a file of expectations or a machine type; without either check its health."""
-    if expect is not None and machine is not None:
-        problem = Problem("--machine", repr(machine), "only one of --expect and --machine", "remove one of them")
-        raise BadInput("node-check", [problem])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recordings:
+    """Where what NVML answers is written to, or read from instead of this machine."""
+
+    record: Path | None = None
+    replay: Path | None = None
+    with_serials: bool = False
+
+
+def check_node(
+    expect: Path | None,
+    machine: str | None,
+    recordings: Recordings,
+    *,
+    to_json: bool,
+    watch_seconds: float | None = None,
+) -> ExitCode:
+    """Compare this machine with a file of expectations or a machine type; without either check its health.
+
+    With `watch_seconds` it is checked again and again until an interruption, and a report is printed when a
+    verdict changes.
+    """
+    _check_options(expect, machine, recordings, watch_seconds)
     if expect is not None:
         document, source = read_document(expect), str(expect)
     elif machine is not None:
         document, source = document_for_machine(machine, load_catalog()), f"machine type {machine}"
     else:
         document, source = None, "no expectations"
-    report = check_this_node(document, source)
-    print(json.dumps(report["checks"], indent=2) if to_json else as_text(report))
+    reader = reader_of(recordings.replay)
+    report = check_this_node(document, source, reader)
+    if recordings.record is not None:
+        try:
+            write_recording(recordings.record, reader.journal, with_serials=recordings.with_serials)
+        except OSError as error:
+            problem = Problem("--record", str(error), "a file that can be written")
+            raise BadInput("node-check", [problem]) from None
+    _print(report, to_json=to_json)
+    try:
+        while watch_seconds is not None:
+            time.sleep(watch_seconds)
+            earlier, report = report, check_this_node(document, source, reader)
+            if content_of(report) != content_of(earlier):
+                _print(report, to_json=to_json)
+    except KeyboardInterrupt:
+        pass
     return ExitCode(exit_code(report))
+
+
+def print_topology(machine: str | None, replay: Path | None) -> ExitCode:
+    """Print how the GPUs of this machine reach each other, and where that is not as expected of a machine type."""
+    catalog = load_catalog()
+    expected = None if machine is None else expected_matrix(_machine(machine, catalog), catalog)
+    snapshot = reader_of(replay).read(DEADLINE_SECONDS)
+    if snapshot.failure:
+        print(f"{snapshot.failure}\n{snapshot.remediation}", file=sys.stderr)
+        return ExitCode.UNKNOWN
+    print(topology.as_text(snapshot, expected))
+    return ExitCode.GOOD
+
+
+def _print(report: Report, *, to_json: bool) -> None:
+    print(json.dumps(report["checks"], indent=2) if to_json else as_text(report), flush=True)
+
+
+def _check_options(
+    expect: Path | None, machine: str | None, recordings: Recordings, watch_seconds: float | None
+) -> None:
+    """Raise BadInput for options that exclude each other."""
+    pairs = (
+        ("--machine", repr(machine), "--expect", expect is not None and machine is not None),
+        ("--replay", str(recordings.replay), "--record", bool(recordings.record and recordings.replay)),
+        ("--replay", str(recordings.replay), "--watch", bool(watch_seconds and recordings.replay)),
+    )
+    problems = [
+        Problem(option, found, f"only one of {other} and {option}", "remove one of them")
+        for option, found, other, both in pairs
+        if both
+    ]
+    if problems:
+        raise BadInput("node-check", problems)
 
 
 def document_for_machine(name: str, catalog: Catalog) -> str:
     """Return the Expectations JSON of a machine type; raises BadInput for one that the catalogue lacks."""
+    return json.dumps(expectations_for_machine(_machine(name, catalog), catalog).to_json())
+
+
+def _machine(name: str, catalog: Catalog) -> MachineType:
     machine = catalog.machine_types.get(name)
     if machine is None:
         known = catalog.machine_types
@@ -38,4 +115,4 @@ def document_for_machine(name: str, catalog: Catalog) -> str:
     if not machine.has_gpus:
         allowed = "a machine type with GPUs: the node agent reads GPUs alone"
         raise BadInput("node-check", [Problem("--machine", repr(name), allowed, "remove --machine")])
-    return json.dumps(expectations_for_machine(machine, catalog).to_json())
+    return machine

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from gpu_platform.errors import ExitCode
+from gpu_platform.cli.console import console
+from gpu_platform.cli.tables import Column, show_table
+from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.progress import Progress
 from sandbox import control_plane
 from sandbox.control_plane import Status
+
+if TYPE_CHECKING:
+    from sandbox.nvml import Fault
 
 
 def start(
@@ -32,9 +39,35 @@ def start(
     _print(status, to_json=to_json)
 
 
-def stop(name: str, *, keep_data: bool) -> None:
+def list_sandboxes(*, to_json: bool) -> None:
+    """Print the sandboxes of this machine, running or stopped."""
+    found = [control_plane.status(name) for name in control_plane.names()]
+    if to_json:
+        print(json.dumps({"version": 1, "sandboxes": [status.to_json() for status in found]}, indent=2))
+        return
+    if not found:
+        print("no sandbox: `gpu-platform sandbox up` starts one")
+        return
+    columns = (
+        Column("name"),
+        Column("state"),
+        Column("Kubernetes"),
+        Column("server", 1),
+        Column("kubeconfig", 2),
+    )
+    rows = [
+        (one.name, one.state, one.kubernetes, one.server or "", str(one.kubeconfig) if one.server else "")
+        for one in found
+    ]
+    show_table(console(), columns, rows)
+
+
+def stop(name: str, *, keep_data: bool, to_json: bool) -> None:
     """Stop a sandbox."""
     control_plane.down(name, keep_data=keep_data)
+    if to_json:
+        print(json.dumps({"version": 1, "name": name, "state": "stopped", "data_kept": keep_data}, indent=2))
+        return
     print(f"sandbox {name}: stopped" + (", data kept" if keep_data else ", data deleted"))
 
 
@@ -45,7 +78,7 @@ def show(name: str, *, to_json: bool) -> ExitCode:
     return ExitCode.GOOD if status.state == "running" else ExitCode.FINDING
 
 
-def set_faults(name: str, node: str, faults: list[str]) -> None:
+def set_faults(name: str, node: str, faults: list[str], *, to_json: bool) -> None:
     """Set the faults (JSON) of a simulated node, or remove them all; raises BadInput for an invalid fault."""
     from gpu_platform.engine.client import KubernetesClient
     from gpu_platform.names import SANDBOX_FAULTS_CONFIG_MAP, SANDBOX_NAMESPACE
@@ -53,8 +86,9 @@ def set_faults(name: str, node: str, faults: list[str]) -> None:
     from sandbox.nvml import parse_faults
 
     text = f"[{', '.join(faults)}]"
-    parse_faults(text, "FAULT")
+    parsed = parse_faults(text, "FAULT")
     client = KubernetesClient(sandbox_kubeconfig(name))
+    _check_node(node, parsed, list(client.objects("v1", "Node")))
     client.merge(
         {
             "apiVersion": "v1",
@@ -63,7 +97,32 @@ def set_faults(name: str, node: str, faults: list[str]) -> None:
             "data": {node: text if faults else None},
         }
     )
+    if to_json:
+        print(json.dumps({"version": 1, "node": node, "faults": json.loads(text)}, indent=2))
+        return
     print(f"{node}: " + (", ".join(faults) if faults else "no faults"))
+
+
+def _check_node(node: str, faults: Sequence[Fault], nodes: Sequence[Mapping[str, Any]]) -> None:
+    """Raise BadInput for a node that the sandbox does not have, and for a fault that its machine cannot have."""
+    from gpu_platform.catalog import load_catalog
+    from gpu_platform.names import SANDBOX_DRIVER_ANNOTATION, SANDBOX_MACHINE_ANNOTATION
+    from sandbox.nvml import NodeProfile, build_node
+
+    found: dict[str, Mapping[str, str]] = {
+        each["metadata"]["name"]: each["metadata"].get("annotations") or {} for each in nodes
+    }
+    machines = {name: notes for name, notes in found.items() if SANDBOX_MACHINE_ANNOTATION in notes}
+    if node not in machines:
+        allowed = ", ".join(sorted(machines)) or "none: deploy a stack first"
+        raise BadInput("sandbox fault", [Problem("NODE", repr(node), allowed, did_you_mean(node, machines))])
+    notes = machines[node]
+    machine, driver = notes[SANDBOX_MACHINE_ANNOTATION], notes.get(SANDBOX_DRIVER_ANNOTATION, "580.65.06")
+    if faults:
+        build_node(
+            NodeProfile(machine_type=machine, driver_version=driver, faults=tuple(faults), node=node),
+            load_catalog(),
+        )
 
 
 def _print(status: Status, *, to_json: bool) -> None:

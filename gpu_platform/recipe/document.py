@@ -72,7 +72,14 @@ def read_recipe(path: Path) -> Recipe:
         text = path.read_text("utf-8") if path.stat().st_size <= _LONGEST else ""
         loaded: Any = yaml.safe_load(text)
     except OSError as error:
-        raise BadInput(str(path), [Problem("", str(error.strerror), "a file that can be read")]) from None
+        raise BadInput(
+            str(path),
+            [
+                Problem(
+                    "(the whole file)", str(error.strerror), "a file that can be read", "give the path of a file"
+                )
+            ],
+        ) from None
     except (yaml.YAMLError, UnicodeDecodeError):
         raise BadInput(str(path), [Problem("", "no YAML", "the output of `aicr recipe`")]) from None
     document = cast("dict[str, Any]", loaded) if isinstance(loaded, dict) else {}

@@ -35,8 +35,11 @@ def read_text(path: Path) -> str | Problem:
             found = f"{size:,} bytes" if size > MAX_BYTES else f"more than {MAX_BYTES:,} bytes"
             return _whole(found, f"at most {MAX_BYTES:,} bytes (1 MiB)", "write the platform in several stacks")
         return data.decode("utf-8")
+    except FileNotFoundError:
+        fix = f"give the path of a file; the current folder is {Path.cwd()}"
+        return Problem("(the whole file)", "no such file", "a readable UTF-8 file", fix)
     except (OSError, UnicodeDecodeError) as error:
-        return Problem("(the whole file)", str(error), "a readable UTF-8 file")
+        return Problem("(the whole file)", str(error), "a readable UTF-8 file", "name another file")
 
 
 def out_of_bounds(text: str, old_numbers: list[Problem]) -> Problem | None:

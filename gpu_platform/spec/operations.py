@@ -18,11 +18,33 @@ class Monitoring(SpecModel):
     cluster. Unset: no on a cluster that the program creates, else yes."""
     interval: Annotated[Duration, at_most("1h")] = "15s"
     """Scrape interval."""
-    temperature_celsius: int = Field(default=85, ge=50, le=110)
-    """GPU temperature in °C above which an alert fires."""
+    temperature_celsius: int | None = Field(default=None, ge=50, le=110)
+    """GPU temperature in °C above which an alert fires. Unset: the highest operating temperature that the GPU
+    itself reports, or 85."""
+    exporter_version: str | None = Field(
+        default=None, pattern=r"^(\d+\.\d+\.\d+-)?\d+\.\d+\.\d+$", examples=["4.8.3"]
+    )
+    """Version of the DCGM exporter of the owner (`cluster.parts.dcgm_exporter: present`): names and units of its
+    metrics depend on it. Unset: that of the operator's release."""
+    dashboards: Literal["config-maps", "grafana-operator", "none"] | None = None
+    """Grafana dashboards (Grafana 12 or newer): ConfigMaps with the label grafana_dashboard, which the sidecar of
+    Grafana's chart loads, or GrafanaDashboard objects for Grafanas with the label dashboards: grafana. Unset:
+    config-maps with the Prometheus operator, else none."""
+    runbooks: str = Field(
+        default="docs/runbooks.md", pattern=r"^\S+$", examples=["https://docs.example.com/runbooks/"]
+    )
+    """Address of the page of runbooks, which alerts name in `runbook_url`. Unset: its place in this repository."""
     labels: dict[LabelKey, LabelValue] = {}
     """Labels of the ServiceMonitor and the PrometheusRules by which Prometheus selects them, such as
     release: prometheus."""
+
+
+class Budget(SpecModel):
+    """What the nodes of an environment may cost."""
+
+    usd_per_month: float = Field(gt=0)
+    """For 730 hours. Pools that cost more at their desired size are refused; an alert fires where the GPU nodes
+    that run cost more."""
 
 
 class Validation(SpecModel):

@@ -34,7 +34,11 @@ def located(error: BadInput) -> BadInput:
 
 
 def _at(problem: Problem, place: Position) -> Problem:
-    return problem if problem.line else replace(problem, line=place.line, column=place.column)
+    return (
+        problem
+        if problem.line or problem.path.startswith("(")
+        else replace(problem, line=place.line, column=place.column)
+    )
 
 
 class Positions:

@@ -12,7 +12,7 @@ from gpu_platform.spec.changes import Changes
 from gpu_platform.spec.claims import DeviceClass, DeviceClassName
 from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.compute_class import ComputeClass
-from gpu_platform.spec.operations import Monitoring, Policy, Validation
+from gpu_platform.spec.operations import Budget, Monitoring, Policy, Validation
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.sharing import Sharing
@@ -52,6 +52,8 @@ class Environment(SpecModel):
     """Queues of the teams' workloads. Unset: none; a workload starts when nodes have room for its first pod."""
     addons: Addons = Addons()
     monitoring: Monitoring = Monitoring()
+    budget: Budget | None = None
+    """What the nodes may cost. Unset: nothing is compared."""
     validation: Validation = Validation()
     policy: Policy = Policy()
     changes: Changes = Changes()

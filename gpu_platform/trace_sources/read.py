@@ -44,7 +44,10 @@ def _text(path: Path) -> str:
             raise BadInput(str(path), [Problem(_WHOLE, found, f"at most {bytes_text(MOST_BYTES)}", "cut it")])
         text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(str(path), [Problem(_WHOLE, str(error), "a readable UTF-8 file")]) from None
+        raise BadInput(
+            str(path),
+            [Problem(_WHOLE, error.strerror or str(error), "a readable UTF-8 file", "give the path of a file")],
+        ) from None
     if text.startswith("version https://git-lfs.github.com/"):
         fix = "fetch the file itself with `git lfs pull`"
         raise BadInput(str(path), [Problem(_WHOLE, "a pointer of Git LFS", "a trace", fix)])

@@ -1,7 +1,8 @@
 """Manifests of an inference service: a Deployment, or a LeaderWorkerSet across nodes, and what serves it.
 
 Sources: Kubernetes docs, Deployments, Disruptions, Pod Topology Spread Constraints; LeaderWorkerSet docs, concepts
-and exclusive placement; KEDA docs, Prometheus scaler; Gateway API docs, HTTPRoute; read 2026-11-23.
+and exclusive placement; KEDA docs, Prometheus scaler (ignoreNullValues is true by default) and
+fallback; HorizontalPodAutoscaler behavior; Gateway API docs, HTTPRoute; read 2026-11-23.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gpu_platform import names
-from gpu_platform.planning.workloads.section import AutoscalingPlan, InferenceServicePlan, RoutePlan
+from gpu_platform.planning.workloads.section import InferenceServicePlan, RoutePlan
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods
 
 _PROBE_SECONDS: Final = 5
+_LONGEST_PERIOD: Final = 1800  # of a scaling policy of a HorizontalPodAutoscaler
 _LEADER: Final[Mapping[str, str]] = {"leaderworkerset.sigs.k8s.io/worker-index": "0"}
 
 
@@ -26,7 +28,7 @@ def inference_service(team: TeamPods, service: InferenceServicePlan) -> list[Man
     if service.replicas > 1 or service.autoscaling is not None:
         found.append(_budget(team, name, selector))
     if service.autoscaling is not None:
-        found.append(_scaled(team, name, main, service.autoscaling))
+        found.append(_scaled(team, name, main, service))
     if service.route is not None:
         found.append(_route(team, name, service.port, service.route))
     return found
@@ -111,10 +113,28 @@ def _budget(team: TeamPods, name: str, selector: Mapping[str, str]) -> Manifest:
     }
 
 
-def _scaled(team: TeamPods, name: str, target: Manifest, scaling: AutoscalingPlan) -> Manifest:
+def _scaled(team: TeamPods, name: str, target: Manifest, service: InferenceServicePlan) -> Manifest:
+    """Return the ScaledObject. A metric that is missing keeps the replicas; it is no load of 0.
+
+    `service` has `autoscaling`.
+    """
+    scaling = service.autoscaling
+    assert scaling is not None  # noqa: S101 - the caller looked
     trigger: dict[str, Any] = {
         "type": "prometheus",
-        "metadata": {"serverAddress": scaling.server, "query": scaling.query, "threshold": scaling.threshold},
+        "metadata": {
+            "serverAddress": scaling.server,
+            "query": scaling.query,
+            "threshold": scaling.threshold,
+            # Else an empty result is 0, and an outage of Prometheus or the exporter scales in.
+            "ignoreNullValues": "false",
+        },
+    }
+    # A pod counts once its model is loaded: until then one more is not wanted for the same load.
+    up = {"type": "Pods", "value": 1, "periodSeconds": min(max(service.startup_seconds, 15), _LONGEST_PERIOD)}
+    behavior = {
+        "scaleUp": {"policies": [up]},
+        "scaleDown": {"stabilizationWindowSeconds": 300, "policies": [{**up, "periodSeconds": 60}]},
     }
     return {
         "apiVersion": "keda.sh/v1alpha1",
@@ -124,6 +144,12 @@ def _scaled(team: TeamPods, name: str, target: Manifest, scaling: AutoscalingPla
             "scaleTargetRef": {"apiVersion": target["apiVersion"], "kind": target["kind"], "name": name},
             "minReplicaCount": scaling.min_replicas,
             "maxReplicaCount": scaling.max_replicas,
+            "fallback": {
+                "failureThreshold": 3,
+                "replicas": scaling.min_replicas,
+                "behavior": "currentReplicasIfHigher",
+            },
+            "advanced": {"horizontalPodAutoscalerConfig": {"behavior": behavior}},
             "triggers": [trigger],
         },
     }

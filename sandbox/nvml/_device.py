@@ -5,14 +5,16 @@ from __future__ import annotations
 import ctypes
 from typing import Any, Final
 
-from sandbox.nvml._hardware import REASON_IDLE, MigInstance, SimulatedGpu
+from sandbox.nvml._hardware import REASON_IDLE, MigInstance, SimulatedGpu, SimulatedNode
 from sandbox.nvml._symbols import (
     ARGUMENT_VERSION_MISMATCH,
     INSUFFICIENT_SIZE,
     INVALID_ARGUMENT,
     Status,
     fill,
+    resolve,
     symbol,
+    value_of,
 )
 
 MIB: Final = 1 << 20
@@ -38,8 +40,49 @@ def serial(gpu: SimulatedGpu) -> str:
 
 @symbol("nvmlDeviceGetVbiosVersion")
 def vbios_version(gpu: SimulatedGpu) -> str:
+    return gpu.vbios
+
+
+@symbol("nvmlDeviceGetInforomImageVersion")
+def inforom_image_version(gpu: SimulatedGpu) -> str:
     del gpu
-    return "92.00.45.00.03"
+    return "G500.0200.00.05"
+
+
+@symbol("nvmlDeviceGetGspFirmwareVersion", subject="node", raw=True)
+def gsp_firmware_version(node: SimulatedNode, handle: Any, target: Any) -> None:  # noqa: ANN401 - C arguments
+    resolve(node, value_of(handle))
+    fill(target, node.driver_version)
+
+
+@symbol("nvmlDeviceGetComputeMode")
+def compute_mode(gpu: SimulatedGpu) -> int:
+    return gpu.compute_mode
+
+
+@symbol("nvmlDeviceGetApplicationsClock")
+def applications_clock(gpu: SimulatedGpu, which: int) -> int:
+    return _clock(gpu, which, gpu.sm_mhz[1] if gpu.application_mhz is None else gpu.application_mhz)
+
+
+@symbol("nvmlDeviceGetDefaultApplicationsClock")
+def default_applications_clock(gpu: SimulatedGpu, which: int) -> int:
+    return _clock(gpu, which, gpu.sm_mhz[1])
+
+
+@symbol("nvmlDeviceGetPowerManagementLimit")
+def power_limit(gpu: SimulatedGpu) -> int:
+    return gpu.milliwatt_limit[0]
+
+
+@symbol("nvmlDeviceGetPowerManagementDefaultLimit")
+def default_power_limit(gpu: SimulatedGpu) -> int:
+    return gpu.milliwatt_limit[1]
+
+
+@symbol("nvmlDeviceGetPcieReplayCounter")
+def pcie_replay_counter(gpu: SimulatedGpu) -> int:
+    return gpu.pcie_replays
 
 
 @symbol("nvmlDeviceGetIndex")

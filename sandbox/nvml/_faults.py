@@ -6,7 +6,7 @@ from 0, as they are without any fault.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -92,6 +92,99 @@ class RowRemapFailed(GpuFault):
     """A row could not be remapped: the bank has no spare rows left."""
 
     kind: Literal["row-remap-failed"] = "row-remap-failed"
+
+
+class EccErrors(GpuFault):
+    """There were uncorrectable ECC errors since the last reset."""
+
+    kind: Literal["ecc-errors"] = "ecc-errors"
+    location: Literal[
+        "L1 cache", "L2 cache", "memory", "register file", "texture memory", "shared texture memory", "CBU", "SRAM"
+    ] = "memory"
+    count: int = Field(default=1, ge=1)
+
+
+LOCATIONS: Final[tuple[str, ...]] = get_args(EccErrors.model_fields["location"].annotation)
+"""In the order of nvmlMemoryLocation_t."""
+
+
+class SramErrors(GpuFault):
+    """The GPU has had more uncorrectable SRAM errors than its threshold."""
+
+    kind: Literal["sram-errors"] = "sram-errors"
+
+
+class RetiredPages(GpuFault):
+    """The GPU, older than Ampere, has retired pages."""
+
+    kind: Literal["retired-pages"] = "retired-pages"
+    single_bit: int = Field(default=0, ge=0)
+    double_bit: int = Field(default=1, ge=0)
+    pending: bool = True
+
+
+class RecoveryNeeded(GpuFault):
+    """The driver asks for an action that recovers the GPU."""
+
+    kind: Literal["recovery-needed"] = "recovery-needed"
+    action: Literal[
+        "gpu-reset",
+        "node-reboot",
+        "drain-p2p",
+        "drain-and-reset",
+        "recover-imex-domain",
+        "bus-reset",
+        "system-reboot",
+    ] = "gpu-reset"
+
+
+RECOVERY_ACTIONS: Final = ("none", *get_args(RecoveryNeeded.model_fields["action"].annotation))
+"""In the order of nvmlDeviceGpuRecoveryAction_t."""
+
+
+class XidError(GpuFault):
+    """The driver wrote an Xid error to the kernel's log."""
+
+    kind: Literal["xid"] = "xid"
+    code: int = Field(default=79, ge=1)
+    seconds_ago: int = Field(default=60, ge=0)
+
+
+class ComputeProhibited(GpuFault):
+    """No process may compute on the GPU."""
+
+    kind: Literal["compute-prohibited"] = "compute-prohibited"
+
+
+class ClocksLowered(GpuFault):
+    """The application clock is half of its default."""
+
+    kind: Literal["clocks-lowered"] = "clocks-lowered"
+
+
+class PowerLowered(GpuFault):
+    """The power limit is half of its default."""
+
+    kind: Literal["power-lowered"] = "power-lowered"
+
+
+class OtherFirmware(GpuFault):
+    """The GPU has another VBIOS than the others."""
+
+    kind: Literal["other-firmware"] = "other-firmware"
+
+
+class DuplicateSerial(GpuFault):
+    """The GPU reports the serial number of its neighbour, GPU 0 (GPU 0 that of GPU 1)."""
+
+    kind: Literal["duplicate-serial"] = "duplicate-serial"
+
+
+class PeerAccessLost(GpuFault):
+    """The GPU cannot use the memory of another one over NVLink."""
+
+    kind: Literal["peer-access-lost"] = "peer-access-lost"
+    peer: int = Field(ge=0, description="the other GPU, from 0")
 
 
 class NvlinkDegraded(GpuFault):
@@ -218,6 +311,17 @@ Fault = (
     | Thermal
     | RowRemapPending
     | RowRemapFailed
+    | EccErrors
+    | SramErrors
+    | RetiredPages
+    | RecoveryNeeded
+    | XidError
+    | ComputeProhibited
+    | ClocksLowered
+    | PowerLowered
+    | OtherFirmware
+    | DuplicateSerial
+    | PeerAccessLost
     | NvlinkDegraded
     | FabricUnregistered
     | PcieWidth

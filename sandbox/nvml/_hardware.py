@@ -18,6 +18,8 @@ from sandbox.nvml._mig_tables import mig_table
 from sandbox.nvml._profile import NodeProfile
 
 _UUIDS: Final = uuid.UUID("8f3a1c52-6d0e-4a67-9b7c-2f5d1e904c11")  # any fixed namespace: same node, same UUIDs
+_HGX_GPUS: Final = 8
+_POWER_LIMIT: Final = 400_000  # mW; of no source, because it is only compared with its own default
 LINK_SLOTS: Final = {2: 6, 3: 12, 4: 18, 5: 18}  # NVLinks that a GPU of that NVLink version has, used or not
 
 NO_LIBRARY: Final = "cannot open shared object file: No such file or directory"  # of the loader
@@ -79,8 +81,25 @@ class SimulatedGpu:
     sm_mhz: tuple[int, int]
     memory_mhz: int
     milliwatt: int
+    application_mhz: int | None = None
+    """Application clock of the SMs; None: the default."""
+    milliwatt_limit: tuple[int, int] = (0, 0)
+    """Power limit and its default."""
+    compute_mode: int = 0
+    vbios: str = "92.00.45.00.03"
+    ecc_errors: Mapping[int, int] = field(default_factory=dict[int, int])
+    """Uncorrectable errors since the last reset by nvmlMemoryLocation_t."""
+    sram_exceeded: bool = False
+    retired_pages: tuple[int, int, bool] = (0, 0, False)
+    """For single-bit errors, for double-bit errors, one is pending. Only without `remapped_rows`."""
+    recovery_action: int = 0
+    pcie_replays: int = 0
+    severed: frozenset[str] = frozenset()
+    """Serial numbers of GPUs that it cannot reach over NVLink."""
     processes: tuple[tuple[int, int], ...] = ()
     """PID and memory in MiB."""
+    xids: tuple[tuple[int, int], ...] = ()
+    """Codes and ages in seconds of Xid errors in the kernel's log."""
     lost: bool = False
 
     @property
@@ -187,11 +206,18 @@ def _healthy_gpu(
         reasons=REASON_IDLE,
         remapped_rows=(0, 0, False, False) if gpu.row_remapping else None,
         numa_node=machine.numa_nodes[index] if machine.numa_nodes else None,
-        fabric_state=FABRIC_COMPLETED if in_rack else FABRIC_NOT_SUPPORTED,
+        fabric_state=FABRIC_COMPLETED if in_rack or _has_fabric(machine, gpu) else FABRIC_NOT_SUPPORTED,
         sm_mhz=tuple(extras["sm_mhz"]),
         memory_mhz=extras["memory_mhz"],
         milliwatt=extras["idle_watt"] * 1000,
+        milliwatt_limit=(_POWER_LIMIT, _POWER_LIMIT),
     )
+
+
+def _has_fabric(machine: MachineType, gpu: Gpu) -> bool:
+    """Whether a fabric manager registers the GPUs: on HGX baseboards since Hopper."""
+    switched = gpu.architecture in {"hopper", "blackwell"} and machine.nvlinks_per_gpu > 0
+    return switched and machine.gpu_count >= _HGX_GPUS
 
 
 def _instances(layout: Mapping[str, int], gpu: Gpu, identity: uuid.UUID, path: str) -> tuple[MigInstance, ...]:
@@ -247,9 +273,37 @@ def _gpu_with(
             hot = state.reasons | REASON_HARDWARE_SLOWDOWN | REASON_HARDWARE_THERMAL
             return replace(state, celsius=state.slowdown_celsius + fault.degrees_above, reasons=hot)
         case faults.RowRemapPending():
-            return replace(state, remapped_rows=(0, 1, True, False))
+            return replace(state, remapped_rows=(0, 1, True, False), recovery_action=1)
         case faults.RowRemapFailed():
             return replace(state, remapped_rows=(0, 8, False, True))
+        case faults.EccErrors():
+            return replace(state, ecc_errors={faults.LOCATIONS.index(fault.location): fault.count})
+        case faults.SramErrors():
+            return replace(state, sram_exceeded=True)
+        case faults.RetiredPages():
+            if state.remapped_rows is not None:
+                raise _wrong(path, fault.kind, f"none on {gpu.model}: it remaps rows")
+            return replace(state, retired_pages=(fault.single_bit, fault.double_bit, fault.pending))
+        case faults.RecoveryNeeded():
+            return replace(state, recovery_action=faults.RECOVERY_ACTIONS.index(fault.action))
+        case faults.XidError():
+            return replace(state, xids=(*state.xids, (fault.code, fault.seconds_ago)))
+        case faults.ComputeProhibited():
+            return replace(state, compute_mode=2)
+        case faults.ClocksLowered():
+            return replace(state, application_mhz=state.sm_mhz[1] // 2)
+        case faults.PowerLowered():
+            return replace(state, milliwatt_limit=(state.milliwatt_limit[1] // 2, state.milliwatt_limit[1]))
+        case faults.OtherFirmware():
+            return replace(state, vbios="92.00.19.00.01")
+        case faults.DuplicateSerial():
+            others = [other for other in gpus if other is not None and other is not state]
+            return replace(state, serial=others[0].serial) if others else state
+        case faults.PeerAccessLost():
+            other = gpus[fault.peer] if fault.peer < len(gpus) and fault.peer != fault.index else None
+            if other is None or not state.links:
+                raise _wrong(f"{path}.peer", str(fault.peer), f"another GPU with NVLink, 0 to {len(gpus) - 1}")
+            return replace(state, severed=state.severed | {other.serial})
         case faults.NvlinkDegraded():
             if fault.link >= len(state.links):
                 allowed = f"0 to {len(state.links) - 1}" if state.links else f"none: no NVLink on {gpu.model}"

@@ -6,7 +6,16 @@ import time
 from typing import Any, Final, TypeVar
 
 from sandbox.nvml._hardware import SimulatedGpu
-from sandbox.nvml._symbols import ARGUMENT_VERSION_MISMATCH, INVALID_ARGUMENT, NOT_SUPPORTED, Status, fill, symbol
+from sandbox.nvml._symbols import (
+    ARGUMENT_VERSION_MISMATCH,
+    INSUFFICIENT_SIZE,
+    INVALID_ARGUMENT,
+    NOT_SUPPORTED,
+    Status,
+    fill,
+    symbol,
+    value_of,
+)
 
 T = TypeVar("T")
 
@@ -22,6 +31,11 @@ _MARGIN_TEMPERATURE_V1: Final = 0x1000008
 _NVLINK_COUNT: Final = 91
 _REMAPPED: Final = (142, 143, 144, 145)  # correctable, uncorrectable, pending, failure
 _SLOWDOWN_TLIMIT: Final = 194
+_RECOVERY_ACTION: Final = 230
+_NVLINK_ERRORS: Final = (38, 45, 52, 59)  # CRC of flits, CRC of data, replays, recoveries; of all links
+
+_UNCORRECTED_SINCE_RESET: Final = (1, 0)  # nvmlMemoryErrorType_t, nvmlEccCounterType_t
+_SRAM_STATUS_V1: Final = 0x1000068  # struct version and size, as nvml.h packs them
 
 
 @symbol("nvmlDeviceGetEccMode")
@@ -32,15 +46,24 @@ def ecc_mode(gpu: SimulatedGpu) -> tuple[bool, bool]:
 @symbol("nvmlDeviceGetTotalEccErrors")
 def total_ecc_errors(gpu: SimulatedGpu, error: int, counter: int) -> int:
     _counts_ecc(gpu)
-    del error, counter
-    return 0
+    return sum(gpu.ecc_errors.values()) if (error, counter) == _UNCORRECTED_SINCE_RESET else 0
 
 
 @symbol("nvmlDeviceGetMemoryErrorCounter")
 def memory_error_counter(gpu: SimulatedGpu, error: int, counter: int, location: int) -> int:
     _counts_ecc(gpu)
-    del error, counter, location
-    return 0
+    return gpu.ecc_errors.get(location, 0) if (error, counter) == _UNCORRECTED_SINCE_RESET else 0
+
+
+@symbol("nvmlDeviceGetSramEccErrorStatus", raw=True)
+def sram_ecc_error_status(gpu: SimulatedGpu, target: Any) -> None:  # noqa: ANN401 - a C argument
+    """Ampere and newer."""
+    _counts_ecc(gpu)
+    if gpu.remapped_rows is None:
+        raise Status(NOT_SUPPORTED)
+    if target._obj.version != _SRAM_STATUS_V1:
+        raise Status(ARGUMENT_VERSION_MISMATCH)
+    fill(target._obj, {"bThresholdExceeded": int(gpu.sram_exceeded)})
 
 
 def _counts_ecc(gpu: SimulatedGpu) -> None:
@@ -50,18 +73,23 @@ def _counts_ecc(gpu: SimulatedGpu) -> None:
 
 @symbol("nvmlDeviceGetRetiredPages", "nvmlDeviceGetRetiredPages_v2", raw=True)
 def retired_pages(gpu: SimulatedGpu, cause: Any, size: Any, *targets: Any) -> None:  # noqa: ANN401
-    """GPUs that remap rows retire no pages; the others here have none retired."""
-    del cause, targets
+    """GPUs that remap rows retire no pages."""
     if gpu.remapped_rows is not None:
         raise Status(NOT_SUPPORTED)
-    size._obj.value = 0
+    single_bit, double_bit, _ = gpu.retired_pages
+    count, capacity = (double_bit if value_of(cause) else single_bit), size._obj.value
+    size._obj.value = count
+    if capacity < count:
+        raise Status(INSUFFICIENT_SIZE)
+    if targets and targets[0] is not None:
+        fill(targets[0], [0x1000 * (place + 1) for place in range(count)])
 
 
 @symbol("nvmlDeviceGetRetiredPagesPendingStatus")
 def retired_pages_pending(gpu: SimulatedGpu) -> bool:
     if gpu.remapped_rows is not None:
         raise Status(NOT_SUPPORTED)
-    return False
+    return gpu.retired_pages[2]
 
 
 @symbol("nvmlDeviceGetRemappedRows")
@@ -141,6 +169,10 @@ def _field(gpu: SimulatedGpu, field: int) -> int | None:
         return len(gpu.links)
     if field == _SLOWDOWN_TLIMIT:
         return _slowdown_tlimit()
+    if field == _RECOVERY_ACTION:
+        return gpu.recovery_action
+    if field in _NVLINK_ERRORS and gpu.links:
+        return 0
     if field in _REMAPPED and gpu.remapped_rows is not None and not gpu.instances:
         return int(gpu.remapped_rows[_REMAPPED.index(field)])
     return None

@@ -114,20 +114,48 @@ def test_the_validation_pods_reach_all_gpus_without_taking_one_and_nothing_else_
     assert pod["runtimeClassName"] == "nvidia"
     assert not any("nvidia.com" in name for name in container["resources"]["limits"])
     # Runtimes take the variable from privileged containers alone.
-    assert container["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True}
+    assert container["securityContext"] == {
+        "privileged": True,
+        "readOnlyRootFilesystem": True,
+        "runAsGroup": 65534,
+        "runAsNonRoot": True,
+        "runAsUser": 65534,
+    }
     assert not [key for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
     assert not [volume for volume in pod["volumes"] if "hostPath" in volume]
     assert "@sha256:" in container["image"]
 
 
-def test_the_validation_account_may_write_config_maps_in_its_namespace_and_nothing_else(stack: Stack) -> None:
-    role = stack("local").one("Role", "gpu-node-validation")
-    assert role.inputs["metadata"]["namespace"] == "gpu-platform-validation"
-    assert role.inputs["rules"] == [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch"]}]
-    bound = [
-        subject["name"] for one in stack("local").of("ClusterRoleBinding") for subject in one.inputs["subjects"]
-    ]
-    assert "gpu-node-validation" not in bound
+def test_the_validation_account_may_write_reports_marks_of_nodes_and_events_and_nothing_else(stack: Stack) -> None:
+    rules = {
+        (one.type.rpartition(":")[2], one.inputs["metadata"].get("namespace")): one.inputs["rules"]
+        for kind in ("Role", "ClusterRole")
+        for one in stack("local").of(kind)
+        if one.inputs["metadata"]["name"] == "gpu-node-validation"
+    }
+    assert rules == {
+        ("Role", "gpu-platform-validation"): [
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch"]}
+        ],
+        ("Role", "default"): [{"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}],
+        ("ClusterRole", None): [{"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["patch"]}],
+    }
+
+
+def test_no_pod_may_connect_to_the_agents(stack: Stack) -> None:
+    policy = stack("local").one("NetworkPolicy", "gpu-node-validation").inputs
+    assert policy["metadata"]["namespace"] == "gpu-platform-validation"
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    assert "ingress" not in policy["spec"]
+    agent = stack("local").one("DaemonSet", "validate-train").inputs["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= agent.items()
+
+
+def test_agents_start_after_the_policy_that_keeps_them_to_their_own_node(stack: Stack) -> None:
+    agents = stack("local").one("DaemonSet", "validate-train")
+    for policy in ("gpu-node-agent-reports", "gpu-node-agent-nodes"):
+        for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+            assert stack("local").one(kind, policy).urn in agents.dependencies
 
 
 def test_the_gates_timeout_is_the_stacks(stack: Stack) -> None:
@@ -332,9 +360,20 @@ def test_no_priority_class_is_the_global_default(stack: Stack) -> None:
 def test_the_alerts_are_written_as_a_prometheus_rule_with_the_labels_of_the_stack(stack: Stack) -> None:
     rule = stack("dev").of("PrometheusRule")[0].inputs
     assert rule["metadata"]["labels"] == {"release": "prometheus"}
-    alerts = [alert["alert"] for alert in rule["spec"]["groups"][0]["rules"]]
-    assert "GpuXidError" in alerts
-    assert len(alerts) == len(set(alerts))
+    recorded, alerts = (group["rules"] for group in rule["spec"]["groups"])
+    assert "gpu:active:ratio" in [each["record"] for each in recorded]
+    assert "GpuXidReset" in [each["alert"] for each in alerts]
+    assert all(each["annotations"]["runbook_url"].endswith(f"#{each['alert'].lower()}") for each in alerts)
+
+
+def test_the_service_monitor_gives_every_series_the_pool_of_its_node(stack: Stack) -> None:
+    spec = stack("dev").of("ServiceMonitor")[0].inputs["spec"]
+    assert spec["attachMetadata"] == {"node": True}
+    (relabeling,) = spec["endpoints"][0]["relabelings"]
+    assert relabeling == {
+        "sourceLabels": ["__meta_kubernetes_node_label_gpu_platform_dev_pool"],
+        "targetLabel": "pool",
+    }
 
 
 def test_a_team_stack_is_its_tenant_on_the_environments_cluster(stack: Stack) -> None:

@@ -63,7 +63,10 @@ def commands() -> list[Command]:
     copies = {
         (block.page, copy): original
         for block in blocks("console")
-        for original, copy in re.findall(r"cp stacks/Pulumi\.(\S+)\.yaml stacks/Pulumi\.(\S+)\.yaml", block.text)
+        for original, copy in (
+            *re.findall(r"cp stacks/Pulumi\.(\S+)\.yaml stacks/Pulumi\.(\S+)\.yaml", block.text),
+            *(("local", name) for name in re.findall(r"gpu-platform init ([a-z-]+)", block.text)),
+        )
     }
     return [
         Command(block, tuple(copies.get((block.page, word), word) for word in arguments))

@@ -185,7 +185,7 @@ def test_a_command_in_running_text_exists_with_its_options():
 
 
 def test_make_targets_and_python_programs_of_console_blocks_exist():
-    targets = re.findall(r"^([a-z]+):", (PROJECT_ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    targets = re.findall(r"^([a-z-]+):", (PROJECT_ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     seen = 0
     for block in blocks("console"):
         for line in lines(block):
@@ -247,12 +247,14 @@ def test_the_navigation_has_every_page_once():
 
 def test_the_monitoring_page_lists_the_alerts_with_their_severity():
     text = (PROJECT_ROOT / "docs" / "monitoring.md").read_text("utf-8")
+    listed = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", text, re.MULTILINE))
+    runbooks = (PROJECT_ROOT / "docs" / "runbooks.md").read_text("utf-8")
+    assert set(listed) == set(re.findall(r"^### (\w+)$", runbooks, re.MULTILINE))
     plan = load_stack("eks-training").plan
     assert plan.kind == "environment"
     assert plan.monitoring is not None
-    assert re.findall(r"^\| `(\w+)` \| (\w+) \|", text, re.MULTILINE) == [
-        (alert.alert, alert.severity) for alert in plan.monitoring.alerts
-    ]
+    for alert in plan.monitoring.alerts:
+        assert listed[alert.alert] == alert.severity
 
 
 def test_the_architecture_page_lists_the_packages_of_planning():

@@ -161,12 +161,12 @@ class Platform:
 
 
 @pytest.fixture(scope="module")
-def e2e_sandbox(start_sandbox: Callable[[str], control_plane.Status]) -> control_plane.Status:
-    return start_sandbox("e2e")
+def e2e_sandbox(start_sandbox: Callable[..., control_plane.Status]) -> control_plane.Status:
+    return start_sandbox()
 
 
 @pytest.fixture(scope="module")
-def kueue_sandbox(start_sandbox: Callable[[str], control_plane.Status]) -> control_plane.Status:
+def kueue_sandbox(start_sandbox: Callable[..., control_plane.Status]) -> control_plane.Status:
     """A sandbox for stacks with queues; conftest.py of the tests builds Kueue where a test asks for it."""
     return start_sandbox("queues")
 

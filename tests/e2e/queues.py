@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +91,27 @@ class Team:
     def end(self, job: str) -> None:
         """Let the containers of a Job end, and those of pods that replace lost ones, until the Job has ended."""
 
-        def has_ended() -> bool:
+        def state() -> str:
             for pod in self.pods(job):
                 self._end_containers(pod)
-            return "completionTime" in self.live(job)["status"]
+            return self._state(job)
 
-        eventually(has_ended)
+        eventually(state, "Complete")
+
+    def _state(self, job: str) -> str:
+        """Return `Complete` for a Job that has ended, else all that shows what it waits for."""
+        live = self.live(job)
+        if "completionTime" in live["status"]:
+            return "Complete"
+        pods = [
+            {key: pod["metadata"].get(key) for key in ("name", "annotations", "deletionTimestamp", "finalizers")}
+            | {"status": pod["status"], "node": pod["spec"].get("nodeName")}
+            for pod in self.pods(job)
+        ]
+        workload = (self.workload(job) or {}).get("status")
+        return json.dumps(
+            {"suspend": live["spec"]["suspend"], "status": live["status"], "pods": pods, "workload": workload}
+        )
 
     def _end_containers(self, pod: dict[str, Any]) -> None:
         metadata = {
@@ -150,6 +166,23 @@ def stack(status: Status, **rest: Any) -> dict[str, Any]:
 
 
 def bring(platform: Platform, wanted: dict[str, Any]) -> None:
-    if platform.state.get("shop") != wanted:
-        ran = platform.up(wanted)
-        assert ran.code == 0, ran.err
+    """Deploy a stack, and wait until its policies give Jobs without a class that of their team.
+
+    The API server reads new policies within a second or two. A Job that is created before has priority 0, and the
+    next one with the class of the same team preempts it.
+    """
+    if platform.state.get("shop") == wanted:
+        return
+    ran = platform.up(wanted)
+    assert ran.code == 0, ran.err
+    queueing = wanted.get("queueing")
+    if queueing is None or queueing.get("without_queue") == "refuse":
+        return
+    for team in wanted["teams"]:
+        client = member(platform.kubeconfig, team["name"])
+        probe = job(team["name"], "probe", 1)
+        eventually(lambda client=client, probe=probe: _priority_class(client.create(probe, dry_run=True)))
+
+
+def _priority_class(live: dict[str, Any]) -> str | None:
+    return live["metadata"]["labels"].get("kueue.x-k8s.io/priority-class")

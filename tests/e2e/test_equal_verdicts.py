@@ -26,6 +26,7 @@ from tests.e2e.fabric_namespaces import apply_team, honest, pod, refusal, remove
 from tests.support.eventually import eventually
 from tests.support.fabric_pods import fabric_pods, platform_of
 from tests.support.restricted import CONTAINER, satisfying
+from tests.support.size import size
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
 
@@ -263,8 +264,8 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def client(start_sandbox: Callable[[str], control_plane.Status]) -> Iterator[KubernetesClient]:
-    client = KubernetesClient(start_sandbox("fabric").kubeconfig)
+def client(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[KubernetesClient]:
+    client = KubernetesClient(start_sandbox().kubeconfig)
     made = [one for one in map(runtime_class, RUNTIMES) if client.get(*identity(one)) is None]
     for one in made:
         client.create(one)
@@ -323,11 +324,11 @@ def test_the_rules_of_pods_are_those_of_the_pack(place: Place):
 def test_the_policy_pack_and_admission_refuse_the_same_objects_by_the_same_rules(place: Place):
     chance = random.Random(f"20261123 {place.namespace}")
     objects = [
-        *(random_pod(chance) for _ in range(260)),
-        *(random_service(chance) for _ in range(40)),
-        *(random_claim(chance) for _ in range(60)),
+        *(random_pod(chance) for _ in range(size(130, 1300))),
+        *(random_service(chance) for _ in range(size(10, 200))),
+        *(random_claim(chance) for _ in range(size(20, 300))),
     ]
-    debuggers = [random_debugger(chance) for _ in range(40)]
+    debuggers = [random_debugger(chance) for _ in range(size(15, 200))]
     found = [*map(place.at_admission, objects), *map(place.of_debugger, debuggers)]
     with_debuggers = [a_pod([main()], ephemeralContainers=[one]) for one in debuggers]
     expected = [place.first(broken) for broken in place.before_a_deploy([*objects, *with_debuggers])]
@@ -338,10 +339,9 @@ def test_the_policy_pack_and_admission_refuse_the_same_objects_by_the_same_rules
     ]
     assert not differ, f"{len(differ)} differ, the first: {differ[:3]}"
     counts = Counter(found)
-    assert len(found) == 400
     # On GKE no resource that is a share has a name of its own, so most requests of shares are unknown resources.
-    assert all(counts[verdict] >= 4 for verdict in (*OF_PODS, ADDRESS, CLAIM, NO_RULE)), counts
-    assert counts[NO_RULE] > 60
+    assert all(counts[verdict] >= 2 for verdict in (*OF_PODS, ADDRESS, CLAIM, NO_RULE)), counts
+    assert counts[NO_RULE] > len(found) * 0.15
 
 
 # -- different, on purpose --------------------------------------------------------------------------------

@@ -29,8 +29,8 @@ TEAMS = {
 
 
 @pytest.fixture(scope="module")
-def client(start_sandbox: Callable[[str], control_plane.Status]) -> Iterator[KubernetesClient]:
-    client = KubernetesClient(start_sandbox("fabric").kubeconfig)
+def client(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[KubernetesClient]:
+    client = KubernetesClient(start_sandbox().kubeconfig)
     for machine, team in TEAMS.items():
         pool = {"network": {"via": "networks"}} if machine == "a3-ultragpu-8g" else {}
         apply_team(client, platform_of("gke", machine, pool, {"name": team}))

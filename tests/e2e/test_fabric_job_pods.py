@@ -26,8 +26,8 @@ def of_team(name: str) -> Object:
 
 
 @pytest.fixture(scope="module")
-def client(start_sandbox: Callable[[str], control_plane.Status]) -> Iterator[KubernetesClient]:
-    client = KubernetesClient(start_sandbox("fabric").kubeconfig)
+def client(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[KubernetesClient]:
+    client = KubernetesClient(start_sandbox().kubeconfig)
     without = platform_of("gke", "a3-megagpu-8g", {"network": {"rdma": False}}, {"name": ELSEWHERE})
     names = [apply_team(client, platform) for platform in (*map(of_team, JOBS), without)]
     yield client

@@ -58,8 +58,8 @@ WITH_DEFAULTS: dict[str, Object] = {
 
 
 @pytest.fixture(scope="module")
-def client(start_sandbox: Callable[[str], control_plane.Status]) -> Iterator[KubernetesClient]:
-    client = KubernetesClient(start_sandbox("fabric").kubeconfig)
+def client(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[KubernetesClient]:
+    client = KubernetesClient(start_sandbox().kubeconfig)
     for name, platform in TEAMS.items():
         platform["teams"][0]["name"] = name
         apply_team(client, platform)

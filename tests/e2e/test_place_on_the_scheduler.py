@@ -21,10 +21,11 @@ from gpu_platform.stacks import load_stack
 from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
 from tests.support.eventually import eventually
 from tests.support.restricted import satisfying
+from tests.support.size import size
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-place")]
 
-SAMPLES = 10
+SAMPLES = size(4, 40)
 GPU, SHARE = "nvidia.com/gpu", "nvidia.com/gpu.shared"
 STACK: dict[str, Any] = {
     "kind": "environment",
@@ -196,7 +197,7 @@ def test_the_same_pods_stay_pending_as_on_the_real_scheduler(placing: Platform, 
     plan = load_stack(stack).plan
     assert plan.kind == "environment"
     checked = with_pending = 0
-    for seed in range(100):
+    for seed in range(10 * SAMPLES):
         if checked == SAMPLES:
             break
         pods = manifests(seed)

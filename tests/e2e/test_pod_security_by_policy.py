@@ -14,6 +14,7 @@ from sandbox import control_plane
 from tests.e2e.fabric_namespaces import Object, apply_team, honest, pod, refusal, remove
 from tests.support.fabric_pods import platform_of
 from tests.support.restricted import violations
+from tests.support.size import size
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
 
@@ -79,8 +80,8 @@ APPARMOR = "container.apparmor.security.beta.kubernetes.io/main"
 
 
 @pytest.fixture(scope="module")
-def client(start_sandbox: Callable[[str], control_plane.Status]) -> Iterator[KubernetesClient]:
-    client = KubernetesClient(start_sandbox("fabric").kubeconfig)
+def client(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[KubernetesClient]:
+    client = KubernetesClient(start_sandbox().kubeconfig)
     for level in LEVELS:
         apply_team(
             client, platform_of("gke", "a3-megagpu-8g", {}, {"name": f"rules-{level}", "pod_security": level})
@@ -121,7 +122,7 @@ def test_the_rules_and_pod_security_give_equal_verdicts_about_random_pods(client
     counts: Counter[bool] = Counter()
     rules: Counter[str] = Counter()
     differ: list[tuple[str, str, Object]] = []
-    for _ in range(300):
+    for _ in range(size(300, 1500)):
         spec = random_spec(chance)
         annotations = {APPARMOR: "unconfined"} if chance.random() < 0.03 else {}
         found = [

@@ -74,6 +74,7 @@ class Hand:
     def up(self) -> Any:
         ran = self.platform.run("up", self.file(), "--engine", "embedded", "--format", "json")
         assert ran.code == 0, ran.err
+        self.platform.state["shop"] = copy.deepcopy(self.base)
         return ran
 
     def run(self, *arguments: str) -> Any:
@@ -126,21 +127,54 @@ class Hand:
     def gone(self, api_version: str, kind: str, name: str, namespace: str = TEAM) -> bool:
         return self.client.get(api_version, kind, name, namespace) is None
 
+    def is_deployed(self) -> bool:
+        """Return whether the stack is as it was last deployed, and its team has no data."""
+        return self.platform.state.get("shop") == self.base and not self.claims()
+
+    def is_retained(self) -> bool:
+        """Return whether the team has left, and all that its members made is there and runs."""
+        live = self.client.get("v1", "Namespace", TEAM) or {"metadata": {}}
+        if live["metadata"].get("labels", {}).get(names.RETAINED_LABEL) != "true":
+            return False
+        return "deletionTimestamp" not in live["metadata"] and len(self.claims()) == 1 and self._running() == 2
+
+    def claims(self) -> list[dict[str, Any]]:
+        return list(self.client.objects("v1", "PersistentVolumeClaim", namespace=TEAM))
+
+    def forget_team(self) -> None:
+        """Delete the team's namespace with all that is in it."""
+        for live in self.client.objects("v1", "Namespace", label_selector=f"{names.TEAM_LABEL}={TEAM}"):
+            self.client.delete(live)
+            # Kubernetes empties a namespace after 5 s, and looks 5 s later again if its pods take a moment to end.
+            for kind in MEMBERS_KINDS:
+                for content in self.client.objects(*kind, namespace=TEAM):
+                    self.client.delete(content)
+        eventually(lambda: self.client.get("v1", "Namespace", TEAM) is None)
+
 
 @pytest.fixture
-def hand(platform: Platform) -> Any:
-    """The deployed stack, without data; all tests share it, because an unchanged `up` takes seconds."""
+def hand(platform: Platform) -> Hand:
+    """The deployed stack, without data; deployed again where the test before left something else."""
     hand = Hand(platform)
-    hand.up()
-    yield hand
-    platform.remove_pods()
-    for live in hand.client.objects("v1", "Namespace", label_selector=f"{names.TEAM_LABEL}={TEAM}"):
-        hand.client.delete(live)
-        # Kubernetes empties a namespace after 5 s, and looks 5 s later again if its pods take a moment to end.
-        for kind in MEMBERS_KINDS:
-            for content in hand.client.objects(*kind, namespace=TEAM):
-                hand.client.delete(content)
-    eventually(lambda: platform.client.get("v1", "Namespace", TEAM) is None)
+    if not hand.is_deployed():
+        hand.forget_team()
+        hand.up()
+    hand.file()
+    return hand
+
+
+@pytest.fixture
+def retained(platform: Platform) -> Hand:
+    """The stack without the team, whose data is kept; made again where the test before left something else."""
+    hand = Hand(platform)
+    if not hand.is_retained():
+        hand.forget_team()
+        hand.up()
+        hand.have_data()
+        hand.leave()
+    hand.base["teams"] = [team for team in hand.base["teams"] if team["name"] != TEAM]
+    hand.file()
+    return hand
 
 
 def test_a_team_leaves_and_what_members_made_stays_without_the_platforms_objects(hand: Hand) -> None:
@@ -171,37 +205,31 @@ def test_a_team_leaves_and_what_members_made_stays_without_the_platforms_objects
     assert "applyset.kubernetes.io/part-of" not in metadata["labels"]
 
 
-def test_a_retained_namespace_stays_isolated_and_gets_no_new_gpu_pod(hand: Hand) -> None:
-    hand.have_data()
-    hand.leave()
-
-    policies = hand.client.objects("networking.k8s.io/v1", "NetworkPolicy", namespace=TEAM)
+def test_a_retained_namespace_stays_isolated_and_gets_no_new_gpu_pod(retained: Hand) -> None:
+    policies = retained.client.objects("networking.k8s.io/v1", "NetworkPolicy", namespace=TEAM)
     assert {policy["metadata"]["name"] for policy in policies} == {
         "default-deny",
         "allow-own-namespace",
         "allow-dns",
         "allow-declared",
     }
-    assert hand.namespace()["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert retained.namespace()["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     with pytest.raises(Refused, match="exceeded quota: retained"):
-        eventually(lambda: hand.platform.pod("late", "nvidia.com/gpu", namespace=TEAM) and False)
+        eventually(lambda: retained.platform.pod("late", "nvidia.com/gpu", namespace=TEAM) and False)
 
-    hand.platform.pod("tidy", "cpu", tolerate=False, namespace=TEAM)
+    retained.platform.pod("tidy", "cpu", tolerate=False, namespace=TEAM)
 
 
-def test_what_admission_refused_of_a_team_it_refuses_in_its_retained_namespace(hand: Hand) -> None:
-    hand.have_data()
-    hand.leave()
-
-    assert hand.policies() == {
+def test_what_admission_refused_of_a_team_it_refuses_in_its_retained_namespace(retained: Hand) -> None:
+    assert retained.policies() == {
         (kind, f"{prefix}-{TEAM}")
         for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
         for prefix in ("pods-of", "services-of", "claims-of")
     }
     with pytest.raises(Refused, match=f"pods-of-{TEAM}.*gpu-wildcard-toleration"):
-        hand.platform.pod("intruder", "cpu", namespace=TEAM)
+        retained.platform.pod("intruder", "cpu", namespace=TEAM)
     with pytest.raises(Refused, match=f"services-of-{TEAM}.*service-external-address"):
-        hand.client.create(
+        retained.client.create(
             {
                 "apiVersion": "v1",
                 "kind": "Service",
@@ -211,28 +239,76 @@ def test_what_admission_refused_of_a_team_it_refuses_in_its_retained_namespace(h
         )
 
 
-def test_a_gpu_pod_that_ends_in_a_retained_namespace_is_not_made_again(hand: Hand) -> None:
-    hand.have_data()
-    hand.leave()
-    old = next(iter(hand.client.objects("v1", "Pod", namespace=TEAM, label_selector="app=features")))
-    hand.client.delete(old)
+def test_another_up_leaves_a_retained_namespace_alone(retained: Hand) -> None:
+    before = retained.uids()
+    since = retained.namespace()["metadata"]["annotations"]
+
+    assert retained.up().json["changes"]["changes"] == []
+    assert retained.uids() == before
+    assert retained.namespace()["metadata"]["annotations"] == since
+
+
+def test_a_namespace_retained_from_another_stack_is_not_adopted(retained: Hand) -> None:
+    before = retained.uids()
+    policies = retained.policies()
+    thief = {
+        "kind": "team",
+        "environment": {"stack": "shop"},
+        "team": {"name": TEAM, "quota": {"gpus": 1}, "priority": "training", "members": ["group:thief"]},
+    }
+    for command in ("preview", "up"):
+        ran = retained.run(command, str(retained.platform.write(thief, "thief")), "--engine", "embedded")
+        assert ran.code == 1
+        assert "retained from stack 'shop'" in ran.err
+        assert f"{names.RETAINED_FROM_ANNOTATION}=thief" in ran.err
+    assert retained.uids() == before
+    assert retained.gone("rbac.authorization.k8s.io/v1", "RoleBinding", "team-members")
+    assert retained.policies() == policies
+    assert all(names.RETAINED_LABEL in live["metadata"]["labels"] for live in retained.live_policies())
+
+
+def test_team_remove_lists_exports_and_deletes_after_the_teams_name(retained: Hand, tmp_path: Path) -> None:
+    before = retained.uids()
+    file, export = retained.file(), tmp_path / "perception.yaml"
+
+    listed = retained.run("team", "remove", file, TEAM, "--dry-run", "--format", "json")
+    assert listed.code == 0, listed.err
+    assert listed.json["claims"] == [{"name": "dataset", "size": "2Ti", "volume": "", "reclaim_policy": ""}]
+    assert listed.json["kinds"] == {"PersistentVolumeClaim": 1, "StatefulSet.apps": 1, "Secret": 1}
+    assert listed.json["pods"] == 2
+    assert PASSWORD not in listed.out
+
+    silent = retained.run("team", "remove", file, TEAM)
+    assert silent.code == 2
+    assert "Secret: token" in silent.out
+    assert "--confirm perception" in silent.err
+    wrong = retained.run("team", "remove", file, TEAM, "--confirm", "vision", "--format", "json")
+    assert wrong.code == 2
+    assert wrong.json["problems"][0]["path"] == "--confirm"
+    assert retained.uids() == before
+
+    ran = retained.run("team", "remove", file, TEAM, "--confirm", TEAM, "--export", str(export))
+    assert ran.code == 0, ran.err
+    assert retained.client.get("v1", "Namespace", TEAM) is None
+    assert retained.policies() == set()
+    assert stat.S_IMODE(export.stat().st_mode) == 0o600
+    manifests = {manifest["kind"]: manifest for manifest in yaml.safe_load_all(export.read_text())}
+    assert sorted(manifests) == ["PersistentVolumeClaim", "Secret", "StatefulSet"]
+    assert "data" not in manifests["Secret"]
+    for manifest in manifests.values():
+        assert not {"status", "managedFields", "uid"} & {*manifest, *manifest["metadata"]}
+
+
+def test_a_gpu_pod_that_ends_in_a_retained_namespace_is_not_made_again(retained: Hand) -> None:
+    old = next(iter(retained.client.objects("v1", "Pod", namespace=TEAM, label_selector="app=features")))
+    retained.client.delete(old)
 
     def refusals() -> list[str]:
-        found = hand.client.objects("v1", "Event", namespace=TEAM, field_selector="reason=FailedCreate")
+        found = retained.client.objects("v1", "Event", namespace=TEAM, field_selector="reason=FailedCreate")
         return [event["message"] for event in found if "exceeded quota: retained" in event["message"]]
 
     eventually(refusals)
-    assert hand._running() == 1
-
-
-def test_another_up_leaves_a_retained_namespace_alone(hand: Hand) -> None:
-    before = hand.have_data()
-    hand.leave()
-    since = hand.namespace()["metadata"]["annotations"]
-
-    assert hand.up().json["changes"]["changes"] == []
-    assert hand.uids() == before
-    assert hand.namespace()["metadata"]["annotations"] == since
+    assert retained._running() == 1
 
 
 def test_a_team_that_returns_finds_its_data_and_gets_its_rights_and_quota_back(hand: Hand) -> None:
@@ -271,26 +347,6 @@ def test_a_team_without_objects_of_members_is_deleted_with_its_namespace(hand: H
     assert hand.policies() == set()
 
 
-def test_a_namespace_retained_from_another_stack_is_not_adopted(hand: Hand) -> None:
-    before = hand.have_data()
-    hand.leave()
-    policies = hand.policies()
-    thief = {
-        "kind": "team",
-        "environment": {"stack": "shop"},
-        "team": {"name": TEAM, "quota": {"gpus": 1}, "priority": "training", "members": ["group:thief"]},
-    }
-    for command in ("preview", "up"):
-        ran = hand.run(command, str(hand.platform.write(thief, "thief")), "--engine", "embedded")
-        assert ran.code == 1
-        assert "retained from stack 'shop'" in ran.err
-        assert f"{names.RETAINED_FROM_ANNOTATION}=thief" in ran.err
-    assert hand.uids() == before
-    assert hand.gone("rbac.authorization.k8s.io/v1", "RoleBinding", "team-members")
-    assert hand.policies() == policies
-    assert all(names.RETAINED_LABEL in live["metadata"]["labels"] for live in hand.live_policies())
-
-
 def test_a_rename_is_recognised_and_the_data_stays_under_the_old_name(hand: Hand) -> None:
     before = hand.have_data()
     hand.base["teams"][1]["name"] = "sight"
@@ -303,39 +359,6 @@ def test_a_rename_is_recognised_and_the_data_stays_under_the_old_name(hand: Hand
 
 
 # -- team remove ------------------------------------------------------------------------------------------
-
-
-def test_team_remove_lists_exports_and_deletes_after_the_teams_name(hand: Hand, tmp_path: Path) -> None:
-    before = hand.have_data()
-    hand.leave()
-    file, export = hand.file(), tmp_path / "perception.yaml"
-
-    listed = hand.run("team", "remove", file, TEAM, "--dry-run", "--format", "json")
-    assert listed.code == 0, listed.err
-    assert listed.json["claims"] == [{"name": "dataset", "size": "2Ti", "volume": "", "reclaim_policy": ""}]
-    assert listed.json["kinds"] == {"PersistentVolumeClaim": 1, "StatefulSet.apps": 1, "Secret": 1}
-    assert listed.json["pods"] == 2
-    assert PASSWORD not in listed.out
-
-    silent = hand.run("team", "remove", file, TEAM)
-    assert silent.code == 2
-    assert "Secret: token" in silent.out
-    assert "--confirm perception" in silent.err
-    wrong = hand.run("team", "remove", file, TEAM, "--confirm", "vision", "--format", "json")
-    assert wrong.code == 2
-    assert wrong.json["problems"][0]["path"] == "--confirm"
-    assert hand.uids() == before
-
-    ran = hand.run("team", "remove", file, TEAM, "--confirm", TEAM, "--export", str(export))
-    assert ran.code == 0, ran.err
-    assert hand.client.get("v1", "Namespace", TEAM) is None
-    assert hand.policies() == set()
-    assert stat.S_IMODE(export.stat().st_mode) == 0o600
-    manifests = {manifest["kind"]: manifest for manifest in yaml.safe_load_all(export.read_text())}
-    assert sorted(manifests) == ["PersistentVolumeClaim", "Secret", "StatefulSet"]
-    assert "data" not in manifests["Secret"]
-    for manifest in manifests.values():
-        assert not {"status", "managedFields", "uid"} & {*manifest, *manifest["metadata"]}
 
 
 def test_team_remove_refuses_bound_claims_until_told(hand: Hand) -> None:

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from gpu_platform.planning.capacity import NodeCapacity, PodGroup, prove
 from gpu_platform.planning.capacity.conflict import smallest_conflict
 from tests.planning.capacity_cases import CASES, assert_placed_within, fits_by_trying_all, pods, room
+from tests.support.size import size
 
 Case = tuple[list[NodeCapacity], list[PodGroup]]
 
 
-@settings(max_examples=75)
+@settings(max_examples=size(25, 750))
 @given(CASES)
 def test_a_proof_agrees_with_trying_every_placement_and_never_overfills_a_node(case: Case) -> None:
     rooms, groups = case
@@ -24,7 +25,7 @@ def test_a_proof_agrees_with_trying_every_placement_and_never_overfills_a_node(c
         assert_placed_within(rooms, groups, found.pods)
 
 
-@settings(max_examples=50)
+@settings(max_examples=size(20, 500))
 @given(CASES)
 def test_a_conflict_really_conflicts_every_proper_part_of_it_fits_and_none_is_smaller(case: Case) -> None:
     rooms, groups = case

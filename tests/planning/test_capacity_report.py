@@ -18,6 +18,7 @@ from gpu_platform.planning.capacity.waste import CAUSES, GEOMETRY, IDLE, STRANDE
 from gpu_platform.stacks import plan_platform
 from tests.planning.capacity_cases import assert_placed_within
 from tests.planning.conftest import PlanMaker, environment, pool, team
+from tests.support.size import size
 
 ONE_A100 = "a2-ultragpu-1g"
 
@@ -242,7 +243,7 @@ def test_more_shares_than_the_kubelet_runs_pods_do_not_fit_one_node(make_plan: P
         )
 
 
-@settings(max_examples=60)
+@settings(max_examples=size(25, 600))
 @given(
     gpus=st.integers(0, 16),
     shares=st.integers(0, 16),

@@ -14,6 +14,7 @@ from gpu_platform.planning.guide import ExamplePlan, GuidePlan
 from gpu_platform.quantity import parse_quantity
 from gpu_platform.stacks import load_stack, plan_platform
 from tests.planning.conftest import environment, pool, team
+from tests.support.size import size
 
 LAB = pool("lab", workload="development", sharing={"mode": "mig", "layout": {"1g.10gb": 7}})
 SERVE = pool("serve", "g4dn.xlarge", workload="inference", sharing={"mode": "time-slicing", "replicas": 4})
@@ -172,7 +173,7 @@ def platforms(draw: st.DrawFn) -> dict[str, Any]:
     return environment(*pools, teams=[team(quota=quota, workloads=declared)], **queueing)
 
 
-@settings(max_examples=40)
+@settings(max_examples=size(15, 400))
 @given(platforms())
 def test_every_example_is_a_workload_that_the_stack_file_may_declare_beside_the_others(
     platform: dict[str, Any],
@@ -195,7 +196,7 @@ def test_every_example_is_a_workload_that_the_stack_file_may_declare_beside_the_
         plan_platform(declared, "test")  # raises BadInput where the quota or the node is too small
 
 
-@settings(max_examples=40)
+@settings(max_examples=size(15, 400))
 @given(platforms())
 def test_an_example_leaves_a_part_of_its_node_to_the_pods_that_run_on_every_node(platform: dict[str, Any]) -> None:
     plan = plan_platform(platform, "test")

@@ -14,6 +14,7 @@ from gpu_platform.catalog import Gpu, Mig, load_catalog
 from gpu_platform.planning.mig import check_layout
 from gpu_platform.planning.mig.layouts import blocked_by, maximal_multisets, maximal_placements
 from gpu_platform.planning.mig.solve import mig_parted_document, solve_mig
+from tests.support.size import size
 
 GPUS = [gpu for gpu in load_catalog().gpus.values() if gpu.mig is not None]
 A100 = load_catalog().gpus["a100-40gb"]
@@ -112,7 +113,7 @@ def _fewest_by_brute_force(demand: dict[str, int]) -> int:
     return gpus
 
 
-@settings(max_examples=20)
+@settings(max_examples=size(10, 200))
 @given(
     st.dictionaries(st.sampled_from(["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb"]), st.integers(1, 4))
 )

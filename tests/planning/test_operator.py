@@ -39,6 +39,11 @@ def decision(plan: EnvironmentPlan, subject: str, what: str) -> Decision:
     return found[0]
 
 
+def test_the_controller_may_use_twice_the_memory_of_the_chart(make_plan: PlanMaker) -> None:
+    limits = values(make_plan(aws(), cluster=EKS))["operator"]["resources"]["limits"]
+    assert limits == {"cpu": "500m", "memory": "700Mi"}
+
+
 # -- EKS --------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_platform.planning.placement import WHOLE_GPU, NodeShape, OnlinePlacer, PodShape, pack
+from tests.support.size import size
 
 WORK = 50_000_000
 """Enough for the fleets of these tests to converge."""
@@ -60,7 +61,7 @@ class Ledger:
 
 
 @given(NODES, PODS)
-@settings(max_examples=60)
+@settings(max_examples=size(25, 600))
 def test_a_packing_overfills_no_node_and_is_not_above_its_bound(nodes: list[NodeShape], pods: list[PodShape]):
     packing = pack(nodes, pods, work=WORK)
     ledger = Ledger(nodes)
@@ -73,7 +74,7 @@ def test_a_packing_overfills_no_node_and_is_not_above_its_bound(nodes: list[Node
 
 
 @given(NODES, PODS)
-@settings(max_examples=60)
+@settings(max_examples=size(25, 600))
 def test_pods_placed_one_by_one_overfill_no_node_and_are_turned_away_only_where_none_has_room(
     nodes: list[NodeShape], pods: list[PodShape]
 ):
@@ -227,7 +228,7 @@ def test_pods_that_accept_one_model_alone_are_bounded_by_the_gpus_of_that_model(
 
 
 @given(NODES, PODS)
-@settings(max_examples=40)
+@settings(max_examples=size(20, 400))
 def test_a_packing_is_no_worse_than_pods_placed_one_by_one_from_the_largest(
     nodes: list[NodeShape], pods: list[PodShape]
 ):

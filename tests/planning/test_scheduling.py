@@ -24,6 +24,7 @@ from tests.planning.scheduling_cases import (
     pods,
     scenarios,
 )
+from tests.support.size import size
 
 
 def reasons(scenario: Scenario) -> list[str]:
@@ -211,7 +212,7 @@ def test_the_best_packing_is_better_than_the_scheduler_where_it_spreads() -> Non
     assert (found.placed, found.packed, found.bound, found.proven) == (2, 6, 6, True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=size(20, 600))
 @given(scenarios())
 def test_no_node_is_over_its_allocatable_in_any_resource(scenario: Scenario) -> None:
     placement = place(scenario)
@@ -224,7 +225,7 @@ def test_no_node_is_over_its_allocatable_in_any_resource(scenario: Scenario) -> 
         assert scenario.groups[one.group].may_run_on(scenario.nodes[one.node])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=size(20, 600))
 @given(scenarios())
 def test_no_pending_pod_fits_on_the_nodes_that_are_left(scenario: Scenario) -> None:
     placement = place(scenario)
@@ -236,7 +237,7 @@ def test_no_pending_pod_fits_on_the_nodes_that_are_left(scenario: Scenario) -> N
             )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=size(20, 400))
 @given(scenarios())
 def test_no_placement_is_above_the_bound(scenario: Scenario) -> None:
     for one in optimum(scenario, place(scenario), work=20_000_000):

@@ -10,6 +10,7 @@ from gpu_platform.planning.scheduling.moves import plan_moves
 from gpu_platform.planning.scheduling.schedule import place
 from gpu_platform.planning.scheduling.state import NodeState
 from tests.planning.scheduling_cases import GPU, SHARE, node, pods, scenarios
+from tests.support.size import size
 
 TYPES = (
     NodeType(node=node("train-new", gpus=8), left=1),
@@ -83,7 +84,7 @@ def test_advice_ends_with_its_work_limit() -> None:
     assert advise(scenario, trials=1) == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=size(20, 400))
 @given(scenarios())
 def test_every_advice_lets_all_pods_of_its_group_run(scenario: Scenario) -> None:
     for one in advise(scenario, trials=60):
@@ -128,7 +129,7 @@ def test_no_move_goes_to_an_empty_node_only_to_empty_another() -> None:
     assert plan_moves(scenario, place(scenario)) == ()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=size(25, 800))
 @given(scenarios())
 def test_moves_never_overfill_a_node_and_give_what_they_promise(scenario: Scenario) -> None:
     placement = place(scenario)

@@ -16,6 +16,7 @@ from gpu_platform.planning.suggest.options import MOST_REPLICAS
 from gpu_platform.spec.load import parse_document
 from gpu_platform.spec.workloads import Demands
 from policies.sharing import ReplicaLimits
+from tests.support.size import size
 from tests.support.suggested import CLUSTERS, SANDBOX, refusals, stack_of
 
 _ADAPTER = TypeAdapter(Demands)
@@ -106,7 +107,7 @@ _WANTS = st.lists(
 
 # Each example runs the program, so a failing one is shown as it was found.
 @settings(
-    max_examples=12,
+    max_examples=size(3, 100),
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

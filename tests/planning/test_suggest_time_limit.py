@@ -13,6 +13,7 @@ from gpu_platform.planning.suggest import Suggestion, suggest
 from gpu_platform.spec.load import parse_document
 from gpu_platform.spec.workloads import Demands
 from gpu_platform.stacks import plan_platform
+from tests.support.size import size
 from tests.support.suggested import stack_of
 
 _ADAPTER = TypeAdapter(Demands)
@@ -58,7 +59,7 @@ def test_with_time_the_same_workloads_are_not_said_to_have_run_out_of_it() -> No
     assert not found.timed_out
 
 
-@settings(max_examples=15)
+@settings(max_examples=size(4, 100))
 @given(
     st.lists(
         st.fixed_dictionaries(

@@ -16,6 +16,7 @@ from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack, plan_platform
 from tests.planning.conftest import PlanMaker, environment, pool, team
 from tests.support.recorded import Recorded
+from tests.support.size import size
 
 PUBLIC = ("8.8.8.8", "52.219.0.10", "140.82.112.3", "199.36.153.9", "1.1.1.1", "100.128.0.1", "172.32.0.1")
 PRIVATE = ("10.0.0.7", "10.255.255.255", "172.20.3.4", "192.168.5.6", "100.64.0.2")
@@ -80,7 +81,7 @@ def test_internet_is_https_to_public_addresses_alone(address: str) -> None:
     assert not reaches(found, "speech", address, 443)
 
 
-@settings(max_examples=15)  # each deploys a platform
+@settings(max_examples=size(6, 150))  # each deploys a platform
 @given(st.dictionaries(NETWORKS, PORTS, max_size=4), st.booleans())
 def test_every_address_and_port_that_is_named_is_reached_and_nothing_else(
     networks: dict[str, list[int]], internet: bool

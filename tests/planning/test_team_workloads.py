@@ -14,6 +14,7 @@ from gpu_platform.planning.workloads import TeamWorkloadsPlan
 from gpu_platform.quantity import parse_quantity
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import environment, pool, team
+from tests.support.size import size
 
 EKS = {"provider": "eks", "name": "prod", "region": "us-east-2"}
 IMAGE = "registry.example.com/train:1.0"
@@ -51,7 +52,7 @@ def test_a_pod_without_cpu_and_memory_gets_its_gpus_part_of_the_node() -> None:
     assert 90 < parse_quantity(whole.cpu) < 96  # of a p4de.24xlarge
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=size(15, 400))
 @given(
     gpus=st.integers(1, 8),
     replicas=st.integers(1, 20),
@@ -102,7 +103,7 @@ def test_training_on_spot_capacity_needs_checkpoints() -> None:
     storage = {"work": {"type": "bucket", "bucket": "acme-work", "purpose": "checkpoints"}}
     job = run(spot, cluster=EKS, storage=storage, training_jobs=[{**JOB, "checkpoints": kept}]).training_jobs[0]
     assert job.pod.env["CHECKPOINTS"] == "/checkpoints"
-    assert [(one.claim, one.path) for one in job.pod.mounts] == [("work", "/checkpoints")]
+    assert [(one.claim, one.path) for one in job.pod.mounts] == [("work", "/checkpoints"), (None, "/scratch")]
     assert job.claim is None
 
 

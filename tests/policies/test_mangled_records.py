@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_records import (
     TODAY,
@@ -35,6 +35,7 @@ from policy_records import (
 )
 
 from policies import evaluate
+from tests.support.size import size
 
 HEALTHY: list[Record] = [
     cluster_policy(),
@@ -150,7 +151,7 @@ def mangled(draw: st.DrawFn) -> list[Any]:
     return records
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=size(60, 4000))
 @given(mangled())
 def test_no_rule_crashes_on_a_mangled_stack(records: list[Any]):
     found = evaluate(records, {}, TODAY)
@@ -179,7 +180,7 @@ TEXTS = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=size(60, 2000))
 @given(st.lists(TEXTS | st.text(max_size=6), max_size=20).map("".join))
 def test_no_rule_crashes_on_a_mangled_config(text: str):
     stack = [cluster_policy(), node(), mig_node()]
@@ -189,7 +190,7 @@ def test_no_rule_crashes_on_a_mangled_config(text: str):
     evaluate(stack, {}, TODAY)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=size(60, 4000))
 @given(st.data())
 def test_hiding_a_value_of_a_healthy_stack_makes_no_violation(data: st.DataObject):
     records = copy.deepcopy(HEALTHY)

@@ -12,6 +12,7 @@ import yaml
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.recipe import show_recipe
 from gpu_platform.errors import BadInput, ExitCode
+from gpu_platform.paths import PROJECT_ROOT
 from gpu_platform.recipe.compare import Answer, Verdict, compare, components
 from gpu_platform.recipe.document import read_recipe
 from tests.support.eks_stacks import CREATED, plan_eks
@@ -154,3 +155,10 @@ def test_the_command_ends_with_a_finding_only_for_a_constraint_of_severity_error
     soft = written(tmp_path, {**plain, "constraints": [{**failing, "severity": "warning"}]})
     assert show_recipe("eks-training", soft, to_json=False) is ExitCode.GOOD
     assert "not met" in capsys.readouterr().out
+
+
+def test_every_component_of_the_recipes_has_its_row_in_the_documentation() -> None:
+    page = (PROJECT_ROOT / "docs" / "recipes.md").read_text("utf-8")
+    named = {"kgateway-crds": "Gateway API CRDs", "dynamo-platform": "dynamo-platform"}
+    missing = [name for name in load_catalog().recipe_components if named.get(name, name) not in page]
+    assert missing == []

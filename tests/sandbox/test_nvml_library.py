@@ -122,7 +122,7 @@ def test_every_call_that_a_validator_makes_is_answered():
         "ancestor": pynvml.NVML_TOPOLOGY_SYSTEM,
         "p2p": pynvml.NVML_P2P_STATUS_OK,
         "processes": [],
-        "fabric": pynvml.NVML_GPU_FABRIC_STATE_NOT_SUPPORTED,
+        "fabric": pynvml.NVML_GPU_FABRIC_STATE_COMPLETED,
     }
     pynvml.nvmlEventSetFree(events)
     pynvml.nvmlShutdown()

@@ -166,6 +166,10 @@ _EKS_CREATE = {"admins": ["arn:aws:iam::123456789012:role/admin"], "api_access":
 _RACK = by({}, existing={"pools[0].machine_type": "p6e-gb200.36xlarge"})
 
 CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
+    "budget.usd_per_month": {"budget": {"usd_per_month": 1e9}},
+    "monitoring.exporter_version": by(
+        {"cluster.parts": {"dcgm_exporter": "present"}}, sandbox={"monitoring.prometheus_operator": True}
+    ),
     "cluster(eks).create": {"cluster.create": _EKS_CREATE},
     "cluster(eks).create.network": {"cluster.create.network": _EKS_NETWORK},
     "cluster(eks).create.api_from_anywhere": {
@@ -697,6 +701,12 @@ ALTERNATIVES: Mapping[str, Any] = {
     "changes.window.time_zone": ["Asia/Tokyo"],
     "changes.max_unavailable": [5],
     "monitoring.interval": ["30s"],
+    "monitoring.temperature_celsius": [80],
+    "monitoring.exporter_version": by(["4.9.0"], sandbox=["4.9.0"]),
+    "monitoring.dashboards": by(["none"], gke=["config-maps", "grafana-operator"]),
+    "monitoring.runbooks": ["https://docs.example.com/runbooks/"],
+    "budget": [{"usd_per_month": 1e9}],
+    "budget.usd_per_month": [1e8],
     "monitoring.labels": [{"release": "prometheus"}],
     "validation.timeout": ["20m"],
     "policy.rules": [{"gpu-capacity-spread": {"enforcementLevel": "advisory"}}],

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gpu_platform.errors import BadInput, Problem
 from gpu_platform.paths import STACKS_DIR
 from gpu_platform.stacks import plan_platform
+from tests.support.size import size
 
 LOCAL = yaml.safe_load((STACKS_DIR / "Pulumi.local.yaml").read_text("utf-8"))["config"]["gpu-platform:platform"]
 SCALARS = st.one_of(
@@ -51,7 +52,7 @@ def _put(platform: Any, path: tuple[Any, ...], value: Any) -> None:
         platform[key] = value
 
 
-@settings(max_examples=150)
+@settings(max_examples=size(50, 1500))
 @given(st.lists(st.tuples(st.sampled_from(PLACES), VALUES), min_size=1, max_size=3))
 def test_a_mangled_stack_gives_a_plan_or_problems_that_name_their_place(
     changes: list[tuple[tuple[Any, ...], Any]],

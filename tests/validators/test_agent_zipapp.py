@@ -72,7 +72,7 @@ def test_the_agent_has_the_version_of_the_project():
 
 
 def test_it_fits_a_config_map_with_room_to_grow():
-    assert len(base64.b64encode(build_agent())) < CONFIG_MAP_LIMIT * 0.6
+    assert len(base64.b64encode(build_agent())) < CONFIG_MAP_LIMIT * 0.75
 
 
 def test_it_holds_the_agent_the_bindings_and_their_license_and_nothing_else():
@@ -104,7 +104,8 @@ def test_it_runs_isolated_from_every_installed_package(agent, tmp_path):
     """`-I -S` leaves it only the standard library and its own bindings."""
     done = run("-I", "-S", agent, "check", "--format", "json", cwd=tmp_path)
     report = json.loads(done.stdout)
-    assert (report["version"], len(report["checks"])) == (1, 18)
+    assert report["version"] == 1
+    assert len(report["checks"]) == len({check["id"] for check in report["checks"]}) > 25
     assert done.returncode in (0, 1, 3)
     assert done.stderr == ""
 
@@ -131,19 +132,20 @@ def test_a_hanging_driver_is_unknown_and_is_named(agent, expectations, tmp_path)
     for seconds in DEADLINES_SECONDS:
         arguments = ("check", "--expect", expectations, "--deadline", f"{4 * seconds:g}")
         done = run_simulated(agent, tmp_path, *arguments, faults=faults)
-        if "???? ecc GPU 0" in done.stdout:
+        if "pass gpu-count: 8" in done.stdout:  # else the time was over before the other calls were made
             break
     assert done is not None
     assert done.returncode == 3
     assert f"nvml: nvmlDeviceGetEccMode on GPU 0 did not return within {seconds:g} s" in done.stdout
     assert "???? ecc GPU 0: nvmlDeviceGetEccMode: did not return" in done.stdout
-    assert "pass gpu-count: 8" in done.stdout
+    assert "pass temperature" in done.stdout
 
 
 def test_without_expectations_only_health_is_checked(agent, tmp_path):
     done = run_simulated(agent, tmp_path, "check", "--format", "json")
     judged = {entry["id"] for entry in json.loads(done.stdout)["checks"] if entry["verdict"] == "pass"}
-    assert judged == {"nvml", "gpu-uuid", "throttle-reasons", "temperature", "row-remapping"}
+    assert {"nvml", "gpu-uuid", "throttle-reasons", "temperature", "row-remapping", "ecc-errors"} <= judged
+    assert not {"gpu-count", "gpu-product", "nvlink-count", "compute-mode"} & judged
 
 
 def test_a_wrong_profile_is_unknown_with_its_reason(agent, tmp_path):

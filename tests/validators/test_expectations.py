@@ -15,7 +15,7 @@ from gpu_platform.planning.expectations import expectations_for_machine
 from gpu_platform.planning.expectations.section import Expectation, expectations_hash
 from validators.agent.checks import run_checks
 from validators.agent.expectations import BadExpectations, health_of, parse_expectations
-from validators.this_node import check_this_node, read_document
+from validators.this_node import check_this_node, read_document, reader_of
 
 
 def machine(name):
@@ -44,6 +44,15 @@ def test_a_machine_type_says_what_its_gpus_are():
         "pcie-width": 16,
         "pcie-generation": 4,
         "numa-nodes": [0, 0, 0, 0, 1, 1, 1, 1],
+        "application-clocks": True,
+        "compute-mode": "default",
+        "ecc-errors": True,
+        "firmware": True,
+        "peer-access": True,
+        "power-limit": True,
+        "recovery-action": True,
+        "sram-errors": True,
+        "xid": True,
     }
 
 
@@ -60,7 +69,8 @@ def test_what_the_catalogue_does_not_know_is_not_expected():
 
 
 def test_a_pcie_cards_slot_is_not_judged_by_what_the_card_can_do():
-    assert not {"pcie-width", "pcie-generation"} & set(values_of("g5.48xlarge"))
+    assert values_of("g5.48xlarge")["pcie-width"] == "most"  # that GPU and slot can use together
+    assert "pcie-generation" not in values_of("g5.48xlarge")
 
 
 def test_a_stated_driver_is_expected_exactly():
@@ -87,8 +97,8 @@ def test_every_check_of_the_agent_can_be_expected_and_nothing_else():
         parse_expectations('{"version": 1, "expect": {"?": {"value": 1}}}', "test")
     accepted = set(error.value.problems[0].allowed.split(", "))
     checks = {entry["id"] for entry in run_checks(node(healthy_gpu()), health_of(node(healthy_gpu())))}
-    # NVML itself and unique UUIDs need no expectation.
-    assert accepted == checks - {"nvml", "gpu-uuid"}
+    # NVML itself and unique UUIDs and serial numbers need no expectation.
+    assert accepted == checks - {"nvml", "gpu-uuid", "gpu-serial"}
 
 
 def test_the_hash_changes_with_what_is_expected_and_with_nothing_else():
@@ -165,12 +175,12 @@ def test_a_tolerance_may_be_as_low_as_0_and_is_below_100(percent):
 
 
 def test_node_check_without_expectations_still_gives_a_report():
-    assert check_this_node(None, "none")["version"] == 1
+    assert check_this_node(None, "none", reader_of(None))["version"] == 1
 
 
 def test_node_check_refuses_wrong_expectations_as_the_rest_of_the_program_does():
     with pytest.raises(BadInput, match="expect: found nothing; allowed: an object of check ids"):
-        check_this_node('{"version": 1}', "expectations.json")
+        check_this_node('{"version": 1}', "expectations.json", reader_of(None))
 
 
 def test_node_check_knows_every_machine_type_and_suggests_for_a_near_miss():

@@ -119,7 +119,7 @@ def test_a_call_without_an_answer_is_named_and_the_other_checks_report(read, fun
         devices = {entry["device"] for entry in others if entry["verdict"] == "unknown"} - {None}
         assert devices <= {"GPU 2"}
     elif function != "nvmlDeviceGetHandleByIndex":
-        assert len(silent) <= 3, silent  # of 17
+        assert len(silent) <= 4, silent  # of 28
 
 
 def test_a_call_that_hangs_on_every_gpu_is_tried_on_two_only(read):
@@ -169,7 +169,7 @@ def test_a_function_that_the_library_lacks_fails_no_check(read, function):
     assert not snapshot.failure
     assert not [entry for entry in entries if entry["verdict"] == "fail"]
     if function not in ("nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"):
-        assert len({entry["id"] for entry in entries if entry["verdict"] == "unknown"}) <= 3
+        assert len({entry["id"] for entry in entries if entry["verdict"] == "unknown"}) <= 4
 
 
 def test_an_answer_that_is_not_valid_is_unknown_and_nothing_else_is(monkeypatch):

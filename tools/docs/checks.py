@@ -28,6 +28,8 @@ _TEXTS = Path(__file__).with_name("checks.yaml")
 _MACHINE_TYPE = "p5.48xlarge"
 _LAYOUT = {"1g.10gb": 7}
 
+_OF_OTHERS = ("retired-pages", "persistence", "processes")  # that this machine type's expectations do not have
+
 _INTRODUCTION = """
 # Validator checks
 
@@ -90,7 +92,9 @@ def _node_checks() -> Iterator[tuple[str, Mapping[str, str]]]:
     expected = expectations_for_machine(
         machine, catalog, driver_version="580.65.06", mig_layouts=[_LAYOUT] * machine.gpu_count
     )
-    expectations = parse_expectations(json.dumps(expected.to_json()), _MACHINE_TYPE)
+    document = expected.to_json()
+    document["expect"] |= {check: {"value": True, "source": ""} for check in _OF_OTHERS}
+    expectations = parse_expectations(json.dumps(document), _MACHINE_TYPE)
     found: dict[str, Mapping[str, str]] = {}
     # With a GPU missing the checks by index are unknown, so that a full node is checked as well.
     for count in (machine.gpu_count, machine.gpu_count - 1):
@@ -117,6 +121,19 @@ def _broken(gpus: int) -> Snapshot:
                 temperature=Reading(99),
                 slowdown_threshold=Reading(90),
                 remapped_rows=Reading((0, 0, True, False)),
+                serial=Reading("1"),
+                vbios=Reading(str(min(index, 1))),
+                peers=Reading({index + 1: (0, 5)}),
+                persistence=Reading(False),
+                compute_mode=Reading(2),
+                graphics_clock=Reading((1, 2)),
+                power_limit=Reading((1000, 2000)),
+                ecc_errors=Reading({"memory": 1}),
+                sram_exceeded=Reading(True),
+                retired_pages=Reading((0, 1, True)),
+                recovery_action=Reading(1),
+                pcie_width_of_system=Reading(16),
+                processes=Reading([(1, 1)]),
                 nvlinks=Reading([False]),
                 pcie_width=Reading(1),
                 pcie_generation=Reading(1),
@@ -127,6 +144,7 @@ def _broken(gpus: int) -> Snapshot:
         ),
         driver_version=Reading("1.0"),
         gpu_count=Reading(gpus),
+        xids=Reading([(79, 0, 0x10, 0, 60)]),
     )
 
 

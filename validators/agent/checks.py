@@ -7,10 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from validators.agent.calls import NO_ANSWER
-from validators.agent.expectations import Expectation, Expectations
+from validators.agent.expectations import MOST, Expectation, Expectations
+from validators.agent.health import (
+    REPLACE,
+    RESET,
+    ecc_errors,
+    processes,
+    recovery_action,
+    retired_pages,
+    sram_errors,
+)
+from validators.agent.modes import application_clocks, compute_mode, persistence, power_limit
 from validators.agent.outcome import (
     FAIL,
     PASS,
@@ -23,6 +34,7 @@ from validators.agent.outcome import (
     unanswered,
 )
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
+from validators.agent.together import firmware, peer_access, unique, xids
 
 NODE = "node"
 NO_PERMISSION = "no-permission"
@@ -30,13 +42,13 @@ FUNCTION_NOT_FOUND = "function-not-found"
 GPU_LOST = "gpu-lost"
 SPARE_ROWS = 512  # rows that NVIDIA's data-centre GPUs remap before they are to be replaced
 
+_NO_ROWS = f"{REPLACE}: it has no spare rows left"
 _BAD_REASONS = {
     0x08: "hardware slowdown",
     0x20: "software thermal slowdown",
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
-_RESET = "drain the node and reset the GPU (nvidia-smi --gpu-reset) or reboot"
 
 
 def run_checks(snapshot: Snapshot, expectations: Expectations) -> list[dict[str, Any]]:
@@ -79,7 +91,7 @@ def _entry(check: str, device: str | None, outcome: Outcome, expectation: Expect
 
 def _unread(check: str, snapshot: Snapshot, expectation: Expectation | None) -> Outcome | None:
     """Return the outcome of a check if NVML could not be read, else None."""
-    if not snapshot.failure:
+    if not snapshot.failure or check == "xid":  # which is not read by NVML
         return None
     if expectation is None:
         return not_expected()
@@ -152,18 +164,12 @@ def _silence(gpu: GpuSnapshot) -> str:
 
 def _gpu_uuid(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
     del expectation  # UUIDs must always be unique
-    owners: dict[str, list[str]] = {}
-    for gpu in snapshot.gpus:
-        if gpu.uuid.value is None:
-            return unanswered(gpu.uuid, "unique")
-        owners.setdefault(gpu.uuid.value, []).append(f"GPU {gpu.index}")
-    shared = [f"{' and '.join(gpus)} are {uuid}" for uuid, gpus in owners.items() if len(gpus) > 1]
-    return compared(
-        not shared,
-        "unique",
-        ", ".join(shared) or "unique",
-        "reboot the node; replace the GPU if this does not help",
-    )
+    return unique(snapshot, "uuid")
+
+
+def _gpu_serial(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
+    del expectation  # so must serial numbers, where there are any
+    return unique(snapshot, "serial")
 
 
 def _driver_version(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
@@ -226,7 +232,7 @@ def _memory(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapsho
 
 def _ecc(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
     del snapshot
-    remedy = f"set it with nvidia-smi --ecc-config, then {_RESET}"
+    remedy = f"set it with nvidia-smi --ecc-config, then {RESET}"
     return _mode(gpu.ecc, expectation, remedy)
 
 
@@ -301,8 +307,11 @@ def _row_remapping(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: 
     expected = f"none pending, none failed, at most {SPARE_ROWS} uncorrectable"
     if reading.value is None:
         if not reading.supported and gpu.mig_instances.value:
-            # NVML reference, nvmlDeviceGetRemappedRows: not supported with active instances
-            return not_expected("not reported while there are GPU instances")
+            # NVML reference, nvmlDeviceGetRemappedRows: not supported with active instances; the histogram is
+            banks = gpu.banks_without_rows.value
+            if expectation is not None and banks:
+                return Outcome(FAIL, expected, f"{banks} memory banks without spare rows", _NO_ROWS)
+            return not_expected("not reported while there are GPU instances; see recovery-action")
         if expectation is None:
             return not_expected("" if reading.supported else "not supported")
         return unanswered(reading, expected)
@@ -314,9 +323,7 @@ def _row_remapping(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: 
     if expectation is None:
         return not_expected(observed)
     worn = failed or uncorrectable > SPARE_ROWS
-    remedy = (
-        "drain the node and have the GPU replaced: it has no spare rows left" if worn else f"{_RESET}, to remap it"
-    )
+    remedy = _NO_ROWS if worn else f"{RESET}, to remap it"
     return compared(not pending and not worn, expected, observed, remedy)
 
 
@@ -366,8 +373,12 @@ def _fabric_state(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: S
 
 
 def _pcie_width(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    """Compare the lanes in use with a number, or with what the GPU and its slot can use together."""
     del snapshot
     remedy = "reseat or replace the GPU: its PCIe link uses fewer lanes than expected (lspci -vv, LnkSta)"
+    if expectation is not None and expectation.value == MOST:
+        most = gpu.pcie_width_of_system.value
+        expectation = None if most is None else replace(expectation, value=most)
     return _number(gpu.pcie_width, expectation, "x", remedy)
 
 
@@ -440,6 +451,10 @@ def _temperature(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sn
 _NODE_CHECKS: Mapping[str, Callable[[Snapshot, Expectation | None], Outcome]] = {
     "gpu-count": _gpu_count,
     "gpu-uuid": _gpu_uuid,
+    "gpu-serial": _gpu_serial,
+    "firmware": firmware,
+    "peer-access": peer_access,
+    "xid": xids,
     "driver-version": _driver_version,
     "driver-minimum": _driver_minimum,
 }
@@ -457,6 +472,15 @@ _GPU_CHECKS: Mapping[str, Callable[[GpuSnapshot, Expectation | None, Snapshot], 
     "numa-nodes": _numa_node,
     "throttle-reasons": _throttle_reasons,
     "temperature": _temperature,
+    "ecc-errors": ecc_errors,
+    "sram-errors": sram_errors,
+    "retired-pages": retired_pages,
+    "recovery-action": recovery_action,
+    "persistence": persistence,
+    "compute-mode": compute_mode,
+    "application-clocks": application_clocks,
+    "power-limit": power_limit,
+    "processes": processes,
 }
 _MODES = ("ecc", "mig-mode")
 _FABRIC_COMPLETED = 3
@@ -464,6 +488,18 @@ _FABRIC_STATES: Mapping[int, str] = {1: "registration not started", 2: "registra
 # Checks whose value NVML may not report on a virtual machine or an old driver; others are critical.
 _SEVERITIES: Mapping[str, str] = {
     "gpu-uuid": "warning",
+    "gpu-serial": "warning",
+    "firmware": "warning",
+    "xid": "warning",
+    "ecc-errors": "warning",
+    "sram-errors": "warning",
+    "retired-pages": "warning",
+    "recovery-action": "warning",
+    "persistence": "info",
+    "compute-mode": "warning",
+    "application-clocks": "info",
+    "power-limit": "info",
+    "processes": "info",
     "fabric-state": "warning",
     "pcie-width": "warning",
     "pcie-generation": "warning",

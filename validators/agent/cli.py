@@ -11,8 +11,10 @@ from pathlib import Path
 
 from validators.agent import AGENT_VERSION
 from validators.agent.expectations import BadExpectations, Expectations, parse_expectations
+from validators.agent.mark import NodeMarks
 from validators.agent.publish import ApiServer, PublishError, publish
 from validators.agent.reading import READ_COMMAND, NvmlReader, write_snapshot
+from validators.agent.recording import BadRecording, Recorded, read_recording, write_recording
 from validators.agent.report import Identity, Report, as_text, check_node, exit_code
 from validators.agent.serve import Publisher, Readiness, serve
 
@@ -41,11 +43,20 @@ def main(arguments: Sequence[str]) -> int:
 
 def _check(parsed: argparse.Namespace, expectations: Expectations | None) -> int:
     identity = Identity.of_environment()
-    report = check_node(NvmlReader(), expectations, identity, parsed.deadline)
+    try:
+        reader = Recorded(read_recording(Path(parsed.replay))) if parsed.replay else NvmlReader()
+    except BadRecording as error:
+        print(error, file=sys.stderr)
+        return _BAD_INPUT
+    report = check_node(reader, expectations, identity, parsed.deadline)
     code = exit_code(report)
+    if parsed.record:
+        write_recording(Path(parsed.record), reader.journal, with_serials=parsed.with_serials)
     if parsed.publish:
         try:
-            publish(report, identity, ApiServer.of_environment())
+            server = ApiServer.of_environment()
+            publish(report, identity, server)
+            NodeMarks(identity, server).set(report)
         except PublishError as error:
             print(f"the report could not be published: {error}", file=sys.stderr)
             code = code or _UNKNOWN  # a node whose report was not published has not passed
@@ -61,7 +72,16 @@ def _serve(parsed: argparse.Namespace, expectations: Expectations | None) -> int
     def check() -> Report:
         return check_node(reader, expectations, identity, parsed.deadline)
 
-    publisher = Publisher(lambda report: publish(report, identity, ApiServer.of_environment()))
+    marks: list[NodeMarks] = []
+
+    def publish_all(report: Report) -> None:
+        server = ApiServer.of_environment()
+        publish(report, identity, server)
+        if not marks:
+            marks.append(NodeMarks(identity, server))
+        marks[0].set(report)
+
+    publisher = Publisher(publish_all)
     readiness = Readiness(parsed.interval + parsed.deadline + _SLACK_SECONDS)
     serve(check, publisher, readiness, parsed.port, parsed.interval)
     return 0
@@ -78,6 +98,10 @@ def _parser() -> argparse.ArgumentParser:
     check = _command(commands, "check", "check once, print the report", _check, expect_required=False)
     check.add_argument("--format", choices=("text", "json"), default="text")
     check.add_argument("--publish", action="store_true", help="also apply the report as a ConfigMap")
+    recording = check.add_mutually_exclusive_group()
+    recording.add_argument("--record", metavar="FILE", help="also write what NVML answered to a file")
+    recording.add_argument("--replay", metavar="FILE", help="check a recorded node instead of this one")
+    check.add_argument("--with-serials", action="store_true", help="record UUIDs and serial numbers as they are")
     serving = _command(commands, "serve", "check periodically, serve /ready, /live and /report", _serve)
     serving.add_argument("--port", type=int, default=8080)
     serving.add_argument("--interval", type=_seconds, default=30.0, metavar="SECONDS")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from typing import TypeGuard  # from Python 3.10 on
 
 VERSION = 1
+MOST = "most"
+"""Expected width of a PCIe link: the most that GPU and slot can use together."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,25 @@ class BadExpectations(Exception):
         super().__init__("\n".join([f"{source}: {count}", *(f"  - {problem}" for problem in problems)]))
 
 
+_OF_HEALTH = (
+    "throttle-reasons",
+    "temperature",
+    "firmware",
+    "xid",
+    "ecc-errors",
+    "sram-errors",
+    "retired-pages",
+    "recovery-action",
+    "application-clocks",
+    "power-limit",
+)
+
+
 def health_of(snapshot: Snapshot) -> Expectations:
     """Return the expectations that every healthy node meets, for a run without an expectations file."""
     source = "always: a healthy GPU"
-    expect = {
-        "throttle-reasons": Expectation(True, source),
-        "temperature": Expectation(True, source),
-    }
+    expect = {check: Expectation(True, source) for check in _OF_HEALTH}
+    expect["pcie-width"] = Expectation(MOST, source)
     if any(gpu.remapped_rows.supported for gpu in snapshot.gpus):
         expect["row-remapping"] = Expectation(True, source)
     return Expectations(expect=expect)
@@ -166,6 +180,10 @@ def _is_version(value: object) -> bool:
 
 
 _COUNT = ("a whole number, 0 or more", _is_count)
+_COUNT_OR_MOST: tuple[str, Callable[[Any], bool]] = (
+    f'a whole number, 0 or more, or "{MOST}"',
+    lambda value: _is_count(value) or value == MOST,
+)
 _TRUTH: tuple[str, Callable[[Any], bool]] = ("true or false", lambda value: isinstance(value, bool))
 _TRUE: tuple[str, Callable[[Any], bool]] = ("true", lambda value: value is True)
 _VERSION = ('a driver version such as "580.65.06" or "450"', _is_version)
@@ -181,7 +199,7 @@ _VALUES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "row-remapping": _TRUE,
     "nvlink-count": _COUNT,
     "fabric-state": _TRUE,
-    "pcie-width": _COUNT,
+    "pcie-width": _COUNT_OR_MOST,
     "pcie-generation": _COUNT,
     "numa-nodes": (
         "a list of one NUMA node per GPU",
@@ -189,4 +207,16 @@ _VALUES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     "throttle-reasons": _TRUE,
     "temperature": _TRUE,
+    "firmware": _TRUE,
+    "xid": _TRUE,
+    "peer-access": _TRUE,
+    "ecc-errors": _TRUE,
+    "sram-errors": _TRUE,
+    "retired-pages": _TRUE,
+    "recovery-action": _TRUE,
+    "persistence": _TRUTH,
+    "compute-mode": ("default or exclusive-process", lambda value: value in ("default", "exclusive-process")),
+    "application-clocks": _TRUE,
+    "power-limit": _TRUE,
+    "processes": _TRUE,
 }

@@ -8,14 +8,15 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import pynvml
 
 from validators.agent.calls import NO_ANSWER, Call, Calls, Emit, Journal
 from validators.agent.snapshot import NOT_SUPPORTED, GpuSnapshot, Reading, Snapshot
+from validators.agent.xids import read_xids
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -31,7 +32,28 @@ _MOST_GPUS = 32  # asked for by index where their number is not known
 _NUMA_WORDS = 4  # 64 NUMA nodes each
 _REMAPPED_FIELDS = (142, 143, 144, 145)  # NVML_FI_DEV_REMAPPED_COR, _UNC, _PENDING, _FAILURE
 _SLOWDOWN_TLIMIT_FIELD = 194  # NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT
-_FIELDS = (*_REMAPPED_FIELDS, _SLOWDOWN_TLIMIT_FIELD)
+_RECOVERY_ACTION_FIELD = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+# NVML_FI_DEV_NVLINK_CRC_FLIT_, _CRC_DATA_, _REPLAY_ and _RECOVERY_ERROR_COUNT_TOTAL
+_NVLINK_CRC_FIELDS = (38, 45)
+_NVLINK_REPLAY_FIELD = 52
+_NVLINK_RECOVERY_FIELD = 59
+_NVLINK_FIELDS = (*_NVLINK_CRC_FIELDS, _NVLINK_REPLAY_FIELD, _NVLINK_RECOVERY_FIELD)
+_FIELDS = (*_REMAPPED_FIELDS, _SLOWDOWN_TLIMIT_FIELD, _RECOVERY_ACTION_FIELD, *_NVLINK_FIELDS)
+_GRAPHICS_CLOCK = 0
+_UNCORRECTED, _SINCE_RESET = 1, 0  # nvmlMemoryErrorType_t, nvmlEccCounterType_t
+_LOCATIONS = {  # nvmlMemoryLocation_t
+    0: "L1 cache",
+    1: "L2 cache",
+    2: "memory",
+    3: "register file",
+    4: "texture memory",
+    5: "shared texture memory",
+    6: "CBU",
+    7: "SRAM",
+}
+_ELSEWHERE = "elsewhere"
+_SINGLE_BIT, _DOUBLE_BIT = 0, 1  # nvmlPageRetirementCause_t
+_P2P_NVLINK = 2  # nvmlGpuP2PCapsIndex_t
 _SIGNED_TYPES = (4, 5)  # nvmlValueType_t: signed long long, signed int
 
 _KINDS = {
@@ -86,6 +108,14 @@ def read_nvml(journal: Journal, emit: Emit, *, live: bool = True) -> Snapshot:
     Without `live` no call is made: values that the journal does not have are `not-called`.
     """
     calls = Calls(journal, emit, _kind, live=live)
+    xids = _mapped(
+        calls.value(Call("kernel log"), read_xids, (), lambda found: found),
+        lambda found: [(code, domain, bus, slot, age) for code, domain, bus, slot, age in found],
+    )
+    return replace(_read(calls), xids=xids)
+
+
+def _read(calls: Calls) -> Snapshot:
     for opened in (_load(calls), calls.handle(Call("nvmlInitWithFlags"), pynvml.nvmlInit)):
         if not opened.ok:
             return _closed(opened)
@@ -134,14 +164,43 @@ def _of_node(calls: Calls, function: Callable[..., Any], name: str) -> Reading[A
 def _gpus(calls: Calls, count: Reading[int]) -> tuple[GpuSnapshot, ...]:
     """Read the GPUs; where NVML has not answered how many there are, those that it gives out by index."""
     if count.value is not None:
-        return tuple(_gpu(calls, index) for index in range(count.value))
+        return _with_peers(calls, [_gpu(calls, index) for index in range(count.value)])
     found: list[GpuSnapshot] = []
     for index in range(_MOST_GPUS if count.problem in NO_ANSWER else 0):
         gpu = _gpu(calls, index)
         if not gpu.handle.ok and gpu.handle.problem not in ("gpu-lost", "no-permission"):
             break
         found.append(gpu)
-    return tuple(found)
+    return _with_peers(calls, found)
+
+
+def _with_peers(calls: Calls, gpus: Sequence[GpuSnapshot]) -> tuple[GpuSnapshot, ...]:
+    """Add to each GPU how it reaches the later ones."""
+    return tuple(
+        replace(gpu, peers=_peers(calls, gpu, [other.index for other in gpus[place + 1 :] if other.handle.ok]))
+        if gpu.handle.ok
+        else gpu
+        for place, gpu in enumerate(gpus)
+    )
+
+
+def _peers(calls: Calls, gpu: GpuSnapshot, others: Sequence[int]) -> Reading[dict[int, tuple[int, int]]]:
+    device = _Device(calls, f"GPU {gpu.index}", _handle(calls, gpu.index).value)
+    found: dict[int, tuple[int, int]] = {}
+    for index in others:
+        other, detail = _handle(calls, index).value, f"to GPU {index}"
+        ancestor = device.read(pynvml.nvmlDeviceGetTopologyCommonAncestor, other, detail=detail)
+        access = device.read(pynvml.nvmlDeviceGetP2PStatus, other, _P2P_NVLINK, detail=detail)
+        both = _pair(ancestor, access)
+        if both.value is None:
+            return Reading(problem=both.problem, call=both.call)
+        found[index] = both.value
+    return Reading(found)
+
+
+def _handle(calls: Calls, index: int) -> Reading[Any]:
+    call = Call("nvmlDeviceGetHandleByIndex", f"GPU {index}")
+    return calls.handle(call, pynvml.nvmlDeviceGetHandleByIndex, index)
 
 
 class _Device:
@@ -172,7 +231,7 @@ class _Device:
 
 def _gpu(calls: Calls, index: int) -> GpuSnapshot:
     name = f"GPU {index}"
-    handle = calls.handle(Call("nvmlDeviceGetHandleByIndex", name), pynvml.nvmlDeviceGetHandleByIndex, index)
+    handle = _handle(calls, index)
     if not handle.ok:
         unread: dict[str, Any] = {field.name: handle for field in fields(GpuSnapshot) if field.name != "index"}
         return GpuSnapshot(index=index, **unread)
@@ -184,6 +243,7 @@ def _gpu(calls: Calls, index: int) -> GpuSnapshot:
         throttle_reasons = read(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons)
     memory = read(pynvml.nvmlDeviceGetMemoryInfo, convert=lambda memory: memory.total)
     values = read(pynvml.nvmlDeviceGetFieldValues, list(_FIELDS), convert=_field_values)
+    address = read(pynvml.nvmlDeviceGetPciInfo, convert=_address)
     return GpuSnapshot(
         index=index,
         handle=Reading(True),
@@ -204,8 +264,36 @@ def _gpu(calls: Calls, index: int) -> GpuSnapshot:
         nvlinks=_nvlinks(read),
         pcie_width=read(pynvml.nvmlDeviceGetCurrPcieLinkWidth),
         pcie_generation=read(pynvml.nvmlDeviceGetMaxPcieLinkGeneration),
-        numa_node=_numa_node(calls, name, read),
+        numa_node=_numa_node(calls, name, address, read),
         fabric=_fabric(read),
+        serial=read(pynvml.nvmlDeviceGetSerial),
+        vbios=read(pynvml.nvmlDeviceGetVbiosVersion),
+        inforom=read(pynvml.nvmlDeviceGetInforomImageVersion),
+        gsp_firmware=read(pynvml.nvmlDeviceGetGspFirmwareVersion, convert=_text),
+        pci=_mapped(address, lambda found: (found[0], found[1], found[2])),
+        persistence=_mapped(read(pynvml.nvmlDeviceGetPersistenceMode), bool),
+        compute_mode=read(pynvml.nvmlDeviceGetComputeMode),
+        graphics_clock=_pair(
+            read(pynvml.nvmlDeviceGetApplicationsClock, _GRAPHICS_CLOCK),
+            read(pynvml.nvmlDeviceGetDefaultApplicationsClock, _GRAPHICS_CLOCK),
+        ),
+        power_limit=_pair(
+            read(pynvml.nvmlDeviceGetPowerManagementLimit), read(pynvml.nvmlDeviceGetPowerManagementDefaultLimit)
+        ),
+        ecc_errors=_ecc_errors(read),
+        sram_exceeded=_sram_exceeded(read),
+        retired_pages=_retired_pages(read),
+        banks_without_rows=read(pynvml.nvmlDeviceGetRowRemapperHistogram, convert=lambda found: found.none),
+        recovery_action=_mapped(_some(values, (_RECOVERY_ACTION_FIELD,)), lambda found: found[0]),
+        pcie_width_of_system=read(pynvml.nvmlDeviceGetMaxPcieLinkWidth),
+        pcie_replays=read(pynvml.nvmlDeviceGetPcieReplayCounter),
+        nvlink_errors=_mapped(
+            _some(values, _NVLINK_FIELDS), lambda found: (found[0] + found[1], found[2], found[3])
+        ),
+        processes=_mapped(
+            read(pynvml.nvmlDeviceGetComputeRunningProcesses, convert=_processes),
+            lambda found: [(pid, mib) for pid, mib in found],
+        ),
     )
 
 
@@ -259,6 +347,58 @@ def _some(values: Reading[list[int | None]], ids: tuple[int, ...]) -> Reading[li
     if len(known) < len(found):
         return Reading(problem=NOT_SUPPORTED, call="nvmlDeviceGetFieldValues")
     return Reading(known)
+
+
+def _pair(one: Reading[int], other: Reading[int]) -> Reading[tuple[int, int]]:
+    if one.value is None or other.value is None:
+        missing = one if one.value is None else other
+        return Reading(problem=missing.problem, call=missing.call)
+    return Reading((one.value, other.value))
+
+
+def _ecc_errors(read: Read) -> Reading[dict[str, int]]:
+    """Read the uncorrectable errors since the last reset; where there are any, by location."""
+    total = read(pynvml.nvmlDeviceGetTotalEccErrors, _UNCORRECTED, _SINCE_RESET)
+    if not total.value:
+        return _mapped(total, lambda _: dict[str, int]())
+    found: dict[str, int] = {}
+    for number, name in _LOCATIONS.items():
+        count = read(
+            pynvml.nvmlDeviceGetMemoryErrorCounter, _UNCORRECTED, _SINCE_RESET, number, detail=f"of {name}"
+        )
+        if count.value:
+            found[name] = count.value
+    rest = total.value - sum(found.values())
+    return Reading(found if rest <= 0 else {**found, _ELSEWHERE: rest})
+
+
+def _sram_exceeded(read: Read) -> Reading[bool]:
+    status = pynvml.c_nvmlEccSramErrorStatus_v1_t()
+    return read(
+        pynvml.nvmlDeviceGetSramEccErrorStatus,
+        ctypes.byref(status),
+        convert=lambda _status: bool(status.bThresholdExceeded),  # pyright: ignore[reportUnknownLambdaType]
+    )
+
+
+def _retired_pages(read: Read) -> Reading[tuple[int, int, bool]]:
+    """Read the pages that GPUs before Ampere retire."""
+    counts: list[int] = []
+    for cause, name in ((_SINGLE_BIT, "of single-bit errors"), (_DOUBLE_BIT, "of double-bit errors")):
+        pages = read(pynvml.nvmlDeviceGetRetiredPages, cause, detail=name, convert=len)
+        if pages.value is None:
+            return Reading(problem=pages.problem, call=pages.call)
+        counts.append(pages.value)
+    pending = read(pynvml.nvmlDeviceGetRetiredPagesPendingStatus)
+    return _mapped(pending, lambda value: (counts[0], counts[1], bool(value)))
+
+
+def _processes(found: Any) -> list[list[int]]:  # noqa: ANN401 - C structs
+    return [[each.pid, (each.usedGpuMemory or 0) // _MIB] for each in found]
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - a C text
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _remapped_rows(read: Read, values: Reading[list[int | None]]) -> Reading[tuple[int, int, bool, bool]]:
@@ -350,12 +490,11 @@ def _slices_and_memory(found: Any) -> list[int]:  # noqa: ANN401 - a C struct
     return [found.gpuInstanceSliceCount, found.memorySizeMB]
 
 
-def _numa_node(calls: Calls, gpu: str, read: Read) -> Reading[int]:
+def _numa_node(calls: Calls, gpu: str, address: Reading[list[int]], read: Read) -> Reading[int]:
     """Return the NUMA node of the GPU's PCI device, -1 if the platform does not report it.
 
     sysfs first, because on some virtual machines NVML's affinity is node 0 where the kernel reports -1.
     """
-    address = read(pynvml.nvmlDeviceGetPciInfo, convert=_address)
     if address.value is not None:
         domain, bus, slot = address.value
         bus_id = f"{domain:04x}:{bus:02x}:{slot:02x}.0"

@@ -8,13 +8,13 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from validators.agent import AGENT_VERSION
 from validators.agent.checks import run_checks, verdict_of
 from validators.agent.expectations import Expectations, health_of
 from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
-from validators.agent.reading import NvmlReader
+from validators.agent.snapshot import Snapshot
 
 VERSION = 1
 _EXIT_CODES = {PASS: 0, FAIL: 1, UNKNOWN: 3}
@@ -43,8 +43,16 @@ class Identity:
         )
 
 
+class Reader(Protocol):
+    """Reads a node, or a recording of one."""
+
+    def read(self, deadline_seconds: float) -> Snapshot:
+        """Return the Snapshot within the time limit."""
+        ...
+
+
 def check_node(
-    reader: NvmlReader, expectations: Expectations | None, identity: Identity, deadline_seconds: float
+    reader: Reader, expectations: Expectations | None, identity: Identity, deadline_seconds: float
 ) -> Report:
     """Read NVML, run every check and return the report; without expectations only health is checked."""
     started = time.monotonic()
@@ -64,6 +72,12 @@ def check_node(
         "verdict": verdict_of(checks),
         "checks": checks,
     }
+
+
+def content_of(report: Report) -> object:
+    """Return the part of a report whose change is news: no times, no observed values."""
+    verdicts = [(entry["id"], entry["device"], entry["verdict"]) for entry in report["checks"]]
+    return report["expectations_hash"], report["pod_uid"], verdicts
 
 
 def exit_code(report: Report) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 
 from validators.agent.outcome import NOT_APPLICABLE, PASS
 from validators.agent.publish import PublishError
-from validators.agent.report import Report
+from validators.agent.report import Report, content_of
 
 REPUBLISH_SECONDS = 600  # minimum time between equal reports, to reduce the load of the API server
 _REQUEST_SECONDS = 5
@@ -84,7 +84,7 @@ class Publisher:
 
     def offer(self, report: Report) -> str:
         """Publish the report if it is due; return why that failed, or ""."""
-        content, now = _content(report), self._clock()
+        content, now = content_of(report), self._clock()
         if self._last is not None and self._last[0] == content and now - self._last[1] < REPUBLISH_SECONDS:
             return ""
         try:
@@ -94,12 +94,6 @@ class Publisher:
             return str(error)
         self._last = (content, now)
         return ""
-
-
-def _content(report: Report) -> object:
-    """Return the part of a report whose change is published: no times, no observed values."""
-    verdicts = [(entry["id"], entry["device"], entry["verdict"]) for entry in report["checks"]]
-    return report["expectations_hash"], report["pod_uid"], verdicts
 
 
 def serve(

@@ -78,6 +78,39 @@ class GpuSnapshot:
     fabric: Reading[tuple[int, int]] = field(default_factory=_unread)
     """State of the registration in the NVLink fabric between nodes (nvmlGpuFabricState_t), and its status, an
     nvmlReturn_t."""
+    serial: Reading[str] = field(default_factory=_unread)
+    vbios: Reading[str] = field(default_factory=_unread)
+    inforom: Reading[str] = field(default_factory=_unread)
+    gsp_firmware: Reading[str] = field(default_factory=_unread)
+    pci: Reading[tuple[int, int, int]] = field(default_factory=_unread)
+    """Domain, bus and device of the PCI address."""
+    persistence: Reading[bool] = field(default_factory=_unread)
+    compute_mode: Reading[int] = field(default_factory=_unread)
+    """nvmlComputeMode_t."""
+    graphics_clock: Reading[tuple[int, int]] = field(default_factory=_unread)
+    """Application clock and its default, MHz."""
+    power_limit: Reading[tuple[int, int]] = field(default_factory=_unread)
+    """Power limit and its default, mW."""
+    ecc_errors: Reading[dict[str, int]] = field(default_factory=_unread)
+    """Uncorrectable errors since the last reset, by location; `elsewhere`: of no known location."""
+    sram_exceeded: Reading[bool] = field(default_factory=_unread)
+    """Whether the GPU has had more uncorrectable SRAM errors than its threshold."""
+    retired_pages: Reading[tuple[int, int, bool]] = field(default_factory=_unread)
+    """Pages retired for single-bit errors and for double-bit errors; one is pending."""
+    banks_without_rows: Reading[int] = field(default_factory=_unread)
+    """Memory banks without spare rows."""
+    recovery_action: Reading[int] = field(default_factory=_unread)
+    """What the driver asks for, nvmlDeviceGpuRecoveryAction_t; 0: nothing."""
+    pcie_width_of_system: Reading[int] = field(default_factory=_unread)
+    """Most lanes that GPU and slot can use together."""
+    pcie_replays: Reading[int] = field(default_factory=_unread)
+    nvlink_errors: Reading[tuple[int, int, int]] = field(default_factory=_unread)
+    """CRC errors, replays and recoveries of all NVLinks."""
+    processes: Reading[list[tuple[int, int]]] = field(default_factory=_unread)
+    """PID and memory in MiB of the processes that compute on the GPU."""
+    peers: Reading[dict[int, tuple[int, int]]] = field(default_factory=_unread)
+    """By the index of each later GPU: common ancestor (nvmlGpuTopologyLevel_t) and status of peer access by NVLink
+    (nvmlGpuP2PStatus_t)."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +121,8 @@ class Snapshot:
     driver_version: Reading[str] = field(default_factory=_unread)
     gpu_count: Reading[int] = field(default_factory=_unread)
     """NVML's count, which may include a GPU that has fallen off the bus."""
+    xids: Reading[list[tuple[int, int, int, int, int]]] = field(default_factory=_unread)
+    """Xid errors in the kernel's log: code, PCI domain, bus and device, age in seconds."""
     failure: str = ""
     remediation: str = ""
     unanswered: tuple[str, ...] = ()
@@ -104,13 +139,24 @@ class Snapshot:
             gpus=tuple(_gpu(each) for each in data["gpus"]),
             driver_version=_reading(data["driver_version"]),
             gpu_count=_reading(data["gpu_count"]),
+            xids=_xids(data["xids"]),
             failure=data["failure"],
             remediation=data["remediation"],
             unanswered=tuple(data["unanswered"]),
         )
 
 
-_PAIRS = {"ecc", "mig_mode", "remapped_rows"}
+_PAIRS = {
+    "ecc",
+    "mig_mode",
+    "remapped_rows",
+    "fabric",
+    "pci",
+    "graphics_clock",
+    "power_limit",
+    "retired_pages",
+    "nvlink_errors",
+}
 
 
 def _gpu(data: Mapping[str, Any]) -> GpuSnapshot:
@@ -119,7 +165,16 @@ def _gpu(data: Mapping[str, Any]) -> GpuSnapshot:
         for each in fields(GpuSnapshot)
         if each.name != "index"
     }
+    if readings["processes"].value is not None:
+        readings["processes"] = Reading([(pid, mib) for pid, mib in readings["processes"].value])
+    if readings["peers"].value is not None:
+        readings["peers"] = Reading({int(key): (one, two) for key, (one, two) in readings["peers"].value.items()})
     return GpuSnapshot(index=data["index"], **readings)
+
+
+def _xids(data: Mapping[str, Any]) -> Reading[Any]:
+    value = data["value"]
+    return Reading(None if value is None else [tuple(each) for each in value], data["problem"], data["call"])
 
 
 def _reading(data: Mapping[str, Any], as_tuple: bool = False) -> Reading[Any]:

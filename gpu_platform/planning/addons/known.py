@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gpu_platform import names
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownAddon:
@@ -29,6 +31,8 @@ _PROMETHEUS: Final[Mapping[str, Any]] = {
     "cleanPrometheusOperatorObjectNames": True,
     # Its administrator's password would be the chart's default, or a secret in the release's values.
     "grafana": {"enabled": False},
+    # Without them kube_node_labels has none, and an alert on failed MIG changes is silent.
+    "kube-state-metrics": {"metricLabelsAllowlist": [f"nodes=[{names.MIG_STATE_LABEL},{names.POOL_LABEL}]"]},
     "prometheus": {
         "prometheusSpec": {
             # Monitors and rules of every namespace, whatever their labels: those of teams are scraped, too.

@@ -311,6 +311,11 @@ class CloudPool(Protocol):
         ...
 
     @property
+    def huge_pages_mib(self) -> int:
+        """Memory of a node that only pods with huge pages can use, MiB."""
+        ...
+
+    @property
     def autoscaled(self) -> bool:
         """Whether an autoscaler changes the number of nodes by pending pods."""
         ...
@@ -321,6 +326,11 @@ class CloudPool(Protocol):
         ...
 
     @property
+    def nodes_by_request(self) -> bool:
+        """Whether nodes are only created for a ProvisioningRequest, not for pods that wait."""
+        ...
+
+    @property
     def nic_resources(self) -> Mapping[str, int]:
         """Extended resources of a node's NICs, which pods request as devices, and their counts."""
         ...
@@ -328,6 +338,11 @@ class CloudPool(Protocol):
     @property
     def nic_devices(self) -> NicDevices | None:
         """Devices of a node's NICs that pods claim; None: there are none."""
+        ...
+
+    @property
+    def local_nvme(self) -> bool:
+        """Whether images and the own volumes of pods are on local NVMe disks of the node."""
         ...
 
     @property

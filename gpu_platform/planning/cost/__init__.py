@@ -1,5 +1,5 @@
 """Decide what the nodes cost, and the share of it that is not allocated to any team."""
 
-from gpu_platform.planning.cost.cost import HOURS_PER_MONTH, decisions, held_shares, idle_cost, plan
+from gpu_platform.planning.cost.cost import HOURS_PER_MONTH, check, decisions, held_shares, idle_cost, plan
 
-__all__ = ["HOURS_PER_MONTH", "decisions", "held_shares", "idle_cost", "plan"]
+__all__ = ["HOURS_PER_MONTH", "check", "decisions", "held_shares", "idle_cost", "plan"]

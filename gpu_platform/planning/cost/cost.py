@@ -8,6 +8,8 @@ from gpu_platform.planning.clouds.section import CloudCluster
 from gpu_platform.planning.cost.section import CostPlan, PoolCost, UsedPrices
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.operations import Budget
 
 HOURS_PER_MONTH = 730  # 365 days x 24 h / 12, as the clouds bill
 
@@ -81,6 +83,23 @@ def plan(pools: Sequence[PoolPlan], quota: Mapping[str, int], cluster: CloudClus
         declared=tuple(pool.name for pool in pools if pool.price.declared),
         pools=tuple(lines),
     )
+
+
+def check(budget: Budget | None, pools: Sequence[PoolPlan], problems: Problems) -> None:
+    """Record that the desired nodes cost more than the budget, by the prices that are known."""
+    if budget is None:
+        return
+    costs = {pool.name: price * pool.nodes.desired for pool in pools if (price := pool.price_usd_per_hour)}
+    total = sum(costs.values()) * HOURS_PER_MONTH
+    if total > budget.usd_per_month:
+        dear = ", ".join(
+            f"{name} {usd * HOURS_PER_MONTH:.0f}" for name, usd in sorted(costs.items(), key=lambda each: -each[1])
+        )
+        problems.at("budget.usd_per_month").add(
+            f"{budget.usd_per_month:.10g}, and desired nodes of {total:.0f} USD a month: {dear}",
+            f"at least {total:.0f}, or fewer or cheaper nodes",
+            "raise it, or lower count.desired of a pool",
+        )
 
 
 def most_nodes(pool: PoolPlan, cluster: CloudCluster | None) -> int:

@@ -2,5 +2,6 @@
 
 from gpu_platform.planning.expectations.hardware import expectations_for_machine
 from gpu_platform.planning.expectations.nodes import plan
+from gpu_platform.planning.expectations.topology import expected_matrix
 
-__all__ = ["expectations_for_machine", "plan"]
+__all__ = ["expectations_for_machine", "expected_matrix", "plan"]

@@ -9,6 +9,23 @@ from typing import Final
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.expectations.section import Expectation, Expectations, MigLayout
 
+MOST: Final = "most"  # width of a PCIe link: what the GPU and its slot can use together
+_HEALTH: Final = (
+    "throttle-reasons",
+    "temperature",
+    "firmware",
+    "xid",
+    "recovery-action",
+    "application-clocks",
+    "power-limit",
+)
+# NVLink of these architectures goes through switches on machines with several GPUs: NVIDIA, HGX and Fabric Manager
+# documentation, read 2026-11-25. Volta's GPUs are connected in pairs, not each with each.
+SWITCHED: Final = frozenset({"ampere", "hopper", "blackwell"})
+_HGX_GPUS: Final = 8
+# The fabric manager registers the GPUs of an HGX baseboard since Hopper: NVIDIA, Fabric Manager User Guide, "GPU
+# Fabric State"; read 2026-11-25.
+_WITH_FABRIC_STATE: Final = frozenset({"hopper", "blackwell"})
 MEMORY_TOLERANCE_PERCENT: Final = 1.5  # reserved pages and ECC shift NVML's total by about that much
 
 
@@ -21,12 +38,13 @@ def expectations_for_machine(
     driver_source: str = "",
     mig_layouts: Sequence[MigLayout] | None = None,
     mig_source: str = "",
+    mps: bool = False,
 ) -> Expectations:
     """Return the expected facts of a node, as far as the catalogue knows its machine type.
 
     `driver_version` is the exact driver; None expects only the GPU's first driver branch. `mig_layouts` has
     one entry per GPU, an empty one where MIG is off; None expects nothing about MIG. Facts that the
-    catalogue does not have are not expected.
+    catalogue does not have are not expected. `mps`: the daemon of MPS sets the compute mode.
     """
     gpu = catalog.gpu_of(machine)
     of_machine = f"machine type {machine.name} ({machine.source})"
@@ -38,11 +56,17 @@ def expectations_for_machine(
         "gpu-memory": Expectation(gpu.memory_mib, of_gpu, MEMORY_TOLERANCE_PERCENT),
         "driver-minimum": Expectation(str(gpu.minimum_driver_branch), of_gpu),
         "nvlink-count": Expectation(machine.nvlinks_per_gpu, of_machine),
-        "throttle-reasons": Expectation(True, always),
-        "temperature": Expectation(True, always),
+        **{check: Expectation(True, always) for check in _HEALTH},
     }
+    if not mps:
+        expect["compute-mode"] = Expectation("default", always)
     if gpu.ecc:
         expect["ecc"] = Expectation(True, of_gpu)
+        expect["ecc-errors"] = expect["sram-errors"] = Expectation(True, always)
+    if gpu.ecc and not gpu.row_remapping:
+        expect["retired-pages"] = Expectation(True, of_gpu)
+    if machine.nvlinks_per_gpu and machine.gpu_count > 1 and gpu.architecture in SWITCHED:
+        expect["peer-access"] = Expectation(True, of_machine)
     if gpu.row_remapping:
         expect["row-remapping"] = Expectation(True, of_gpu)
     if machine.nvlinks_per_gpu and machine.arch == "amd64":
@@ -50,7 +74,10 @@ def expectations_for_machine(
         # GPU is connected to its CPU by NVLink-C2C.
         expect["pcie-width"] = Expectation(gpu.pcie_width, of_gpu)
         expect["pcie-generation"] = Expectation(gpu.pcie_generation, of_gpu)
-    if catalog.nvlink_domain(machine) is not None:
+    elif not machine.nvlinks_per_gpu:
+        expect["pcie-width"] = Expectation(MOST, "always: all lanes that GPU and slot have together")
+    registered = machine.gpu_count >= _HGX_GPUS and gpu.architecture in _WITH_FABRIC_STATE
+    if catalog.nvlink_domain(machine) is not None or (machine.nvlinks_per_gpu and registered):
         expect["fabric-state"] = Expectation(True, of_machine)
     if machine.numa_nodes is not None:
         expect["numa-nodes"] = Expectation(list(machine.numa_nodes), of_machine)

@@ -47,6 +47,7 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext) -> Expec
         driver_version=requirements.driver_version,
         driver_source=_driver_source(requirements, context),
         mig_layouts=layouts,
+        mps=sharing.mode == "mps",
         mig_source=f"stack: {sharing.source}.{part}"
         if sharing.mig_layouts
         else f"stack: {sharing.source} (no MIG)",

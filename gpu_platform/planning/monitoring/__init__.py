@@ -1,5 +1,6 @@
-"""Decide the DCGM metrics, their scraping and the alerts."""
+"""Decide the DCGM metrics, how they are scraped, what is recorded of them, and the alerts."""
 
-from gpu_platform.planning.monitoring.dcgm import metrics_config_map, plan
+from gpu_platform.planning.monitoring.exporter import metrics_config_map
+from gpu_platform.planning.monitoring.monitoring import check, plan
 
-__all__ = ["metrics_config_map", "plan"]
+__all__ = ["check", "metrics_config_map", "plan"]

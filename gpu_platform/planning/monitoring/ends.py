@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from gpu_platform.planning.clouds.windows import CapacityWindow, utc_text
-from gpu_platform.planning.monitoring.section import PoolAlertRule
+from gpu_platform.planning.monitoring.section import AlertRule
 from gpu_platform.planning.pools.section import PoolPlan
 
 _NOTICES: Final = (
@@ -20,7 +20,7 @@ _NOTICES: Final = (
 )
 
 
-def ends_of_capacity(pools: Sequence[PoolPlan]) -> tuple[PoolAlertRule, ...]:
+def ends_of_capacity(pools: Sequence[PoolPlan]) -> tuple[AlertRule, ...]:
     """Return alerts for a day and two hours before the nodes of a reservation or capacity block are drained."""
     return tuple(
         alert
@@ -31,15 +31,15 @@ def ends_of_capacity(pools: Sequence[PoolPlan]) -> tuple[PoolAlertRule, ...]:
     )
 
 
-def _notices(pool: PoolPlan, window: CapacityWindow, drains: datetime) -> Iterator[PoolAlertRule]:
+def _notices(pool: PoolPlan, window: CapacityWindow, drains: datetime) -> Iterator[AlertRule]:
     for name, within, before, until, severity in _NOTICES:
         begin, end = (int((drains - notice).timestamp()) for notice in (before, until))
-        yield PoolAlertRule(
+        yield AlertRule(
             alert=name,
             expr=f"vector(time()) >= {begin} < {end}",
             for_="0m",
             severity=severity,
             summary=f"nodes of pool {pool.name} in {window.reservation} are drained within {within}, at "
             f"{utc_text(drains)}: save the work of its jobs, or extend the capacity",
-            pool=pool.name,
+            labels={"pool": pool.name},
         )

@@ -1,39 +1,63 @@
-"""The plan of metrics and alerts."""
+"""The plan of metrics, recording rules and alerts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpu_platform.planning.nodes.section import Labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingRule:
+    """One metric that Prometheus computes from others."""
+
+    record: str
+    expr: str
+    labels: Labels = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRule:
-    """One Prometheus alert."""
+    """One Prometheus alert. `runbook`: what whoever gets it does first, a place in docs/runbooks.md."""
 
     alert: str
     expr: str
     for_: str
     severity: str
     summary: str
+    labels: Labels = field(default_factory=dict[str, str])
+
+    @property
+    def runbook(self) -> str:
+        """Its heading in docs/runbooks.md."""
+        return self.alert.lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolAlertRule(AlertRule):
-    """An alert of one pool, which has its name as a label."""
+class DashboardPlan:
+    """A Grafana dashboard. `name`: of its file; `config_map`: its name, with the file's content at key `file`."""
 
-    pool: str
+    name: str
+    config_map: str
+    file: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitoringPlan:
-    """DCGM metrics and alerts."""
+    """DCGM metrics, recording rules and alerts."""
 
     service_monitor: bool
     pod_monitoring: bool
-    """Whether Google's managed Prometheus scrapes the exporter of the operator."""
+    """Whether Google's managed Prometheus scrapes the exporter of the operator, and evaluates the rules."""
     exporter: str
     """The label `app` of the exporter's service and pods; empty: the owner of the cluster scrapes one."""
+    exporter_version: str
     interval: str
     labels: Labels
+    runbooks: str
+    """Address of the page of runbooks."""
+    recording: tuple[RecordingRule, ...]
     alerts: tuple[AlertRule, ...]
+    dashboards: tuple[DashboardPlan, ...] = ()
+    grafana_operator: bool = False
+    """Whether Grafana's operator loads the dashboards; else a sidecar does, by the label of their ConfigMaps."""

@@ -18,7 +18,14 @@ from gpu_platform.planning.config_maps import ConfigMapPlan
 from gpu_platform.planning.operator.allocation import FEATURE_GATE, compute_domains
 from gpu_platform.planning.operator.driver_upgrades import as_cluster_policy
 from gpu_platform.planning.operator.section import OperatorPlan
-from gpu_platform.planning.operator.values import Daemonsets, DcgmExporter, DriverValues, Toggle, camel_case
+from gpu_platform.planning.operator.values import (
+    CONTROLLER,
+    Daemonsets,
+    DcgmExporter,
+    DriverValues,
+    Toggle,
+    camel_case,
+)
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.spec.cluster import Operator
 
@@ -79,6 +86,7 @@ def plan_gpu_cluster(
         gpu_cluster=shared,
         nvidia_driver=_nvidia_driver(common.driver) if settings.writes_object and common.driver.enabled else {},
         helm_values={
+            **CONTROLLER,
             "clusterPolicy": {"deployCR": False},
             "gpuCluster": {"deployCR": True},
             # A GPUCluster manages no driver: its container belongs to an NVIDIADriver, which the chart creates.

@@ -8,10 +8,24 @@ Source: NVIDIA/gpu-operator v26.7.0, deployments/gpu-operator/values.yaml and th
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from gpu_platform.planning.operator.driver_upgrades import UpgradePolicy
+
+CONTROLLER: Final[Mapping[str, Any]] = {
+    "operator": {
+        "resources": {
+            "requests": {"cpu": "200m", "memory": "300Mi"},
+            "limits": {"cpu": "500m", "memory": "700Mi"},
+        }
+    }
+}
+"""Helm values of the controller's own pod: twice the memory of the chart (350Mi), which NVIDIA's recipes give it.
+
+Source: NVIDIA/aicr v0.11.1, recipes/components/gpu-operator/values.yaml; read 2026-11-25.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,6 +116,9 @@ def test_the_tags_of_the_company_are_on_everything_that_the_provider_or_ec2_crea
         for one in template.inputs["tagSpecifications"]:
             assert one["tags"]["cost-center"] == "ml-4711", template.name
     assert recorded.one("EC2NodeClass", "develop").inputs["spec"]["tags"]["cost-center"] == "ml-4711"
+    [cni] = [one for one in recorded.of("Addon") if one.inputs["addonName"] == "vpc-cni"]
+    environment = json.loads(cni.inputs["configurationValues"])["env"]
+    assert json.loads(environment["ADDITIONAL_ENI_TAGS"]) == {"cost-center": "ml-4711"}
     assert refused(tags={"aws:owner": "me"}) == {"cluster.tags"}
 
 

@@ -1,4 +1,4 @@
-"""The provider as the Pulumi engine starts it: `pulumi-resource-aws`, with the account's folder as a variable."""
+"""The provider as the Pulumi engine starts it: `pulumi-resource-aws` or `-gcp`, its folder in a variable."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from tests.support.played_cloud.services import Services
 
 FOLDER: Final = "PLAYED_CLOUD"
 _PROVIDER: Final = f"""#!/bin/sh
-PYTHONPATH={PROJECT_ROOT} exec {sys.executable} -m tests.support.played_cloud "$@"
+PLAYED_VERSION=%s PYTHONPATH={PROJECT_ROOT} exec {sys.executable} -m tests.support.played_cloud "$@"
 """
 # `aws --region R eks get-token --cluster-name NAME ...`: the token that EKS's API server takes.
 _AWS: Final = """#!/bin/sh
@@ -111,7 +112,8 @@ def played_cloud(folder: Path) -> Iterator[PlayedCloud]:
     """Give an empty account, while its network is served."""
     programs = folder / "bin"
     programs.mkdir()
-    for name, text in {"pulumi-resource-aws": _PROVIDER, "aws": _AWS}.items():
+    providers = {f"pulumi-resource-{name}": _PROVIDER % version(f"pulumi-{name}") for name in ("aws", "gcp")}
+    for name, text in {**providers, "aws": _AWS}.items():
         (programs / name).write_text(text, "utf-8")
         (programs / name).chmod(0o755)
     with played_network(folder) as network:

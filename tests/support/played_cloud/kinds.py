@@ -1,4 +1,4 @@
-"""The kinds of resources of the played account, read from `kinds.yaml`."""
+"""The kinds of resources of the played clouds, read from `kinds.yaml` and `kinds_google.yaml`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Kind:
 @cache
 def kinds() -> Mapping[str, Kind]:
     """Return the kinds by their Pulumi type."""
-    text = (Path(__file__).parent / "kinds.yaml").read_text("utf-8")
     return {
         name: Kind(**{**fields, "replaces": tuple(fields.get("replaces", ()))})
-        for name, fields in yaml.safe_load(text).items()
+        for file in ("kinds.yaml", "kinds_google.yaml")
+        for name, fields in yaml.safe_load((Path(__file__).parent / file).read_text("utf-8")).items()
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,23 +18,25 @@ from tests.support.played_cloud.account import Refused, Store
 from tests.support.played_cloud.kinds import Kind, kinds
 from tests.support.played_cloud.services import Services
 
-VERSION: Final = "7.51.1"
+VERSION_VARIABLE: Final = "PLAYED_VERSION"
+"""Environment variable with the version of the provider that is played."""
 _DEFAULTS: Final = "__defaults"
 _MESSAGE_BYTES: Final = 400 * 1024 * 1024
 Diff = provider_pb2.PropertyDiff
 
 
 class Provider(provider_pb2_grpc.ResourceProviderServicer):
-    """Plays the provider `aws`: differences by `kinds.yaml`, effects by the services of the account."""
+    """Plays the providers `aws` and `gcp`: differences by `kinds.yaml`, effects by the services of the account."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, version: str) -> None:
         self._store = store
+        self._version = version
         self._services = Services(store)
 
     # -- the provider itself -------------------------------------------------------------------------------
 
     def GetPluginInfo(self, request: Any, context: Any) -> Any:
-        return plugin_pb2.PluginInfo(version=VERSION)
+        return plugin_pb2.PluginInfo(version=self._version)
 
     def CheckConfig(self, request: Any, context: Any) -> Any:
         return provider_pb2.CheckResponse(inputs=request.news)
@@ -132,7 +135,9 @@ def serve(folder: Path) -> grpc.Server:
         ("grpc.max_send_message_length", _MESSAGE_BYTES),
     ]
     server = grpc.server(ThreadPoolExecutor(max_workers=32), options=options)
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(Provider(Store(folder)), server)
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(
+        Provider(Store(folder), os.environ[VERSION_VARIABLE]), server
+    )
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(port, flush=True)

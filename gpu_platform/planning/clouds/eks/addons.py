@@ -7,6 +7,7 @@ read 2026-11-23.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ _DCGM_AGENT: Mapping[str, Any] = {
 # A prefix is 16 addresses in the place of one. The EFA-only interface on network card 0 takes one of the two
 # interfaces of p5.48xlarge: 49 addresses would be left for the 100 pods or more that the kubelet allows, and EKS
 # lets nobody lower `maxPods` on its images.
-_PREFIXES: Mapping[str, Any] = {"env": {"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1"}}
+_PREFIXES: Mapping[str, str] = {"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1"}
 
 
 def addon_kubernetes(catalog: Catalog) -> tuple[str, ...]:
@@ -77,11 +78,12 @@ def plan_addons(
     catalog: Catalog,
     *,
     volume_keys: Sequence[str] = (),
-    volume_tags: Mapping[str, str] | None = None,
+    company_tags: Mapping[str, str] | None = None,
 ) -> tuple[Addon, ...]:
     """Return the add-ons of a cluster of a Kubernetes minor version, in the order of their creation.
 
-    `volume_keys`: ARNs of customer-managed keys of EBS volumes; `volume_tags`: of the company, for them.
+    `volume_keys`: ARNs of customer-managed keys of EBS volumes; `company_tags`: for what add-ons create (volumes,
+    and network interfaces of nodes beyond those of the launch template).
     """
 
     def pinned(name: str) -> str:
@@ -101,7 +103,9 @@ def plan_addons(
         Addon(
             name="vpc-cni",
             version=pinned("vpc-cni"),
-            configuration=_PREFIXES,
+            # NetworkPolicies are off unless they are enabled: EKS user guide, "Configure your cluster for
+            # Kubernetes network policies"; read 2026-11-25. The value is a text in the add-on's schema.
+            configuration={"enableNetworkPolicy": "true", "env": _cni_environment(company_tags or {})},
             before_nodes=True,
             service_account="aws-node",
             managed_policies=policy("AmazonEKS_CNI_Policy"),
@@ -111,7 +115,7 @@ def plan_addons(
         Addon(
             name="aws-ebs-csi-driver",
             version=pinned("aws-ebs-csi-driver"),
-            configuration={"controller": {"extraVolumeTags": dict(volume_tags)}} if volume_tags else {},
+            configuration={"controller": {"extraVolumeTags": dict(company_tags)}} if company_tags else {},
             before_nodes=False,
             service_account="ebs-csi-controller-sa",
             # V2 allows only volumes tagged by the driver; the cluster-scoped policy excludes Karpenter's nodes.
@@ -126,6 +130,11 @@ def plan_addons(
             before_nodes=False,
         ),
     )
+
+
+def _cni_environment(tags: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment of the VPC CNI; source: aws/amazon-vpc-cni-k8s, README, ADDITIONAL_ENI_TAGS."""
+    return {**_PREFIXES, **({"ADDITIONAL_ENI_TAGS": json.dumps(tags, sort_keys=True)} if tags else {})}
 
 
 def managed_policy(partition: str, name: str) -> str:

@@ -334,7 +334,7 @@ def _plan_create(
         log_group=f"/aws/eks/{cluster.name}/cluster",
         logs_retention_days=create.logs_retention_days,
         retain_data=cluster.production,
-        addons=plan_addons(kubernetes, partition, catalog, volume_keys=volume_keys, volume_tags=cluster.tags),
+        addons=plan_addons(kubernetes, partition, catalog, volume_keys=volume_keys, company_tags=cluster.tags),
         system_pool=system.value,
     )
     support = explain_support(cluster, create.support, kubernetes, catalog)

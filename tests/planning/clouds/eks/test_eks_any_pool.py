@@ -14,6 +14,7 @@ from gpu_platform.planning.nodes.allocatable import EVICTION_MIB, kube_reserved
 from gpu_platform.planning.pools.pools import plan_pool
 from gpu_platform.spec.pool import CapacityBlock, FlexStart, Pool, Reservation, Spot
 from tests.planning.clouds.eks.eks_pools import AMI, BLOCK, RESERVATION, context_and_share, eks, pool, problems_of
+from tests.support.size import size
 
 CATALOG = load_catalog()
 MACHINES = [machine for machine in CATALOG.machine_types.values() if machine.vendor == "aws" and machine.gpu]
@@ -97,7 +98,7 @@ def pools(draw: st.DrawFn) -> Pool:
     return pool(**said)
 
 
-@settings(max_examples=250)
+@settings(max_examples=size(50, 2500))
 @given(pools())
 def test_no_combination_yields_an_inconsistent_node_group(spec: Pool) -> None:
     cluster = eks()

@@ -15,6 +15,7 @@ from gpu_platform.planning.clouds.gke.plan import CompactPlacement, GkePoolPlan,
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stacks import plan_platform
+from tests.support.size import size
 
 A, B, C = (f"us-central1-{letter}" for letter in "abc")
 CATALOG = load_catalog()
@@ -213,12 +214,12 @@ def test_a_teams_workload_tolerates_what_gke_taints_by_itself() -> None:
     said = platform({"capacity": {**FLEX, "queued": True}, "count": GROW, "machine_type": "a4-highgpu-8g"})
     team = {
         "name": "vision",
-        "quota": {"gpus": 8},
         "priority": "training",
         "members": ["group:vision@example.com"],
         "workloads": [{"name": "job", "pool": "train"}],
     }
-    plan = plan_platform({**said, "teams": [team]}, "test")
+    queued = {**team, "quota": {"gpus": 8, "cpu": 200, "memory": "3Ti"}}
+    plan = plan_platform({**said, "teams": [queued], "queueing": {}}, "test")
     (workload,) = plan.tenants[0].workloads
     assert [(taint.key, taint.value) for taint in workload.tolerations] == [
         ("nvidia.com/gpu", "present"),
@@ -320,7 +321,7 @@ def pools(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=200)
+@settings(max_examples=size(50, 2000))
 @given(pool=pools(), location=st.sampled_from(["us-central1", A]))
 def test_any_pool_is_refused_with_a_reason_or_whole(pool: dict[str, Any], location: str) -> None:
     try:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from gpu_platform.errors import BadInput
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
 
@@ -94,3 +96,66 @@ def test_alerts_come_a_day_and_two_hours_before_a_capacity_block_is_drained() ->
         "GpuCapacityEndsInTwoHours": f"vector(time()) >= {drains - 2 * 3600} < {drains}",
     }
     assert "at 2026-12-14T10:50:00Z" in found["GpuCapacityEndsInADay"].summary
+
+
+def test_a_budget_below_the_cost_of_the_desired_nodes_is_refused_with_what_each_pool_costs() -> None:
+    platform: dict[str, Any] = {
+        "kind": "environment",
+        "cluster": EKS,
+        "pools": [
+            {
+                "name": "serve",
+                "machine_type": "g6.4xlarge",
+                "count": {"desired": 2},
+                "workload": "inference",
+                "usd_per_hour": 1.0,
+            }
+        ],
+    }
+    with pytest.raises(BadInput, match=r"budget\.usd_per_month.*1460 USD a month: serve 1460"):
+        plan_platform({**platform, "budget": {"usd_per_month": 1459}}, "test")
+    plan_platform({**platform, "budget": {"usd_per_month": 1460}}, "test")
+
+
+def test_a_version_of_the_operators_own_exporter_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"monitoring\.exporter_version"):
+        planned(EKS, {"exporter_version": "4.9.0"})
+
+
+@pytest.mark.parametrize(
+    ("release", "version", "label"),
+    [("v26.7.0", "4.6.0-4.8.3", "hostname"), ("v26.3.3", "4.5.3-4.8.2", "Hostname")],
+)
+def test_rules_and_list_of_metrics_follow_the_exporter_of_the_operators_release(
+    release: str, version: str, label: str
+) -> None:
+    plan = plan_platform(
+        {
+            "kind": "environment",
+            "cluster": EKS,
+            "operator": {"release": release},
+            "pools": [
+                {"name": "serve", "machine_type": "g6.4xlarge", "count": {"desired": 1}, "workload": "inference"}
+            ],
+        },
+        "test",
+    )
+    assert isinstance(plan, EnvironmentPlan)
+    assert plan.monitoring is not None
+    assert plan.monitoring.exporter_version == version
+    (active,) = [rule.expr for rule in plan.monitoring.recording if rule.record == "gpu:active:ratio"]
+    assert f'"node", "$1", "{label}"' in active
+    assert plan.operator.metrics_config is not None
+    exported = {
+        line.partition(",")[0] for line in plan.operator.metrics_config.data["dcgm-metrics.csv"].splitlines()
+    }
+    used = {name for rule in plan.monitoring.recording for name in re.findall(r"DCGM_\w+", rule.expr)}
+    assert used <= exported
+
+
+def test_managed_prometheus_evaluates_the_rules_by_the_labels_that_it_renames() -> None:
+    plan = planned({**GKE, "create": {}}, {})
+    assert plan.monitoring is not None
+    (active,) = [rule.expr for rule in plan.monitoring.recording if rule.record == "gpu:active:ratio"]
+    assert '"namespace", "$1", "exported_namespace"' in active
+    assert not [rule for rule in plan.monitoring.alerts if "kube_" in rule.expr]

@@ -1,0 +1,158 @@
+"""`gpu-platform init`: write a first stack file that passes `check`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+import yaml
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.paths import stacks_dir
+from gpu_platform.spec import CONFIG_KEY, stack_name
+from gpu_platform.stacks import plan_platform
+
+_SCHEMA = "# yaml-language-server: $schema=./platform.schema.json\n"
+_MACHINES = {"sandbox": "p4de.24xlarge", "existing": "dgx-h100", "eks": "p5.48xlarge", "gke": "a3-megagpu-8g"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a stack file is made of; None: asked for on a terminal."""
+
+    provider: str | None
+    machine_type: str | None
+    nodes: int | None
+    workload: str | None
+    team: str | None
+    member: str | None
+    region: str | None
+    zone: str | None
+    project: str | None
+    node_names: str | None
+
+
+_QUESTIONS: Mapping[str, tuple[str, str]] = {
+    "provider": ("Provider (sandbox, existing, eks, gke)", "sandbox"),
+    "region": ("Region", ""),
+    "zone": ("Zone of the GPU nodes", ""),
+    "project": ("Google Cloud project", ""),
+    "machine_type": ("Machine type (`gpu-platform machines list`)", ""),
+    "nodes": ("Number of nodes", "2"),
+    "node_names": ("Names of the GPU nodes, with commas", ""),
+    "workload": ("Workload (training, inference, development)", "training"),
+    "team": ("Name of the first team", "research"),
+    "member": ("Its members, such as group:research", ""),
+}
+_NEEDS: Mapping[str, tuple[str, ...]] = {
+    "eks": ("region", "zone"),
+    "gke": ("region", "zone", "project"),
+    "existing": ("node_names",),
+}
+
+
+def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -> ExitCode:
+    """Write the stack file of the answers, and print what to do next.
+
+    Raises BadInput if an answer is missing without a terminal, the file exists, or the stack would not pass.
+    """
+    path = out or stacks_dir() / f"Pulumi.{name}.yaml"
+    if path.exists():
+        fix = f"use another name, or edit it and run `gpu-platform check {name}`"
+        raise BadInput("init", [Problem("NAME", f"{path}, which exists", "a name without a stack file", fix)])
+    answers = _complete(name, given)
+    platform = _platform(name, answers)
+    plan_platform(platform, stack_name(path), source=f"init {name}", folder=path.parent)
+    text = _SCHEMA + yaml.safe_dump(
+        {"config": {CONFIG_KEY: platform}}, sort_keys=False, default_flow_style=None, width=110
+    )
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        problem = Problem(str(path), error.strerror or str(error), "a folder that can be written to")
+        raise BadInput("init", [problem]) from error
+    stack = name if out is None else str(path)
+    following = [f"gpu-platform {command} {stack}" for command in ("check", "capacity", "preview", "up")]
+    if to_json:
+        print(json.dumps({"version": 1, "file": str(path), "next": following}, indent=2))
+    else:
+        print(f"wrote {path}")
+        print("next:")
+        for command in following:
+            print(f"  {command}")
+    return ExitCode.GOOD
+
+
+def _complete(name: str, given: Answers) -> dict[str, str]:
+    """Return all answers: given ones, then those of a terminal, then the defaults."""
+    answers = {key: str(value) for key, value in asdict(given).items() if value is not None}
+    asks = sys.stdin.isatty() and not os.environ.get("CI")
+    missing: list[Problem] = []
+
+    def ask(key: str, default: str = "") -> None:
+        question, usual = _QUESTIONS[key]
+        default = default or usual
+        if key in answers:
+            return
+        if asks:
+            answers[key] = str(typer.prompt(question, default=default or None))
+        elif default:
+            answers[key] = default
+        else:
+            flag = "--" + key.replace("_", "-")
+            missing.append(Problem(flag, "nothing", question[0].lower() + question[1:], f"add {flag}"))
+
+    ask("provider")
+    for key in _NEEDS.get(answers["provider"], ()):
+        ask(key)
+    for key in ("machine_type", "nodes", "workload", "team"):
+        if key != "nodes" or answers["provider"] != "existing":
+            ask(key, _MACHINES.get(answers["provider"], "") if key == "machine_type" else "")
+    ask("member", f"group:{answers['team']}" if answers["provider"] != "gke" else "")
+    if missing:
+        raise BadInput(f"init {name}", missing)
+    return answers
+
+
+def _platform(name: str, answers: Mapping[str, str]) -> dict[str, Any]:
+    provider = answers["provider"]
+    cluster: dict[str, Any] = {"provider": provider}
+    pool: dict[str, Any] = {"name": "gpu", "machine_type": answers["machine_type"]}
+    nodes = int(answers["nodes"]) if answers.get("nodes", "").isdigit() else answers.get("nodes")
+    if provider == "sandbox":
+        cluster["name"] = name
+    elif provider == "existing":
+        names = [one.strip() for one in answers["node_names"].split(",") if one.strip()]
+        nodes = len(names)
+        pool["nodes"] = {"names": names}
+    elif provider == "eks":
+        cluster |= {"name": name, "region": answers["region"]}
+        pool["zones"] = [answers["zone"]]
+    else:
+        cluster |= {"name": name, "project": answers["project"], "location": answers["region"]}
+        pool["zones"] = [answers["zone"]]
+    pool |= {"count": {"desired": nodes}, "workload": answers["workload"]}
+    catalog = load_catalog()
+    machine = catalog.machine_types.get(answers["machine_type"])
+    gpus = machine.gpu_count * nodes if machine is not None and isinstance(nodes, int) else 0
+    priority = "inference" if answers["workload"] == "inference" else "training"
+    return {
+        "kind": "environment",
+        "cluster": cluster,
+        "pools": [pool],
+        "teams": [
+            {
+                "name": answers["team"],
+                "quota": {"gpus": gpus},
+                "priority": priority,
+                "members": [one.strip() for one in answers["member"].split(",")],
+            }
+        ],
+    }

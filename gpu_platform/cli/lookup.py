@@ -1,0 +1,67 @@
+"""Groups of commands that look something up: `machines` and `policies`; each command imports its own module."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpu_platform.cli.options import CONTEXT, Format, FormatOption
+
+machines_app = typer.Typer(
+    help="Machine types of the catalogue: GPUs, network, prices, regions.",
+    no_args_is_help=True,
+    context_settings=CONTEXT,
+)
+policies_app = typer.Typer(help="Rules of the policy pack.", no_args_is_help=True, context_settings=CONTEXT)
+
+
+@machines_app.command("list")
+def machines_list(
+    provider: Annotated[
+        str | None, typer.Option("--provider", metavar="NAME", help="Only of eks, gke or existing (on-premises).")
+    ] = None,
+    gpu: Annotated[
+        str | None, typer.Option("--gpu", metavar="MODEL", help="Only with this GPU: H100-80GB, L40S.")
+    ] = None,
+    region: Annotated[
+        str | None,
+        typer.Option("--region", metavar="REGION", help="Only what is offered there, with its prices."),
+    ] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """List machine types with GPUs, with network and price."""
+    from gpu_platform.cli.machines import list_machines
+
+    code = list_machines(provider=provider, gpu=gpu, region=region, to_json=output is Format.JSON)
+    raise typer.Exit(int(code))
+
+
+@machines_app.command("show")
+def machines_show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Machine type, such as p5.48xlarge.")],
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Show one machine type: GPUs, CPU, memory, network, disks, quotas, regions and prices."""
+    from gpu_platform.cli.machines import show_machine
+
+    raise typer.Exit(int(show_machine(name, to_json=output is Format.JSON)))
+
+
+@policies_app.command("list")
+def policies_list(output: FormatOption = Format.TEXT) -> None:
+    """List the rules with level, severity and requirement."""
+    from gpu_platform.cli.policies import list_rules
+
+    raise typer.Exit(int(list_rules(to_json=output is Format.JSON)))
+
+
+@policies_app.command("explain")
+def policies_explain(
+    rule: Annotated[str, typer.Argument(metavar="RULE", help="Id of a rule, such as gpu-node-taint.")],
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Explain one rule: what it requires, its settings, and how to configure or exempt it."""
+    from gpu_platform.cli.policies import explain_rule
+
+    raise typer.Exit(int(explain_rule(rule, to_json=output is Format.JSON)))

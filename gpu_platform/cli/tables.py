@@ -1,0 +1,56 @@
+"""Tables that fit the terminal: no word or number is broken, and the columns that matter least go first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+_GAP: Final = 2
+_WRAPPED: Final = 24  # columns that text of several words needs at least
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table. `leaves`: 0 stays at every width; of the others the highest goes first.
+
+    `wrap`: text of several words, which may take several lines.
+    """
+
+    head: str
+    leaves: int = 0
+    right: bool = False
+    wrap: bool = False
+
+
+def show_table(out: Console, columns: Sequence[Column], rows: Sequence[Sequence[str]], title: str = "") -> None:
+    """Print a table with the columns that fit the console, and name those that do not."""
+    texts = [(column.head, *(row[i] for row in rows)) for i, column in enumerate(columns)]
+    widths = [max(map(cell_len, column)) for column in texts]
+    least = [min(width, _WRAPPED) if column.wrap else width for column, width in zip(columns, widths, strict=True)]
+    shown = list(range(len(columns)))
+    while sum(least[i] + _GAP for i in shown) - _GAP > out.width:
+        leaving = [i for i in shown if columns[i].leaves]
+        if not leaving:
+            break
+        shown.remove(max(leaving, key=lambda i: columns[i].leaves))
+    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    for i in shown:
+        column = columns[i]
+        table.add_column(
+            column.head,
+            justify="right" if column.right else "left",
+            overflow="fold",
+            no_wrap=not column.wrap and sum(least[j] + _GAP for j in shown) - _GAP <= out.width,
+            min_width=min(least[i], out.width),
+        )
+    for row in rows:
+        table.add_row(*(escape(row[i]) for i in shown))
+    out.print(table)
+    if hidden := [column.head for i, column in enumerate(columns) if i not in shown]:
+        out.print(escape(f"(not shown at this width: {', '.join(hidden)}; --format json has them)"))

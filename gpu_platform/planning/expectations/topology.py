@@ -1,0 +1,30 @@
+"""Expected topology of the GPUs of a machine type, in the words of `nvidia-smi topo -m`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.expectations.hardware import SWITCHED
+
+_SELF: Final = "X"
+_UNKNOWN: Final = "?"
+
+
+def expected_matrix(machine: MachineType, catalog: Catalog) -> list[list[str]]:
+    """Return for each pair of GPUs how they reach each other, as far as the catalogue knows.
+
+    `NV#`: all GPUs over the links of each. `NODE` or `SYS`: by their NUMA nodes. `?`: not known.
+    """
+    switched = machine.nvlinks_per_gpu and catalog.gpu_of(machine).architecture in SWITCHED
+
+    def label(one: int, two: int) -> str:
+        if one == two:
+            return _SELF
+        if switched:
+            return f"NV{machine.nvlinks_per_gpu}"
+        if machine.numa_nodes is None or machine.nvlinks_per_gpu:
+            return _UNKNOWN
+        return "NODE" if machine.numa_nodes[one] == machine.numa_nodes[two] else "SYS"
+
+    return [[label(one, two) for two in range(machine.gpu_count)] for one in range(machine.gpu_count)]

@@ -1,0 +1,255 @@
+"""Alerts, made of the recording rules, and of kube-state-metrics and Kueue where they are scraped.
+
+An alert that compares a metric is silent when the metric is missing; so missing metrics have alerts of their own.
+
+Sources: leptonai/gpud, components/accelerator/nvidia (XID classes, clock events of 0.6 a minute, temperature
+against the GPU's own limit), 2026-08-22; NVIDIA, XID catalogue and GPU memory error management; kube-state-metrics
+docs; Kueue docs, Prometheus metrics; 2026-11-25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.monitoring.section import AlertRule
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.spec.operations import Monitoring
+
+_WHERE: Final = "GPU {{ $labels.gpu }} of {{ $labels.node }}"
+# Labels of one GPU, whoever uses it: a GPU that several pods share alerts once.
+_GPU: Final = "node, pool, gpu, UUID, GPU_I_ID"
+_FALLBACK_CELSIUS: Final = 85
+_HOURS_PER_MONTH: Final = 730
+# The exporter looks every 30 s, so a window of 5 minutes has 10 samples; 0.6 a minute are 3.
+_EVENTS: Final = 3
+
+
+def gpu_alerts(monitoring: Monitoring, catalog: Catalog) -> Iterator[AlertRule]:
+    """Yield alerts on a GPU's own metrics."""
+    codes = {each.name: "|".join(map(str, each.codes)) for each in catalog.xid_classes.values()}
+    known = "|".join(codes.values())
+
+    def xid(alert: str, matcher: str, severity: str, action: str) -> AlertRule:
+        return AlertRule(
+            alert=alert,
+            expr=f"max by ({_GPU}, xid, namespace, pod) (gpu:xid_errors:count5m{{{matcher}}}) > 0",
+            for_="0m",
+            severity=severity,
+            summary=f"{_WHERE} reports XID {{{{ $labels.xid }}}}: {action}",
+        )
+
+    yield xid("GpuXidReset", f'xid=~"{codes["reset"]}"', "critical", "drain the node and reset the GPU")
+    yield xid(
+        "GpuXidRestart", f'xid=~"{codes["restart"]}"', "critical", "the GPU is off the bus: restart the node"
+    )
+    yield xid("GpuXidWorkflow", f'xid=~"{codes["own-workflow"]}"', "critical", "follow its own workflow")
+    yield xid("GpuXidApplication", f'xid=~"{codes["application"]}"', "info", "a fault of the program on it")
+    yield xid("GpuXidUnclassified", f'xid!="", xid!="0", xid!~"{known}"', "warning", "look it up")
+    yield AlertRule(
+        alert="GpuEccUncorrectable",
+        expr=f"increase(max by ({_GPU}) (gpu:ecc_uncorrectable:total)[10m:]) > 0",
+        for_="0m",
+        severity="critical",
+        summary=f"{_WHERE} has uncorrectable ECC errors: drain the node and reset the GPU",
+    )
+    yield AlertRule(
+        alert="GpuRemapFailed",
+        expr=f"max by ({_GPU}) (gpu:remap_failed:bool) > 0",
+        for_="0m",
+        severity="critical",
+        summary=f"{_WHERE} could not remap a row of its memory: replace it",
+    )
+    yield AlertRule(
+        alert="GpuRemapPending",
+        expr=f"max by ({_GPU}) (gpu:remap_pending:bool) > 0",
+        for_="0m",
+        severity="warning",
+        summary=f"{_WHERE} remaps a row of its memory at the next reset: drain the node and reset the GPU",
+    )
+    yield AlertRule(
+        alert="GpuNvlinkErrors",
+        expr=f"increase(max by ({_GPU}) (gpu:nvlink_recoveries:total)[15m:]) > 0",
+        for_="0m",
+        severity="warning",
+        summary=f"{_WHERE} had to recover an NVLink",
+    )
+    yield AlertRule(
+        alert="GpuPcieReplays",
+        expr=f"rate(max by ({_GPU}) (gpu:pcie_replays:total)[15m:]) > 1",
+        for_="15m",
+        severity="warning",
+        summary=f"{_WHERE} retries PCIe transfers",
+    )
+    for alert, events, why in (
+        ("GpuThermalThrottling", "hw_thermal|sw_thermal", "heat"),
+        ("GpuPowerThrottling", "hw_power_brake", "the power brake of the machine"),
+    ):
+        yield AlertRule(
+            alert=alert,
+            expr=f"max by ({_GPU}, clock_event) "
+            f'(gpu:clock_events:count5m{{clock_event=~"{events}"}}) >= {_EVENTS}',
+            for_="10m",
+            severity="warning",
+            summary=f"clocks of {_WHERE} are lowered by {why}",
+        )
+    temperature = f"max by ({_GPU}) (gpu:temperature:celsius)"
+    if monitoring.temperature_celsius is not None:
+        limit = str(monitoring.temperature_celsius)
+        hot = f"{temperature} > {limit}"
+    else:
+        limit = "its limit"
+        own = f"max by ({_GPU}) (gpu:temperature_limit:celsius > 0)"
+        hot = f"{temperature} > ({own} or {temperature} * 0 + {_FALLBACK_CELSIUS})"
+    yield AlertRule(
+        alert="GpuTemperatureHigh",
+        expr=hot,
+        for_="10m",
+        severity="warning",
+        summary=f"{_WHERE} is at {{{{ $value }}}} °C, above {limit}",
+    )
+    yield AlertRule(
+        alert="GpuMemoryNearlyFull",
+        expr=f"max by ({_GPU}, namespace, pod) (gpu:memory_used:ratio) > 0.95",
+        for_="15m",
+        severity="info",
+        summary=f"{{{{ $value | humanizePercentage }}}} of the memory of {_WHERE} is used",
+    )
+    yield AlertRule(
+        alert="GpuHeldAndIdle",
+        expr=f'max by ({_GPU}, namespace, pod) (gpu:active:ratio{{pod!=""}}) < 0.05',
+        for_="1h",
+        severity="info",
+        summary="{{ $labels.namespace }}/{{ $labels.pod }} holds a GPU and has used under 5 % of it for an hour",
+    )
+
+
+def missing_alerts(pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool) -> Iterator[AlertRule]:
+    """Yield alerts on GPUs and metrics that are gone. `by_pool`: series have the label pool."""
+    with_gpus = [pool for pool in pools if pool.has_gpus]
+    if any(pool.nodes.min > 0 for pool in with_gpus):
+        yield AlertRule(
+            alert="GpuMetricsMissing",
+            expr="absent(gpu:temperature:celsius)",
+            for_="10m",
+            severity="critical",
+            summary="no GPU reports metrics: the exporter is down, or nothing scrapes it",
+        )
+    if kube_state:
+        allocatable = 'kube_node_status_allocatable{resource=~"nvidia_com_.+"} > 0'
+        yield AlertRule(
+            alert="GpuNodeBlind",
+            expr=f"group by (node) ({allocatable}) unless on (node) group by (node) (gpu:temperature:celsius)",
+            for_="5m",
+            severity="critical",
+            summary="{{ $labels.node }} has GPUs, but reports no metrics of them: its state is unknown",
+        )
+        yield AlertRule(
+            alert="KubeStateMetricsMissing",
+            expr="absent(kube_node_info)",
+            for_="15m",
+            severity="warning",
+            summary="kube-state-metrics is not scraped: alerts on nodes, quotas and pods are silent",
+        )
+    if by_pool:
+        for pool in with_gpus:
+            yield AlertRule(
+                alert="GpuLost",
+                expr=f'node:gpus:count{{pool="{pool.name}"}} < {pool.gpus_per_node}',
+                for_="5m",
+                severity="critical",
+                summary=f"{{{{ $labels.node }}}} has {{{{ $value }}}} of {pool.gpus_per_node} GPUs",
+            )
+    else:
+        seen = "count by (node) (group by (node, UUID) (last_over_time(gpu:temperature:celsius[6h])))"
+        yield AlertRule(
+            alert="GpuLost",
+            expr=f"sum by (node) (node:gpus:count) < {seen}",
+            for_="5m",
+            severity="critical",
+            summary="{{ $labels.node }} has {{ $value }} GPUs, fewer than in the last hours",
+        )
+
+
+def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[AlertRule]:
+    """Yield alerts on nodes, pods and quotas, by kube-state-metrics and Kueue."""
+    quota = 'max by (namespace, resource) (kube_resourcequota{{type="{}", resource=~"requests.nvidia.com/.+"}})'
+    yield AlertRule(
+        alert="GpuPodPending",
+        expr='max by (namespace, pod) (kube_pod_status_phase{phase="Pending"}) == 1 and on (namespace, pod) '
+        'group by (namespace, pod) (kube_pod_container_resource_requests{resource=~"nvidia_com_.+"} > 0)',
+        for_="30m",
+        severity="warning",
+        summary="{{ $labels.namespace }}/{{ $labels.pod }} has waited 30 minutes for GPUs",
+    )
+    yield AlertRule(
+        alert="GpuQuotaNearlyUsed",
+        expr=f"{quota.format('used')} / ({quota.format('hard')} > 0) >= 0.9",
+        for_="15m",
+        severity="info",
+        summary="{{ $labels.namespace }} uses {{ $value | humanizePercentage }} of its {{ $labels.resource }}",
+    )
+    yield AlertRule(
+        alert="GpuNodeUnvalidated",
+        expr='max by (pod) (kube_pod_status_ready{condition="true", '
+        f'namespace="{names.VALIDATION_NAMESPACE}"}}) * on (pod) group_left (node) '
+        f'max by (pod, node) (kube_pod_info{{namespace="{names.VALIDATION_NAMESPACE}"}}) == 0',
+        for_="30m",
+        severity="warning",
+        summary="{{ $labels.node }} has not passed validation for 30 minutes",
+    )
+    if any(pool.sharing.mode == "mig" for pool in pools):
+        label = names.MIG_STATE_LABEL
+        for character in "./-":
+            label = label.replace(character, "_")
+        yield AlertRule(
+            alert="MigChangeFailed",
+            expr=f'max by (node) (kube_node_labels{{label_{label}="failed"}}) == 1',
+            for_="5m",
+            severity="critical",
+            summary="the MIG layout of {{ $labels.node }} could not be changed",
+        )
+    if queues:
+        yield AlertRule(
+            alert="QueueWaiting",
+            expr='max by (cluster_queue) (kueue_pending_workloads{status="active"}) > 0',
+            for_="1h",
+            severity="info",
+            summary="{{ $value }} workloads have waited an hour in queue {{ $labels.cluster_queue }}",
+        )
+
+
+def unused_capacity(pools: Sequence[PoolPlan]) -> Iterator[AlertRule]:
+    """Yield alerts on reserved capacity that has no nodes, or fewer than it pays for, while it lasts."""
+    for pool in pools:
+        windows = pool.cloud.windows if pool.cloud is not None else ()
+        if not pool.has_gpus or not windows or pool.nodes.desired == 0:
+            continue
+        open_ = " or ".join(
+            f"vector(time()) >= {int(each.starts.timestamp()) if each.starts is not None else 0}"
+            + (f" < {int(each.drains.timestamp())}" if each.drains is not None else "")
+            for each in windows
+        )
+        yield AlertRule(
+            alert="GpuReservationUnused",
+            expr=f'(sum(pool:nodes:count{{pool="{pool.name}"}}) or vector(0)) < {pool.nodes.desired} '
+            f"and on () ({open_})",
+            for_="30m",
+            severity="warning",
+            summary=f"pool {pool.name} has {{{{ $value }}}} of {pool.nodes.desired} reserved nodes",
+            labels={"pool": pool.name},
+        )
+
+
+def budget_alert(usd_per_month: float) -> AlertRule:
+    """Return the alert on the cost of GPU nodes that run, at the prices of the plan."""
+    return AlertRule(
+        alert="GpuCostAboveBudget",
+        expr=f"sum(avg_over_time(pool:cost:usd_per_hour[1d])) * {_HOURS_PER_MONTH} > {usd_per_month:.10g}",
+        for_="1h",
+        severity="warning",
+        summary=f"GPU nodes cost {{{{ $value | humanize }}}} USD a month at the rate of the last day, "
+        f"above the budget of {usd_per_month:.10g}",
+    )

@@ -1,0 +1,113 @@
+"""Plan how GPU metrics are scraped, and what is recorded of them and alerted on.
+
+Sources: GKE docs, Collect and view DCGM metrics, 2026-11-23; Google Cloud Managed Service for Prometheus docs:
+labels pod and namespace of a target win, those of a metric become exported_...; Prometheus operator API,
+ServiceMonitor attachMetadata; 2026-11-25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_platform.planning.clouds.gpu_parts import gpu_parts
+from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.monitoring.alerts import (
+    budget_alert,
+    cluster_alerts,
+    gpu_alerts,
+    missing_alerts,
+    unused_capacity,
+)
+from gpu_platform.planning.monitoring.ends import ends_of_capacity
+from gpu_platform.planning.monitoring.exporter import exporter_of
+from gpu_platform.planning.monitoring.grafana import dashboards
+from gpu_platform.planning.monitoring.recording import recording_rules
+from gpu_platform.planning.monitoring.section import AlertRule, MonitoringPlan
+from gpu_platform.planning.pools.section import PoolPlan
+
+
+def check(context: CompleteContext) -> None:
+    """Record a version of the exporter that the operator's release decides."""
+    parts, monitoring = gpu_parts(context.cloud.cluster), context.environment.monitoring
+    if monitoring.exporter_version is not None and parts.dcgm_exporter == "install":
+        release = context.operator.release
+        context.at("monitoring.exporter_version").add(
+            f"{monitoring.exporter_version!r} with the exporter of operator release {release}",
+            "a version only with cluster.parts.dcgm_exporter: present",
+            "remove it",
+        )
+
+
+def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[MonitoringPlan | None]:
+    """Return scraping, recording rules and alerts, or None where monitoring is off."""
+    monitoring, parts = context.environment.monitoring, gpu_parts(context.cloud.cluster)
+    if not monitoring.enabled or parts.gpu_operator == "present":
+        return Decided(None)
+    own_exporter = parts.dcgm_exporter == "install"
+    new = context.cloud.creates_cluster
+    decisions: tuple[Decision, ...] = ()
+    # Before the section of add-ons exists; the cluster has it by whomever it was installed.
+    has_operator = not new or context.environment.addons.prometheus is not None
+    service_monitor = has_operator if monitoring.prometheus_operator is None else monitoring.prometheus_operator
+    # Google's own exporter reads only GPUs whose driver GKE has installed.
+    operands = any(pool.software.operands for pool in pools)
+    pod_monitoring = context.cloud.managed_prometheus and operands and own_exporter and not service_monitor
+    if monitoring.prometheus_operator is None and pod_monitoring:
+        why = "the new cluster has managed Prometheus, billed by the sample; prometheus_operator: true uses yours"
+        decisions = (Decision(subject="monitoring", what="scraping", chosen="a PodMonitoring", why=why),)
+    elif monitoring.prometheus_operator is None and not has_operator:
+        why = "a new cluster has no Prometheus operator: write addons: {prometheus: install}"
+        decisions = (Decision(subject="monitoring", what="ServiceMonitor and rules", chosen="none", why=why),)
+    exporter = exporter_of(context)
+    wanted = monitoring.dashboards or ("config-maps" if service_monitor else "none")
+    section = MonitoringPlan(
+        service_monitor=service_monitor,
+        pod_monitoring=pod_monitoring,
+        # A GPUCluster's exporter has a name of its own.
+        exporter="nvidia-dcgm-exporter" + ("-dra" if any(pool.devices for pool in pools) else "")
+        if own_exporter
+        else "",
+        exporter_version=exporter.version,
+        interval=monitoring.interval,
+        labels=monitoring.labels,
+        runbooks=monitoring.runbooks,
+        dashboards=dashboards() if wanted != "none" else (),
+        grafana_operator=wanted == "grafana-operator",
+        recording=recording_rules(exporter, pools, exported=pod_monitoring, kube_state=service_monitor),
+        alerts=tuple(
+            _alerts(context, pools, kube_state=service_monitor, by_pool=own_exporter and service_monitor)
+        ),
+    )
+    return Decided(section, (*decisions, *_attribution(pools)))
+
+
+def _alerts(
+    context: CompleteContext, pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool
+) -> Sequence[AlertRule]:
+    """Return all alerts. `by_pool`: our own ServiceMonitor gives series the label pool, by that of the node."""
+    environment = context.environment
+    budget = environment.budget
+    return (
+        *gpu_alerts(environment.monitoring, context.catalog),
+        *missing_alerts(pools, kube_state=kube_state, by_pool=by_pool),
+        *(cluster_alerts(pools, queues=environment.queueing is not None) if kube_state else ()),
+        *(unused_capacity(pools) if by_pool else ()),
+        *ends_of_capacity(pools),
+        *((budget_alert(budget.usd_per_month),) if budget is not None and by_pool else ()),
+    )
+
+
+def _attribution(pools: Sequence[PoolPlan]) -> tuple[Decision, ...]:
+    """Return that the exporter cannot say which pod uses a GPU that several share."""
+    shared = [pool.name for pool in pools if pool.has_gpus and pool.sharing.mode in ("time-slicing", "mps")]
+    if not shared:
+        return ()
+    return (
+        Decision(
+            subject="monitoring",
+            what="metrics by pod",
+            chosen=f"not for {', '.join(shared)}",
+            why="a GPU that several pods share reports one value; the exporter names one of the pods for it",
+        ),
+    )

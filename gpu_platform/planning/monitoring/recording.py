@@ -1,0 +1,173 @@
+"""Recording rules: metrics of GPUs under names of our own, and their sums by pool, team, workload and GPU model.
+
+Rules named `gpu:...` have one series for each GPU or MIG instance and each pod that the exporter names for it, in
+base units, with the same labels whatever the exporter's version: node, pool, gpu, UUID, modelName, GPU_I_ID,
+GPU_I_PROFILE, namespace, pod, container. Everything else, alerts and dashboards included, is made of these.
+
+Sources: dcgm-exporter (labels; one pod for a GPU that several share, unless --kubernetes-virtual-gpus); Prometheus
+docs, Recording rules; kube-state-metrics docs (kube_pod_owner, kube_pod_container_resource_requests); 2026-11-25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from gpu_platform.planning.monitoring.exporter import Exporter
+from gpu_platform.planning.monitoring.section import RecordingRule
+from gpu_platform.planning.pools.section import PoolPlan
+
+GPU_LABELS: Final = "node, pool, gpu, UUID, modelName, GPU_I_ID, GPU_I_PROFILE, namespace, pod, container"
+_ONE: Final = "node, pool, UUID, GPU_I_ID, modelName"
+"""Labels of one GPU or instance, whoever uses it."""
+
+# Name of a rule, the exporter's metric, labels beside those of every GPU.
+_OF_GPU: Final = (
+    ("gpu:busy:ratio", "busy", ""),
+    ("gpu:sm_active:ratio", "sm_active", ""),
+    ("gpu:tensor_active:ratio", "tensor_active", ""),
+    ("gpu:dram_active:ratio", "dram_active", ""),
+    ("gpu:memory_used:bytes", "memory_used", ""),
+    ("gpu:sm_clock:hertz", "sm_clock", ""),
+    ("gpu:clock_events:count5m", "clock_events", "clock_event"),
+    ("gpu:temperature:celsius", "temperature", ""),
+    ("gpu:temperature_limit:celsius", "temperature_limit", ""),
+    ("gpu:memory_temperature:celsius", "memory_temperature", ""),
+    ("gpu:power:watts", "power", ""),
+    ("gpu:energy:joules", "energy", ""),
+    ("gpu:pcie_replays:total", "pcie_replays", ""),
+    ("gpu:last_xid:code", "last_xid", ""),
+    ("gpu:xid_errors:count5m", "xid_errors", "xid"),
+    ("gpu:ecc_corrected:total", "ecc_corrected", ""),
+    ("gpu:ecc_uncorrectable:total", "ecc_uncorrectable", ""),
+    ("gpu:rows_remapped:total", "rows_remapped", ""),
+    ("gpu:remap_failed:bool", "remap_failed", ""),
+    ("gpu:remap_pending:bool", "remap_pending", ""),
+    ("gpu:nvlink_recoveries:total", "nvlink_recoveries", ""),
+    ("gpu:nvlink_replays:total", "nvlink_replays", ""),
+)
+# Two directions of one link.
+_LINKS: Final = (
+    ("gpu:nvlink:bytes_per_second", "nvlink_sent", "nvlink_received"),
+    ("gpu:pcie:bytes_per_second", "pcie_sent", "pcie_received"),
+)
+
+
+def recording_rules(
+    exporter: Exporter, pools: Sequence[PoolPlan], *, exported: bool, kube_state: bool
+) -> tuple[RecordingRule, ...]:
+    """Return all recording rules.
+
+    `exported`: the scrape keeps its own labels pod and namespace, and renames the exporter's to exported_...;
+    `kube_state`: kube-state-metrics is scraped.
+    """
+    return (
+        *_of_gpus(exporter, exported=exported),
+        *_sums(),
+        *_costs(pools),
+        *(_workloads() if kube_state else ()),
+    )
+
+
+def _of_gpus(exporter: Exporter, *, exported: bool) -> Iterator[RecordingRule]:
+    def series(metric: str, extra: str = "") -> str:
+        found = exporter.metrics[metric]
+        labels = f"{GPU_LABELS}, {extra}" if extra else GPU_LABELS
+        inner = f'label_replace({found.field}, "node", "$1", "{exporter.node_label}", "(.+)")'
+        if exported:
+            # Without a pod on the GPU there is no exported_pod, and the exporter's own pod is left.
+            for label in ("namespace", "pod", "container"):
+                inner = f'label_replace({inner}, "{label}", "$1", "exported_{label}", "(.*)")'
+        text = f"max by ({labels}) ({inner})"
+        return text if found.factor == 1 else f"{text} * {found.factor:.10g}"
+
+    # Profiling metrics are missing while a profiler runs, and on GPUs that are not made for data centres.
+    yield RecordingRule(record="gpu:active:ratio", expr=f"{series('active')} or {series('busy')}")
+    for name, metric, extra in _OF_GPU:
+        yield RecordingRule(record=name, expr=series(metric, extra))
+    for name, sent, received in _LINKS:
+        yield RecordingRule(record=name, expr=f"{series(sent)} + {series(received)}")
+    if "memory_size" in exporter.metrics:
+        size = series("memory_size")
+    else:
+        size = f"{series('memory_used')} + {series('memory_free')}"
+    yield RecordingRule(record="gpu:memory_size:bytes", expr=size)
+    yield RecordingRule(record="gpu:memory_used:ratio", expr="gpu:memory_used:bytes / (gpu:memory_size:bytes > 0)")
+
+
+def _sums() -> Iterator[RecordingRule]:
+    held = 'gpu:active:ratio{pod!=""}'
+    for metric in ("active", "sm_active", "tensor_active", "memory_used"):
+        # First one value for each GPU: a GPU that several pods share has one for each of them.
+        one = f"max by ({_ONE}) (gpu:{metric}:ratio)"
+        yield RecordingRule(record=f"pool:{metric}:ratio", expr=f"avg by (pool) ({one})")
+        yield RecordingRule(record=f"model:{metric}:ratio", expr=f"avg by (modelName) ({one})")
+        used = f'max by (namespace, UUID, GPU_I_ID) (gpu:{metric}:ratio{{pod!=""}})'
+        yield RecordingRule(record=f"namespace:{metric}:ratio", expr=f"avg by (namespace) ({used})")
+    yield RecordingRule(record="pool:power:watts", expr="sum by (pool) (max by (pool, UUID) (gpu:power:watts))")
+    yield RecordingRule(
+        record="pool:gpus:count", expr="count by (pool) (group by (pool, UUID) (gpu:temperature:celsius))"
+    )
+    yield RecordingRule(
+        record="node:gpus:count",
+        expr="count by (node, pool) (group by (node, pool, UUID) (gpu:temperature:celsius))",
+    )
+    yield RecordingRule(
+        record="pool:nodes:count", expr="count by (pool) (group by (pool, node) (gpu:temperature:celsius))"
+    )
+    yield RecordingRule(record="pool:gpus_held:count", expr=f"count by (pool) (group by (pool, UUID) ({held}))")
+    yield RecordingRule(
+        record="namespace:gpus_held:count",
+        expr=f"count by (namespace) (group by (namespace, UUID, GPU_I_ID) ({held}))",
+    )
+
+
+def _costs(pools: Sequence[PoolPlan]) -> Iterator[RecordingRule]:
+    """Yield what pools cost, by the prices of the plan; a pool of unknown price has none, never zero."""
+    priced = [pool for pool in pools if pool.has_gpus and pool.price_usd_per_hour is not None]
+    for pool in priced:
+        labels = {"pool": pool.name}
+        yield RecordingRule(
+            record="pool:node_price:usd_per_hour", expr=f"vector({pool.price_usd_per_hour:.10g})", labels=labels
+        )
+        # Only a whole GPU says which team has what part of the node.
+        if pool.sharing.mode == "none" and pool.price_usd_per_hour is not None:
+            yield RecordingRule(
+                record="pool:gpu_price:usd_per_hour",
+                expr=f"vector({pool.price_usd_per_hour / pool.gpus_per_node:.10g})",
+                labels=labels,
+            )
+    if priced:
+        yield RecordingRule(
+            record="pool:cost:usd_per_hour", expr="pool:nodes:count * on (pool) pool:node_price:usd_per_hour"
+        )
+    if any(pool.sharing.mode == "none" for pool in priced):
+        held = 'count by (namespace, pool) (group by (namespace, pool, UUID) (gpu:active:ratio{pod!=""}))'
+        yield RecordingRule(
+            record="namespace:cost:usd_per_hour",
+            expr=f"sum by (namespace) ({held} * on (pool) group_left () pool:gpu_price:usd_per_hour)",
+        )
+        one = f"max by ({_ONE}) (gpu:active:ratio)"
+        yield RecordingRule(
+            record="pool:idle_cost:usd_per_hour",
+            expr=f"sum by (pool) ((1 - {one}) * on (pool) group_left () pool:gpu_price:usd_per_hour)",
+        )
+
+
+_OWNER: Final[Mapping[str, str]] = {"ReplicaSet": "(.+)-[^-]+", "Job": "(.+)", "StatefulSet": "(.+)"}
+
+
+def _workloads() -> Iterator[RecordingRule]:
+    """Yield sums by the Deployment, Job or StatefulSet of a pod."""
+    owners = " or ".join(
+        f'label_replace(kube_pod_owner{{owner_is_controller="true", owner_kind="{kind}"}}, '
+        f'"workload", "$1", "owner_name", "{pattern}")'
+        for kind, pattern in _OWNER.items()
+    )
+    yield RecordingRule(record="pod:workload:info", expr=f"max by (namespace, pod, workload) ({owners})")
+    used = 'max by (namespace, pod, UUID, GPU_I_ID) (gpu:{}:ratio{{pod!=""}})'
+    for metric in ("active", "memory_used"):
+        joined = f"{used.format(metric)} * on (namespace, pod) group_left (workload) pod:workload:info"
+        yield RecordingRule(record=f"workload:{metric}:ratio", expr=f"avg by (namespace, workload) ({joined})")
+    joined = f"{used.format('active')} * on (namespace, pod) group_left (workload) pod:workload:info"
+    yield RecordingRule(record="workload:gpus_held:count", expr=f"count by (namespace, workload) ({joined})")

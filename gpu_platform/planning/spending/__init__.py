@@ -1,0 +1,22 @@
+"""Decide who causes which part of the cost, and which changes of the stack file would lower it."""
+
+from gpu_platform.planning.spending.report import (
+    PoolSpending,
+    Spending,
+    TeamSpending,
+    WorkloadSpending,
+    spending_of,
+)
+from gpu_platform.planning.spending.savings import Edit, Saving, apply, savings
+
+__all__ = [
+    "Edit",
+    "PoolSpending",
+    "Saving",
+    "Spending",
+    "TeamSpending",
+    "WorkloadSpending",
+    "apply",
+    "savings",
+    "spending_of",
+]

@@ -1,0 +1,271 @@
+"""Changes of the stack file that lower the cost, each proved by planning it.
+
+A candidate is a list of edits. It counts only where the changed file is planned without a problem, all quotas and
+declared workloads are placed on its nodes at once, and it costs less.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from gpu_platform.catalog import Catalog, Gpu, MachineType
+from gpu_platform.planning.capacity import prove
+from gpu_platform.planning.capacity.nodes import groups_of, node_capacities
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.quantity import counted
+
+Replan = Callable[[Mapping[str, Any]], "EnvironmentPlan | None"]
+"""Plans a changed platform object; None: it is refused."""
+
+# Nodes that are paid for whether they run or not.
+_PAID: Final = ("capacity-block", "reservation")
+_OTHER_TYPES: Final = 3
+_HALF: Final = 0.5
+_LEAST_USD: Final = 0.005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One value of the stack file. `path`: `pools[0].count.desired`; `before` None: it is not there."""
+
+    path: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saving:
+    """One change, and what it saves, USD/h; None: no source has the price, and nothing is promised.
+
+    `proof`: why every workload still fits.
+    """
+
+    what: str
+    usd_per_hour: float | None
+    edits: tuple[Edit, ...]
+    proof: str
+
+
+def apply(platform: Mapping[str, Any], edits: Sequence[Edit]) -> dict[str, Any]:
+    """Return a platform object with edits applied."""
+    changed = copy.deepcopy(dict(platform))
+    for edit in edits:
+        *parents, last = _parts(edit.path)
+        place: Any = changed
+        for part in parents:
+            if isinstance(part, str) and isinstance(place, dict):
+                place = cast("dict[str, Any]", place).setdefault(part, {})
+            else:
+                place = place[part]
+        if edit.after is None:
+            place.pop(last, None)
+        else:
+            place[last] = edit.after
+    return changed
+
+
+def savings(
+    platform: Mapping[str, Any],
+    plan: EnvironmentPlan,
+    catalog: Catalog,
+    replan: Replan,
+    *,
+    measured: Mapping[str, float] | None = None,
+    seconds: float = 5.0,
+) -> tuple[Saving, ...]:
+    """Return changes that save, the largest first; those without a known price last.
+
+    `platform`: that `plan` comes from; `measured`: utilisation by pool; `seconds`: for one proof.
+    """
+    trial = _Trial(platform, plan, catalog, replan, seconds)
+    found = [
+        saving
+        for pool in plan.pools
+        if pool.has_gpus and pool.nodes.desired and re.fullmatch(r"pools\[\d+\]", pool.path)
+        for saving in (
+            *_fewer_nodes(pool, trial),
+            *_shared(pool, trial, (measured or {}).get(pool.name, pool.utilisation)),
+            *_other_types(pool, trial),
+            *_spot(pool, trial),
+        )
+    ]
+    return tuple(sorted(found, key=lambda each: (each.usd_per_hour is None, -(each.usd_per_hour or 0.0))))
+
+
+class _Trial:
+    """Plans edits and compares their cost with that of the file as it is."""
+
+    def __init__(
+        self, platform: Mapping[str, Any], plan: EnvironmentPlan, catalog: Catalog, replan: Replan, seconds: float
+    ) -> None:
+        self.platform, self.plan, self.catalog = platform, plan, catalog
+        self._replan, self._seconds = replan, seconds
+
+    def edit(self, path: str, after: object) -> Edit:
+        """Return an edit with the value that the file has now."""
+        place: Any = self.platform
+        for part in _parts(path):
+            try:
+                place = place[part]
+            except (KeyError, IndexError, TypeError):
+                place = None
+                break
+        return Edit(path=path, before=place, after=after)
+
+    def saves(self, edits: Sequence[Edit]) -> float | None:
+        """Return what edits save, USD/h; None: they are refused, something does not fit, or a price is unknown."""
+        changed = self._replan(apply(self.platform, edits))
+        if changed is None or changed.cost.unknown != self.plan.cost.unknown or not self.fits(changed):
+            return None
+        before, after = self.plan.cost.usd_per_hour, changed.cost.usd_per_hour
+        return None if before is None or after is None or before - after < _LEAST_USD else before - after
+
+    def is_possible(self, edits: Sequence[Edit]) -> bool:
+        """Return whether edits are accepted, and everything fits."""
+        changed = self._replan(apply(self.platform, edits))
+        return changed is not None and self.fits(changed)
+
+    def fits(self, plan: EnvironmentPlan) -> bool:
+        """Return whether all quotas and declared workloads are placed at once."""
+        groups = groups_of(plan, self.catalog)
+        return prove(node_capacities(plan.pools, self.catalog), groups, seconds=self._seconds).verdict == "placed"
+
+    def fewest(self, pool: PoolPlan, edits: Sequence[Edit], most: int) -> tuple[int, float] | None:
+        """Return the fewest nodes, at most `most`, with which everything fits, and what that saves."""
+        low, high = 0, most + 1
+        while low < high:
+            nodes = (low + high) // 2
+            if self.is_possible([*edits, *self.count(pool, nodes)]):
+                high = nodes
+            else:
+                low = nodes + 1
+        saved = self.saves([*edits, *self.count(pool, low)]) if low <= most else None
+        return None if saved is None else (low, saved)
+
+    def count(self, pool: PoolPlan, nodes: int) -> list[Edit]:
+        """Return the edits of a pool's number of nodes: `min` is no more than `desired`, `max` stays."""
+        edits = [self.edit(f"{pool.path}.count.desired", nodes)]
+        if pool.nodes.min > nodes:
+            edits.append(self.edit(f"{pool.path}.count.min", nodes))
+        if pool.nodes.max < nodes:
+            edits.append(self.edit(f"{pool.path}.count.max", nodes))
+        return edits
+
+
+def _parts(path: str) -> list[str | int]:
+    """Return keys and indices: `pools[0].count` has pools, 0, count."""
+    return [int(index) if index else name for index, name in re.findall(r"\[(\d+)\]|([^.\[\]]+)", path)]
+
+
+def _placed(nodes: int) -> str:
+    return f"all quotas and declared workloads are placed on {counted(nodes, 'node')} of it"
+
+
+def _is_paid(pool: PoolPlan) -> bool:
+    return pool.capacity.get("type") in _PAID
+
+
+def _fewer_nodes(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
+    """Yield fewer nodes of a pool, where quotas and workloads do not need all of them."""
+    if _is_paid(pool):
+        return
+    found = trial.fewest(pool, (), pool.nodes.desired - 1)
+    if found is not None:
+        nodes, saved = found
+        yield Saving(
+            what=f"pool {pool.name}: {counted(nodes, 'node')} instead of {pool.nodes.desired}",
+            usd_per_hour=saved,
+            edits=tuple(trial.count(pool, nodes)),
+            proof=_placed(nodes),
+        )
+
+
+def _shared(pool: PoolPlan, trial: _Trial, used: float | None) -> Iterator[Saving]:
+    """Yield two pods a GPU, for services and notebooks that use at most half of it.
+
+    Only where no other pool has whole GPUs: then every quota of GPUs is one of shares.
+    """
+    alone = sum(1 for each in trial.plan.pools if each.has_gpus and each.sharing.mode == "none") == 1
+    if pool.sharing.mode != "none" or not alone or pool.workload == "training" or used is None or used > _HALF:
+        return
+    if _is_paid(pool):
+        return
+    edits = [trial.edit(f"{pool.path}.sharing", {"mode": "time-slicing", "replicas": 2})]
+    for index, team in enumerate(trial.platform.get("teams") or ()):
+        gpus = team.get("quota", {}).get("gpus")
+        if gpus:
+            edits += [
+                trial.edit(f"teams[{index}].quota.gpus", 0),
+                trial.edit(f"teams[{index}].quota.shared", gpus + team["quota"].get("shared", 0)),
+            ]
+    found = trial.fewest(pool, edits, pool.nodes.desired - 1)
+    if found is not None:
+        nodes, saved = found
+        yield Saving(
+            what=f"pool {pool.name}: two pods share a GPU ({used:.0%} in use); {counted(nodes, 'node')}",
+            usd_per_hour=saved,
+            edits=(*edits, *trial.count(pool, nodes)),
+            proof=_placed(nodes),
+        )
+
+
+def _other_types(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
+    """Yield cheaper machine types: with the same GPU, and but for training with one that has as much memory."""
+    if _is_paid(pool) or pool.price.declared or pool.price_usd_per_hour is None:
+        return
+    catalog = trial.catalog
+    now = catalog.machine_types[pool.machine_type]
+    own = pool.price_usd_per_hour / pool.gpus_per_node
+    cheaper: list[tuple[float, MachineType]] = []
+    for machine in catalog.machine_types.values():
+        if machine.gpu is None or machine.vendor != now.vendor or machine.name == now.name:
+            continue
+        price = catalog.price(machine, pool.price.region)
+        if price is None or not _can_replace(catalog.gpus[machine.gpu], catalog.gpu_of(now), pool):
+            continue
+        each = price.usd_per_hour / machine.gpu_count
+        if each < own and machine.arch == now.arch:
+            cheaper.append((each, machine))
+    for _, machine in sorted(cheaper, key=lambda found: (found[0], found[1].name))[:_OTHER_TYPES]:
+        edits = [trial.edit(f"{pool.path}.machine_type", machine.name)]
+        found = trial.fewest(pool, edits, -(-pool.nodes.desired * pool.gpus_per_node // machine.gpu_count))
+        if found is not None:
+            nodes, saved = found
+            yield Saving(
+                what=f"pool {pool.name}: {nodes} x {machine.name} instead of {pool.nodes.desired} x {now.name}",
+                usd_per_hour=saved,
+                edits=(*edits, *trial.count(pool, nodes)),
+                proof=_placed(nodes),
+            )
+
+
+def _can_replace(gpu: Gpu, now: Gpu, pool: PoolPlan) -> bool:
+    if gpu.model == now.model:
+        return True
+    return pool.workload != "training" and pool.sharing.mode == "none" and gpu.memory_mib >= now.memory_mib
+
+
+def _spot(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
+    """Yield spot capacity for training that continues from checkpoints; its price is on no list."""
+    on_demand = pool.capacity.get("type", "on-demand") == "on-demand"
+    if not on_demand or pool.workload != "training" or pool.cloud is None:
+        return
+    edits = (trial.edit(f"{pool.path}.capacity", {"type": "spot"}),)
+    jobs = [
+        job
+        for team in trial.platform.get("teams") or ()
+        for job in team.get("training_jobs") or ()
+        if job.get("pool") == pool.name
+    ]
+    if jobs and all("checkpoints" in job for job in jobs) and trial.is_possible(edits):
+        yield Saving(
+            what=f"pool {pool.name}: spot capacity, since all of its training jobs have checkpoints",
+            usd_per_hour=None,
+            edits=edits,
+            proof=f"{_placed(pool.nodes.desired)}; when a spot node is taken away, its job continues",
+        )

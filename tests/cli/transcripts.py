@@ -1,0 +1,117 @@
+"""Transcripts of the command line: help, a success and a failure of every command, as text files.
+
+`python -m tests.cli.transcripts` writes them to tests/cli/transcripts/; a test compares them with what is printed.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+
+from gpu_platform.cli.app import app
+from gpu_platform.paths import PROJECT_ROOT
+from tests.support.command_line import run
+from tools.docs.cli import commands_of
+
+FOLDER = Path(__file__).parent / "transcripts"
+_MOST = 16  # lines of a success: the rest is what other tests assert, and changes with the catalogue
+# A success and a failure without a cluster. `{tmp}` is an empty folder, `{broken}` a stack file with a mistake.
+CALLS: dict[str, tuple[str, ...]] = {
+    "capacity show": ("capacity local", "capacity lokal"),
+    "capacity suggest": ("capacity suggest --workloads nowhere.yaml",),
+    "check": ("check local", "check {broken}"),
+    "conformance": ("conformance eks-training", "conformance lokal"),
+    "destroy": ("destroy {broken}",),
+    "doctor": ("doctor lokal",),
+    "guide": ("guide local vision", "guide local visoin"),
+    "init": (
+        "init mine --provider eks --region us-east-2 --zone us-east-2a --out {tmp}/Pulumi.mine.yaml",
+        "init mine --provider gke --out {tmp}/Pulumi.mine2.yaml",
+    ),
+    "machines list": ("machines list --gpu t4 --provider eks", "machines list --gpu h100-80g"),
+    "machines show": ("machines show g6e.12xlarge", "machines show g6e.12xlarg"),
+    "mig check": ("mig check --gpu a100-80gb 3g.40gb:2", "mig check --gpu a100-80gb 3g.40gb:2 1g.10gb:2"),
+    "mig list": ("mig list --gpu h100-80gb", "mig list --gpu t4"),
+    "mig solve": ("mig solve --gpu a100-80gb --demand 1g.10gb:9", "mig solve --gpu a100-80gb --demand 1g.10gb"),
+    "node-check": ("node-check --machine p5.48xlarg",),
+    "place": ("place local", "place lokal"),
+    "policies explain": ("policies explain cost-ceiling", "policies explain cost-celing"),
+    "policies list": ("policies list",),
+    "preview": ("preview {broken}",),
+    "recipe": ("recipe local nowhere.yaml",),
+    "rehearse": ("rehearse local --trace nowhere.csv",),
+    "render": ("render local --out {tmp}/rendered", "render lokal --out {tmp}/other"),
+    "sandbox down": ("sandbox down --name nowhere",),
+    "sandbox fault": ("sandbox fault train-0 wrong --name nowhere",),
+    "sandbox list": ("sandbox list",),
+    "sandbox status": ("sandbox status --name nowhere",),
+    "sandbox up": ("sandbox up --name Not_A_Name",),
+    "schema": ("schema --check",),
+    "team remove": ("team remove {broken} vision",),
+    "up": ("up {broken}",),
+    "upgrade": ("upgrade local --today 2026-11-25", "upgrade local --today yesterday"),
+    "validate": ("validate {broken}",),
+}
+
+
+def names() -> list[str]:
+    """Return the commands, by the words that call them."""
+    return [" ".join(path) for path, _ in commands_of(typer.main.get_command(app), ())]
+
+
+def transcript(command: str) -> str:
+    """Return what help and calls of a command print, on 80 columns."""
+    # Not pytest's folder: a path of another length would break lines at other words.
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="t") as folder:
+        return _transcript(command, Path(folder))
+
+
+def _transcript(command: str, folder: Path) -> str:
+    broken = folder / "Pulumi.broken.yaml"
+    shutil.copy(PROJECT_ROOT / "tests" / "broken_stacks" / "Pulumi.two_mistakes_in_one_pool.yaml", broken)
+    environment = {
+        "COLUMNS": "80",
+        "GPU_PLATFORM_SANDBOX_DIR": str(folder / "sandboxes"),
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+    }
+    parts: list[str] = []
+    for call in (f"{command} -h", *CALLS[command]):
+        words = [word.format(tmp=folder, broken=broken) for word in call.split(" ")]
+        code, out, err = run(*words, env=environment)
+        lines = list(_lines(out + err, folder))
+        if code == 0 and not call.endswith("-h") and len(lines) > _MOST:
+            lines = [*lines[:_MOST], "..."]
+        shown = "\n".join(lines)
+        parts.append(
+            f"$ gpu-platform {call.format(tmp='TMP', broken='TMP/Pulumi.broken.yaml')}\n{shown}\n(exit {code})\n"
+        )
+    return "\n".join(parts)
+
+
+def _lines(text: str, folder: Path) -> Iterator[str]:
+    """Yield lines without what differs between machines."""
+    text = text.replace(str(folder), "TMP").replace(str(PROJECT_ROOT), "PROJECT")
+    for line in text.rstrip().splitlines():
+        yield re.sub(r"\d+ (resources|machine types|rules)\b", r"N \1", line).rstrip()
+
+
+def file_of(command: str) -> Path:
+    """Return the file of a command's transcript."""
+    return FOLDER / f"{command.replace(' ', '-')}.txt"
+
+
+def main() -> None:
+    """Write all transcripts."""
+    FOLDER.mkdir(exist_ok=True)
+    for command in names():
+        file_of(command).write_text(transcript(command), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

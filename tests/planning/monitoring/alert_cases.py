@@ -1,0 +1,241 @@
+"""For every alert: series as exporters write them that make it fire, and others that must not.
+
+Series have the names of exporter 4.8.3 (GPU Operator v26.7.0). `translated` writes them as other versions do, by
+its own table: release notes of dcgm-exporter 4.8.3 and 4.9.0, and DCGM's dcgm_fields.h; read 2026-11-25.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+# 4.9.0: name, and what the value is multiplied by.
+RENAMED: Final[Mapping[str, tuple[str, float]]] = {
+    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", 1),
+    "DCGM_FI_DEV_GPU_UTIL": ("DCGM_FI_DEV_GPU_UTIL_RATIO", 0.01),
+    "DCGM_FI_DEV_FB_USED": ("DCGM_FI_DEV_FB_USED_BYTES", 1048576),
+    "DCGM_FI_DEV_GPU_TEMP": ("DCGM_FI_DEV_GPU_TEMP_CELSIUS", 1),
+    "DCGM_FI_DEV_GPU_MAX_OP_TEMP": ("DCGM_FI_DEV_GPU_MAX_OP_TEMP_CELSIUS", 1),
+    "DCGM_FI_DEV_ROW_REMAP_FAILURE": ("DCGM_FI_DEV_ROW_REMAP_FAILED", 1),
+    "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": ("DCGM_FI_DEV_PCIE_REPLAY_TOTAL", 1),
+    "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL": ("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL", 1),
+}
+ALL_ALERTS: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Samples a minute by series, and how many alerts of a name fire at a minute."""
+
+    name: str
+    alert: str
+    series: Mapping[str, str]
+    minute: int
+    firing: int
+
+
+def series(metric: str, *, gpu: object = 0, node: str = "train-1", pool: str = "train", **labels: str) -> str:
+    """Return a series of one GPU."""
+    every = {
+        "gpu": str(gpu),
+        "UUID": f"GPU-{node}-{gpu}",
+        "device": f"nvidia{gpu}",
+        "modelName": "NVIDIA H100 80GB HBM3",
+        "hostname": node,
+        "pool": pool,
+        **labels,
+    }
+    return metric + "{" + ", ".join(f'{key}="{value}"' for key, value in every.items()) + "}"
+
+
+def gpus(count: int, value: str, metric: str = "DCGM_FI_DEV_GPU_TEMP", **labels: str) -> dict[str, str]:
+    """Return one series for each GPU of a node."""
+    return {series(metric, gpu=index, **labels): value for index in range(count)}
+
+
+_POD: Final[Mapping[str, str]] = {"namespace": "vision", "pod": "train-0", "container": "main"}
+_NODE: Final = 'kube_node_status_allocatable{node="train-1", resource="nvidia_com_gpu"}'
+
+
+def _fires_and_not(alert: str, bad: Mapping[str, str], good: Mapping[str, str], minute: int) -> Iterator[Case]:
+    yield Case(f"{alert} fires", alert, bad, minute, 1)
+    yield Case(f"{alert} is silent", alert, good, minute, 0)
+
+
+def _xid(code: str, value: str = "0x2 1x4 0x20") -> dict[str, str]:
+    return {series("DCGM_EXP_XID_ERRORS_COUNT", xid=code): value}
+
+
+def _quota(used: int, hard: int) -> dict[str, str]:
+    quota = 'kube_resourcequota{{namespace="vision", resource="requests.nvidia.com/gpu", type="{}"}}'
+    return {quota.format("used"): f"{used}x60", quota.format("hard"): f"{hard}x60"}
+
+
+def _pending(phase: int, resource: str) -> dict[str, str]:
+    pod = 'namespace="vision", pod="train-0"'
+    return {
+        f'kube_pod_status_phase{{{pod}, phase="Pending"}}': f"{phase}x60",
+        f'kube_pod_container_resource_requests{{{pod}, container="main", resource="{resource}"}}': "8x60",
+    }
+
+
+def _validation(ready: int) -> dict[str, str]:
+    pod = 'namespace="gpu-platform-validation", pod="agent-x"'
+    return {
+        f'kube_pod_status_ready{{{pod}, condition="true"}}': f"{ready}x60",
+        f'kube_pod_info{{{pod}, node="train-1"}}': "1x60",
+    }
+
+
+def cases() -> Iterator[Case]:
+    """Yield the cases of every alert."""
+    xids = {"Reset": "119", "Restart": "79", "Workflow": "48", "Application": "31", "Unclassified": "999"}
+    for kind, code in xids.items():
+        others = [other for other in (*xids.values(), "63", "43", "92", "0") if other != code]
+        silent = {key: value for other in others for key, value in _xid(other).items()}
+        yield from _fires_and_not(f"GpuXid{kind}", _xid(code), silent, 5)
+        yield Case(f"GpuXid{kind} clears after the exporter's 5 minutes", f"GpuXid{kind}", _xid(code), 20, 0)
+    # The gauge keeps the code of the last error for ever: no alert is made of it.
+    sticky = {series("DCGM_FI_DEV_XID_ERRORS"): "79x60"}
+    yield Case("an XID of long ago fires nothing", ALL_ALERTS, sticky | _healthy(), 40, 0)
+    ecc = series("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL")
+    yield from _fires_and_not("GpuEccUncorrectable", {ecc: "0x5 1x5"}, {ecc: "3x30"}, 8)
+    yield Case(
+        "GpuEccUncorrectable: a driver that restarts counts from 0", "GpuEccUncorrectable", {ecc: "3x5 0x9"}, 9, 0
+    )
+    failed = series("DCGM_FI_DEV_ROW_REMAP_FAILURE")
+    yield from _fires_and_not("GpuRemapFailed", {failed: "0 1x9"}, {failed: "0x9"}, 5)
+    pending = series("DCGM_FI_DEV_ROW_REMAP_PENDING")
+    yield from _fires_and_not("GpuRemapPending", {pending: "0 1x9"}, {pending: "0x9"}, 5)
+    link = series("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL")
+    yield from _fires_and_not("GpuNvlinkErrors", {link: "0x5 2x9"}, {link: "2x30"}, 10)
+    replays = series("DCGM_FI_DEV_PCIE_REPLAY_COUNTER")
+    yield from _fires_and_not("GpuPcieReplays", {replays: "0+120x60"}, {replays: "0+6x60"}, 45)
+    for alert, event, harmless in (
+        ("GpuThermalThrottling", "hw_thermal", "gpu_idle"),
+        ("GpuPowerThrottling", "hw_power_brake", "power_cap"),  # a GPU at work runs at its power cap
+    ):
+        bad = {series("DCGM_EXP_CLOCK_EVENTS_COUNT", clock_event=event): "6x40"}
+        good = {
+            series("DCGM_EXP_CLOCK_EVENTS_COUNT", clock_event=harmless): "10x40",
+            series("DCGM_EXP_CLOCK_EVENTS_COUNT", clock_event=event): "2x40",
+        }
+        yield from _fires_and_not(alert, bad, good, 20)
+    limit = {series("DCGM_FI_DEV_GPU_MAX_OP_TEMP"): "92x40"}
+    yield from _fires_and_not("GpuTemperatureHigh", gpus(1, "93x40") | limit, gpus(1, "90x40") | limit, 20)
+    yield Case("GpuTemperatureHigh without a limit: 85", "GpuTemperatureHigh", gpus(1, "86x40"), 20, 1)
+    used, free = series("DCGM_FI_DEV_FB_USED", **_POD), series("DCGM_FI_DEV_FB_FREE", **_POD)
+    yield from _fires_and_not(
+        "GpuMemoryNearlyFull", {used: "79000x40", free: "1000x40"}, {used: "75000x40", free: "5000x40"}, 30
+    )
+    active = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+    yield from _fires_and_not(
+        "GpuHeldAndIdle",
+        {series(active, **_POD): "0.01x90"},
+        {series(active): "0x90", series(active, gpu=1, **_POD): "0.5x90"},
+        80,
+    )
+    yield Case(
+        "GpuHeldAndIdle while no profiling metrics come",
+        "GpuHeldAndIdle",
+        {series("DCGM_FI_DEV_GPU_UTIL", **_POD): "1x90"},
+        80,
+        1,
+    )
+    yield from _fires_and_not("GpuLost", gpus(8, "60x9 _x30") | gpus(7, "60x40"), gpus(8, "60x40"), 30)
+    allocatable = {_NODE: "8x60"}
+    yield from _fires_and_not("GpuNodeBlind", allocatable, allocatable | gpus(8, "60x60"), 20)
+    yield from _fires_and_not("GpuMetricsMissing", allocatable, gpus(8, "60x60"), 20)
+    info = {'kube_node_info{node="train-1"}': "1x60"}
+    yield from _fires_and_not("KubeStateMetricsMissing", {}, info, 30)
+    yield from _dead_scrape()
+    yield from _fires_and_not("GpuPodPending", _pending(1, "nvidia_com_gpu"), _pending(1, "cpu"), 50)
+    yield Case("GpuPodPending: a pod that runs", "GpuPodPending", _pending(0, "nvidia_com_gpu"), 50, 0)
+    yield from _fires_and_not("GpuQuotaNearlyUsed", _quota(15, 16), _quota(8, 16), 30)
+    yield Case("GpuQuotaNearlyUsed: no quota is not a full one", "GpuQuotaNearlyUsed", _quota(0, 0), 30, 0)
+    yield from _fires_and_not("GpuNodeUnvalidated", _validation(0), _validation(1), 50)
+    mig = 'kube_node_labels{{node="notebooks-1", label_nvidia_com_mig_config_state="{}"}}'
+    yield from _fires_and_not(
+        "MigChangeFailed", {mig.format("failed"): "1x30"}, {mig.format("success"): "1x30"}, 20
+    )
+    queue = 'kueue_pending_workloads{{cluster_queue="vision", status="{}"}}'
+    yield from _fires_and_not(
+        "QueueWaiting", {queue.format("active"): "2x90"}, {queue.format("inadmissible"): "2x90"}, 80
+    )
+    two = gpus(8, "60x60") | gpus(8, "60x60", node="train-2")
+    yield from _fires_and_not("GpuReservationUnused", gpus(8, "60x60"), two, 50)
+    yield Case("GpuReservationUnused: no node at all", "GpuReservationUnused", {}, 50, 1)
+    # 2 nodes of the pool train at 100 USD/h are 146,000 USD a month, with a third 219,000; the budget is 200,000.
+    three = two | gpus(8, "60x180", node="train-3")
+    yield from _fires_and_not(
+        "GpuCostAboveBudget", dict.fromkeys(three, "60x180"), dict.fromkeys(two, "60x180"), 170
+    )
+
+
+def _healthy() -> dict[str, str]:
+    nodes = ("train-1", "train-2")
+    found = {'kube_node_info{node="train-1"}': "1x180"}
+    for node in nodes:
+        found |= gpus(8, "60x180", node=node)
+        found |= {f'kube_node_status_allocatable{{node="{node}", resource="nvidia_com_gpu"}}': "8x180"}
+        for index in range(8):
+            found |= {
+                series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", gpu=index, node=node, **_POD): "0.6x180",
+                series("DCGM_FI_DEV_FB_USED", gpu=index, node=node, **_POD): "60000x180",
+                series("DCGM_FI_DEV_FB_FREE", gpu=index, node=node, **_POD): "20000x180",
+                series("DCGM_EXP_XID_ERRORS_COUNT", gpu=index, node=node): "0x180",
+                series("DCGM_EXP_CLOCK_EVENTS_COUNT", gpu=index, node=node, clock_event="power_cap"): "10x180",
+            }
+    return found | _quota(8, 16) | _validation(1)
+
+
+def _dead_scrape() -> Iterator[Case]:
+    """Yield what fires once nothing of a sick GPU arrives any more: that it is blind, and not what it had."""
+    sick = {
+        **gpus(8, "99x10 stale"),
+        **dict.fromkeys(_xid("79"), "5x10 stale"),
+        series("DCGM_FI_DEV_ROW_REMAP_FAILURE"): "1x10 stale",
+        'kube_node_info{node="train-1"}': "1x60",
+        _NODE: "8x60",
+    }
+    for alert, firing in {
+        "GpuNodeBlind": 1,
+        "GpuMetricsMissing": 1,
+        "GpuXidRestart": 0,
+        "GpuRemapFailed": 0,
+        "GpuTemperatureHigh": 0,
+        "GpuLost": 0,
+    }.items():
+        yield Case(f"{alert} after the scrape died", alert, sick, 40, firing)
+
+
+def translated(case: Case, version: str) -> Case:
+    """Return a case with its series as exporter 4.8.2 or 4.9.0 writes them."""
+    if version == "4.8.3":
+        return case
+    if version == "4.8.2":
+        found = {key.replace('hostname="', 'Hostname="'): value for key, value in case.series.items()}
+        return Case(case.name, case.alert, found, case.minute, case.firing)
+    found = {}
+    for key, value in case.series.items():
+        metric, brace, rest = key.partition("{")
+        if metric == "DCGM_FI_DEV_FB_FREE":
+            used = case.series[f"DCGM_FI_DEV_FB_USED{brace}{rest}"]
+            size = _first(used) + _first(value)
+            found[f"DCGM_FI_DEV_FB_CAPACITY_BYTES{brace}{rest}"] = (
+                f"{size * 1048576:.10g}x{value.partition('x')[2]}"
+            )
+            continue
+        name, factor = RENAMED.get(metric, (metric, 1))
+        found[f"{name}{brace}{rest}"] = value if factor == 1 else _times(value, factor)
+    return Case(case.name, case.alert, found, case.minute, case.firing)
+
+
+def _first(values: str) -> float:
+    return float(values.partition("x")[0])
+
+
+def _times(values: str, factor: float) -> str:
+    return re.sub(r"(?<![x\d.])\d+(\.\d+)?(?=[x ]|$)", lambda found: f"{float(found[0]) * factor:.10g}", values)

@@ -1,0 +1,127 @@
+"""Every alert fires for its fault and stays silent without it, in Prometheus' own rule tests.
+
+All are run by one call of promtool, which is Debian's (package prometheus): building it from its Go module takes
+minutes, since it links the clients of every cloud.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_platform.planning.monitoring.rules import rule_groups
+from gpu_platform.planning.monitoring.section import MonitoringPlan
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.stacks import plan_platform
+from tests.planning.monitoring.alert_cases import ALL_ALERTS, Case, cases, translated
+
+PROMTOOL = shutil.which("promtool")
+ROOT = Path(__file__).parents[3]
+needs_promtool = pytest.mark.skipif(
+    PROMTOOL is None, reason="promtool is not on PATH (Debian: apt-get install prometheus)"
+)
+# By exporter version: the operator's release, or an exporter of the cluster's owner.
+VERSIONS = {"4.8.3": "v26.7.0", "4.8.2": "v26.3.3", "4.9.0": None}
+
+
+def monitoring_of(version: str, **said: Any) -> MonitoringPlan:
+    release = VERSIONS[version]
+    cluster: dict[str, Any] = {"provider": "eks", "name": "ml", "region": "us-east-2"}
+    monitoring: dict[str, Any] = {}
+    if release is None:
+        cluster["parts"] = {"dcgm_exporter": "present"}
+        monitoring["exporter_version"] = version
+    block = {
+        "type": "capacity-block",
+        "reservation": "cr-0a1b2c3d4e5f60718",
+        "zone": "us-east-2a",
+    }
+    plan = plan_platform(
+        {
+            "kind": "environment",
+            "cluster": cluster,
+            "operator": {"release": release or "v26.7.0"},
+            "pools": [
+                {
+                    "name": "train",
+                    "machine_type": "p5.48xlarge",
+                    "count": {"min": 1, "desired": 2, "max": 2},
+                    "workload": "training",
+                    "capacity": block,
+                    "usd_per_hour": 100.0,
+                },
+                {
+                    "name": "notebooks",
+                    "machine_type": "p4de.24xlarge",
+                    "count": {"min": 0, "desired": 0, "max": 1},
+                    "workload": "development",
+                    "sharing": {"mode": "mig", "layout": {"1g.10gb": 7}},
+                },
+            ],
+            "queueing": {},
+            "budget": {"usd_per_month": 200_000.0},
+            "monitoring": monitoring,
+            **said,
+        },
+        "test",
+    )
+    assert isinstance(plan, EnvironmentPlan)
+    assert plan.monitoring is not None
+    return plan.monitoring
+
+
+def _test_group(case: Case) -> dict[str, Any]:
+    name = "" if case.alert == ALL_ALERTS else f', alertname="{case.alert}"'
+    expected = [{"labels": "{}", "value": case.firing}] if case.firing else []
+    return {
+        "name": case.name,
+        "interval": "1m",
+        "input_series": [{"series": key, "values": values} for key, values in case.series.items() if values],
+        "promql_expr_test": [
+            {
+                "expr": f'count(ALERTS{{alertstate="firing"{name}}})',
+                "eval_time": f"{case.minute}m",
+                "exp_samples": expected,
+            }
+        ],
+    }
+
+
+@needs_promtool
+def test_every_alert_fires_for_its_fault_and_is_silent_without_it_for_each_exporter(tmp_path: Path) -> None:
+    files = []
+    for version in VERSIONS:
+        plan = monitoring_of(version)
+        rules = tmp_path / f"rules-{version}.yaml"
+        rules.write_text(yaml.safe_dump({"groups": rule_groups(plan)}))
+        planned = {rule.alert for rule in plan.alerts}
+        tests = [
+            _test_group(translated(case, version)) for case in cases() if case.alert in planned | {ALL_ALERTS}
+        ]
+        assert planned == {case.alert for case in cases() if case.firing} & planned
+        document = {"rule_files": [rules.name], "evaluation_interval": "1m", "tests": tests}
+        files.append(tmp_path / f"test-{version}.yaml")
+        files[-1].write_text(yaml.safe_dump(document))
+    assert PROMTOOL is not None
+    done = subprocess.run(
+        [PROMTOOL, "test", "rules", *map(str, files)], text=True, capture_output=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_has_a_case_that_fires_and_one_that_does_not() -> None:
+    planned = {rule.alert for rule in monitoring_of("4.8.3").alerts}
+    assert planned <= {case.alert for case in cases() if case.firing}
+    assert planned <= {case.alert for case in cases() if not case.firing}
+
+
+def test_every_alert_has_a_runbook() -> None:
+    page = (ROOT / "docs" / "runbooks.md").read_text("utf-8")
+    headings = {line.removeprefix("### ").lower() for line in page.splitlines() if line.startswith("### ")}
+    ends = {"gpucapacityendsinaday", "gpucapacityendsintwohours"}
+    assert headings == {rule.runbook for rule in monitoring_of("4.8.3").alerts} | ends

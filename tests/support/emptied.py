@@ -1,0 +1,97 @@
+"""Empties a sandbox of all that tests made in it, so that the next group of tests need not start another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from sandbox.simulator.kube import Api, ApiError
+
+# Kubernetes makes and removes these itself, after the objects that they belong to.
+_DERIVED: Final = {"events", "leases", "endpoints", "endpointslices", "componentstatuses", "apiservices"}
+_OF_KUBERNETES: Final = ("kube-system", "kube-public", "kube-node-lease")
+# What refuses requests goes first, what contains or defines other objects last, each with its content.
+_FIRST: Final = (
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "mutatingadmissionpolicybindings",
+    "validatingadmissionpolicybindings",
+    "mutatingadmissionpolicies",
+    "validatingadmissionpolicies",
+)
+_LAST: Final = ("namespaces", "customresourcedefinitions")
+_PAUSE_SECONDS: Final = 0.5
+_LIMIT_SECONDS: Final = 60.0
+
+
+class _Object(NamedTuple):
+    collection: str
+    path: str
+    uid: str
+
+
+class Contents:
+    """The objects of a sandbox that has just started."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._api = Api(kubeconfig)
+        self._own = {found.uid for collection in self._collections() for found in self._objects(collection)}
+
+    def restore(self) -> bool:
+        """Delete all other objects; return whether none is left. If one stays, the sandbox is no longer of use."""
+        try:
+            return self._delete_others()
+        except ApiError:  # a test may have left its API server broken
+            return False
+
+    def _delete_others(self) -> bool:
+        collections = sorted(self._collections(), key=_turn)
+        deadline = time.monotonic() + _LIMIT_SECONDS
+        while True:
+            others = [
+                found
+                for collection in collections
+                for found in self._objects(collection)
+                if found.uid not in self._own
+            ]
+            if not others:
+                return True
+            if time.monotonic() > deadline:
+                return False
+            for found in others:
+                self._api.delete_now(found.path, found.uid)
+            collections = list(dict.fromkeys(found.collection for found in others))
+            time.sleep(_PAUSE_SECONDS)
+
+    def _collections(self) -> Iterator[str]:
+        """Return the paths of all collections whose objects can be listed and deleted."""
+        groups = self._api.get("/apis")["groups"]
+        for root in ("/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)):
+            for resource in self._api.get(root)["resources"]:
+                if {"list", "delete"} <= set(resource["verbs"]) and resource["name"] not in _DERIVED:
+                    yield f"{root}/{resource['name']}"
+
+    def _objects(self, collection: str) -> Iterator[_Object]:
+        try:
+            items: list[Mapping[str, Any]] = self._api.get(collection)["items"]
+        except ApiError as error:
+            if error.status == 404:  # its definition was deleted
+                return
+            raise
+        root, _, plural = collection.rpartition("/")
+        for item in items:
+            metadata = item["metadata"]
+            namespace, name = metadata.get("namespace", ""), metadata["name"]
+            if namespace in _OF_KUBERNETES or name.startswith("system:"):
+                continue
+            place = f"{root}/namespaces/{namespace}/{plural}" if namespace else collection
+            yield _Object(collection, f"{place}/{name}", metadata["uid"])
+
+
+def _turn(collection: str) -> int:
+    plural = collection.rpartition("/")[2]
+    if plural in _FIRST:
+        return _FIRST.index(plural) - len(_FIRST)
+    return _LAST.index(plural) + 1 if plural in _LAST else 0

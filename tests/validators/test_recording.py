@@ -1,0 +1,163 @@
+"""Recordings: what NVML answered on a node gives the same report anywhere, without what identifies the node."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from agent_tables import DRIVER, of_machine
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.cli import node_check
+from gpu_platform.cli.node_check import Recordings
+from gpu_platform.errors import BadInput, ExitCode
+from gpu_platform.planning.expectations import expected_matrix
+from sandbox.nvml import NodeProfile, install
+from validators.agent import topology
+from validators.agent.calls import Journal
+from validators.agent.checks import run_checks
+from validators.agent.nvml import read_nvml
+from validators.agent.recording import BadRecording, Recorded, parse_recording, to_recording
+
+LAYOUT = ({"1g.10gb": 7}, {"3g.40gb": 2})
+
+
+def read(machine_type, *faults, **profile):
+    """Return the Snapshot of a simulated node and the journal of its reading."""
+    journal = Journal()
+    with install(NodeProfile(machine_type=machine_type, driver_version=DRIVER, faults=faults, **profile)):
+        return read_nvml(journal, lambda _: None), journal
+
+
+def replayed(recording):
+    return Recorded(parse_recording(json.dumps(recording), "test")).read(1)
+
+
+@pytest.mark.parametrize("machine_type", sorted(n for n, one in load_catalog().machine_types.items() if one.gpu))
+def test_a_recording_gives_the_report_of_its_node(machine_type):
+    snapshot, journal = read(machine_type)
+    again = replayed(to_recording(journal, with_serials=True))
+    assert again == snapshot
+    expected = of_machine(machine_type)
+    assert run_checks(replayed(to_recording(journal)), expected) == run_checks(snapshot, expected)
+
+
+def test_a_recording_keeps_mig_instances_faults_and_calls_without_an_answer():
+    faults = ({"kind": "nvlink-degraded", "index": 5}, {"kind": "gpu-lost", "index": 7})
+    snapshot, journal = read("p4de.24xlarge", *faults, mig_layout=LAYOUT)
+    journal.lose("nvmlDeviceGetEccMode on GPU 3", "did-not-return")
+    again = replayed(to_recording(journal, with_serials=True))
+    assert again.gpus[0].mig_instances == snapshot.gpus[0].mig_instances
+    assert again.gpus[5].nvlinks == snapshot.gpus[5].nvlinks
+    assert again.gpus[7].handle.problem == "gpu-lost"
+    assert again.gpus[3].ecc.problem == "did-not-return"
+
+
+def test_a_recording_has_no_uuids_and_serial_numbers_unless_asked_for():
+    snapshot, journal = read("p5.48xlarge", {"kind": "duplicate-uuid", "index": 5})
+    secrets = {gpu.uuid.value for gpu in snapshot.gpus} | {gpu.serial.value for gpu in snapshot.gpus}
+    assert not [secret for secret in secrets if str(secret) in json.dumps(to_recording(journal))]
+    assert all(str(secret) in json.dumps(to_recording(journal, with_serials=True)) for secret in secrets)
+    uuids = [gpu.uuid.value for gpu in replayed(to_recording(journal)).gpus]
+    assert (uuids[5], len(set(uuids))) == (uuids[0], 7)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"version": 2, "answers": {"a": [1, ""]}}', '{"version": 1, "answers": {"a": 1}}'],
+)
+def test_a_file_that_is_no_recording_is_refused_with_its_name(text):
+    with pytest.raises(BadRecording, match=r"node\.json: .*allowed: "):
+        parse_recording(text, "node.json")
+
+
+def test_the_command_records_replays_and_compares(tmp_path, capsys, monkeypatch):
+    _, journal = read("p4de.24xlarge", {"kind": "power-brake", "index": 2})
+    monkeypatch.setattr(node_check, "reader_of", lambda replay: Recorded(journal))
+    file = tmp_path / "node.json"
+    code = node_check.check_node(None, "p4de.24xlarge", Recordings(record=file), to_json=False)
+    first = capsys.readouterr().out
+    monkeypatch.undo()
+    assert code is ExitCode.FINDING
+    assert node_check.check_node(None, "p4de.24xlarge", Recordings(replay=file), to_json=False) is code
+    again = capsys.readouterr().out
+    assert "FAIL throttle-reasons GPU 2: hardware slowdown, hardware power brake" in again
+    assert again.splitlines()[1:] == first.splitlines()[1:]
+
+
+def test_options_that_exclude_each_other_are_all_named(tmp_path):
+    recordings = Recordings(record=tmp_path / "a", replay=tmp_path / "b")
+    with pytest.raises(BadInput) as error:
+        node_check.check_node(tmp_path / "c", "p5.48xlarge", recordings, to_json=False, watch_seconds=1)
+    assert len(error.value.problems) == 3
+
+
+def test_watching_prints_a_report_when_a_verdict_changes(capsys, monkeypatch):
+    readings = [read("g4dn.xlarge"), read("g4dn.xlarge"), read("g4dn.xlarge", {"kind": "thermal", "index": 0})]
+
+    class Changing:
+        def read(self, deadline_seconds):
+            return readings.pop(0)[0]
+
+    def sleep(_):
+        if not readings:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(node_check, "reader_of", lambda replay: Changing())
+    monkeypatch.setattr(node_check.time, "sleep", sleep)
+    code = node_check.check_node(None, None, Recordings(), to_json=False, watch_seconds=5)
+    assert code is ExitCode.FINDING
+    shown = capsys.readouterr().out
+    assert shown.count("nvml: answers") == 2
+    assert "FAIL temperature" in shown
+
+
+# -- topology ---------------------------------------------------------------------------------------------
+
+
+def test_gpus_on_nvlink_switches_reach_each_other_over_all_links():
+    catalog = load_catalog()
+    found = topology.matrix(read("p5.48xlarge")[0])
+    assert found == expected_matrix(catalog.machine_types["p5.48xlarge"], catalog)
+    assert found[0] == ["X", *["NV18"] * 7]
+    assert len(topology.best_sets(found, 2)) == 28
+
+
+def test_gpus_without_nvlink_reach_each_other_by_their_numa_nodes():
+    snapshot = read("g5.48xlarge")[0]
+    found = topology.matrix(snapshot)
+    nodes = [gpu.numa_node.value for gpu in snapshot.gpus]
+    for one, two in ((0, 1), (0, 7), (4, 7)):
+        assert found[one][two] == ("NODE" if nodes[one] == nodes[two] != -1 else "SYS")
+
+
+def test_the_best_sets_avoid_the_slowest_pair():
+    found = [
+        ["X", "PIX", "SYS", "SYS"],
+        ["PIX", "X", "SYS", "SYS"],
+        ["SYS", "SYS", "X", "PXB"],
+        ["SYS", "SYS", "PXB", "X"],
+    ]
+    assert topology.best_sets(found, 2) == [(0, 1)]
+    assert topology.best_sets(found, 4) == [(0, 1, 2, 3)]
+    assert topology.best_sets(found, 5) == []
+
+
+def test_a_pair_that_is_not_as_expected_of_the_machine_type_is_named():
+    catalog = load_catalog()
+    expected = expected_matrix(catalog.machine_types["p4de.24xlarge"], catalog)
+    broken = read("p4de.24xlarge", {"kind": "peer-access-lost", "index": 2, "peer": 6})[0]
+    text = topology.as_text(broken, expected)
+    assert "expected: GPU2 to GPU6 NV12, not SYS" in text
+    assert text.count("expected:") == 1
+    assert "as expected of the machine type" in topology.as_text(read("p4de.24xlarge")[0], expected)
+    assert "expected: 8 GPUs" in topology.as_text(
+        read("p4de.24xlarge", {"kind": "gpu-missing", "index": 1})[0], expected
+    )
+
+
+@pytest.mark.parametrize("machine_type", sorted(n for n, one in load_catalog().machine_types.items() if one.gpu))
+def test_the_topology_of_every_machine_type_is_as_expected(machine_type):
+    catalog = load_catalog()
+    text = topology.as_text(read(machine_type)[0], expected_matrix(catalog.machine_types[machine_type], catalog))
+    assert "expected:" not in text

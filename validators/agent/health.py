@@ -1,0 +1,127 @@
+"""Checks of the health of each GPU: errors, what the driver asks for, processes.
+
+What a GPU or driver does not report is not applicable: these checks ask whether something is wrong, not for a
+value that every GPU has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from validators.agent.expectations import Expectation
+from validators.agent.outcome import Outcome, compared, not_expected, unanswered
+from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
+
+RESET = "drain the node and reset the GPU (nvidia-smi --gpu-reset) or reboot"
+REPLACE = "drain the node and have the GPU replaced"
+# DCGM's limits of retired pages, dcgm_structs.h: DCGM_LIMIT_MAX_RETIRED_PAGES, _SOFT_LIMIT; read 2026-11-25
+MOST_RETIRED_PAGES = 63
+MOST_DOUBLE_BIT_PAGES = 15
+_NOT_THERE = ("not-supported", "function-not-found", "not-read")
+
+# nvmlDeviceGpuRecoveryAction_t: what is asked for, and the remedy. NVIDIA, GPU Memory Error Management, "Error
+# Recovery and Response Flags"; read 2026-11-25
+_RECOVERY: Mapping[int, tuple[str, str]] = {
+    1: ("reset the GPU", RESET),
+    2: ("reboot the node", "drain and reboot the node"),
+    3: ("drain P2P", "stop the processes that use peer access to this GPU, then reset it"),
+    4: ("drain P2P and reset the GPU", "stop the processes that use peer access to this GPU, then reset it"),
+    5: ("recover the IMEX domain", "stop the jobs that span the nodes of the rack, and restart IMEX on them"),
+    6: ("reset the PCIe bus", "drain and reboot the node"),
+    7: ("reboot the system", "drain and reboot the node"),
+}
+
+
+def _absent(reading: Reading[Any]) -> bool:
+    return reading.problem in _NOT_THERE
+
+
+def judged(
+    reading: Reading[Any],
+    expectation: Expectation | None,
+    expected: str,
+    observed: Callable[[Any], str],
+    sound: Callable[[Any], bool],
+    remedy: str,
+) -> Outcome:
+    """Return the outcome of a check that a value which is reported must meet."""
+    if reading.value is None:
+        if expectation is None or _absent(reading):
+            return not_expected("not reported" if _absent(reading) else "")
+        return unanswered(reading, expected)
+    text = observed(reading.value)
+    if expectation is None:
+        return not_expected(text)
+    return compared(sound(reading.value), expected, text, remedy)
+
+
+def ecc_errors(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    """Check that there was no uncorrectable ECC error since the last reset."""
+    del snapshot
+
+    def observed(found: Mapping[str, int]) -> str:
+        return ", ".join(f"{count} in {name}" for name, count in found.items()) or "none"
+
+    remedy = f"{RESET}; replace the GPU if errors come back (Xid 48, 94, 95 in dmesg)"
+    return judged(gpu.ecc_errors, expectation, "none uncorrectable", observed, lambda found: not found, remedy)
+
+
+def sram_errors(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    """Check the flag that NVIDIA's policy for replacements is based on."""
+    del snapshot
+    return judged(
+        gpu.sram_exceeded,
+        expectation,
+        "below the GPU's threshold",
+        lambda exceeded: "above the GPU's threshold" if exceeded else "below the GPU's threshold",
+        lambda exceeded: not exceeded,
+        f"{REPLACE}: its SRAM has had too many uncorrectable errors",
+    )
+
+
+def retired_pages(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    """Check the retired pages of a GPU before Ampere."""
+    del snapshot
+    reading = gpu.retired_pages
+    worn = reading.value is not None and not _few(reading.value)
+    return judged(
+        reading,
+        expectation,
+        f"none pending, at most {MOST_RETIRED_PAGES}, {MOST_DOUBLE_BIT_PAGES} of them for double-bit errors",
+        lambda pages: f"{pages[0]} single-bit, {pages[1]} double-bit" + (", one pending" if pages[2] else ""),
+        lambda pages: _few(pages) and not pages[2],
+        f"{REPLACE}: it has retired too many pages" if worn else f"{RESET}, to retire the page",
+    )
+
+
+def _few(pages: tuple[int, int, bool]) -> bool:
+    return pages[0] + pages[1] <= MOST_RETIRED_PAGES and pages[1] <= MOST_DOUBLE_BIT_PAGES
+
+
+def recovery_action(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    """Check that the driver asks for nothing; it also does with MIG, where row remapping is not reported."""
+    del snapshot
+    text, remedy = _RECOVERY.get(gpu.recovery_action.value or 0, ("an action that is not known", RESET))
+    return judged(
+        gpu.recovery_action,
+        expectation,
+        "none",
+        lambda action: text if action else "none",
+        lambda action: not action,
+        remedy,
+    )
+
+
+def processes(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    """Check that no process uses a GPU of a node that is expected to be idle."""
+    del snapshot
+
+    def observed(found: list[tuple[int, int]]) -> str:
+        return ", ".join(f"PID {pid} with {mib} MiB" for pid, mib in found) or "none"
+
+    remedy = (
+        "end the process, or the pod that it belongs to (on the node: crictl ps, /proc/PID/cgroup); reset the GPU "
+        "if its memory stays in use"
+    )
+    return judged(gpu.processes, expectation, "none on an idle node", observed, lambda found: not found, remedy)

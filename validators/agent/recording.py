@@ -1,0 +1,89 @@
+"""Recordings of what NVML answered on a node: written on that node, checked anywhere.
+
+A recording has the answer of each call, so a check of it goes the same way as a check of the node. UUIDs and
+serial numbers are replaced unless they are asked for; equal ones stay equal.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from validators.agent import AGENT_VERSION
+from validators.agent.calls import Call, Journal
+from validators.agent.snapshot import Snapshot
+
+VERSION = 1
+_IDENTITY = ("nvmlDeviceGetUUID", "nvmlDeviceGetSerial")
+
+
+class BadRecording(Exception):
+    """A file is no recording; the message has the place, what was found and what is allowed."""
+
+
+def to_recording(journal: Journal, *, with_serials: bool = False) -> dict[str, Any]:
+    """Return the JSON form of the answers of a pass."""
+    replaced: dict[tuple[str, str], str] = {}
+    answers: dict[str, list[Any]] = {}
+    for text, (value, problem) in journal.answers.items():
+        function = Call.parse(text).function
+        if function in _IDENTITY and value is not None and not with_serials:
+            number = sum(known == function for known, _ in replaced)
+            value = replaced.setdefault((function, value), f"{function.removeprefix('nvmlDeviceGet')}-{number}")
+        answers[text] = [value, problem]
+    return {"version": VERSION, "agent_version": AGENT_VERSION, "answers": answers}
+
+
+def write_recording(path: Path, journal: Journal, *, with_serials: bool = False) -> None:
+    """Write the answers of a pass to a file."""
+    path.write_text(json.dumps(to_recording(journal, with_serials=with_serials), indent=1) + "\n", "utf-8")
+
+
+def read_recording(path: Path) -> Journal:
+    """Return the answers of a recorded node; raises BadRecording."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRecording(f"{path}: {error}; allowed: a readable recording") from None
+    return parse_recording(text, str(path))
+
+
+def parse_recording(text: str, source: str) -> Journal:
+    """Return the answers of a recording; raises BadRecording, with `source` as the name of the file."""
+    try:
+        data: Any = json.loads(text)
+    except ValueError as error:
+        raise BadRecording(f"{source}: found text that is not JSON ({error}); allowed: a recording") from None
+    content = _object(data)
+    answers = _object(content.get("answers"))
+    if content.get("version") != VERSION or not answers:
+        raise BadRecording(
+            f"{source}: found JSON without version {VERSION} and answers; allowed: what node-check --record wrote"
+        )
+    for call, answer in answers.items():
+        if not _is_answer(answer):
+            raise BadRecording(f"{source}: answers.{call}: found {json.dumps(answer)}; allowed: [value, problem]")
+    return Journal(answers)
+
+
+def _object(value: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    return dict(value) if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _is_answer(value: Any) -> bool:  # noqa: ANN401 - JSON
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[1], str)  # pyright: ignore[reportUnknownArgumentType]
+
+
+class Recorded:
+    """Reads Snapshots from a recording, as NvmlReader does from a node."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+
+    def read(self, deadline_seconds: float) -> Snapshot:
+        """Return the Snapshot of the recorded node."""
+        del deadline_seconds
+        from validators.agent.nvml import read_nvml
+
+        return read_nvml(self.journal, lambda _: None, live=False)
