@@ -11,7 +11,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 # Images set it to stay small; here each of hundreds of processes would compile the same modules once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up down test test-thorough suite lint docs fmt clean help
+.PHONY: install up down test test-thorough suite test-workloads lint docs fmt clean help
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -69,6 +69,22 @@ suite: $(STAMP)
 # What tests draw or repeat is few in `test`, and the same in each run; here it is many, and others in each run.
 test-thorough: $(STAMP) ## the suite with many more random examples, killed runs and generated pods; an hour or more
 	@GPU_PLATFORM_TESTS=thorough $(MAKE) --no-print-directory suite
+
+# PyTorch and what it needs of CUDA are 5 GB: they have an environment of their own, outside the repository.
+# With PIP_EXTRA_INDEX_URL of PyTorch's builds for CPUs they are a tenth of it.
+TORCH := torch==2.15.0
+TORCH_VENV := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpu-platform/$(notdir $(PYTHON))-$(subst ==,-,$(TORCH))
+
+$(TORCH_VENV)/.installed:
+	@echo "installing PyTorch into $(TORCH_VENV) (one to two minutes)"
+	@rm -rf $(TORCH_VENV)
+	@$(PYTHON) -m venv $(TORCH_VENV)
+	@$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+	  --constraint constraints.txt '$(TORCH)' numpy pytest pytest-timeout && touch $@
+
+test-workloads: $(TORCH_VENV)/.installed ## what runs in containers of jobs: on CPUs, with PyTorch
+	$(TORCH_VENV)/bin/python -m pytest --config-file /dev/null --rootdir . --confcutdir tests/workloads \
+	  -p no:cacheprovider -q --durations 5 tests/workloads/torch_needed
 
 clean: ## remove the virtual environment
 	rm -rf $(VENV)

@@ -180,16 +180,16 @@ class _Fleet:
     def _node(self, index: int) -> Node:
         pool = self.pools[index]
         machine, efa = MACHINES[pool["machine_type"]], self._efa(pool)
-        agent = self.provider == "sandbox"
-        cpu = machine.cores * 1000 - _reserved_cpu(machine.cores) - (50 if agent else 500)
-        memory = machine.memory - _reserved_memory(machine) - 100 - (64 if agent else 660)
+        taken_cpu, taken_memory, taken_pods = _daemonsets(self.provider, machine, efa)
+        cpu = machine.cores * 1000 - _reserved_cpu(machine.cores) - taken_cpu
+        memory = machine.memory - _reserved_memory(machine) - 100 - taken_memory
         most = machine.interfaces * (machine.addresses - 1) + 2 if machine.vendor == "aws" else 110
         huge_pages = _HUGE_PAGES if efa else 0
         return Node(
             index,
             cpu,
             memory - huge_pages,
-            109 if agent else most - 18,
+            (110 if self.provider == "sandbox" else most) - taken_pods,
             efa,
             huge_pages,
             tuple(self.offers[index].get(name, (0, 0))[0] for name in self.resources),
@@ -293,6 +293,27 @@ def _quota(team: Mapping[str, Any]) -> dict[str, int]:
         **{f"nvidia.com/mig-{profile}": count for profile, count in quota.get("mig", {}).items()},
         **{f"nvidia.com/mig-{profile}.shared": count for profile, count in quota.get("mig_shared", {}).items()},
     }
+
+
+def _daemonsets(provider: str, machine: Machine, efa: int) -> tuple[int, int, int]:
+    """Return the millicores, MiB and pods that DaemonSets request on a node."""
+    found = [(50, 64, 1)]  # the node agent
+    if provider != "sandbox":
+        found.append((100, 130, 2))  # what the owner adds
+    if (provider in ("eks", "gke") and machine.gpus) or provider == "existing":
+        found.append((0, 0, 9))  # the operator's
+    if provider == "eks" or (provider == "existing" and machine.vendor == "aws"):
+        found += [(50, 0, 1), (100, 0, 1), (30, 120, 1), (0, 0, 1), (10, 30, 2)]  # add-ons
+        if provider == "existing":
+            found += [(0, 0, 1), (30, 104, 1), (10, 40, 1)]  # any driver of volumes
+            found += [(100, 50, 1)] if machine.efa else []
+        found += [(10, 20, 1)] if efa else []
+    elif provider != "sandbox":
+        found.append((344, 596, 11))
+        if machine.vendor == "gcp" and (machine.gpus or provider == "existing"):
+            found.append((150, 64, 1))  # the driver's installer
+    cpu, memory, pods = (sum(column) for column in zip(*found, strict=True))
+    return cpu, memory, pods
 
 
 def _reserved_cpu(cores: int) -> int:

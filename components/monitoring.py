@@ -9,8 +9,9 @@ import pulumi_kubernetes as k8s
 
 from components._options import child_options
 from gpu_platform import names
+from gpu_platform.planning.monitoring.grafana import content
 from gpu_platform.planning.monitoring.rules import rule_groups
-from gpu_platform.planning.monitoring.section import MonitoringPlan
+from gpu_platform.planning.monitoring.section import DashboardPlan, MonitoringPlan
 
 # Name of the port in the service of dcgm-exporter, given by the operator.
 _METRICS_PORT = "gpu-metrics"
@@ -21,7 +22,8 @@ _POOL_OF_NODE = "__meta_kubernetes_node_label_" + re.sub("[^a-zA-Z0-9]", "_", na
 
 
 class Monitoring(pulumi.ComponentResource):
-    """A ServiceMonitor for the operator's dcgm-exporter and a PrometheusRule; or PodMonitoring and ClusterRules.
+    """A ServiceMonitor for the operator's dcgm-exporter and a PrometheusRule, or PodMonitoring and ClusterRules;
+    and Grafana dashboards.
 
     Needs the CRDs of the Prometheus operator, or of Google's managed Prometheus. Outputs: `alerts`, their names.
     """
@@ -38,6 +40,8 @@ class Monitoring(pulumi.ComponentResource):
         if args.pod_monitoring:
             self._create_pod_monitoring(args)
             self._create_cluster_rules(args)
+        for dashboard in args.dashboards:
+            self._create_dashboard(dashboard, by_operator=args.grafana_operator)
         self.alerts = pulumi.Output.from_input(list(dict.fromkeys(rule.alert for rule in args.alerts)))
         self.register_outputs({"alerts": self.alerts})
 
@@ -93,6 +97,30 @@ class Monitoring(pulumi.ComponentResource):
             spec={"groups": rule_groups(args)},
             opts=self._child,
         )
+
+    def _create_dashboard(self, dashboard: DashboardPlan, *, by_operator: bool) -> None:
+        labels = None if by_operator else {"grafana_dashboard": "1"}
+        k8s.core.v1.ConfigMap(
+            dashboard.config_map,
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=dashboard.config_map, namespace=names.OPERATOR_NAMESPACE, labels=labels
+            ),
+            data={dashboard.file: content(dashboard)},
+            opts=self._child,
+        )
+        if by_operator:
+            k8s.apiextensions.CustomResource(
+                f"{dashboard.config_map}-grafana",
+                api_version="grafana.integreatly.org/v1beta1",
+                kind="GrafanaDashboard",
+                metadata=k8s.meta.v1.ObjectMetaArgs(name=dashboard.config_map, namespace=names.OPERATOR_NAMESPACE),
+                spec={
+                    "instanceSelector": {"matchLabels": {"dashboards": "grafana"}},
+                    "allowCrossNamespaceImport": True,
+                    "configMapRef": {"name": dashboard.config_map, "key": dashboard.file},
+                },
+                opts=self._child,
+            )
 
     def _create_cluster_rules(self, args: MonitoringPlan) -> None:
         k8s.apiextensions.CustomResource(

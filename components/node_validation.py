@@ -11,6 +11,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._options import child_options
+from components.agent_admission import AgentAdmission
 from components.device_claims import claim_template, every_gpu
 from gpu_platform import names
 from gpu_platform.planning.config_maps import content_hash
@@ -29,6 +30,7 @@ _CLAIM = "every-gpu"
 # The agent publishes its report by server-side apply. It cannot change the program or the expectations of other
 # nodes: these are immutable, and their names have the hash of their content.
 _AGENT_VERBS = ["create", "patch"]
+_EVENTS_NAMESPACE = "default"  # where Events about nodes are
 # A change of expectations must reach every node at once, also those that fail.
 _MAX_UNAVAILABLE = "100%"
 # A node that passes is found within seconds: deployments wait for it.
@@ -88,7 +90,8 @@ class NodeValidation(pulumi.ComponentResource):
             opts=child_options(self, opts),
         )
         self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
-        account = [*self._create_account(), self._create_network_policy()]
+        admission = AgentAdmission(f"{name}-admission", opts=child_options(self, opts))
+        account = [*self._create_account(), *admission.guards, self._create_network_policy()]
         if args.validation.claims_devices:
             account.append(
                 claim_template(
@@ -114,23 +117,50 @@ class NodeValidation(pulumi.ComponentResource):
         return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._validation.namespace, labels=labels)
 
     def _create_account(self) -> list[pulumi.Resource]:
+        """Create the agents' account: reports in its namespace, marks on nodes, Events about nodes."""
         account = k8s.core.v1.ServiceAccount(_ACCOUNT, metadata=self._meta(_ACCOUNT), opts=self._child)
-        role = k8s.rbac.v1.Role(
+        reports = [k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["configmaps"], verbs=_AGENT_VERBS)]
+        events = [k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["events"], verbs=["create"])]
+        cluster_role = k8s.rbac.v1.ClusterRole(
             _ACCOUNT,
-            metadata=self._meta(_ACCOUNT),
-            rules=[k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["configmaps"], verbs=_AGENT_VERBS)],
-            opts=self._child,
-        )
-        binding = k8s.rbac.v1.RoleBinding(
-            _ACCOUNT,
-            metadata=self._meta(_ACCOUNT),
-            role_ref=k8s.rbac.v1.RoleRefArgs(api_group="rbac.authorization.k8s.io", kind="Role", name=_ACCOUNT),
-            subjects=[
-                k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=_ACCOUNT, namespace=self._validation.namespace)
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=_ACCOUNT),
+            rules=[
+                k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["nodes", "nodes/status"], verbs=["patch"])
             ],
             opts=self._child,
         )
-        return [account, role, binding]
+        cluster_binding = k8s.rbac.v1.ClusterRoleBinding(
+            _ACCOUNT,
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=_ACCOUNT),
+            role_ref=_role_ref("ClusterRole"),
+            subjects=[self._subject()],
+            opts=self._child,
+        )
+        return [
+            account,
+            cluster_role,
+            cluster_binding,
+            *self._create_role(self._validation.namespace, reports),
+            *self._create_role(_EVENTS_NAMESPACE, events),
+        ]
+
+    def _create_role(self, namespace: str, rules: list[k8s.rbac.v1.PolicyRuleArgs]) -> list[pulumi.Resource]:
+        """Create a role of the agents in a namespace, and its binding."""
+        own = namespace == self._validation.namespace
+        logical = _ACCOUNT if own else f"{_ACCOUNT}-{namespace}"
+        metadata = k8s.meta.v1.ObjectMetaArgs(name=_ACCOUNT, namespace=namespace)
+        role = k8s.rbac.v1.Role(logical, metadata=metadata, rules=rules, opts=self._child)
+        binding = k8s.rbac.v1.RoleBinding(
+            logical,
+            metadata=metadata,
+            role_ref=_role_ref("Role"),
+            subjects=[self._subject()],
+            opts=self._child,
+        )
+        return [role, binding]
+
+    def _subject(self) -> k8s.rbac.v1.SubjectArgs:
+        return k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=_ACCOUNT, namespace=self._validation.namespace)
 
     def _create_network_policy(self) -> pulumi.Resource:
         """Deny all pods the agents' port: probes of the kubelet are not subject to network policies."""
@@ -274,6 +304,10 @@ class NodeValidation(pulumi.ComponentResource):
                 )
             ],
         )
+
+
+def _role_ref(kind: str) -> k8s.rbac.v1.RoleRefArgs:
+    return k8s.rbac.v1.RoleRefArgs(api_group="rbac.authorization.k8s.io", kind=kind, name=_ACCOUNT)
 
 
 def _security(*, privileged: bool) -> k8s.core.v1.SecurityContextArgs:

@@ -185,7 +185,7 @@ class TeamQueue(pulumi.ComponentResource):
                 ),
                 validations=[
                     k8s.admissionregistration.v1.ValidationArgs(
-                        expression=rule.expression, message=rule.message, reason="Forbidden"
+                        expression=rule.expression, message=f"{rule.id}: {rule.message}", reason="Forbidden"
                     )
                     for rule in rules_of(args.local_queue, args.priorities, required=args.required)
                 ],

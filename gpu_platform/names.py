@@ -58,6 +58,8 @@ FIELD_MANAGER: Final = "gpu-platform"
 
 VALIDATION_NAMESPACE: Final = "gpu-platform-validation"
 VALIDATION_APP: Final = "gpu-node-validation"  # value of NAME_LABEL on the agent's DaemonSets and pods
+VALIDATED_LABEL: Final = "gpu-platform.dev/validated"  # on a node that passes: the hash of its expectations
+VALIDATED_CONDITION: Final = "GpuPlatformValidated"  # of a node that an agent has checked
 VALIDATION_REPORT_LABEL: Final = "gpu-platform.dev/validation-report"  # on the agent's report ConfigMaps
 OPERATOR_NAMESPACE: Final = "gpu-operator"
 CLUSTER_POLICY: Final = "cluster-policy"  # name of the only ClusterPolicy object, from the Helm chart

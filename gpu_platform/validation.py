@@ -22,7 +22,8 @@ def collect_report(
 ) -> ValidationReport:
     """Return a report of the current state of all nodes of a stack; `now`: None: the time of the call."""
     namespace = plan.validation.namespace
-    pools = [expected_pool(pool, now or datetime.now(UTC)) for pool in plan.pools]
+    now = now or datetime.now(UTC)
+    pools = [expected_pool(pool, now) for pool in plan.pools]
     return build_report(
         pools,
         list(client.objects("v1", "Node")),
@@ -44,6 +45,7 @@ def collect_report(
         list(client.objects("karpenter.k8s.aws/v1", "EC2NodeClass"))
         if any(pool.reservations for pool in pools)
         else None,
+        now.isoformat(timespec="seconds"),
     )
 
 

@@ -2,9 +2,10 @@
 
 Every sandbox that a test starts, by whatever way, keeps its data in a folder of this run and is stopped when
 the run ends, however its tests ended. The tests of a group (`xdist_group`) are run one after the other by one
-worker of pytest-xdist (`--dist loadgroup`), for they share a sandbox, and so its cluster-scoped objects. It is
-stopped after the last of them: a control plane without work takes 2 s of CPU time a minute. The tests of a folder
-that use the fixture `sandbox` are a group, unless they are marked with another.
+worker of pytest-xdist (`--dist loadgroup`), for they share a sandbox, and so its cluster-scoped objects. After the
+last of them the sandbox is emptied for the next group of the worker, which costs less than a start, or stopped: a
+control plane without work takes 1 s of CPU time a minute. The tests of a folder that use the fixture `sandbox` are
+a group, unless they are marked with another.
 
 No test depends on how fast the machine is: it waits with `support.eventually`, and none asserts an upper limit of
 time. pytest-timeout (pyproject.toml) ends a test that hangs.
@@ -27,6 +28,7 @@ from gpu_platform.progress import Progress
 from sandbox import build, control_plane
 from sandbox._modules import DEFAULT, kubernetes_versions
 from sandbox.control_plane import Status
+from tests.support.emptied import Contents
 from tests.support.pulumi_cli import MISSING
 from tests.support.size import THOROUGH, size
 
@@ -56,8 +58,10 @@ _LONG_GROUPS = (
     "e2e-sharing",
     "sandbox-life",
 )
-_started: dict[str, Status] = {}
-"""The sandboxes of the group that runs, by name."""
+# First part of the name of the sandbox that groups take over from each other.
+_SHARED = "e2e"
+_started: dict[str, tuple[Status, Contents]] = {}
+"""The sandboxes of the group that runs, by name, with what they had at their start."""
 _groups: list[str] = []
 """The groups of the tests that were run; the last one is that of the sandboxes."""
 
@@ -105,7 +109,7 @@ def _group(item: pytest.Item | None) -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Stop the sandboxes of a group after its last test; without workers, before the next group."""
+    """Empty or stop the sandboxes of a group after its last test; without workers, before the next group."""
     yield
     group, following = _group(item), _group(nextitem)
     if group:
@@ -114,8 +118,13 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         goes_on = bool(_groups) and following == _groups[-1]
     else:
         goes_on = nextitem is not None
-    while _started and not goes_on:
-        control_plane.down(_started.popitem()[0])
+    if goes_on:
+        return
+    needed = nextitem is not None and nextitem.get_closest_marker("sandbox") is not None
+    for name, (_, contents) in list(_started.items()):
+        if not (needed and name == _name(_SHARED) and contents.restore()):
+            del _started[name]
+            control_plane.down(name)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -136,15 +145,20 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def start_sandbox() -> Callable[..., Status]:
-    """Starts a sandbox of the worker by the first part of its name, unless the group has it already."""
+    """Starts a sandbox of the worker by the first part of its name, unless the worker has it already."""
 
-    def start(part: str = "e2e") -> Status:
-        name = f"{part}-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
+    def start(part: str = _SHARED) -> Status:
+        name = _name(part)
         if name not in _started:
-            _started[name] = control_plane.up(name, progress=Progress(quiet=True))
-        return _started[name]
+            status = control_plane.up(name, progress=Progress(quiet=True))
+            _started[name] = status, Contents(status.kubeconfig)
+        return _started[name][0]
 
     return start
+
+
+def _name(part: str) -> str:
+    return f"{part}-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
 
 
 @pytest.fixture(scope="module")

@@ -1,21 +1,25 @@
-"""Prints a validation report on a terminal, and converts it to JUnit XML."""
+"""Prints a validation report on a terminal, and converts it to JUnit XML and CTRF."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from datetime import datetime
+from typing import Any, Final
 from xml.etree import ElementTree
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gpu_platform.quantity import duration_text
 from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.report import NodeReport, ValidationReport
 from validators.result import CheckResult
 
 _STYLES: Final = {PASS: "green", FAIL: "bold red", UNKNOWN: "yellow", NOT_APPLICABLE: "dim"}
+_CTRF_STATES: Final = ("passed", "failed", "pending", "skipped", "other")
+_CTRF_OF: Final = {PASS: "passed", FAIL: "failed"}
 _MAX_LISTED_NODES: Final = 4
 _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 
@@ -33,6 +37,9 @@ def print_report(report: ValidationReport, console: Console) -> None:
             console.print(Text(f"pool {node.pool}: {results}", style=_STYLES[NOT_APPLICABLE]))
     for note, named in _notes(report).items():
         console.print(Text(f"{_names(named)}: {note}", style="yellow"))
+    if report.oldest_seconds is not None:
+        age = duration_text(report.oldest_seconds)
+        console.print(Text(f"oldest report of a node: {age} (written when a verdict changes, and every 10 min)"))
     console.print(Text(f"Validation: {report.verdict}", style=_STYLES[report.verdict]))
 
 
@@ -64,6 +71,43 @@ def as_junit(report: ValidationReport) -> str:
                     entry.text = _xml(f"{check.source}\n{check.remediation}")
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def as_ctrf(report: ValidationReport) -> dict[str, Any]:
+    """Return the report in the Common Test Report Format, as JSON values: a test per node and check.
+
+    A critical unknown check is `other`, another unknown check and one that is not applicable `skipped`.
+    Source: ctrf.io, schema 0.0.0; read 2026-11-25.
+    """
+    tests = [_ctrf_test(node, check) for node in report.nodes for check in node.checks]
+    counts = {status: sum(test["status"] == status for test in tests) for status in _CTRF_STATES}
+    started = round(datetime.fromisoformat(report.time).timestamp() * 1000) if report.time else 0
+    return {
+        "reportFormat": "CTRF",
+        "specVersion": "0.0.0",
+        "results": {
+            "tool": {"name": "gpu-platform validate"},
+            "summary": {"tests": len(tests), **counts, "start": started, "stop": started},
+            "tests": tests,
+        },
+    }
+
+
+def _ctrf_test(node: NodeReport, check: CheckResult) -> dict[str, Any]:
+    status = "other" if _is_error(check) else "skipped" if _is_skipped(check) else _CTRF_OF[check.verdict]
+    entry: dict[str, Any] = {
+        "name": f"{node.title}: {check.name}",
+        "status": status,
+        "duration": 0,
+        "suite": [node.pool, node.title],
+        "rawStatus": check.verdict,
+        "tags": [check.severity],
+    }
+    if check.verdict != PASS:
+        entry["message"] = _message(check)
+    if check.needs_attention:
+        entry["trace"] = f"{check.source}\n{check.remediation}"
+    return entry
 
 
 def _is_error(check: CheckResult) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from gpu_platform import names
@@ -66,8 +67,8 @@ class ExpectedPool:
 class NodeReport:
     """Results of all checks of one node; `node` None: of the pool.
 
-    `duration_seconds` is the duration of the agent's check, 0 without a report. `notes`: a cordon and taints of
-    others, which fail nothing.
+    `duration_seconds` is the duration of the agent's check, 0 without a report. `reported`: when the agent's
+    report was written, "" without one. `notes`: a cordon and taints of others, which fail nothing.
     """
 
     node: str | None
@@ -75,6 +76,7 @@ class NodeReport:
     machine_type: str
     checks: tuple[CheckResult, ...]
     duration_seconds: float = 0.0
+    reported: str = ""
     notes: tuple[str, ...] = ()
 
     @property
@@ -94,6 +96,7 @@ class NodeReport:
             "pool": self.pool,
             "machine_type": self.machine_type,
             "verdict": self.verdict,
+            "reported": self.reported,
             "checks": [check.to_json() for check in self.checks],
             "notes": list(self.notes),
         }
@@ -103,15 +106,24 @@ class NodeReport:
 class ValidationReport:
     """Report of all nodes of all pools.
 
-    A pool has an entry if its number of nodes or its reservation is not as expected.
+    A pool has an entry if its number of nodes or its reservation is not as expected. `time`: of the comparison, ""
+    if it is not known.
     """
 
     nodes: tuple[NodeReport, ...]
+    time: str = ""
 
     @property
     def verdict(self) -> Verdict:
         """Fail if a node fails, else unknown if a node is unknown, else pass; not-applicable without nodes."""
         return overall(check for node in self.nodes for check in node.checks)
+
+    @property
+    def oldest_seconds(self) -> float | None:
+        """Age of the oldest report of a node agent; None without reports or without a time."""
+        written = [_time(node.reported) for node in self.nodes if node.reported]
+        ages = [_time(self.time) - time for time in written if time] if self.time else []
+        return max(ages, default=None)
 
     @property
     def exit_code(self) -> ExitCode:
@@ -126,6 +138,7 @@ class ValidationReport:
         }
         return {
             "version": VERSION,
+            "time": self.time,
             "verdict": self.verdict,
             "summary": counts,
             "nodes": [node.to_json() for node in self.nodes],
@@ -139,8 +152,9 @@ def build_report(
     pod_uids: Mapping[str, str] | None = None,
     slices: Sequence[Mapping[str, Any]] | None = None,
     node_classes: Sequence[Mapping[str, Any]] | None = None,
+    time: str = "",
 ) -> ValidationReport:
-    """Return the report of all nodes.
+    """Return the report of all nodes, at a time in ISO 8601.
 
     `nodes` are `v1/Node` objects, `reports` the agents' reports by node (`reports_of`), `pod_uids` the current
     agent pod of each node (`pod_uids_of`; None: unknown and not checked), `slices` the ResourceSlices for pools
@@ -155,7 +169,7 @@ def build_report(
             report = NodeReport(node=None, pool=pool.name, machine_type=pool.hardware.machine_type, checks=checks)
             found.append(report)
         found += [_node_report(pool, node, reports, pod_uids, slices) for node in members]
-    return ValidationReport(tuple(found))
+    return ValidationReport(tuple(found), time)
 
 
 def reports_of(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
@@ -235,6 +249,14 @@ def _size(pool: ExpectedPool, found: int) -> CheckResult | None:
     )
 
 
+def _time(text: str) -> float:
+    """Return seconds since the epoch of a time in ISO 8601; 0 for another text."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return 0.0
+
+
 def _nodes(count: int) -> str:
     return "1 node" if count == 1 else f"{count} nodes"
 
@@ -249,7 +271,7 @@ def _node_report(
     name: str = node["metadata"]["name"]
     report = reports.get(name)
     why = _why_not_counted(report, pool, None if pod_uids is None else pod_uids.get(name, ""))
-    duration = 0.0
+    duration, reported = 0.0, ""
     if not pool.hardware.by_agent:
         checks: list[CheckResult] = []
     elif report is None or why:
@@ -258,6 +280,7 @@ def _node_report(
         try:
             checks = [CheckResult.from_json(entry) for entry in report["checks"]]
             duration = float(report["duration_seconds"])
+            reported = str(report.get("time", ""))
         except MalformedReport as error:
             checks = [_no_report(f"an invalid report: {error}", name)]
         except (KeyError, TypeError, ValueError):
@@ -273,6 +296,7 @@ def _node_report(
             *check_nics(name, slices, pool.node),
         ),
         duration_seconds=duration,
+        reported=reported,
         notes=notes(node, pool.node, pool.added_taints),
     )
 

@@ -696,6 +696,7 @@ class Monitoring(TypedDict, total=False):
     interval: str
     temperature_celsius: float
     exporter_version: str
+    dashboards: str
     runbooks: str
     labels: Mapping[str, str]
 

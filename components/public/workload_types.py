@@ -55,6 +55,7 @@ class TrainingJob(RequestedResources, ContainerSettings, total=False):
     checkpoints: KeptDirectory
     retries: float
     stop_on: Sequence[float]
+    interrupted_on: Sequence[float]
     deadline: str
     grace: str
     topology: str

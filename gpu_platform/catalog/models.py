@@ -19,7 +19,7 @@ VendorName = Literal[CloudVendor, "on-prem"]
 class Fact(BaseModel):
     """Base of all catalogue entries: immutable, and no field that is not declared."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
 
 class Source(Fact):
@@ -103,6 +103,9 @@ class Gpu(Fact):
     architecture: Literal["volta", "turing", "ampere", "ada", "hopper", "blackwell"]
     compute_capability: str
     memory_mib: int = Field(description="total memory as NVML reports it, MiB")
+    tensor_tflops: float | None = Field(
+        default=None, gt=0, description="dense bfloat16 throughput of its tensor cores, TFLOP/s; None: not known"
+    )
     ecc: bool = Field(description="ECC memory, on by default")
     row_remapping: bool = Field(description="Ampere and newer; older GPUs retire pages")
     pcie_generation: int

@@ -198,8 +198,16 @@ def check(
         ReportFormat,
         typer.Option("--format", help="Output format; sarif and junit have the findings at lines of the file."),
     ] = ReportFormat.TEXT,
+    production: Annotated[
+        bool,
+        typer.Option("--production", help="Print the checklist before production instead: text or json."),
+    ] = False,
 ) -> None:
     """Check stack file, plan and policies without a cluster; print each decision of the plan and its reason."""
+    if production:
+        from gpu_platform.cli.production import show_production
+
+        _leave(show_production(stack, output=output.value))
     from gpu_platform.cli.check import check_stack
 
     _leave(check_stack(stack, output=output.value))
@@ -526,11 +534,21 @@ def validate(
     stack: StackArgument,
     output: FormatOption = Format.TEXT,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write a JUnit XML file.")] = None,
+    ctrf: Annotated[Path | None, typer.Option("--ctrf", help="Also write a CTRF (JSON) file.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Also write one HTML page: nodes by checks, what differs, topology."),
+    ] = None,
+    earlier: Annotated[
+        list[Path] | None,
+        typer.Option("--earlier", help="JSON report of an earlier run, for the page's history; repeatable."),
+    ] = None,
 ) -> None:
     """Compare every node of a deployed stack with the Plan."""
-    from gpu_platform.cli.validate import validate_stack
+    from gpu_platform.cli.validate import ReportFiles, validate_stack
 
-    _leave(validate_stack(stack, to_json=output is Format.JSON, junit=junit))
+    files = ReportFiles(junit=junit, ctrf=ctrf, html=html, earlier=tuple(earlier or ()))
+    _leave(validate_stack(stack, files, to_json=output is Format.JSON))
 
 
 @app.command()

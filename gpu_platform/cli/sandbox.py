@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
-from gpu_platform.errors import ExitCode
+from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.progress import Progress
 from sandbox import control_plane
 from sandbox.control_plane import Status
+
+if TYPE_CHECKING:
+    from sandbox.nvml import Fault
 
 
 def start(
@@ -81,8 +86,9 @@ def set_faults(name: str, node: str, faults: list[str], *, to_json: bool) -> Non
     from sandbox.nvml import parse_faults
 
     text = f"[{', '.join(faults)}]"
-    parse_faults(text, "FAULT")
+    parsed = parse_faults(text, "FAULT")
     client = KubernetesClient(sandbox_kubeconfig(name))
+    _check_node(node, parsed, list(client.objects("v1", "Node")))
     client.merge(
         {
             "apiVersion": "v1",
@@ -95,6 +101,28 @@ def set_faults(name: str, node: str, faults: list[str], *, to_json: bool) -> Non
         print(json.dumps({"version": 1, "node": node, "faults": json.loads(text)}, indent=2))
         return
     print(f"{node}: " + (", ".join(faults) if faults else "no faults"))
+
+
+def _check_node(node: str, faults: Sequence[Fault], nodes: Sequence[Mapping[str, Any]]) -> None:
+    """Raise BadInput for a node that the sandbox does not have, and for a fault that its machine cannot have."""
+    from gpu_platform.catalog import load_catalog
+    from gpu_platform.names import SANDBOX_DRIVER_ANNOTATION, SANDBOX_MACHINE_ANNOTATION
+    from sandbox.nvml import NodeProfile, build_node
+
+    found: dict[str, Mapping[str, str]] = {
+        each["metadata"]["name"]: each["metadata"].get("annotations") or {} for each in nodes
+    }
+    machines = {name: notes for name, notes in found.items() if SANDBOX_MACHINE_ANNOTATION in notes}
+    if node not in machines:
+        allowed = ", ".join(sorted(machines)) or "none: deploy a stack first"
+        raise BadInput("sandbox fault", [Problem("NODE", repr(node), allowed, did_you_mean(node, machines))])
+    notes = machines[node]
+    machine, driver = notes[SANDBOX_MACHINE_ANNOTATION], notes.get(SANDBOX_DRIVER_ANNOTATION, "580.65.06")
+    if faults:
+        build_node(
+            NodeProfile(machine_type=machine, driver_version=driver, faults=tuple(faults), node=node),
+            load_catalog(),
+        )
 
 
 def _print(status: Status, *, to_json: bool) -> None:

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
+from gpu_platform.cli.validate_page import validation_page
 from gpu_platform.cluster_access import client_of
 from gpu_platform.errors import BadInput, ExitCode, Problem, UnknownOutcome
 from gpu_platform.stacks import load_stack
 from gpu_platform.validation import collect_report
-from validators.render import as_junit, print_report
+from validators.render import as_ctrf, as_junit, print_report
 
 
-def validate_stack(stack: str, *, to_json: bool, junit: Path | None) -> ExitCode:
-    """Print a report of all nodes, and write it to the file `junit` as JUnit XML."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFiles:
+    """Files that a report is also written to; `earlier`: JSON reports of earlier runs, for the page."""
+
+    junit: Path | None = None
+    ctrf: Path | None = None
+    html: Path | None = None
+    earlier: tuple[Path, ...] = ()
+
+
+def validate_stack(stack: str, files: ReportFiles, *, to_json: bool) -> ExitCode:
+    """Print a report of all nodes, and write it to files in other formats."""
     plan = load_stack(stack).plan
     if plan.kind != "environment":
         problem = Problem(
@@ -24,19 +39,43 @@ def validate_stack(stack: str, *, to_json: bool, junit: Path | None) -> ExitCode
             f"run `gpu-platform validate {plan.environment_stack}`",
         )
         raise BadInput(stack, [problem])
-    if junit is not None and not junit.parent.is_dir():
-        problem = Problem("--junit", str(junit), "a file in an existing folder", f"create {junit.parent} first")
-        raise BadInput("validate", [problem])
+    earlier = _check_files(files)
     client = client_of(plan)
     if client.get("v1", "Namespace", plan.validation.namespace) is None:
         raise UnknownOutcome(
             f"stack {plan.stack} is not deployed on this cluster: run `gpu-platform up {stack}` first"
         )
     report = collect_report(client, plan)
-    if junit is not None:
-        junit.write_text(as_junit(report), "utf-8")
+    if files.junit is not None:
+        files.junit.write_text(as_junit(report), "utf-8")
+    if files.ctrf is not None:
+        files.ctrf.write_text(json.dumps(as_ctrf(report), indent=1) + "\n", "utf-8")
+    if files.html is not None:
+        files.html.write_text(validation_page(report, plan.stack, load_catalog(), earlier), "utf-8")
     if to_json:
         print(json.dumps(report.to_json(), indent=2))
     else:
         print_report(report, console())
     return report.exit_code
+
+
+def _check_files(files: ReportFiles) -> list[Mapping[str, Any]]:
+    """Return the earlier reports, oldest first; raises BadInput with every file that cannot be read or written."""
+    problems = [
+        Problem(option, str(file), "a file in an existing folder", f"create {file.parent} first")
+        for option, file in (("--junit", files.junit), ("--ctrf", files.ctrf), ("--html", files.html))
+        if file is not None and not file.parent.is_dir()
+    ]
+    if files.earlier and files.html is None:
+        problems.append(Problem("--earlier", str(files.earlier[0]), "only with --html", "add --html FILE"))
+    earlier: list[Mapping[str, Any]] = []
+    for file in files.earlier:
+        try:
+            found: Any = json.loads(file.read_text("utf-8"))
+            earlier.append({key: found[key] for key in ("time", "verdict", "summary", "nodes")})
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            allowed = "a report of validate --format json"
+            problems.append(Problem("--earlier", f"{file}: {type(error).__name__} {error}", allowed))
+    if problems:
+        raise BadInput("validate", problems)
+    return sorted(earlier, key=lambda run: str(run["time"]))

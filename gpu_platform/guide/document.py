@@ -13,13 +13,19 @@ from gpu_platform.guide.manifests import manifests
 from gpu_platform.html_page import html_page
 from gpu_platform.planning.guide.section import ExamplePlan, GuidePlan, GuidePool
 from gpu_platform.planning.json_form import plan_to_json
+from gpu_platform.planning.queues.admission import AdmissionRule, rules_of
 from gpu_platform.planning.queues.section import TeamQueuePlan
+from gpu_platform.planning.teams.admission import SERVICE_RULE, PodRule
 from gpu_platform.planning.teams.network import text_of_egress, text_of_ingress
 from gpu_platform.planning.teams.section import TeamMember, TenantPlan
 from gpu_platform.yaml_text import manifest_text
 
 CONFIG_MAP: Final = "gpu-platform-guide"
 PAGE: Final = "guide.md"
+_BOUNDED: Final[Mapping[str, str]] = {
+    "services.loadbalancers": "load balancers",
+    "services.nodeports": "node ports",
+}
 _WHAT: Final[Mapping[str, str]] = {
     "training": "a training job with torchrun",
     "inference": "an HTTP server on a GPU, with its Service",
@@ -45,7 +51,7 @@ def guide_to_markdown(
         _running(guide, tenant, queue),
         _storage(guide, tenant),
         _network(tenant),
-        _refused(tenant),
+        _refused(tenant, queue),
         _examples(guide, tenant, queue, full=full),
     )
     title = f"# Team {guide.namespace} on cluster {guide.cluster}"
@@ -79,7 +85,7 @@ def guide_to_json(
         "storage_classes": list(guide.storage_classes),
         "egress": [text_of_egress(one) for one in tenant.all_egress],
         "ingress": [text_of_ingress(one) for one in tenant.ingress],
-        "refused": [{"id": rule.id, "message": rule.message} for rule in (*tenant.rules, *tenant.claim_rules)],
+        "refused": [{"id": rule.id, "message": rule.message} for rule in _rules(tenant, queue)],
         "manifests": {kind: list(objects) for kind, objects in manifests(guide, tenant, queue).items()},
         "missing": dict(guide.missing),
     }
@@ -133,7 +139,7 @@ def _grants(tenant: TenantPlan, queue: TeamQueuePlan | None, live: LiveGuide | N
         yield "No GPUs, and no limit of CPU and memory."
         return
     rows = [
-        (key.removeprefix("requests."), quantity, *([] if live is None else [live.used.get(key, "0")]))
+        (key.removeprefix("requests."), quantity, *([] if live is None else [_used(key, live)]))
         for key, quantity in sorted(granted.items())
     ]
     yield from _table(("resource", "quota", *([] if live is None else ["in use now"])), rows)
@@ -147,11 +153,18 @@ def _grants(tenant: TenantPlan, queue: TeamQueuePlan | None, live: LiveGuide | N
                 if limit.borrow not in ("0", "0m", "0Mi")
             }
         )
+        if {"requests.cpu", "requests.memory"} & granted.keys():
+            yield "CPU and memory are those of pods on nodes without GPUs: a GPU comes with its part of its node."
         if borrowed:
             yield f"What other teams do not use can be borrowed: {', '.join(borrowed)}."
             yield "Its owner gets it back on demand: what runs on it is stopped, and waits again."
     else:
         yield "Pods beyond the quota are refused. `kubectl describe resourcequota gpu-quota` shows what is in use."
+
+
+def _used(key: str, live: LiveGuide) -> str:
+    borrowed = live.borrowed.get(key, "0")
+    return live.used.get(key, "0") + (f" ({borrowed} borrowed)" if borrowed not in ("0", "0Gi") else "")
 
 
 def _pools(guide: GuidePlan, live: LiveGuide | None) -> Iterator[str]:
@@ -256,7 +269,7 @@ def _network(tenant: TenantPlan) -> Iterator[str]:
     )
 
 
-def _refused(tenant: TenantPlan) -> Iterator[str]:
+def _refused(tenant: TenantPlan, queue: TeamQueuePlan | None) -> Iterator[str]:
     yield "## What is refused\n"
     nics = "" if tenant.fabric is None else ", but for the GPU NICs of whole nodes"
     yield f"- Pods that do not meet Pod Security `{tenant.pod_security}`. The manifests meet `restricted`{nics}."
@@ -265,7 +278,21 @@ def _refused(tenant: TenantPlan) -> Iterator[str]:
             f"  Pods of GPUDirect ({', '.join(tenant.fabric.fabrics)}) that request all GPUs of a node of "
             f"{', '.join(tenant.fabric.pools)} may have what the vendor's own test pods have beyond it."
         )
-    yield from (f"- `{rule.id}`: {rule.message}" for rule in (*tenant.rules, *tenant.claim_rules))
+    yield from (f"- `{rule.id}`: {rule.message}" for rule in _rules(tenant, queue))
+    beyond = "has, borrowing included" if queue is not None else "has"
+    yield f"- Pods with more than the quota {beyond}: `exceeded quota: gpu-quota`."
+    yield f"- A priority class other than {', '.join(tenant.priorities)}: `exceeded quota: priority-above-own`."
+    if tenant.object_quota:
+        none = [name for key, name in _BOUNDED.items() if tenant.object_quota.get(key) == "0"]
+        closed = f" The team has no {' and no '.join(none)}." if none else ""
+        yield "- More objects or storage than `kubectl describe resourcequota object-quota` shows:"
+        yield f"  `exceeded quota: object-quota`.{closed}"
+
+
+def _rules(tenant: TenantPlan, queue: TeamQueuePlan | None) -> tuple[PodRule | AdmissionRule, ...]:
+    """Return the rules of the API server in the team's namespace."""
+    of_queue = () if queue is None else rules_of(queue.local_queue, queue.priorities, required=queue.required)
+    return (*tenant.rules, *tenant.claim_rules, SERVICE_RULE, *of_queue)
 
 
 def _examples(guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None, *, full: bool) -> Iterator[str]:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_platform import names
 from gpu_platform.engine.objects import items_at, mapping_at
+from gpu_platform.guide.waiting import why_it_waits
+from gpu_platform.planning.queues.limits import CPU_FLAVOR
 from gpu_platform.quantity import parse_quantity
 from gpu_platform.usage import gpu_usage
 
 if TYPE_CHECKING:
     from gpu_platform.engine.client import KubernetesClient  # which a plan with a guide does not need
 
-_WORKLOADS: Final = ("kueue.x-k8s.io/v1beta2", "Workload")
+_KUEUE: Final = "kueue.x-k8s.io/v1beta2"
 _QUOTA: Final = "gpu-quota"
+_GIB: Final = 1024**3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A workload that waits in the team's queue. `place`: 1 is the next; `why`: Kueue's words."""
+    """A workload that waits in the team's queue. `place`: 1 is the next."""
 
     name: str
     place: int
@@ -29,27 +34,63 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveGuide:
-    """State of a cluster for one team. `used`: by key of its ResourceQuota.
+    """State of a cluster for one team. `used`, and what of it is `borrowed`: by key of its ResourceQuota.
 
     `free`: units that no pod uses on ready nodes, by pool and resource.
     """
 
     used: Mapping[str, str]
+    borrowed: Mapping[str, str]
     free: Mapping[str, Mapping[str, int]]
     waiting: tuple[Waiting, ...]
 
 
 def read_live_guide(client: KubernetesClient, namespace: str) -> LiveGuide:
     """Read the state of a team; raises UnknownOutcome and Refused."""
-    quota = client.get("v1", "ResourceQuota", _QUOTA, namespace) or {}
+    queues = client.objects(_KUEUE, "ClusterQueue")
+    queue = next((one for one in queues if one["metadata"]["name"] == namespace), None)
     nodes = list(client.objects("v1", "Node", label_selector=names.POOL_LABEL))
     pool_of_node = {node["metadata"]["name"]: node["metadata"]["labels"][names.POOL_LABEL] for node in nodes}
     used = gpu_usage(client.objects("v1", "Pod"), pool_of_node).units
     return LiveGuide(
-        used={str(key): str(value) for key, value in mapping_at(quota, "status", "used").items()},
+        used=_of_queue(queue, "total") if queue is not None else _of_quota(client, namespace),
+        borrowed=_of_queue(queue, "borrowed") if queue is not None else {},
         free=_free(nodes, used),
-        waiting=tuple(_waiting(client, namespace)),
+        waiting=tuple(_waiting(client, namespace, _pools_of_flavors(client))),
     )
+
+
+def _of_quota(client: KubernetesClient, namespace: str) -> Mapping[str, str]:
+    quota = client.get("v1", "ResourceQuota", _QUOTA, namespace) or {}
+    return {str(key): str(value) for key, value in mapping_at(quota, "status", "used").items()}
+
+
+def _of_queue(queue: Mapping[str, Any], kind: str) -> Mapping[str, str]:
+    """Return the units that Kueue counts in all pools. CPU and memory: as in the quota, on nodes without GPUs."""
+    sums: dict[str, Decimal] = {}
+    for flavor in items_at(queue, "status", "flavorsUsage"):
+        for resource in items_at(flavor, "resources"):
+            name = str(resource["name"])
+            if name not in ("cpu", "memory") or flavor["name"] == CPU_FLAVOR:
+                key = names.quota_key(name)
+                sums[key] = sums.get(key, Decimal(0)) + parse_quantity(str(resource.get(kind, "0")))
+    return {key: _text(key, total) for key, total in sums.items()}
+
+
+def _text(key: str, total: Decimal) -> str:
+    if key == "requests.memory":
+        return f"{math.ceil(total / _GIB)}Gi"
+    return f"{total.normalize():f}"
+
+
+def _pools_of_flavors(client: KubernetesClient) -> Mapping[str, str]:
+    """Return the pool of each flavor that is one of GPU nodes."""
+    flavors = client.objects(_KUEUE, "ResourceFlavor")
+    return {
+        name: str(mapping_at(one, "spec", "nodeLabels").get(names.POOL_LABEL, name))
+        for one in flavors
+        if (name := str(one["metadata"]["name"])) != CPU_FLAVOR
+    }
 
 
 def _free(nodes: list[dict[str, Any]], used: Mapping[str, Mapping[str, int]]) -> Mapping[str, Mapping[str, int]]:
@@ -74,14 +115,14 @@ def _ready(node: Mapping[str, Any]) -> bool:
     )
 
 
-def _waiting(client: KubernetesClient, namespace: str) -> Iterator[Waiting]:
+def _waiting(client: KubernetesClient, namespace: str, pools: Mapping[str, str]) -> Iterator[Waiting]:
     """Yield the workloads without quota in the order of Kueue: by priority, then by age.
 
     One that is being deleted, or that was stopped (`active: false`), is in no queue.
     """
     pending = [
         one
-        for one in client.objects(*_WORKLOADS, namespace=namespace)
+        for one in client.objects(_KUEUE, "Workload", namespace=namespace)
         if "deletionTimestamp" not in one["metadata"]
         and mapping_at(one, "spec").get("active", True)
         and not any(_holds(one, condition) for condition in ("QuotaReserved", "Finished"))
@@ -91,15 +132,12 @@ def _waiting(client: KubernetesClient, namespace: str) -> Iterator[Waiting]:
     )
     for place, one in enumerate(pending, start=1):
         owners = [owner["name"] for owner in one["metadata"].get("ownerReferences", ())]
-        yield Waiting(name=owners[0] if owners else one["metadata"]["name"], place=place, why=_reason(one))
+        yield Waiting(
+            name=owners[0] if owners else one["metadata"]["name"], place=place, why=why_it_waits(one, pools)
+        )
 
 
 def _holds(workload: Mapping[str, Any], condition: str) -> bool:
     return any(
         one["type"] == condition and one["status"] == "True" for one in items_at(workload, "status", "conditions")
     )
-
-
-def _reason(workload: Mapping[str, Any]) -> str:
-    conditions = {one["type"]: one for one in items_at(workload, "status", "conditions")}
-    return str(conditions.get("QuotaReserved", {}).get("message", "Kueue has not looked at it yet"))

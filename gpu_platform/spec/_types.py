@@ -36,7 +36,9 @@ _MEMBER = re.compile(r"(user|group):\S+|serviceaccount:[a-z0-9-]+/[a-z0-9.-]+")
 class SpecModel(_PydanticModel):
     """Base of all stack-file models: immutable, strict, unknown keys are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        defer_build=True, frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
+    )
 
     @classmethod
     def __get_pydantic_json_schema__(

@@ -26,6 +26,10 @@ class Monitoring(SpecModel):
     )
     """Version of the DCGM exporter of the owner (`cluster.parts.dcgm_exporter: present`): names and units of its
     metrics depend on it. Unset: that of the operator's release."""
+    dashboards: Literal["config-maps", "grafana-operator", "none"] | None = None
+    """Grafana dashboards (Grafana 12 or newer): ConfigMaps with the label grafana_dashboard, which the sidecar of
+    Grafana's chart loads, or GrafanaDashboard objects for Grafanas with the label dashboards: grafana. Unset:
+    config-maps with the Prometheus operator, else none."""
     runbooks: str = Field(
         default="docs/runbooks.md", pattern=r"^\S+$", examples=["https://docs.example.com/runbooks/"]
     )

@@ -120,9 +120,17 @@ class TrainingJob(RequestedResources, ContainerSettings):
     """Where the job keeps its state; the variable CHECKPOINTS has the directory. Required on spot capacity."""
     retries: int = Field(default=3, ge=0, le=100)
     """How often the job is started again after a failure of its own."""
-    stop_on: Annotated[tuple[Annotated[int, Field(ge=1, le=255)], ...], Field(max_length=50)] = (2, 126, 127)
-    """Exit codes of mistakes that no other attempt mends. Default: wrong usage, a command that cannot be run, and
-    one that is not found."""
+    stop_on: Annotated[tuple[Annotated[int, Field(ge=1, le=255)], ...], Field(max_length=50)] = (
+        2,
+        70,
+        126,
+        127,
+    )
+    """Exit codes of mistakes that no other attempt mends. Default: wrong usage, a bug (EX_SOFTWARE of
+    sysexits.h), a command that cannot be run, and one that is not found."""
+    interrupted_on: Annotated[tuple[Annotated[int, Field(ge=1, le=255)], ...], Field(max_length=50)] = (75,)
+    """Exit codes of a program that was stopped from outside and has saved its work: it starts again, which costs
+    none of the retries. Default: EX_TEMPFAIL of sysexits.h."""
     deadline: Duration = "24h"
     """The job is ended after this time, waiting in the queue not counted."""
     grace: Duration = "2m"

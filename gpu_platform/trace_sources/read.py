@@ -44,9 +44,9 @@ def _text(path: Path) -> str:
             raise BadInput(str(path), [Problem(_WHOLE, found, f"at most {bytes_text(MOST_BYTES)}", "cut it")])
         text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
+        found = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise BadInput(
-            str(path),
-            [Problem(_WHOLE, error.strerror or str(error), "a readable UTF-8 file", "give the path of a file")],
+            str(path), [Problem(_WHOLE, found, "a readable UTF-8 file", "give the path of a file")]
         ) from None
     if text.startswith("version https://git-lfs.github.com/"):
         fix = "fetch the file itself with `git lfs pull`"

@@ -185,10 +185,14 @@ class TeamPods:
         return {"apiVersion": "v1", "kind": "Service", "metadata": self.metadata(name), "spec": spec}
 
 
-def failure_rules(lost: Literal["Ignore", "FailJob"], stop_on: Sequence[int]) -> list[Manifest]:
-    """Return the pod failure policy of a Job. `lost`: for a pod that its node loses; `stop_on`: exit codes
-    after which another attempt would fail as well."""
+def failure_rules(
+    lost: Literal["Ignore", "FailJob"], stop_on: Sequence[int], interrupted_on: Sequence[int] = ()
+) -> list[Manifest]:
+    """Return the pod failure policy of a Job. `lost`: for a pod that its node loses, or whose exit code is one of
+    `interrupted_on`; `stop_on`: exit codes after which another attempt would fail as well."""
     rules: list[Manifest] = [{"action": lost, "onPodConditions": [{"type": "DisruptionTarget"}]}]
+    if interrupted_on:
+        rules.append({"action": lost, "onExitCodes": {"operator": "In", "values": list(interrupted_on)}})
     if stop_on:
         rules.append({"action": "FailJob", "onExitCodes": {"operator": "In", "values": list(stop_on)}})
     return rules

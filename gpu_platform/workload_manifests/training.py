@@ -4,10 +4,10 @@ All pods get torchrun's variables: it reads PET_<OPTION> for each of its options
 distributed/argparse_util.py). With an indexed Job and a JobSet the pods meet at the first one by c10d; with a
 TrainJob the controller sets the variables.
 
-A pod that its node loses (condition DisruptionTarget) costs no attempt; a pod that fails by itself costs one,
-unless its exit code says that another attempt would fail as well. A JobSet starts all pods anew, since training
-waits for those that are gone; in an indexed Job the failed pod alone starts anew, and torchrun of the others meets
-it again.
+A pod that its node loses (condition DisruptionTarget) costs no attempt, nor does one whose exit code says that it
+was interrupted with its work saved; a pod that fails by itself costs one, unless its exit code says that another
+attempt would fail as well. A JobSet starts all pods anew, since training waits for those that are gone; in an
+indexed Job the failed pod alone starts anew, and torchrun of the others meets it again.
 
 Sources: Kubernetes docs, Jobs (pod failure policy, indexed completion, reasons and messages of failed Jobs);
 JobSet 0.12, failure policy and its rules; Kubeflow Trainer 2.3, TrainJob and TrainingRuntime; read 2026-11-23.
@@ -27,7 +27,7 @@ _GROUP: Final = "node"  # the replicated Job of a JobSet; Trainer calls its pods
 _STEP: Final = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
 # As the Job controller words the failure of a pod by a rule on its condition.
 _LOST_MESSAGE: Final = ".*has condition DisruptionTarget matching FailJob rule.*"
-_EXIT_MESSAGE: Final = ".*failed with exit code [0-9]+ matching FailJob rule.*"
+_EXIT_MESSAGE: Final = ".*failed with exit code {codes} matching FailJob rule.*"
 
 
 def training_job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
@@ -53,7 +53,7 @@ def _job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
             # Pods that lose the first one fail with it: an attempt costs as many failures as there are pods.
             "backoffLimit": job.retries * pods,
             "activeDeadlineSeconds": job.deadline_seconds,
-            "podFailurePolicy": {"rules": failure_rules("Ignore", job.stop_on)},
+            "podFailurePolicy": {"rules": failure_rules("Ignore", job.stop_on, job.interrupted_on)},
             # Not while the old pod still ends: it holds the name by which the others find it.
             "podReplacementPolicy": "Failed",
             "template": template,
@@ -111,11 +111,12 @@ def _job_set_spec(job: TrainingJobPlan, group: Manifest) -> Manifest:
                     "onJobFailureReasons": ["PodFailurePolicy"],
                     "onJobFailureMessagePatterns": [_LOST_MESSAGE],
                 },
+                *_interrupted(job),
                 {
                     "name": "noOtherAttempt",
                     "action": "FailJobSet",
                     "onJobFailureReasons": ["PodFailurePolicy"],
-                    "onJobFailureMessagePatterns": [_EXIT_MESSAGE],
+                    "onJobFailureMessagePatterns": [_EXIT_MESSAGE.format(codes="[0-9]+")],
                 },
                 {
                     "name": "deadline",
@@ -128,6 +129,21 @@ def _job_set_spec(job: TrainingJobPlan, group: Manifest) -> Manifest:
     }
 
 
+def _interrupted(job: TrainingJobPlan) -> list[Manifest]:
+    """Return the rule of exit codes that cost no attempt, before that of all exit codes: the first counts."""
+    if not job.interrupted_on:
+        return []
+    codes = "(" + "|".join(str(code) for code in job.interrupted_on) + ")"
+    return [
+        {
+            "name": "interrupted",
+            "action": "RestartJobSetAndIgnoreMaxRestarts",
+            "onJobFailureReasons": ["PodFailurePolicy"],
+            "onJobFailureMessagePatterns": [_EXIT_MESSAGE.format(codes=codes)],
+        }
+    ]
+
+
 def _group(job: TrainingJobPlan, template: Manifest) -> Manifest:
     """Return the spec of the Job that a JobSet makes: any failed pod fails it."""
     pods = job.pod.workload.replicas
@@ -136,7 +152,7 @@ def _group(job: TrainingJobPlan, template: Manifest) -> Manifest:
         "completions": pods,
         "backoffLimit": 0,
         "activeDeadlineSeconds": job.deadline_seconds,
-        "podFailurePolicy": {"rules": failure_rules("FailJob", job.stop_on)},
+        "podFailurePolicy": {"rules": failure_rules("FailJob", job.stop_on, job.interrupted_on)},
         "template": template,
     }
 

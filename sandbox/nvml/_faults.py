@@ -142,6 +142,14 @@ RECOVERY_ACTIONS: Final = ("none", *get_args(RecoveryNeeded.model_fields["action
 """In the order of nvmlDeviceGpuRecoveryAction_t."""
 
 
+class XidError(GpuFault):
+    """The driver wrote an Xid error to the kernel's log."""
+
+    kind: Literal["xid"] = "xid"
+    code: int = Field(default=79, ge=1)
+    seconds_ago: int = Field(default=60, ge=0)
+
+
 class ComputeProhibited(GpuFault):
     """No process may compute on the GPU."""
 
@@ -307,6 +315,7 @@ Fault = (
     | SramErrors
     | RetiredPages
     | RecoveryNeeded
+    | XidError
     | ComputeProhibited
     | ClocksLowered
     | PowerLowered

@@ -98,6 +98,8 @@ class SimulatedGpu:
     """Serial numbers of GPUs that it cannot reach over NVLink."""
     processes: tuple[tuple[int, int], ...] = ()
     """PID and memory in MiB."""
+    xids: tuple[tuple[int, int], ...] = ()
+    """Codes and ages in seconds of Xid errors in the kernel's log."""
     lost: bool = False
 
     @property
@@ -284,6 +286,8 @@ def _gpu_with(
             return replace(state, retired_pages=(fault.single_bit, fault.double_bit, fault.pending))
         case faults.RecoveryNeeded():
             return replace(state, recovery_action=faults.RECOVERY_ACTIONS.index(fault.action))
+        case faults.XidError():
+            return replace(state, xids=(*state.xids, (fault.code, fault.seconds_ago)))
         case faults.ComputeProhibited():
             return replace(state, compute_mode=2)
         case faults.ClocksLowered():

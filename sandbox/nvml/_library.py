@@ -6,16 +6,19 @@ import functools
 import os
 import re
 import signal
+import tempfile
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import Any, Final
 
 # Importing a module of handlers registers its symbols.
 from sandbox.nvml import _device, _health, _mig, _system, _topology  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from sandbox.nvml._hardware import NO_LIBRARY, BrokenCall, SimulatedNode
 from sandbox.nvml._symbols import SYMBOLS, UNINITIALIZED, Symbol, call, gpu_handle, value_of
 
+KMSG_VARIABLE: Final = "GPU_PLATFORM_KMSG"  # same as in validators/agent/xids.py
 _VERSION_SUFFIX = re.compile(r"_v\d+$")
 _NEEDS_NO_INIT = {"nvmlInitWithFlags", "nvmlInit_v2", "nvmlErrorString"}
 
@@ -104,11 +107,21 @@ class Installation:
         # Also with the library, so that a machine with a driver does not load the real one.
         self._bindings.CDLL = functools.partial(_no_library, node.load_error or NO_LIBRARY)
         self._bindings._nvmlGetFunctionPointer_cache.clear()
+        self._previous_log = os.environ.get(KMSG_VARIABLE)
+        self._log = tempfile.NamedTemporaryFile("w", prefix="kmsg-")  # noqa: SIM115 - closed by remove
+        self._log.write("".join(f"{record}\n" for record in _kernel_log(node)))
+        self._log.flush()
+        os.environ[KMSG_VARIABLE] = self._log.name
 
     def remove(self) -> None:
         """Restore the bindings."""
         self._bindings.nvmlLib = self._previous_library
         self._bindings.CDLL = self._previous_loader
+        self._log.close()
+        if self._previous_log is None:
+            os.environ.pop(KMSG_VARIABLE, None)
+        else:
+            os.environ[KMSG_VARIABLE] = self._previous_log
         self._bindings._nvmlGetFunctionPointer_cache.clear()
 
     def __enter__(self) -> Installation:
@@ -118,6 +131,17 @@ class Installation:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.remove()
+
+
+def _kernel_log(node: SimulatedNode) -> Iterator[str]:
+    """Yield what the driver has written to the kernel's log, in the format of /dev/kmsg."""
+    number = 0
+    for gpu in node.gpus:
+        for code, age in gpu.xids:
+            number += 1
+            microseconds = round((time.monotonic() - age) * 1e6)
+            text = f"NVRM: Xid (PCI:0000:{gpu.bus:02x}:00): {code}, pid='<unknown>', name=<unknown>"
+            yield f"3,{number},{microseconds},-;{text}"
 
 
 def _no_library(error: str, name: str) -> None:

@@ -48,6 +48,71 @@ config:
 """
 
 
+# The objects of a log that `check` writes, as section 3 of SARIF 2.1.0 (OASIS, errata 01) has them: fields by name
+# with what each holds; required ones end with `!`. Nothing else is allowed. On 2026-11-25 logs were valid by the
+# whole schema (oasis-tcs/sarif-spec, sarif-2.1/schema), too.
+MESSAGE = {"text!": str}
+FORM: dict[str, Any] = {
+    "$schema": str,
+    "version!": {"2.1.0"},
+    "runs!": [
+        {
+            "tool!": {
+                "driver!": {
+                    "name!": str,
+                    "semanticVersion": str,
+                    "rules": [
+                        {
+                            "id!": str,
+                            "shortDescription": MESSAGE,
+                            "defaultConfiguration": {"level": {"none", "note", "warning", "error"}},
+                            "properties": dict,
+                        }
+                    ],
+                }
+            },
+            "automationDetails": {"id": str},
+            "results": [
+                {
+                    "ruleId": str,
+                    "ruleIndex": int,
+                    "level": {"none", "note", "warning", "error"},
+                    "message!": MESSAGE,
+                    "locations": [
+                        {
+                            "physicalLocation": {
+                                "artifactLocation": {"uri": str},
+                                "region": {"startLine": int, "startColumn": int},
+                            }
+                        }
+                    ],
+                }
+            ],
+            "columnKind": {"utf16CodeUnits", "unicodeCodePoints"},
+        }
+    ],
+}
+
+
+def strays(value: Any, form: Any, path: str = "log") -> list[str]:
+    """Return the places where a value is not of a form."""
+    if isinstance(form, set):
+        return [] if value in form else [path]
+    if isinstance(form, list):
+        items = enumerate(value) if isinstance(value, list) else [(0, None)]
+        return [one for index, item in items for one in strays(item, form[0], f"{path}[{index}]")]
+    if not isinstance(form, dict):
+        return [] if isinstance(value, form) and not isinstance(value, bool) else [path]
+    if not isinstance(value, dict):
+        return [path]
+    fields = {name.removesuffix("!"): of for name, of in form.items()}
+    wrong = [f"{path}.{name}" for name in value if name not in fields]
+    wrong += [f"{path}.{name}" for name in form if name.endswith("!") and name.removesuffix("!") not in value]
+    return wrong + [
+        one for name, of in fields.items() if name in value for one in strays(value[name], of, f"{path}.{name}")
+    ]
+
+
 @pytest.fixture
 def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -107,6 +172,24 @@ def test_every_result_names_a_rule_that_the_log_describes(stack: Path, capsys: p
     described = run["tool"]["driver"]["rules"]
     for result in run["results"]:
         assert described[result["ruleIndex"]]["id"] == result["ruleId"]
+
+
+@pytest.mark.parametrize("replaced", ["", "replicas: 4", "kind: environment"])
+def test_a_log_has_the_form_that_the_standard_gives_it(
+    stack: Path, capsys: pytest.CaptureFixture[str], replaced: str
+):
+    if replaced:
+        stack.write_text(SHARED_TRAINING.replace(replaced, "wrong: 1"), "utf-8")
+    _, out = check(stack, "sarif", capsys)
+    log = json.loads(out)
+    assert strays(log, FORM) == []
+    assert log["runs"][0]["results"]
+    assert all(
+        place["physicalLocation"]["region"][field] >= 1
+        for result in log["runs"][0]["results"]
+        for place in result["locations"]
+        for field in ("startLine", "startColumn")
+    )
 
 
 def test_mistakes_of_the_file_are_findings_too_and_the_exit_code_stays_2(

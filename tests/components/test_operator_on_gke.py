@@ -67,7 +67,8 @@ def test_beside_it_the_agent_keeps_its_runtime_class_and_needs_no_directory_of_t
     spec = pod(rendered, "ours")
     assert spec["runtimeClassName"] == "nvidia"
     assert not [volume for volume in spec["volumes"] if "hostPath" in volume]
-    assert spec["containers"][0]["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True}
+    security = spec["containers"][0]["securityContext"]
+    assert (security["privileged"], security["runAsNonRoot"]) == (True, True)
 
 
 def test_the_agents_namespace_admits_what_its_pods_need(rendered: Recorded) -> None:

@@ -149,9 +149,17 @@ def test_a_second_kueue_is_not_installed_and_a_missing_one_not_relied_on() -> No
     assert problems("install") == problems("present", foreign) == []
 
 
+def test_every_rule_of_a_queue_has_an_id_in_its_message(tmp_path: Path) -> None:
+    policy = recorded(queued(queueing={"without_queue": "refuse"}), tmp_path).one(
+        "ValidatingAdmissionPolicy", "queue-of-vision"
+    )
+    ids = {one["message"].partition(":")[0] for one in policy.inputs["spec"]["validations"]}
+    assert ids == {"queue-of-team", "queue-priority-class", "queue-pod-gate", "queue-owner", "kueue-queue-name"}
+
+
 @pytest.mark.parametrize("required", [True, False])
 def test_only_a_queue_that_must_be_named_refuses_workloads_without_one(tmp_path: Path, required: bool) -> None:
     queueing = {"without_queue": "refuse" if required else "default"}
     policy = recorded(queued(queueing=queueing), tmp_path).one("ValidatingAdmissionPolicy", "queue-of-vision")
     messages = [one["message"] for one in policy.inputs["spec"]["validations"]]
-    assert any(message.startswith("name the queue") for message in messages) is required
+    assert any(message.startswith("kueue-queue-name: name the queue") for message in messages) is required

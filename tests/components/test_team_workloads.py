@@ -160,9 +160,10 @@ def test_a_job_set_restarts_lost_pods_for_free_and_fails_on_exit_codes_that_stop
     assert rules["nodeLost"]["action"] == "RestartJobSetAndIgnoreMaxRestarts"
     assert rules["noOtherAttempt"]["action"] == "FailJobSet"
     assert group["backoffLimit"] == 0
-    lost, stop = group["podFailurePolicy"]["rules"]
+    lost, interrupted, stop = group["podFailurePolicy"]["rules"]
     assert lost["onPodConditions"] == [{"type": "DisruptionTarget"}]
-    assert stop["onExitCodes"]["values"] == [2, 126, 127]
+    assert interrupted["onExitCodes"]["values"] == [75]
+    assert stop["onExitCodes"]["values"] == [2, 70, 126, 127]
     env = {one["name"]: one.get("value") for one in group["template"]["spec"]["containers"][0]["env"]}
     assert env["PET_RDZV_ENDPOINT"] == "pretrain-jobset-node-0-0.pretrain-jobset:29500"
 
@@ -176,11 +177,22 @@ def test_messages_of_the_job_controller_match_the_rules_of_a_job_set(found: Reco
         if "onJobFailureMessagePatterns" in rule
     }
     lost = "Pod vision/pretrain-0-x has condition DisruptionTarget matching FailJob rule at index 0"
-    stop = "Container main for pod vision/pretrain-0-x failed with exit code 2 matching FailJob rule at index 1"
+    failed = (
+        "Container main for pod vision/pretrain-0-x failed with exit code {} matching FailJob rule at index {}"
+    )
+    saved, stop = failed.format(75, 1), failed.format(2, 2)
+    # The first rule that matches counts (JobSet, keps/262-ConfigurableFailurePolicy; read 2026-11-25).
     matching = {
-        message: [name for name, one in patterns.items() if re.search(one, message)] for message in (lost, stop)
+        message: next(name for name, one in patterns.items() if re.search(one, message))
+        for message in (lost, saved, stop)
     }
-    assert matching == {lost: ["nodeLost"], stop: ["noOtherAttempt"]}
+    assert matching == {lost: "nodeLost", saved: "interrupted", stop: "noOtherAttempt"}
+
+
+def test_a_job_that_saved_its_work_starts_again_for_nothing(found: Recorded) -> None:
+    lost, interrupted, stop = manifest(found, "Job", "pretrain-job")["spec"]["podFailurePolicy"]["rules"]
+    assert [one["action"] for one in (lost, interrupted, stop)] == ["Ignore", "Ignore", "FailJob"]
+    assert interrupted["onExitCodes"] == {"operator": "In", "values": [75]}
 
 
 def test_a_changed_pod_of_a_train_job_changes_the_train_job(found: Recorded) -> None:

@@ -8,14 +8,19 @@ from typing import Any
 from gpu_platform.engine.client import KubernetesClient
 
 
-def member(kubeconfig: Path, group: str, user: str = "ada") -> KubernetesClient:
-    """Return a client that acts as a user of a group, with nothing but that group's rights."""
+def member(kubeconfig: Path, group: str, user: str = "ada", node: str = "") -> KubernetesClient:
+    """Return a client that acts as a user of a group, with nothing but that group's rights.
+
+    `node`: that a token of a pod on it names.
+    """
     client = KubernetesClient(kubeconfig)
     pool: Any = client._connection._pool
     send = pool.request
 
     def request(method: str, url: str, *, headers: dict[str, str], **rest: Any) -> Any:
-        return send(method, url, headers={**headers, "Impersonate-User": user, "Impersonate-Group": group}, **rest)
+        of_node = {"Impersonate-Extra-authentication.kubernetes.io%2Fnode-name": node} if node else {}
+        acting = {"Impersonate-User": user, "Impersonate-Group": group, **of_node}
+        return send(method, url, headers={**headers, **acting}, **rest)
 
     pool.request = request
     return client

@@ -11,6 +11,7 @@ import pytest
 
 from gpu_platform.engine.client import Refused
 from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
+from tests.e2e.impersonation import member
 from tests.support.command_line import COMMAND
 from tests.support.eventually import eventually
 
@@ -42,6 +43,75 @@ def test_nodes_offer_what_their_pools_sharing_says(deployed: Platform) -> None:
     assert deployed.allocatable("train-0") == {"nvidia.com/gpu": "8"}
     assert deployed.allocatable("serve-0") == {SHARED: "4"}
     assert deployed.allocatable("lab-0") == {"nvidia.com/mig-1g.10gb": "56"}
+
+
+def test_the_agent_of_a_node_can_write_its_own_report_alone(deployed: Platform) -> None:
+    agent = "system:serviceaccount:gpu-platform-validation:gpu-node-validation"
+    client = member(deployed.kubeconfig, "system:serviceaccounts", agent, node="serve-0")
+
+    def write(name: str) -> None:
+        metadata = {"name": name, "namespace": "gpu-platform-validation", "labels": {"by": "test"}}
+        client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+
+    write("node-validation-serve-0")
+    for other in ("node-validation-train-0", "proven-pools", "node-validation-serve-00"):
+        with pytest.raises(Refused, match="its own node alone"):
+            write(other)
+    client = member(deployed.kubeconfig, "system:serviceaccounts", agent)
+    with pytest.raises(Refused):
+        write("node-validation-serve-0")
+
+
+def test_a_node_that_passes_has_the_condition_and_the_hash_of_what_it_passed(deployed: Platform) -> None:
+    node = deployed.client.get("v1", "Node", "serve-0")
+    proven = deployed.client.get("v1", "ConfigMap", "proven-pools", namespace="gpu-platform-validation")
+    assert node is not None
+    assert proven is not None
+    assert node["metadata"]["labels"]["gpu-platform.dev/validated"] == proven["data"]["serve"]
+    [condition] = [one for one in node["status"]["conditions"] if one["type"] == "GpuPlatformValidated"]
+    assert (condition["status"], condition["message"]) == ("True", "all checks pass")
+
+
+def test_the_agent_of_a_node_may_mark_its_own_node_alone_and_change_nothing_else_of_it(deployed: Platform) -> None:
+    agent = "system:serviceaccount:gpu-platform-validation:gpu-node-validation"
+    client = member(deployed.kubeconfig, "system:serviceaccounts", agent, node="serve-0")
+
+    def change(node: str, **fields: Any) -> None:
+        client.merge(
+            {"apiVersion": "v1", "kind": "Node", **fields, "metadata": {"name": node} | fields.get("metadata", {})}
+        )
+
+    change("serve-0", metadata={"labels": {"gpu-platform.dev/validated": "x"}})
+    with pytest.raises(Refused, match="its own node alone"):
+        change("train-0", metadata={"labels": {"gpu-platform.dev/validated": "x"}})
+    for fields in (
+        {"metadata": {"labels": {"gpu-platform.dev/pool": "train"}}},
+        {"metadata": {"annotations": {"x": "y"}}},
+        {"spec": {"unschedulable": True}},
+        {"spec": {"taints": []}},
+    ):
+        with pytest.raises(Refused, match="writes the label"):
+            change("serve-0", **fields)
+
+
+@pytest.mark.parametrize(
+    ("node", "fault", "said"),
+    [
+        (
+            "train-9",
+            '{"kind": "gpu-missing", "index": 0}',
+            "NODE: found 'train-9'; allowed: lab-0, serve-0, train-0",
+        ),
+        ("serve-0", '{"kind": "gpu-missing", "index": 33}', "faults[0].index: found 33; allowed: 0 to 0"),
+        ("serve-0", '{"kind": "nvlink-degraded", "index": 0}', "no NVLink"),
+    ],
+)
+def test_a_fault_of_a_node_or_gpu_that_is_not_there_is_refused(
+    deployed: Platform, node: str, fault: str, said: str
+) -> None:
+    ran = deployed.run("sandbox", "fault", node, fault, "--name", SANDBOX)
+    assert ran.code == 2
+    assert said in ran.err
 
 
 def test_up_again_changes_nothing(deployed: Platform, base: dict[str, Any]) -> None:

@@ -26,12 +26,13 @@ from tests.support.eventually import eventually
 from tests.support.killed import kill_at_a_random_moment
 from tests.support.pulumi_cli import NEEDS_PULUMI, environment
 from tests.support.restricted import satisfying
+from tests.support.size import size
 from tests.support.witness import Gone, Witness
 
 # Some sixty runs of the command line: minutes on a quiet machine, more on a loaded one and with the Pulumi CLI.
 pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(7200)]
 
-KILLS = 20
+KILLS = size(8, 20)
 DATA = {"PersistentVolumeClaim", "Secret", "StatefulSet"}
 TAKES_NODES = {"replaces", "removes-capacity"}
 STACK: dict[str, Any] = {
@@ -153,10 +154,13 @@ class Story:
     # -- operators -------------------------------------------------------------------------------------------
 
     def change(self, *, kills: int, code: int = 0) -> dict[str, Any]:
-        """Announce a change of the stack file, kill its `up` so often, finish it and compare; return the rows."""
+        """Announce a change of the stack file, kill its `up`, finish it and compare; return the rows.
+
+        `kills`: how often in `make test-thorough`.
+        """
         announced = self.announced()
         rows = list(announced)
-        for _ in range(kills):
+        for _ in range(size(1, kills)):
             self.killed("up")
             rows += self.announced()  # what an interrupted change has left to do is announced again
         ran = self.run("up", "--format", "json")
@@ -249,7 +253,7 @@ def story(platform: Platform, request: pytest.FixtureRequest, tmp_path: Path) ->
 
 def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(story: Story) -> None:
     # The first day: three teams, each with data and pods on GPUs.
-    for _ in range(3):
+    for _ in range(size(1, 3)):
         story.killed("up")
     ran = story.run("up")
     assert ran.code == 0, ran.err

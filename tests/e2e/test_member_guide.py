@@ -106,7 +106,7 @@ def test_a_manifest_over_the_quota_waits_in_its_place_and_starts_when_another_en
     ada.stop("training", active=True)
     eventually(ada.waiting, [("1", "training")])
     # Pods that have ended leave the quota a moment later.
-    eventually(lambda: "| nvidia.com/gpu | 8 | 16 |" in ada.guide("--live"))
+    eventually(lambda: "| nvidia.com/gpu | 8 | 16 (8 borrowed) |" in ada.guide("--live"))
     ada.others.end("first")
     eventually(lambda: ada.status(workload).get("succeeded") == 1)
 

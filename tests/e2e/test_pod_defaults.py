@@ -17,8 +17,9 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-defaults")]
 
 Object = dict[str, Any]
 MIG = "nvidia.com/mig-1g.10gb"
-# Of one p4de.24xlarge: 95,690m CPU less 500m; of a GPU and of a MIG instance: their parts of 9/10 of its memory.
-MILLICORES, MIB_OF_GPU, MIB_OF_INSTANCE = 95190, 131758, 18822
+# Of one p4de.24xlarge: 95,690m CPU less 50m of the node agent; of a GPU and of a MIG instance: their parts of 9/10
+# of its memory.
+MILLICORES, MIB_OF_GPU, MIB_OF_INSTANCE = 95640, 131758, 18822
 
 
 @pytest.fixture
@@ -154,7 +155,7 @@ def test_a_share_of_a_gpu_brings_its_part_of_the_node_and_runs(vision: Kubernete
     wanted = pod("share", {"nvidia.com/gpu.shared": 1})
     live = vision.create(wanted)
     platform.created.append(wanted)
-    assert amounts(live)["requests"] == {"cpu": (3920 - 500) // 4, "memory": 3534}
+    assert amounts(live)["requests"] == {"cpu": (3920 - 50) // 4, "memory": 3534}
     eventually(lambda: platform.find_pod("share", "vision")["status"].get("phase") == "Running")
 
 

@@ -73,7 +73,7 @@ def test_a_queued_job_that_names_its_gpus_alone_gets_what_it_leaves_out_and_runs
         "NoSchedule"
     ]
     assert pod["spec"]["priorityClassName"] == "training"
-    assert pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "47592m"
+    assert pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "47820m"
 
 
 def test_a_queued_pod_that_names_all_gpus_of_a_node_alone_fits_the_queue_and_runs(

@@ -71,7 +71,7 @@ def test_a_gpu_brings_its_part_of_the_node_less_what_daemonsets_need(make_plan: 
     found = plan.tenants[0].pod_defaults
     assert found is not None
     node = plan.pools[0]
-    share = ((node.cpu_millicores - 500) // 8, node.memory_mib * 9 // 10 // 8)
+    share = ((node.cpu_millicores - 50) // 8, node.memory_mib * 9 // 10 // 8)
     assert units(found) == {"train": {"nvidia.com/gpu": share}}
     assert found.cpu_limit_millicores == node.cpu_millicores
     assert found.priority_class == "training"
@@ -98,8 +98,8 @@ def test_huge_pages_of_nodes_with_efa_are_not_divided() -> None:
 
 def test_shares_and_instances_bring_the_part_of_their_gpu(make_plan: PlanMaker) -> None:
     found = planned(make_plan, SHARED, CUT, quota={"shared": 4})
-    assert units(found)["serve"]["nvidia.com/gpu.shared"][0] == (3920 - 500) // 4
-    assert units(found)["lab"]["nvidia.com/mig-1g.10gb"][0] == (95690 - 500) // 56
+    assert units(found)["serve"]["nvidia.com/gpu.shared"][0] == (3920 - 50) // 4
+    assert units(found)["lab"]["nvidia.com/mig-1g.10gb"][0] == (95690 - 50) // 56
 
 
 def test_instances_of_different_sizes_divide_the_node_by_their_size(make_plan: PlanMaker) -> None:
@@ -107,7 +107,7 @@ def test_instances_of_different_sizes_divide_the_node_by_their_size(make_plan: P
     found = planned(make_plan, mixed, quota={"mig": {"3g.40gb": 1}})
     large, small = (units(found)["lab"][f"nvidia.com/mig-{name}"][0] for name in ("3g.40gb", "1g.10gb"))
     assert large == pytest.approx(4 * small, abs=4)
-    assert 8 * large + 32 * small <= 95690 - 500
+    assert 8 * large + 32 * small <= 95690 - 50
 
 
 def test_shares_shrink_so_that_all_gpus_of_the_team_fit_its_quota_of_cpu_and_memory(make_plan: PlanMaker) -> None:
@@ -123,7 +123,7 @@ def test_a_team_with_a_queue_keeps_the_whole_part_since_the_queue_adds_it_to_the
     plan = make_plan(pool(), teams=[team(quota={"gpus": 8, "cpu": 10, "memory": "64Gi"})], queueing={})
     found = plan.tenants[0].pod_defaults
     assert found is not None
-    assert units(found)["train"]["nvidia.com/gpu"][0] == (95690 - 500) // 8
+    assert units(found)["train"]["nvidia.com/gpu"][0] == (95690 - 50) // 8
 
 
 def test_taints_that_the_stack_file_sets_are_not_tolerated_by_default(make_plan: PlanMaker) -> None:

@@ -104,8 +104,8 @@ def test_a_job_without_requests_has_its_gpus_part_of_a_node_or_the_default_of_ol
     new = local()
     (job,) = fit(trace(entry()), new, {}).jobs
     assert (job.shape.cpu, job.shape.memory) == (None, None)
-    # (95,690m - 500m) / 8 GPUs.
-    assert new.platform.pools[0].parts[GPU][0] == 11_898
+    # (95,690m - 50m of the node agent) / 8 GPUs.
+    assert new.platform.pools[0].parts[GPU][0] == 11_955
     plan = load_stack("eks-training").plan
     assert plan.kind == "environment"
     (job,) = fit(trace(entry()), stack_of(plan, load_catalog()), {}).jobs
@@ -124,7 +124,8 @@ def test_a_stack_with_queues_has_their_quotas_on_each_pool_and_an_autoscaler_whe
     vision = found.queues[0]
     gpus = vision.flavors["train"][GPU]
     assert (vision.team, gpus.nominal, gpus.borrow, gpus.lend) == ("vision", 27, 5, 27)
-    assert vision.flavors["train"]["cpu"].nominal == 646_143
+    # 27 GPUs of 8 on a node with 191,450m, of which DaemonSets request 350m.
+    assert vision.flavors["train"]["cpu"].nominal == 644_962
     assert (found.topology, found.fair_sharing, found.pods_ready_timeout) == (False, True, 7200)
 
 

@@ -71,10 +71,8 @@ def test_teams_and_what_no_team_has_are_the_cost_of_the_pools(
     quotas: list[int], prices: list[float | None], overcommit: float
 ) -> None:
     unpriced: dict[str, Any] = {"machine_type": "p5e.48xlarge"}
-    pools = [
-        pool(f"p{index}", count={"desired": index + 1}, **(unpriced if price is None else {"usd_per_hour": price}))
-        for index, price in enumerate(prices)
-    ]
+    of_price: list[dict[str, Any]] = [unpriced if price is None else {"usd_per_hour": price} for price in prices]
+    pools = [pool(f"p{index}", count={"desired": index + 1}, **said) for index, said in enumerate(of_price)]
     teams = [team(f"t{index}", quota={"gpus": gpus}) for index, gpus in enumerate(quotas)]
     try:
         plan = planned(environment(*pools, teams=teams, overcommit=overcommit))

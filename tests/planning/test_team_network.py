@@ -120,7 +120,8 @@ def test_ingress_admits_a_namespace_and_addresses_on_their_ports() -> None:
 def test_an_entry_that_leaves_the_file_changes_a_policy_for_pulumi_deletes_none(left: dict[str, Any]) -> None:
     with_it, without = deployed(team(**left)), deployed(team())
     kept = {one.name for one in with_it.of("NetworkPolicy") if one.retain_on_delete}
-    assert kept == {one.name for one in without.of("NetworkPolicy")}
+    of_team = {one.name for one in without.of("NetworkPolicy") if one.name.startswith("vision/")}
+    assert kept == of_team
     assert not reaches([dict(one.inputs) for one in without.of("NetworkPolicy")], "vision", "10.0.0.7", 443)
 
 

@@ -103,7 +103,7 @@ def test_training_on_spot_capacity_needs_checkpoints() -> None:
     storage = {"work": {"type": "bucket", "bucket": "acme-work", "purpose": "checkpoints"}}
     job = run(spot, cluster=EKS, storage=storage, training_jobs=[{**JOB, "checkpoints": kept}]).training_jobs[0]
     assert job.pod.env["CHECKPOINTS"] == "/checkpoints"
-    assert [(one.claim, one.path) for one in job.pod.mounts] == [("work", "/checkpoints")]
+    assert [(one.claim, one.path) for one in job.pod.mounts] == [("work", "/checkpoints"), (None, "/scratch")]
     assert job.claim is None
 
 

@@ -148,6 +148,18 @@ def gate(sandbox: Status) -> Iterator[Cluster]:
                 "subjects": [{"kind": "ServiceAccount", "namespace": NAMESPACE, **account}],
             },
         )
+        cluster_rbac = "/apis/rbac.authorization.k8s.io/v1"
+        marks = {"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["patch"]}
+        events = {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}
+        cluster.make(f"{cluster_rbac}/clusterroles", {"metadata": account, "rules": [marks, events]})
+        cluster.make(
+            f"{cluster_rbac}/clusterrolebindings",
+            {
+                "metadata": account,
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **account},
+                "subjects": [{"kind": "ServiceAccount", "namespace": NAMESPACE, **account}],
+            },
+        )
         agent = {"agent.pyz": base64.b64encode(build_agent()).decode()}
         cluster.make(f"{core}/configmaps", {"metadata": {"name": "agent"}, "binaryData": agent})
         cluster.config_map("expectations", NAMESPACE, **{"expectations.json": _expectations(8)})
@@ -200,6 +212,16 @@ def _report_of(cluster: Cluster, node: str) -> dict[str, Any]:
     return json.loads(config_map["data"]["report.json"])
 
 
+def _condition(cluster: Cluster, node: str) -> tuple[str, str, str]:
+    conditions = cluster.api.get(f"/api/v1/nodes/{node}")["status"]["conditions"]
+    [found] = [each for each in conditions if each["type"] == names.VALIDATED_CONDITION]
+    return found["status"], found["reason"], found["message"]
+
+
+def _validated(cluster: Cluster, node: str) -> str | None:
+    return cluster.api.get(f"/api/v1/nodes/{node}")["metadata"]["labels"].get(names.VALIDATED_LABEL)
+
+
 @pytest.mark.sandbox
 def test_a_sound_node_is_ready_and_a_faulty_one_is_not_until_it_is_mended(gate: Cluster) -> None:
     sound, faulty = gate.node(MACHINE), gate.node(MACHINE)
@@ -208,8 +230,18 @@ def test_a_sound_node_is_ready_and_a_faulty_one_is_not_until_it_is_mended(gate: 
     eventually(lambda: _readiness(gate, faulty), (False, "fail"))
     failed = [check for check in _report_of(gate, faulty)["checks"] if check["verdict"] == "fail"]
     assert [(check["id"], check["device"]) for check in failed] == [("nvlink-count", "GPU 0")]
+    assert _condition(gate, sound) == ("True", "NodePasses", "all checks pass")
+    status, reason, message = _condition(gate, faulty)
+    assert (status, reason) == ("False", "CheckFailed")
+    assert "nvlink-count GPU 0: expected 12, observed 11 of 12 active; inactive: 5" in message
+    events = gate.api.get("/api/v1/namespaces/default/events")["items"]
+    [event] = [each for each in events if each["involvedObject"]["name"] == faulty and "nvlink" in each["message"]]
+    assert (event["type"], event["reason"]) == ("Warning", "GpuCheckFailed")
+    assert _validated(gate, sound)
+    assert not _validated(gate, faulty)
     gate.faults(**{faulty: None})
     eventually(lambda: _readiness(gate, faulty), (True, "pass"))
+    assert _validated(gate, faulty) == _validated(gate, sound)
 
 
 @pytest.mark.sandbox

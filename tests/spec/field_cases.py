@@ -704,6 +704,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "monitoring.interval": ["30s"],
     "monitoring.temperature_celsius": [80],
     "monitoring.exporter_version": by(["4.9.0"], sandbox=["4.9.0"]),
+    "monitoring.dashboards": by(["none"], gke=["config-maps", "grafana-operator"]),
     "monitoring.runbooks": ["https://docs.example.com/runbooks/"],
     "budget": [{"usd_per_month": 1e9}],
     "budget.usd_per_month": [1e8],

@@ -21,6 +21,8 @@ from tests.spec.field_cases import ONLY_CHECKED, PROVIDERS
 from tests.spec.field_changes import stack_for, table_key, values_for
 from tests.spec.stack_fields import Field, changed, fields_of, get, place_of, place_text
 
+pytestmark = pytest.mark.xdist_group("fields")  # what each field does on a provider is found once
+
 Platform = dict[str, Any]
 Place = tuple[str | int, ...]
 Outcome = str | tuple[Problem, ...]

@@ -116,6 +116,7 @@ def alternatives() -> Iterator[tuple[str, list[Any]]]:
         yield f"teams[].{kind}[].deadline", ["2h"]
     for kind in ("training_jobs", "batch_jobs"):
         yield f"teams[].{kind}[].stop_on", [[3]]
+    yield "teams[].training_jobs[].interrupted_on", [[76]]
     yield "teams[].training_jobs[].processes", [4]
     yield "teams[].training_jobs[].grace", ["5m"]
     yield "teams[].batch_jobs[].parts", [10]

@@ -12,9 +12,11 @@ from functools import cache
 from typing import Any
 
 import boto3
+import botocore.session
 from botocore.awsrequest import AWSResponse
 from botocore.config import Config
 from botocore.exceptions import ClientError
+from botocore.loaders import Loader, create_loader
 from botocore.validate import ParamValidator
 from moto.backends import get_backend
 from moto.server import ThreadedMotoServer
@@ -49,11 +51,13 @@ class AwsAccount:
 
     def client(self, service: str, region: str | None = None) -> Any:
         """Return boto3's client, to prepare the account."""
-        return boto3.client(service, region_name=region or self.region, endpoint_url=_endpoint(), **_KEYS)  # type: ignore[call-overload]
+        return _client(service, region or self.region)
 
     def session(self) -> Any:
         """Return a session whose calls come here."""
-        session = boto3.Session(**_KEYS)
+        own = botocore.session.Session()
+        own.register_component("data_loader", _models())
+        session = boto3.Session(botocore_session=own, **_KEYS)
         session.events.register("before-call", self._before_call)
         session.events.register("after-call.eks.DescribeCluster", _as_eks_answers)
         original = session.client
@@ -121,6 +125,17 @@ def _as_eks_answers(parsed: dict[str, Any], **_: Any) -> None:
                 found[network["subnetIds"][0]] for found in subnets.values() if network["subnetIds"][0] in found
             ).vpc_id,
         )
+
+
+@cache
+def _client(service: str, region: str) -> Any:
+    return boto3.client(service, region_name=region, endpoint_url=_endpoint(), **_KEYS)  # type: ignore[call-overload]
+
+
+@cache
+def _models() -> Loader:
+    """Return the API models of all sessions; each would read the 4 MB of EC2 again."""
+    return create_loader()
 
 
 @cache

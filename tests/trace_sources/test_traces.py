@@ -91,6 +91,13 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         read_trace(tmp_path / "none.csv")
 
 
+def test_a_file_that_is_not_utf_8_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "latin.csv"
+    file.write_bytes("größe".encode("latin-1"))
+    with pytest.raises(BadInput, match="readable UTF-8 file"):
+        read_trace(file)
+
+
 def test_openb_pods_run_from_their_scheduling_to_their_deletion_and_shares_are_parts_of_a_gpu(
     tmp_path: Path,
 ) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _no_real_sysfs(monkeypatch):
-    """A simulated GPU's PCI address must not be looked up on this machine."""
+    """A simulated GPU's PCI address, or its errors, must not be looked up on this machine."""
     monkeypatch.setenv("GPU_PLATFORM_SYSFS", os.devnull)
+    monkeypatch.setenv("GPU_PLATFORM_KMSG", os.devnull)
 
 
 class Api:
@@ -23,11 +24,16 @@ class Api:
         api = self
 
         class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                self.do_PATCH()
+
             def do_PATCH(self):
                 sent = self.rfile.read(int(self.headers["Content-Length"]))
                 api.requests.append((self.path, dict(self.headers), json.loads(sent)))
+                if "/configmaps/" in self.path:
+                    api.reports.append(api.requests[-1])
                 body = json.dumps(api.body).encode()
-                self.send_response(api.status)
+                self.send_response(api.answers.get(self.path.rpartition("/")[2], api.status))
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -35,6 +41,8 @@ class Api:
             def log_message(self, format, *args):
                 pass
 
+        self.reports = []
+        self.answers = {}  # status by the last part of the path
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()

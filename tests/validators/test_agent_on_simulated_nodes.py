@@ -112,6 +112,10 @@ def test_gpus_with_and_without_instances_pass_a_mixed_layout():
             {"kind": "peer-access-lost", "index": 2, "peer": 6},
             [("peer-access", None, "fail", "2-6: not supported")],
         ),
+        (
+            {"kind": "xid", "index": 3, "code": 79},
+            [("xid", None, "fail", "GPU 3: Xid 79 (GPU has fallen off the bus) 1 min ago")],
+        ),
         ({"kind": "wrong-driver", "version": "550.90.07"}, [("driver-version", None, "fail", "550.90.07")]),
         (
             {"kind": "mig-wrong-layout", "index": 0, "instances": {"3g.40gb": 2}},

@@ -11,6 +11,7 @@ import pytest
 from agent_tables import DRIVER
 
 from sandbox.nvml import NodeProfile
+from validators.agent.mark import NodeMarks
 from validators.agent.publish import ApiServer, PublishError, publish
 from validators.agent.report import Identity
 from validators.zipapp import build_agent
@@ -93,6 +94,59 @@ def test_a_token_never_leaves_in_the_clear(environment, said):
         ApiServer.of_environment(environment)
 
 
+FAILED = {
+    "id": "gpu-count",
+    "device": None,
+    "verdict": "fail",
+    "expected": "8",
+    "observed": "7",
+    "remediation": "drain the node",
+}
+
+
+def marked(api, token, *reports):
+    """Mark the node with reports, one after the other, and return label, condition and Events of each."""
+    marks, found = NodeMarks(HERE, ApiServer(api.url, token, "")), []
+    for report in reports:
+        api.requests.clear()
+        marks.set({**REPORT, "expectations_hash": "abc", **report})
+        sent = {path.partition("?")[0]: body for path, _, body in api.requests}
+        [condition] = sent.pop("/api/v1/nodes/train-0/status")["status"]["conditions"]
+        labels = sent.pop("/api/v1/nodes/train-0")["metadata"]["labels"]
+        found.append((labels, condition, [path for path in sent if path.endswith("/default/events")]))
+    return found
+
+
+def test_the_node_of_a_passing_report_has_the_hash_that_it_passed_and_a_failing_one_has_none(api, token):
+    passed, failed = marked(api, token, {}, {"verdict": "fail", "checks": [FAILED]})
+    assert (passed[0], passed[1]["status"], passed[2]) == ({"gpu-platform.dev/validated": "abc"}, "True", [])
+    assert (failed[0], failed[1]["status"], len(failed[2])) == ({}, "False", 1)
+    assert failed[1]["message"] == "gpu-count: expected 8, observed 7"
+
+
+def test_a_condition_keeps_since_when_it_has_its_status(api, token):
+    first, again = marked(api, token, {}, {})
+    assert first[1]["lastTransitionTime"] == again[1]["lastTransitionTime"]
+
+
+def test_an_event_that_exists_already_is_no_error_and_another_refusal_is(api, token):
+    api.answers = {"events": 409}
+    marked(api, token, {"verdict": "fail", "checks": [FAILED]})
+    api.answers = {"events": 403}
+    with pytest.raises(PublishError, match="403"):
+        marked(api, token, {"verdict": "fail", "checks": [FAILED]})
+
+
+def test_a_long_message_is_cut_to_what_an_event_takes(api, token):
+    many = [{**FAILED, "id": f"check-{index}", "observed": "x" * 300} for index in range(20)]
+    [(_, condition, events)] = marked(api, token, {"verdict": "fail", "checks": many})
+    assert len(condition["message"]) <= 1024
+    sent = [body for path, _, body in api.requests if path.endswith("/events")]
+    assert len(sent) == 10
+    assert all(len(event["message"]) <= 1024 for event in sent)
+    assert events
+
+
 @pytest.fixture
 def check(api, token, tmp_path):
     """Return a function that runs `check --publish` on a simulated node with faults."""
@@ -127,7 +181,7 @@ def check(api, token, tmp_path):
 
 def test_what_is_published_is_what_is_printed(check, api):
     done = check()
-    [(path, _, sent)] = api.requests
+    [(path, _, sent)] = api.reports
     assert done.returncode == 0
     assert path.startswith("/api/v1/namespaces/proofs/configmaps/node-validation-serve-1?")
     assert json.loads(sent["data"]["report.json"]) == json.loads(done.stdout)

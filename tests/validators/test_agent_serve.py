@@ -151,7 +151,7 @@ def test_a_service_on_a_node_that_passes_publishes_it_and_is_ready(service, api,
         GPU_PLATFORM_TOKEN_FILE=token,
     )
     assert wait_for(port, "/ready", lambda answer: answer[0] == 200) == (200, "pass\n")
-    [(_, _, sent)] = api.requests
+    [(_, _, sent)] = api.reports
     assert json.loads(sent["data"]["report.json"]) == json.loads(get(port, "/report")[1])
 
 

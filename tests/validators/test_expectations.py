@@ -52,6 +52,7 @@ def test_a_machine_type_says_what_its_gpus_are():
         "power-limit": True,
         "recovery-action": True,
         "sram-errors": True,
+        "xid": True,
     }
 
 

@@ -144,6 +144,7 @@ def _broken(gpus: int) -> Snapshot:
         ),
         driver_version=Reading("1.0"),
         gpu_count=Reading(gpus),
+        xids=Reading([(79, 0, 0x10, 0, 60)]),
     )
 
 

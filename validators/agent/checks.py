@@ -34,7 +34,7 @@ from validators.agent.outcome import (
     unanswered,
 )
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
-from validators.agent.together import firmware, peer_access, unique
+from validators.agent.together import firmware, peer_access, unique, xids
 
 NODE = "node"
 NO_PERMISSION = "no-permission"
@@ -91,7 +91,7 @@ def _entry(check: str, device: str | None, outcome: Outcome, expectation: Expect
 
 def _unread(check: str, snapshot: Snapshot, expectation: Expectation | None) -> Outcome | None:
     """Return the outcome of a check if NVML could not be read, else None."""
-    if not snapshot.failure:
+    if not snapshot.failure or check == "xid":  # which is not read by NVML
         return None
     if expectation is None:
         return not_expected()
@@ -454,6 +454,7 @@ _NODE_CHECKS: Mapping[str, Callable[[Snapshot, Expectation | None], Outcome]] = 
     "gpu-serial": _gpu_serial,
     "firmware": firmware,
     "peer-access": peer_access,
+    "xid": xids,
     "driver-version": _driver_version,
     "driver-minimum": _driver_minimum,
 }
@@ -489,6 +490,7 @@ _SEVERITIES: Mapping[str, str] = {
     "gpu-uuid": "warning",
     "gpu-serial": "warning",
     "firmware": "warning",
+    "xid": "warning",
     "ecc-errors": "warning",
     "sram-errors": "warning",
     "retired-pages": "warning",

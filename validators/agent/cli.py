@@ -11,6 +11,7 @@ from pathlib import Path
 
 from validators.agent import AGENT_VERSION
 from validators.agent.expectations import BadExpectations, Expectations, parse_expectations
+from validators.agent.mark import NodeMarks
 from validators.agent.publish import ApiServer, PublishError, publish
 from validators.agent.reading import READ_COMMAND, NvmlReader, write_snapshot
 from validators.agent.recording import BadRecording, Recorded, read_recording, write_recording
@@ -53,7 +54,9 @@ def _check(parsed: argparse.Namespace, expectations: Expectations | None) -> int
         write_recording(Path(parsed.record), reader.journal, with_serials=parsed.with_serials)
     if parsed.publish:
         try:
-            publish(report, identity, ApiServer.of_environment())
+            server = ApiServer.of_environment()
+            publish(report, identity, server)
+            NodeMarks(identity, server).set(report)
         except PublishError as error:
             print(f"the report could not be published: {error}", file=sys.stderr)
             code = code or _UNKNOWN  # a node whose report was not published has not passed
@@ -69,7 +72,16 @@ def _serve(parsed: argparse.Namespace, expectations: Expectations | None) -> int
     def check() -> Report:
         return check_node(reader, expectations, identity, parsed.deadline)
 
-    publisher = Publisher(lambda report: publish(report, identity, ApiServer.of_environment()))
+    marks: list[NodeMarks] = []
+
+    def publish_all(report: Report) -> None:
+        server = ApiServer.of_environment()
+        publish(report, identity, server)
+        if not marks:
+            marks.append(NodeMarks(identity, server))
+        marks[0].set(report)
+
+    publisher = Publisher(publish_all)
     readiness = Readiness(parsed.interval + parsed.deadline + _SLACK_SECONDS)
     serve(check, publisher, readiness, parsed.port, parsed.interval)
     return 0

@@ -16,6 +16,7 @@ import pynvml
 
 from validators.agent.calls import NO_ANSWER, Call, Calls, Emit, Journal
 from validators.agent.snapshot import NOT_SUPPORTED, GpuSnapshot, Reading, Snapshot
+from validators.agent.xids import read_xids
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -107,6 +108,14 @@ def read_nvml(journal: Journal, emit: Emit, *, live: bool = True) -> Snapshot:
     Without `live` no call is made: values that the journal does not have are `not-called`.
     """
     calls = Calls(journal, emit, _kind, live=live)
+    xids = _mapped(
+        calls.value(Call("kernel log"), read_xids, (), lambda found: found),
+        lambda found: [(code, domain, bus, slot, age) for code, domain, bus, slot, age in found],
+    )
+    return replace(_read(calls), xids=xids)
+
+
+def _read(calls: Calls) -> Snapshot:
     for opened in (_load(calls), calls.handle(Call("nvmlInitWithFlags"), pynvml.nvmlInit)):
         if not opened.ok:
             return _closed(opened)

@@ -19,11 +19,16 @@ FIELD_MANAGER = "gpu-platform-node-agent"
 REPORT_LABEL = "gpu-platform.dev/validation-report"
 REPORT_KEY = "report.json"
 _TIMEOUT_SECONDS = 10
+_CONFLICT = 409
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class PublishError(Exception):
     """The report could not be published; the message is the reason."""
+
+
+class Conflict(PublishError):
+    """The object exists already, or another field manager changes it at the same time."""
 
 
 @dataclass(frozen=True)
@@ -67,21 +72,31 @@ def publish(report: Report, identity: Identity, server: ApiServer) -> None:
         raise PublishError("POD_NAMESPACE is not set")
     manifest = _manifest(report, identity)
     name = manifest["metadata"]["name"]
-    query = urllib.parse.urlencode({"fieldManager": FIELD_MANAGER, "force": "true"})
-    path = f"/api/v1/namespaces/{identity.namespace}/configmaps/{name}?{query}"
+    path = f"/api/v1/namespaces/{identity.namespace}/configmaps/{name}"
+    send(server, "PATCH", path, manifest, {"fieldManager": FIELD_MANAGER, "force": "true"})
+
+
+def send(server: ApiServer, method: str, path: str, manifest: Mapping[str, Any], query: Mapping[str, str]) -> None:
+    """Send an object to the API server: PATCH applies it, POST creates it.
+
+    Raises Conflict for one that exists already, else PublishError.
+    """
+    kind = "application/apply-patch+yaml" if method == "PATCH" else "application/json"
+    url = server.url + path + (f"?{urllib.parse.urlencode(query)}" if query else "")
     try:
         with open(server.token_file, encoding="ascii") as file:  # read each time: the kubelet renews it
             token = file.read().strip()
         request = urllib.request.Request(  # noqa: S310 - ApiServer has checked the scheme
-            server.url + path,
+            url,
             data=json.dumps(manifest).encode(),
-            method="PATCH",
-            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/apply-patch+yaml"},
+            method=method,
+            headers={"Authorization": f"Bearer {token}", "Content-Type": kind},
         )
         with _opener(server).open(request, timeout=_TIMEOUT_SECONDS) as response:
             response.read()
     except urllib.error.HTTPError as error:
-        raise PublishError(f"API server: {error.code} {_message(error)}") from None
+        problem = Conflict if error.code == _CONFLICT else PublishError
+        raise problem(f"API server: {error.code} {_message(error)}") from None
     except (OSError, ValueError) as error:  # URLError is an OSError
         raise PublishError(f"API server {server.url}: {error}") from None
 

@@ -121,6 +121,8 @@ class Snapshot:
     driver_version: Reading[str] = field(default_factory=_unread)
     gpu_count: Reading[int] = field(default_factory=_unread)
     """NVML's count, which may include a GPU that has fallen off the bus."""
+    xids: Reading[list[tuple[int, int, int, int, int]]] = field(default_factory=_unread)
+    """Xid errors in the kernel's log: code, PCI domain, bus and device, age in seconds."""
     failure: str = ""
     remediation: str = ""
     unanswered: tuple[str, ...] = ()
@@ -137,6 +139,7 @@ class Snapshot:
             gpus=tuple(_gpu(each) for each in data["gpus"]),
             driver_version=_reading(data["driver_version"]),
             gpu_count=_reading(data["gpu_count"]),
+            xids=_xids(data["xids"]),
             failure=data["failure"],
             remediation=data["remediation"],
             unanswered=tuple(data["unanswered"]),
@@ -167,6 +170,11 @@ def _gpu(data: Mapping[str, Any]) -> GpuSnapshot:
     if readings["peers"].value is not None:
         readings["peers"] = Reading({int(key): (one, two) for key, (one, two) in readings["peers"].value.items()})
     return GpuSnapshot(index=data["index"], **readings)
+
+
+def _xids(data: Mapping[str, Any]) -> Reading[Any]:
+    value = data["value"]
+    return Reading(None if value is None else [tuple(each) for each in value], data["problem"], data["call"])
 
 
 def _reading(data: Mapping[str, Any], as_tuple: bool = False) -> Reading[Any]:

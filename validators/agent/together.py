@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from validators.agent.expectations import Expectation
 from validators.agent.outcome import FAIL, PASS, UNKNOWN, Outcome, compared, not_expected, unanswered
 from validators.agent.snapshot import Reading, Snapshot
+from validators.agent.xids import Xid, worst_action
 
 P2P_OK = 0
+_MOST_XIDS = 8  # that a report shows, the newest first
 # nvmlGpuP2PStatus_t
 _P2P_STATES = {
     0: "works",
@@ -50,7 +52,11 @@ def firmware(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
             most = _most([getattr(other, name) for other in alike])
             if found.value is not None and found.value != most:
                 odd.append(f"GPU {gpu.index}: {title} {found.value}, not {most}")
-    observed = "; ".join(odd) or "equal"
+    first = snapshot.gpus[0] if snapshot.gpus else None
+    known = [
+        f"{title} {getattr(first, name).value}" for title, name in _FIRMWARE if first and getattr(first, name).ok
+    ]
+    observed = "; ".join(odd) or ", ".join(["equal", *known])
     if expectation is None:
         return not_expected(observed)
     remedy = (
@@ -91,3 +97,23 @@ def peer_access(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
     if without and any(gpu.mig_mode.supported and not gpu.mig_mode.ok for gpu in snapshot.gpus):
         return Outcome(UNKNOWN, expected, f"{observed}; MIG mode unknown", "see check mig-mode")
     return Outcome(FAIL, expected, observed, remedy) if without else Outcome(PASS, expected, observed)
+
+
+def xids(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
+    """Check that the kernel's log has no recent Xid error after which the node needs something."""
+    reading = snapshot.xids
+    if reading.value is None:
+        return not_expected("the kernel's log is not readable")
+    found = [Xid(code, (domain, bus, slot), age) for code, domain, bus, slot, age in reading.value]
+    places = {gpu.pci.value: f"GPU {gpu.index}" for gpu in snapshot.gpus if gpu.pci.value is not None}
+    texts = [f"{places.get(each.pci) or _address(each.pci)}: {each}" for each in found]
+    shown = ", ".join(list(dict.fromkeys(reversed(texts)))[:_MOST_XIDS]) or "none"
+    if expectation is None:
+        return not_expected(shown)
+    failing = [each for each in found if each.fails]
+    return compared(not failing, "none in the last hour that needs a repair", shown, worst_action(failing))
+
+
+def _address(pci: tuple[int, int, int]) -> str:
+    domain, bus, slot = pci
+    return f"PCI {domain:04x}:{bus:02x}:{slot:02x}"

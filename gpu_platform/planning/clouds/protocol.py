@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
+from gpu_platform.planning.clouds.daemonsets import DaemonSet, most_of
 from gpu_platform.planning.clouds.identities import CloudIdentities
 from gpu_platform.planning.clouds.section import Access, CloudCluster, CloudPool, PodEgress
 from gpu_platform.planning.clouds.storage import StoragePlan
@@ -128,6 +129,13 @@ class Cloud(Protocol):
     def added_taints(self, pool: Pool, machine: MachineType) -> Mapping[Taint, str]:
         """Return the taints that the cloud adds to those of the pool, each with the reason."""
         return {}
+
+    def daemonsets(self, pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
+        """Return the DaemonSets on the nodes of a pool that is planned but for them.
+
+        Those of nodes that others set up are not known: the most that the machine type's own cloud has.
+        """
+        return most_of(catalog.machine_types[pool.machine_type])
 
     def class_labels(self, name: str) -> Mapping[str, str]:
         """Return the node labels by which pods select compute class `name`."""

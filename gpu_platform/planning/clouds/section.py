@@ -311,6 +311,11 @@ class CloudPool(Protocol):
         ...
 
     @property
+    def huge_pages_mib(self) -> int:
+        """Memory of a node that only pods with huge pages can use, MiB."""
+        ...
+
+    @property
     def autoscaled(self) -> bool:
         """Whether an autoscaler changes the number of nodes by pending pods."""
         ...
@@ -333,6 +338,11 @@ class CloudPool(Protocol):
     @property
     def nic_devices(self) -> NicDevices | None:
         """Devices of a node's NICs that pods claim; None: there are none."""
+        ...
+
+    @property
+    def local_nvme(self) -> bool:
+        """Whether images and the own volumes of pods are on local NVMe disks of the node."""
         ...
 
     @property

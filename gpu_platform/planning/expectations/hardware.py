@@ -14,6 +14,7 @@ _HEALTH: Final = (
     "throttle-reasons",
     "temperature",
     "firmware",
+    "xid",
     "recovery-action",
     "application-clocks",
     "power-limit",

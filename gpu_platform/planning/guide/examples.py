@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from gpu_platform import names
 from gpu_platform.planning.guide.section import KINDS, ExampleKind, ExamplePlan
+from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.section import TeamQueuePlan
@@ -254,7 +255,8 @@ def _share(place: _Place, units: int) -> tuple[int, int]:
     if not place.pool.has_gpus:
         return _CPU_ONLY
     part = place.share * units * _OF_A_NODE
-    return math.floor(part * place.pool.cpu_millicores), math.floor(part * place.pool.memory_mib)
+    free = free_resources(place.pool)
+    return math.floor(part * free.cpu_millicores), math.floor(part * free.memory_mib)
 
 
 def _cores(millicores: int) -> str:

@@ -21,6 +21,7 @@ from gpu_platform.planning.monitoring.alerts import (
 )
 from gpu_platform.planning.monitoring.ends import ends_of_capacity
 from gpu_platform.planning.monitoring.exporter import exporter_of
+from gpu_platform.planning.monitoring.grafana import dashboards
 from gpu_platform.planning.monitoring.recording import recording_rules
 from gpu_platform.planning.monitoring.section import AlertRule, MonitoringPlan
 from gpu_platform.planning.pools.section import PoolPlan
@@ -59,6 +60,7 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
         why = "a new cluster has no Prometheus operator: write addons: {prometheus: install}"
         decisions = (Decision(subject="monitoring", what="ServiceMonitor and rules", chosen="none", why=why),)
     exporter = exporter_of(context)
+    wanted = monitoring.dashboards or ("config-maps" if service_monitor else "none")
     section = MonitoringPlan(
         service_monitor=service_monitor,
         pod_monitoring=pod_monitoring,
@@ -70,6 +72,8 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
         interval=monitoring.interval,
         labels=monitoring.labels,
         runbooks=monitoring.runbooks,
+        dashboards=dashboards() if wanted != "none" else (),
+        grafana_operator=wanted == "grafana-operator",
         recording=recording_rules(exporter, pools, exported=pod_monitoring, kube_state=service_monitor),
         alerts=tuple(
             _alerts(context, pools, kube_state=service_monitor, by_pool=own_exporter and service_monitor)

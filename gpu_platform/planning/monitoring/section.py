@@ -34,6 +34,15 @@ class AlertRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DashboardPlan:
+    """A Grafana dashboard. `name`: of its file; `config_map`: its name, with the file's content at key `file`."""
+
+    name: str
+    config_map: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MonitoringPlan:
     """DCGM metrics, recording rules and alerts."""
 
@@ -49,3 +58,6 @@ class MonitoringPlan:
     """Address of the page of runbooks."""
     recording: tuple[RecordingRule, ...]
     alerts: tuple[AlertRule, ...]
+    dashboards: tuple[DashboardPlan, ...] = ()
+    grafana_operator: bool = False
+    """Whether Grafana's operator loads the dashboards; else a sidecar does, by the label of their ConfigMaps."""

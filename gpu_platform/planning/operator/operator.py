@@ -8,6 +8,7 @@ from typing import Any
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.daemonsets import OPERANDS_PER_NODE
 from gpu_platform.planning.clouds.gpu_parts import gpu_parts, plan_gpu_parts
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.protocol import OperatorSettings
@@ -53,7 +54,6 @@ SYSTEM_PRIORITY_CLASSES = (
 # Otherwise any pod gets all GPUs of its node by NVIDIA_VISIBLE_DEVICES=all, whatever its quota. The device plugin
 # gives pods their devices by CDI, and the operands are privileged (gpu-operator v26.7.0, object_controls.go).
 _UNPRIVILEGED_DEVICES = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
-OPERANDS_PER_NODE = 12  # the operator's DaemonSets and feature discovery's, with the pods that validate
 _NFD_CHART = "node-feature-discovery"
 PODS_BESIDE = 200  # the operator itself, and feature discovery on nodes without GPUs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpu_platform import names
 from gpu_platform.catalog import MachineType
@@ -75,6 +76,7 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
         Decision(subject=f"pool {pool.name}", what="taint", chosen=str(taint), why=why)
         for taint, why in added.items()
     )
+    plan = replace(plan, daemonsets=context.cloud.daemonsets(plan, context.catalog))
     return Decided(plan, (*required.decisions, *of_taints, *cloud.decisions))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gpu_platform.planning.clouds.daemonsets import DaemonSet
 from gpu_platform.planning.clouds.section import CloudPool
 from gpu_platform.planning.dra.section import DeviceOffer
 from gpu_platform.planning.expectations.section import Expectations, NodeExpectation
@@ -86,6 +87,8 @@ class PoolPlan:
     utilisation: float | None
     expectations: Expectations
     node_expectation: NodeExpectation
+    daemonsets: tuple[DaemonSet, ...] = ()
+    """DaemonSets on a node; what they request is not left for teams (`pools/free.py`)."""
     devices: tuple[DeviceOffer, ...] = ()
     """With DRA: devices that claims can request."""
     protect: bool = False
@@ -95,6 +98,11 @@ class PoolPlan:
     def has_gpus(self) -> bool:
         """Whether its nodes have GPUs; else it is a CPU pool."""
         return self.gpus_per_node > 0
+
+    @property
+    def huge_pages_mib(self) -> int:
+        """Memory of a node that only pods with huge pages can use."""
+        return self.cloud.huge_pages_mib if self.cloud is not None else 0
 
     @property
     def price_usd_per_hour(self) -> float | None:

@@ -82,8 +82,9 @@ def priority_patch(priority: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionRule:
-    """A CEL expression that must hold, with the message where it does not."""
+    """A CEL expression that must hold, with the message where it does not. `id`: as in the policy pack."""
 
+    id: str
     expression: str
     message: str
 
@@ -94,14 +95,17 @@ def rules_of(local_queue: str, priorities: Sequence[str], *, required: bool) -> 
     classes = ", ".join(priorities) or "none"
     rules = [
         AdmissionRule(
+            id="queue-of-team",
             expression=f"{_LABELS}[?'{QUEUE_LABEL}'].orValue('{local_queue}') == '{local_queue}'",
             message=f"the queue of this namespace is {local_queue}: write the label {QUEUE_LABEL}: {local_queue}",
         ),
         AdmissionRule(
+            id="queue-priority-class",
             expression=f"!('{PRIORITY_LABEL}' in {_LABELS}) || {_LABELS}['{PRIORITY_LABEL}'] in {allowed}",
             message=f"the label {PRIORITY_LABEL} may name {classes}: no class above the team's own",
         ),
         AdmissionRule(
+            id="queue-priority-class",
             expression=(
                 f"({_POD_SPECS}).all(spec, spec.?priorityClassName.orValue('') == '' || "
                 f"spec.?priorityClassName.orValue('') in {allowed})"
@@ -109,6 +113,7 @@ def rules_of(local_queue: str, priorities: Sequence[str], *, required: bool) -> 
             message=f"priorityClassName may be {classes}: no class above the team's own",
         ),
         AdmissionRule(
+            id="queue-pod-gate",
             expression=(
                 f"object.kind != 'Pod' || request.operation != 'UPDATE' || "
                 f"{_OLD_GATES}.all(gate, !gate.name.startsWith('kueue.x-k8s.io/') || gate in {_GATES})"
@@ -117,6 +122,7 @@ def rules_of(local_queue: str, priorities: Sequence[str], *, required: bool) -> 
             message="Kueue removes the scheduling gates of a pod when its quota is free: wait, or delete the pod",
         ),
         AdmissionRule(
+            id="queue-owner",
             expression=(
                 f"(request.operation == 'UPDATE' ? {_OWNERS}.all(one, one in {_OLD_OWNERS}) : "
                 f"{_OWNERS}.size() == 0) || {_BY_A_CONTROLLER} || 'system:masters' in request.userInfo.groups"
@@ -127,6 +133,7 @@ def rules_of(local_queue: str, priorities: Sequence[str], *, required: bool) -> 
     if required:
         rules.append(
             AdmissionRule(
+                id="kueue-queue-name",
                 expression=(
                     f"request.operation != 'CREATE' || '{QUEUE_LABEL}' in {_LABELS} || "
                     f"{_OWNERS}.exists(one, one.kind in {_QUEUED_OWNERS})"

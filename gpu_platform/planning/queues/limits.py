@@ -1,6 +1,7 @@
 """Plan the quotas of a team's queue by flavor, from its shares of the pools.
 
-Pods without GPUs start on nodes that no pool describes. A GPU comes with its part of its node's CPU and memory.
+Pods without GPUs start on nodes that no pool describes. A GPU comes with its part of what DaemonSets
+leave of its node's CPU and memory: a job that Kueue starts fits the nodes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from fractions import Fraction
 from typing import Final
 
 from gpu_platform import names
+from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.section import FlavorQuota, Limits
 from gpu_platform.planning.queues.shares import ByPool, Offer, Shares
@@ -55,8 +57,9 @@ def flavor_quotas(
 
 def _limits(pool: PoolPlan, shares: Shares, offers: Mapping[str, Sequence[Offer]]) -> tuple[Limits, ...]:
     nodes = [_nodes(pool, part, offers) for part in (shares.nominal, shares.borrow, shares.lend)]
-    cpu = [f"{math.floor(share * pool.cpu_millicores)}m" for share in nodes]
-    memory = [f"{math.floor(share * pool.memory_mib)}Mi" for share in nodes]
+    free = free_resources(pool)
+    cpu = [f"{math.floor(share * free.cpu_millicores)}m" for share in nodes]
+    memory = [f"{math.floor(share * free.memory_mib)}Mi" for share in nodes]
     return (
         Limits(resource="cpu", nominal=cpu[0], borrow=cpu[1], lend=cpu[2]),
         Limits(resource="memory", nominal=memory[0], borrow=memory[1], lend=memory[2]),

@@ -8,7 +8,9 @@ feature gates as they are by default. The plan's ClusterQueues try the next flav
 Read 2026-11-23.
 
 Left out: waits of a second in which Kueue collects released quota, grace periods of stopped pods (a stopped job's
-quota and nodes are free at once), admission checks, partial admission, and cohorts in cohorts.
+quota and nodes are free at once), admission checks, partial admission, and cohorts in cohorts. A job whose nodes
+another one of the same cycle takes is tried in the next cycle, and a job that no empty stack could run is told at
+its arrival, where Kueue would let it wait for ever.
 """
 
 from __future__ import annotations

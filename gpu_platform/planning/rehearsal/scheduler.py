@@ -2,9 +2,13 @@
 
 Pods are placed one by one, those of higher priority first, then those that were created first; a pod that fits
 nowhere does not hold back the ones behind it. A pod without a node stops pods of lower priority on one node, where
-that makes room (the node whose most important victim is the
-least important, then the smallest sum of priorities, then the fewest pods). A job that loses a pod is stopped as a
-whole: distributed training does not go on without a worker.
+that makes room (the node whose most important victim is the least important, then the smallest sum of priorities,
+then the fewest pods). A job that loses a pod is stopped as a whole: distributed training does not go on without a
+worker.
+
+Left out: disruption budgets, of which kube-scheduler prefers to break none, the start times of victims as the last
+criterion, back-off of pods that failed, and scores other than free CPU and memory. Of equal nodes it takes a
+random one, and this the first.
 """
 
 from __future__ import annotations

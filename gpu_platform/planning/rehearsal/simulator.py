@@ -24,6 +24,7 @@ class Recorded:
     `changes`: time, team, change of GPUs of jobs that run, change of GPUs of jobs that wait; `capacity`: time and
     GPUs of all nodes from then on. By pool: seconds of its nodes, of its GPUs that pods hold, and of free GPUs on
     nodes with pods. `team_seconds`: seconds of GPUs on which jobs of a team ran, by team and pool.
+    `runs`: job, start and end; one that is stopped has several.
     """
 
     jobs: list[Job]
@@ -33,6 +34,7 @@ class Recorded:
     stranded_seconds: list[float] = field(default_factory=list[float])
     capacity: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     team_seconds: dict[tuple[int, int], float] = field(default_factory=dict[tuple[int, int], float])
+    runs: list[tuple[Job, float, float]] = field(default_factory=list[tuple[Job, float, float]])
     start: float = 0.0
     end: float = 0.0
 
@@ -278,6 +280,7 @@ class _Simulation:
     def _count_seconds(self, job: Job) -> None:
         """Count the GPUs on which a job ran from its last start until now."""
         shape, found = job.shape, self._recorded.team_seconds
+        self._recorded.runs.append((job, job.since, self._now))
         pods = {job.pool: shape.pods} if job.pool >= 0 else Counter[int]()
         if job.pool < 0:
             for (pool, _), count in job.places.items():

@@ -7,16 +7,9 @@ from typing import Final
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.daemonsets import AGENT
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.planning.pools.free import (
-    AGENT_MIB,
-    AGENT_MILLICORES,
-    DAEMONSETS_MIB,
-    DAEMONSETS_MILLICORES,
-    HUGE_PAGES,
-    free_node,
-    huge_pages_mib,
-)
+from gpu_platform.planning.pools.free import HUGE_PAGES, free_node
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.scheduling.model import CPU, MEMORY, PODS, Amounts, Node, quota_resource
 from gpu_platform.planning.sharing.sharing import units_of_gpu
@@ -62,9 +55,16 @@ def planned_node(pool: PoolPlan, catalog: Catalog, name: str) -> Node:
 
 def daemonsets_text(plan: EnvironmentPlan) -> str:
     """Return what is left for DaemonSets on the nodes, as text."""
-    if all(pool.nodes.ownership == "created" for pool in plan.pools):
-        return f"{AGENT_MILLICORES}m CPU and {AGENT_MIB} MiB of each node are left for the node agent"
-    return f"{DAEMONSETS_MILLICORES}m CPU and {DAEMONSETS_MIB} MiB of each node are left for DaemonSets"
+    pools = [pool.daemonsets for pool in plan.pools]
+    if all(daemonsets == (AGENT,) for daemonsets in pools):
+        return f"{AGENT.cpu_millicores}m CPU and {AGENT.memory_mib} MiB of each node are left for the node agent"
+    cpu = _range({sum(one.cpu_millicores for one in daemonsets) for daemonsets in pools})
+    memory = _range({sum(one.memory_mib for one in daemonsets) for daemonsets in pools})
+    return f"{cpu}m CPU and {memory} MiB of each node are left for DaemonSets"
+
+
+def _range(amounts: set[int]) -> str:
+    return f"{min(amounts)}" if len(amounts) == 1 else f"{min(amounts)} to {max(amounts)}"
 
 
 def quotas_of(plan: EnvironmentPlan) -> dict[str, dict[str, int]]:
@@ -93,7 +93,7 @@ def _names(pool: PoolPlan, count: int) -> Iterator[str]:
 
 
 def _allocatable(pool: PoolPlan, catalog: Catalog, gpus: tuple[Amounts, ...]) -> dict[str, int]:
-    free, pages = free_node(pool, catalog), huge_pages_mib(pool)
+    free, pages = free_node(pool, catalog), pool.huge_pages_mib
     found = {
         CPU: free.cpu_millicores,
         MEMORY: free.memory_mib * _MIB,

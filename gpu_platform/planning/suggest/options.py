@@ -16,8 +16,8 @@ from typing import Final, Literal
 from gpu_platform.catalog import Catalog, Gpu, MachineType
 from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB, vendor_of
 from gpu_platform.planning.mig.layouts import largest_multisets
-from gpu_platform.planning.nodes.allocatable import NodeResources, allocatable
-from gpu_platform.planning.pools.free import free_pods, less_daemonsets
+from gpu_platform.planning.nodes.allocatable import NodeResources
+from gpu_platform.planning.pools import free
 from gpu_platform.planning.sharing.sharing import mps_clients
 from gpu_platform.quantity import parse_memory_mib, parse_quantity
 from gpu_platform.spec.workloads import WorkloadDemand
@@ -90,7 +90,8 @@ class PodRequest:
 def free_of_machine(machine: MachineType, kind: str) -> NodeResources:
     """Return what DaemonSets leave on a node; training on machines with EFA has huge pages, too."""
     efa = machine.vendor == "aws" and machine.rdma_interfaces > 0 and kind == "training"
-    return less_daemonsets(allocatable(machine), EFA_HUGE_PAGES_MIB if efa else 0)
+    left = free.free_of_machine(machine, huge_pages_mib=EFA_HUGE_PAGES_MIB if efa else 0)
+    return NodeResources(left.cpu_millicores, left.memory_mib)
 
 
 def request_of(demand: WorkloadDemand, catalog: Catalog) -> PodRequest:
@@ -155,7 +156,7 @@ class Option:
     @property
     def pods(self) -> int:
         """Pods of workloads that one node can run."""
-        return free_pods(self.machine)
+        return free.free_of_machine(self.machine).pods
 
     def slots_for(self, request: PodRequest) -> tuple[str, ...]:
         """Return the slots that a pod can use, one for each of its GPUs."""

@@ -17,12 +17,11 @@ from fractions import Fraction
 from typing import Final
 
 from gpu_platform import names
-from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.nodes.allocatable import NodeResources
 from gpu_platform.planning.nodes.section import Labels
-from gpu_platform.planning.pools.free import DAEMONSETS_MILLICORES
+from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.quantity import parse_quantity
 
@@ -200,16 +199,9 @@ def share_of_node(pool: PoolPlan, part: Fraction) -> NodeResources:
 def _exact_share(pool: PoolPlan, part: Fraction) -> tuple[Fraction, Fraction]:
     """Return millicores and MiB of a part of a node."""
     return (
-        part * max(0, pool.cpu_millicores - DAEMONSETS_MILLICORES),
-        part * (pool.memory_mib * MEMORY_PART - _huge_pages_mib(pool)),
+        part * free_resources(pool).cpu_millicores,
+        part * min(free_resources(pool).memory_mib, pool.memory_mib * MEMORY_PART - pool.huge_pages_mib),
     )
-
-
-def _huge_pages_mib(pool: PoolPlan) -> int:
-    """Return the memory of huge pages: nodes have them if pods of whole nodes request a network between nodes."""
-    if pool.cloud is None or not pool.cloud.pod_requests(pool.gpus_per_node, pool.gpus_per_node):
-        return 0
-    return EFA_HUGE_PAGES_MIB
 
 
 def _scale(

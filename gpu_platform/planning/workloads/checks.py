@@ -82,6 +82,7 @@ def _check(
     _check_fabric(team, available, problems)
     for index, job in enumerate(team.training_jobs):
         _check_training(job, environment, available, storage, problems.at(f"training_jobs[{index}]"))
+        _check_exit_codes(job, problems.at(f"training_jobs[{index}]"))
     for index, service in enumerate(team.inference_services):
         _check_service(service, team, environment, problems.at(f"inference_services[{index}]"))
     for index, notebook in enumerate(team.notebooks):
@@ -103,6 +104,17 @@ def _check(
                 )
             _check_volumes(entry.volumes, storage, problems.at(f"{field}[{index}]").at("volumes"))
     _check_shared_memory(team, available, problems)
+
+
+def _check_exit_codes(job: TrainingJob, here: Problems) -> None:
+    """Record exit codes that would end the job and start it again."""
+    both = sorted(set(job.stop_on) & set(job.interrupted_on))
+    if both:
+        here.at("interrupted_on").add(
+            f"{', '.join(map(str, both))}, as in stop_on",
+            "each exit code in one of the two: stop_on ends the job, interrupted_on starts it again",
+            "remove it from one of them",
+        )
 
 
 def _check_room(one: DeclaredPods, team: Team, available: Available, here: Problems) -> None:

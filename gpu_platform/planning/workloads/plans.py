@@ -21,6 +21,12 @@ from gpu_platform.planning.teams.declared_pods import as_workload, head_as_workl
 from gpu_platform.planning.teams.section import WorkloadPlan
 from gpu_platform.planning.teams.tenants import plan_workload
 from gpu_platform.planning.workloads.fabric import plan_pod_fabric
+from gpu_platform.planning.workloads.granted import (
+    GRACE_VARIABLE,
+    SCRATCH_VARIABLE,
+    granted_environment,
+    scratch_of,
+)
 from gpu_platform.planning.workloads.section import (
     AutoscalingPlan,
     BatchJobPlan,
@@ -195,12 +201,14 @@ def _pod(
         shared_memory=requested.shared_memory or _shared_memory(planned),
         compute_domain=channel_of(name) if together and _shares_nvlink(planned, pool, of) else None,
     )
+    fabric = plan_pod_fabric(workload, pool, of.available.catalog) if together else None
+    granted = granted_environment(workload, pool, of.available.catalog, fabric, together=together)
     return PodPlan(
         workload=workload,
-        env={**_fabric_environment(workload), **settings.env},
+        env={**granted, **_fabric_environment(workload), **settings.env},
         secrets=settings.secrets,
         mounts=_mounts(settings.volumes, of),
-        fabric=plan_pod_fabric(workload, pool, of.available.catalog) if together else None,
+        fabric=fabric,
     )
 
 
@@ -256,6 +264,15 @@ def _with_kept(
     return replace(pod, mounts=(*pod.mounts, mount)), made
 
 
+def _with_scratch(pod: PodPlan, of: _Of) -> PodPlan:
+    """Return a pod with a directory on the local NVMe disks of its node, where there are any."""
+    pool = next(one for one in of.available.pools if one.name == pod.workload.pool)
+    scratch = scratch_of(pod, pool)
+    if scratch is None:
+        return pod
+    return replace(pod, mounts=(*pod.mounts, scratch), env={SCRATCH_VARIABLE: scratch.path, **pod.env})
+
+
 def _seconds(duration: str) -> int:
     return int(parse_duration(duration))
 
@@ -272,13 +289,16 @@ def _training(job: TrainingJob, of: _Of) -> TrainingJobPlan:
         env[_CHECKPOINTS_VARIABLE] = job.checkpoints.directory
         kept = f"claim {job.checkpoints.volume or f'{job.name}-checkpoints'}, {job.checkpoints.directory}"
     annotations = {names.CHECKPOINTS_ANNOTATION: kept, **_topology(job, pod, of)}
-    pod = replace(pod, env=env, annotations=annotations, grace_seconds=_seconds(job.grace))
+    grace = _seconds(job.grace)
+    env = {GRACE_VARIABLE: str(grace), **env}
+    pod = _with_scratch(replace(pod, env=env, annotations=annotations, grace_seconds=grace), of)
     return TrainingJobPlan(
         pod=pod,
         api=_api(job, of.addons),
         processes=job.processes or processes_of(pod.workload),
         retries=job.retries,
         stop_on=tuple(sorted(set(job.stop_on))),
+        interrupted_on=tuple(sorted(set(job.interrupted_on))),
         deadline_seconds=_seconds(job.deadline),
         claim=claim,
     )
@@ -359,8 +379,9 @@ def _notebook(notebook: Notebook, of: _Of) -> NotebookPlan:
 
 def _batch(batch: BatchJob, of: _Of) -> BatchJobPlan:
     pod = _pod(batch.name, batch, batch, batch.image, batch.command, batch.replicas, of)
+    pod = replace(pod, annotations={names.CHECKPOINTS_ANNOTATION: "none: each part begins anew"})
     return BatchJobPlan(
-        pod=replace(pod, annotations={names.CHECKPOINTS_ANNOTATION: "none: each part begins anew"}),
+        pod=_with_scratch(pod, of),
         parts=batch.parts or batch.replicas,
         retries=batch.retries,
         stop_on=tuple(sorted(set(batch.stop_on))),

@@ -86,7 +86,10 @@ class PodPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingJobPlan:
-    """Pods that train one model. `processes`: of torchrun in each; `stop_on`: exit codes that end the job."""
+    """Pods that train one model. `processes`: of torchrun in each.
+
+    `stop_on`: exit codes that end the job; `interrupted_on`: those after which it starts again for nothing.
+    """
 
     pod: PodPlan
     api: TrainingApi
@@ -94,6 +97,7 @@ class TrainingJobPlan:
     retries: int
     stop_on: tuple[int, ...]
     deadline_seconds: int
+    interrupted_on: tuple[int, ...] = ()
     claim: KeptClaimPlan | None = None
 
 

@@ -56,12 +56,14 @@ class AzurePool:
     sized_groups: tuple[()] = ()
     windows: tuple[()] = ()
     node_class_reservations: tuple[()] = ()
+    local_nvme: bool = True
     nodes_by_request: bool = False
     nic_resources: Mapping[str, int] = field(default_factory=lambda: {"rdma/hca": 8})
     nic_devices: None = None
     node_fabric: None = None
     account_needs: tuple[()] = ()
     alternatives: tuple[()] = ()
+    huge_pages_mib: int = 0
 
     def surge_nodes(self, cluster: CloudCluster) -> int:
         return 0

@@ -103,7 +103,9 @@ def plan_addons(
         Addon(
             name="vpc-cni",
             version=pinned("vpc-cni"),
-            configuration={"env": _cni_environment(company_tags or {})},
+            # NetworkPolicies are off unless they are enabled: EKS user guide, "Configure your cluster for
+            # Kubernetes network policies"; read 2026-11-25. The value is a text in the add-on's schema.
+            configuration={"enableNetworkPolicy": "true", "env": _cni_environment(company_tags or {})},
             before_nodes=True,
             service_account="aws-node",
             managed_policies=policy("AmazonEKS_CNI_Policy"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
+from gpu_platform.planning.clouds import daemonsets
+from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, partition_of, plan_eks_cluster
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.compute_class import check_compute_class
@@ -95,6 +97,15 @@ class Eks(Cloud):
     def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
         """Return who installs what on the nodes."""
         return eks_software(pool, operator, catalog)
+
+    def daemonsets(self, pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
+        """Return the add-ons, the drivers of the storage classes, and what gives pods EFA interfaces."""
+        assert isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)  # noqa: S101 - its pools are of this cloud
+        systems = dict.fromkeys(getattr(one, "system", one.type) for one in self._storage.values())
+        volumes = dict.fromkeys(daemonsets.EKS_VOLUMES[one] for one in systems if one in daemonsets.EKS_VOLUMES)
+        fabric = [daemonsets.EFA_PLUGIN] if pool.cloud.nic_resources else []
+        fabric += [daemonsets.DRANET] if pool.cloud.nic_devices is not None else []
+        return on_nodes((*daemonsets.EKS, *volumes, *fabric), operands=pool.software.operands)
 
     def topology_levels(self, pool: PoolPlan) -> tuple[str, ...]:
         """Return the network layers of EC2, where it has them for the machine type."""

@@ -29,6 +29,7 @@ from gpu_platform.planning.clouds.section import (
     RollLimits,
     Timeouts,
 )
+from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
 from gpu_platform.planning.clouds.windows import CapacityWindow, SizedGroup
 from gpu_platform.planning.requirements.section import ClassPlace
 from gpu_platform.quantity import duration_text, parse_duration
@@ -141,6 +142,8 @@ class EksPoolPlan:
     alternatives: tuple[str, ...] = ()
     """Instance types that nodes may have beside `instance_type`, in order of preference."""
     compute_class: ClassPlace | None = None
+    local_nvme: bool = False
+    """Whether images and the own volumes of pods are on local disks of the node."""
 
     @property
     def node_groups(self) -> tuple[NodeGroupPlan, ...]:
@@ -226,6 +229,11 @@ class EksPoolPlan:
     def relabels_in_place(self) -> bool:
         """Whether live nodes get changed labels: nodes of an own image are created with theirs."""
         return self.ami is None
+
+    @property
+    def huge_pages_mib(self) -> int:
+        """What the EFA installer of the node image reserves, MiB."""
+        return EFA_HUGE_PAGES_MIB if self.efa_interfaces else 0
 
     @property
     def efa_interfaces(self) -> int:
@@ -363,6 +371,11 @@ class KarpenterPoolPlan:
         return True
 
     @property
+    def huge_pages_mib(self) -> int:
+        """What the EFA installer of the node image reserves, MiB."""
+        return EFA_HUGE_PAGES_MIB if self.efa_interfaces else 0
+
+    @property
     def efa_interfaces(self) -> int:
         """EFA interfaces of a node."""
         return sum(one["interfaceType"] != "interface" for one in self.node_class.get("networkInterfaces", ()))
@@ -381,6 +394,11 @@ class KarpenterPoolPlan:
     def nic_devices(self) -> None:
         """None: Karpenter creates no nodes for claims of EFA interfaces."""
         return None
+
+    @property
+    def local_nvme(self) -> bool:
+        """Whether images and the own volumes of pods are on local disks of the node."""
+        return self.node_class.get("instanceStorePolicy") == "RAID0"
 
     @property
     def node_fabric(self) -> None:

@@ -158,6 +158,7 @@ def plan_eks_pool(
         tags={"Name": f"{cluster.name}-{pool.name}", names.POOL_LABEL: pool.name},
         delete_before_replace=reserved(pool.capacity),
         protect=cluster.is_protected or pool.protect,
+        local_nvme=pool.local_nvme and machine.local_nvme_gb > 0,
         group_tags=group_tags(pool, cluster, machines, requirements.resources, efa_count(nics)) if scales else {},
     )
     return Decided(plan, tuple(reasons(pool, machine, plan, cluster)))

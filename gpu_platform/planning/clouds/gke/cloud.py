@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
+from gpu_platform.planning.clouds import daemonsets
+from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.clouds.gke.cluster import check_gke_cluster, plan_gke_cluster
 from gpu_platform.planning.clouds.gke.compute_class import CLASS_KEY, check_compute_class, class_taint
@@ -16,6 +18,7 @@ from gpu_platform.planning.clouds.gke.egress import (
     check_host_egress,
 )
 from gpu_platform.planning.clouds.gke.identities import GkeIdentities, check_identity, plan_identities
+from gpu_platform.planning.clouds.gke.installers import plan_installers
 from gpu_platform.planning.clouds.gke.logins import check_members, login_command, login_notes
 from gpu_platform.planning.clouds.gke.node import added_taints
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
@@ -98,6 +101,14 @@ class Gke(Cloud):
     def managed_prometheus(self) -> bool:
         """Whether the program creates the cluster, and so switches it on."""
         return self._cluster.create is not None
+
+    def daemonsets(self, pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
+        """Return GKE's own, and the installers of driver and GPUDirect that the program adds."""
+        assert isinstance(pool.cloud, GkePoolPlan)  # noqa: S101 - its pools are of this cloud
+        added = [
+            daemonsets.of_pod(one.name, one.pod_spec) for one in plan_installers([(pool, pool.cloud)], catalog)
+        ]
+        return on_nodes((daemonsets.GKE, *added), operands=pool.software.operands)
 
     def node_names(self, pool: Pool) -> None:
         """Return None: GKE names the nodes."""

@@ -224,6 +224,11 @@ class GkePoolPlan:
         return True
 
     @property
+    def huge_pages_mib(self) -> int:
+        """None are reserved."""
+        return 0
+
+    @property
     def nodes_by_request(self) -> bool:
         """Whether the pool is queued: GKE's autoscaler adds nodes for a ProvisioningRequest alone."""
         return self.queued_provisioning
@@ -239,6 +244,11 @@ class GkePoolPlan:
         if not self.claimed_nics:
             return None
         return NicDevices(device_class=RDMA_DEVICE_CLASS, per_node=self.claimed_nics, driver=None)
+
+    @property
+    def local_nvme(self) -> bool:
+        """Whether images and the own volumes of pods are on local SSDs: on all of the machine, if it has any."""
+        return self.local_ssd_count > 0
 
     @property
     def node_fabric(self) -> NodeFabric | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.daemonsets import AGENT, DaemonSet
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.nodes.software import NodeSoftware, declared_software
@@ -53,6 +54,10 @@ class Sandbox(Cloud):
     def login_commands(self, members: Sequence[str]) -> tuple[str, ...]:
         """Return the command that names the kubeconfig."""
         return (f"gpu-platform sandbox status --name {self._cluster.name}",)
+
+    def daemonsets(self, pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
+        """Return the node agent: the simulated operator runs beside the nodes."""
+        return (AGENT,)
 
     def node_names(self, pool: Pool) -> tuple[str, ...]:
         """Return `<pool>-<number>` for each desired node."""

@@ -338,3 +338,9 @@ def test_eks_9_vpc_cni_1_18_5_or_newer_for_efa_only_is_asked_of_a_cluster_that_i
     assert cloud(eks(), efa).minimum_vpc_cni == "1.18.5"
     assert cloud(eks(), SERVE).minimum_vpc_cni is None
     assert cloud(created(), efa).minimum_vpc_cni is None
+
+
+def test_network_policies_are_enforced_on_a_new_cluster() -> None:
+    """The VPC CNI ignores NetworkPolicies unless it is told to: teams would be isolated on paper alone."""
+    (vpc_cni,) = [addon for addon in create_plan(created()).addons if addon.name == "vpc-cni"]
+    assert vpc_cni.configuration["enableNetworkPolicy"] == "true"

@@ -214,12 +214,12 @@ def test_a_teams_workload_tolerates_what_gke_taints_by_itself() -> None:
     said = platform({"capacity": {**FLEX, "queued": True}, "count": GROW, "machine_type": "a4-highgpu-8g"})
     team = {
         "name": "vision",
-        "quota": {"gpus": 8},
         "priority": "training",
         "members": ["group:vision@example.com"],
         "workloads": [{"name": "job", "pool": "train"}],
     }
-    plan = plan_platform({**said, "teams": [team]}, "test")
+    queued = {**team, "quota": {"gpus": 8, "cpu": 200, "memory": "3Ti"}}
+    plan = plan_platform({**said, "teams": [queued], "queueing": {}}, "test")
     (workload,) = plan.tenants[0].workloads
     assert [(taint.key, taint.value) for taint in workload.tolerations] == [
         ("nvidia.com/gpu", "present"),

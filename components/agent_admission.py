@@ -1,0 +1,77 @@
+"""`AgentAdmission`: the API server refuses what the agent of one node writes about another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components._options import child_options
+from gpu_platform.planning.validation.admission import BY_THE_AGENT, NODE_RULES, REPORT_RULE, AgentRule
+
+_REPORTS = "gpu-node-agent-reports"
+_NODES = "gpu-node-agent-nodes"
+_CHANGES = ["CREATE", "UPDATE"]
+_VERSION = "v1"
+
+
+class AgentAdmission(pulumi.ComponentResource):
+    """Policies of the API server for the ConfigMaps and nodes that the node agents write, with their bindings.
+
+    `guards`: what agents must wait for.
+
+    Outputs: `policies`, the names.
+    """
+
+    guards: list[pulumi.Resource]
+    policies: pulumi.Output[list[str]]
+
+    def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:AgentAdmission", name, None, opts)
+        self._child = child_options(self, opts)
+        self.guards = [
+            *self._create_policy(_REPORTS, ["configmaps"], [REPORT_RULE]),
+            *self._create_policy(_NODES, ["nodes", "nodes/status"], NODE_RULES),
+        ]
+        self.policies = pulumi.Output.from_input([_REPORTS, _NODES])
+        self.register_outputs({"policies": self.policies})
+
+    def _create_policy(self, name: str, resources: list[str], rules: Sequence[AgentRule]) -> list[pulumi.Resource]:
+        metadata = k8s.meta.v1.ObjectMetaArgs(name=name)
+        policy = k8s.admissionregistration.v1.ValidatingAdmissionPolicy(
+            name,
+            metadata=metadata,
+            spec=k8s.admissionregistration.v1.ValidatingAdmissionPolicySpecArgs(
+                failure_policy="Fail",  # a token without a node's name writes nothing
+                match_constraints=k8s.admissionregistration.v1.MatchResourcesArgs(
+                    resource_rules=[
+                        k8s.admissionregistration.v1.NamedRuleWithOperationsArgs(
+                            api_groups=[""],
+                            api_versions=[_VERSION],
+                            operations=_CHANGES,
+                            resources=resources,
+                        )
+                    ]
+                ),
+                match_conditions=[
+                    k8s.admissionregistration.v1.MatchConditionArgs(name="node-agent", expression=BY_THE_AGENT)
+                ],
+                validations=[
+                    k8s.admissionregistration.v1.ValidationArgs(
+                        expression=rule.expression, message=rule.message, reason="Forbidden"
+                    )
+                    for rule in rules
+                ],
+            ),
+            opts=self._child,
+        )
+        binding = k8s.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
+            name,
+            metadata=metadata,
+            spec=k8s.admissionregistration.v1.ValidatingAdmissionPolicyBindingSpecArgs(
+                policy_name=name, validation_actions=["Deny"]
+            ),
+            opts=pulumi.ResourceOptions.merge(self._child, pulumi.ResourceOptions(depends_on=[policy])),
+        )
+        return [policy, binding]

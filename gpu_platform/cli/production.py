@@ -1,0 +1,114 @@
+"""`gpu-platform check --production`: the points that a platform meets before production."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from rich.table import Table
+from rich.text import Text
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.cli.console import console
+from gpu_platform.engine.pulumi_cli import chosen_backend
+from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.production import Point, Status, Subject, checklist
+from gpu_platform.production.checklist import missing
+from gpu_platform.program import record_stack
+from gpu_platform.spec import parse_platform
+from gpu_platform.spec.positions import Positions
+from gpu_platform.spec.stack import Environment
+from gpu_platform.stacks import LoadedStack, load_stack
+
+_STYLES: Final = {
+    Status.DONE: "green",
+    Status.NOT_DONE: "red",
+    Status.NOT_APPLICABLE: "dim",
+    Status.UNKNOWN: "yellow",
+}
+
+
+def show_production(stack: str, *, output: str) -> ExitCode:
+    """Print the checklist as text or JSON; a point that is not done is a finding.
+
+    Raises BadInput for a team's stack, and for another format.
+    """
+    if output not in ("text", "json"):
+        problem = Problem("--format", repr(output), "text or json with --production", "write --format json")
+        raise BadInput("check --production", [problem])
+    loaded = load_stack(stack)
+    points = checklist(_subject(loaded))
+    if output == "json":
+        print(json.dumps(_document(loaded, points), indent=2))
+    else:
+        _print(loaded, points)
+    return ExitCode.FINDING if any(missing(points)) else ExitCode.GOOD
+
+
+def _subject(loaded: LoadedStack) -> Subject:
+    spec, plan = parse_platform(loaded.platform, str(loaded.path)), loaded.plan
+    if not isinstance(spec, Environment) or plan.kind != "environment":
+        environment = plan.environment_stack if plan.kind == "team" else ""
+        problem = Problem(
+            "kind",
+            "'team'",
+            "a stack of kind environment: the checklist is that of a platform",
+            f"run `gpu-platform check {environment} --production`",
+        )
+        raise BadInput(str(loaded.path), [problem])
+    return Subject(
+        spec=spec,
+        plan=plan,
+        resources=record_stack(loaded).resources,
+        backend=chosen_backend(),
+        today=datetime.datetime.now(datetime.UTC).date(),
+        catalog=load_catalog(),
+    )
+
+
+def _place(point: Point, path: Path, positions: Positions) -> str:
+    return f"{path}:{positions.of(point.field).line}" if point.field else ""
+
+
+def _document(loaded: LoadedStack, points: Sequence[Point]) -> dict[str, Any]:
+    positions = Positions(loaded.path)
+    return {
+        "version": 1,
+        "stack": loaded.stack,
+        "points": [
+            {
+                "name": point.name,
+                "status": point.status.value,
+                "evidence": list(point.evidence),
+                "field": point.field or None,
+                "line": positions.of(point.field).line if point.field else None,
+                "fix": point.fix or None,
+            }
+            for point in points
+        ],
+        "not_done": len(list(missing(points))),
+    }
+
+
+def _print(loaded: LoadedStack, points: Sequence[Point]) -> None:
+    out, positions = console(), Positions(loaded.path)
+    table = Table(title=f"Stack {loaded.stack}: before production", title_justify="left", box=None)
+    for column in ("point", "status", "evidence", "where"):
+        table.add_column(column, overflow="fold")
+    for point in points:
+        lines = [*point.evidence, *([f"fix: {point.fix}"] if point.fix else [])]
+        table.add_row(
+            point.name,
+            Text(point.status.value, style=_STYLES[point.status]),
+            Text("\n".join(lines)),
+            Text(_place(point, Path(loaded.path.name), positions)),
+        )
+    out.print(table)
+    left = [point.name for point in missing(points)]
+    asked = sum(point.status is Status.UNKNOWN for point in points)
+    text = f"not done: {len(left)} of {len(points)}: {', '.join(left)}" if left else "nothing is left to do"
+    unknown = f"; {asked} cannot be seen from here" if asked else ""
+    out.print(Text(text + unknown, style="red" if left else "green"))

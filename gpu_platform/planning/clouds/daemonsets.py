@@ -1,0 +1,117 @@
+"""DaemonSets on a node, and what their pods request: neither is left for pods of teams.
+
+EKS, requests of all containers: aws-node with its network policy agent 2 x 25m (aws/amazon-vpc-cni-k8s, chart),
+kube-proxy 100m (add-on), ebs-csi-node 3 x 10m and 40 MiB (kubernetes-sigs/aws-ebs-csi-driver, chart),
+eks-node-monitoring-agent 10m and 30 MiB with a DCGM server that requests nothing (v1.7.0, chart), the EFA device
+plugin 10m and 20 MiB (aws/eks-charts), dranet 100m and 50 MiB (kubernetes-sigs/dranet, install.yaml), fsx-csi-node
+30m and 104 MiB (v1.10.0, chart), s3-csi-node 10m and 40 MiB (awslabs/mountpoint-s3-csi-driver v2.7.0, chart).
+18 clusters of 2i2c-org/infrastructure have 170m to 195m and 250 MiB with two DaemonSets of their own.
+
+GKE publishes no requests: up to 344m and 596 MiB were measured in 12 clusters there (calico-node, fluentbit-gke,
+gke-metadata-server, gke-metrics-agent, ip-masq-agent, netd, pdcsi-node and two of their own;
+daemonset_requests.yaml). Beside them run kube-proxy, node-local-dns, the collector of managed Prometheus and GKE's
+device plugin. Of machines of no cloud, the same is taken.
+
+The operator's operands request nothing by default (NVIDIA/gpu-operator v26.7.0, chart). What the owner of a
+cluster adds is not in the plan: a reserve for two DaemonSets, as a log collector and an exporter are; the two of
+2i2c request 15m and 130 MiB together. All read 2026-11-25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from gpu_platform.catalog import MachineType
+from gpu_platform.quantity import parse_quantity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonSet:
+    """One DaemonSet, or several of one owner: millicores, MiB and pods on a node."""
+
+    name: str
+    cpu_millicores: int = 0
+    memory_mib: int = 0
+    pods: int = 1
+
+
+OPERANDS_PER_NODE: Final = 12
+"""The operator's pods and feature discovery's, with those that validate and end."""
+
+AGENT: Final = DaemonSet(name="node agent", cpu_millicores=50, memory_mib=64)
+"""The platform's own."""
+_OPERANDS: Final = DaemonSet(name="GPU Operator", pods=9)
+"""Driver, toolkit, device plugin, MIG manager, validator, DCGM, its exporter, and the two of feature discovery."""
+_RESERVE: Final = DaemonSet(name="reserve for others", cpu_millicores=100, memory_mib=130, pods=2)
+
+EKS: Final = (
+    DaemonSet(name="aws-node", cpu_millicores=50),
+    DaemonSet(name="kube-proxy", cpu_millicores=100),
+    DaemonSet(name="ebs-csi-node", cpu_millicores=30, memory_mib=120),
+    DaemonSet(name="eks-pod-identity-agent"),
+    DaemonSet(name="eks-node-monitoring-agent", cpu_millicores=10, memory_mib=30, pods=2),
+)
+EFA_PLUGIN: Final = DaemonSet(name="EFA device plugin", cpu_millicores=10, memory_mib=20)
+DRANET: Final = DaemonSet(name="EFA DRA driver", cpu_millicores=100, memory_mib=50)
+_EFS: Final = DaemonSet(name="efs-csi-node")
+_FSX: Final = DaemonSet(name="fsx-csi-node", cpu_millicores=30, memory_mib=104)
+_S3: Final = DaemonSet(name="s3-csi-node", cpu_millicores=10, memory_mib=40)
+EKS_VOLUMES: Final[Mapping[str, DaemonSet]] = {
+    "nfs": _EFS,
+    "efs": _EFS,
+    "lustre": _FSX,
+    "fsx-lustre": _FSX,
+    "bucket": _S3,
+}
+"""Drivers of volumes by type of a storage class, or by system of one that exists."""
+GKE: Final = DaemonSet(name="GKE's own", cpu_millicores=344, memory_mib=596, pods=11)
+_OWNERS: Final = DaemonSet(name="the owner's", cpu_millicores=344, memory_mib=596, pods=11)
+
+_INSTALLER_MILLICORES: Final = 150
+_INSTALLER_MIB: Final = 64
+_MIB: Final = 2**20
+
+
+def on_nodes(of_cloud: Iterable[DaemonSet], *, operands: bool) -> tuple[DaemonSet, ...]:
+    """Return the DaemonSets on nodes that are more than objects in the API."""
+    return (*of_cloud, *((_OPERANDS,) if operands else ()), AGENT, _RESERVE)
+
+
+def of_pod(name: str, spec: Mapping[str, Any]) -> DaemonSet:
+    """Return what kube-scheduler counts of a pod: all its containers, or the largest that runs before them."""
+    cpu, memory = _amount(spec, "cpu"), _amount(spec, "memory")
+    return DaemonSet(name=name, cpu_millicores=int(-(-cpu * 1000 // 1)), memory_mib=int(-(-memory // _MIB)))
+
+
+def _amount(spec: Mapping[str, Any], resource: str) -> Decimal:
+    together = sum(_requests(spec.get("containers", ()), resource), Decimal(0))
+    return max([together, *_requests(spec.get("initContainers", ()), resource)])
+
+
+def _requests(containers: Iterable[Mapping[str, Any]], resource: str) -> Iterator[Decimal]:
+    for container in containers:
+        yield parse_quantity(container.get("resources", {}).get("requests", {}).get(resource, 0))
+
+
+def most_of(machine: MachineType) -> tuple[DaemonSet, ...]:
+    """Return the most DaemonSets that a node of a machine type has, whatever the stack file says."""
+    rdma = machine.rdma_interfaces > 0
+    match machine.vendor:
+        case "aws":
+            found = (*EKS, _EFS, _FSX, _S3, *((DRANET,) if rdma else ()))
+        case "gcp":
+            # The driver's installer; with GPUDirect the plugin's and the injector of devices, too.
+            count = 3 if rdma else 1
+            installers = DaemonSet(
+                name="installers",
+                cpu_millicores=_INSTALLER_MILLICORES * count,
+                memory_mib=_INSTALLER_MIB * count,
+                pods=count,
+            )
+            found = (GKE, installers)
+        case _:
+            found = (_OWNERS,)
+    return on_nodes(found, operands=True)

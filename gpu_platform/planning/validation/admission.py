@@ -1,0 +1,84 @@
+"""Rules at admission that keep the node agent's account to the agent's own node.
+
+All agents share a service account. The token of a pod names the pod's node, so the API server can compare it with
+the object: Kubernetes docs, Managing Service Accounts, "Additional metadata in service account tokens" (in tokens
+of pods by default since 1.30); ValidatingAdmissionPolicy. Read 2026-11-25.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gpu_platform import names
+
+REPORT_PREFIX: Final = "node-validation-"
+"""Of the ConfigMap of a node's report, before the node's name."""
+_NODE: Final = "request.userInfo.extra['authentication.kubernetes.io/node-name'][0]"
+
+BY_THE_AGENT: Final = (
+    f"request.userInfo.username == 'system:serviceaccount:{names.VALIDATION_NAMESPACE}:{names.VALIDATION_APP}'"
+)
+"""Whether the node agent makes a request, as CEL."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRule:
+    """One rule: a CEL expression that must be true for a request of the agent, and the message if it is not."""
+
+    expression: str
+    message: str
+
+
+REPORT_RULE: Final = AgentRule(
+    f"object.metadata.name == '{REPORT_PREFIX}' + {_NODE}",
+    "the node agent writes the report of its own node alone",
+)
+
+_OURS: Final = f"['{names.VALIDATED_LABEL}']"
+
+
+def _others(where: str) -> str:
+    """Return the labels of a node without that of the agent, as a list of texts in CEL."""
+    labels = f"(has({where}.metadata.labels) ? {where}.metadata.labels : {{}})"
+    return f"{labels}.map(key, !(key in {_OURS}), key + '=' + {labels}[key])"
+
+
+def _same(field: str, empty: str) -> str:
+    """Return that a field that may be absent is as before, in CEL."""
+    old, new = (f"(has({where}.{field}) ? {where}.{field} : {empty})" for where in ("oldObject", "object"))
+    return f"{old} == {new}"
+
+
+def _other_conditions(where: str) -> str:
+    conditions = f"(has({where}.status.conditions) ? {where}.status.conditions : [])"
+    return f"{conditions}.filter(one, one.type != '{names.VALIDATED_CONDITION}')"
+
+
+NODE_RULES: Final = (
+    AgentRule(f"object.metadata.name == {_NODE}", "the node agent marks its own node alone"),
+    AgentRule(
+        " && ".join(
+            (
+                f"{_others('object')}.all(one, one in {_others('oldObject')})",
+                f"{_others('oldObject')}.all(one, one in {_others('object')})",
+                _same("metadata.annotations", "{}"),
+                _same("metadata.finalizers", "[]"),
+                _same("metadata.ownerReferences", "[]"),
+                "oldObject.spec == object.spec",
+            )
+        ),
+        f"of a node's metadata and spec the node agent writes the label {names.VALIDATED_LABEL} alone",
+    ),
+    AgentRule(
+        " && ".join(
+            (
+                f"{_other_conditions('oldObject')} == {_other_conditions('object')}",
+                _same("status.capacity", "{}"),
+                _same("status.allocatable", "{}"),
+                _same("status.addresses", "[]"),
+            )
+        ),
+        f"of a node's status the node agent writes the condition {names.VALIDATED_CONDITION} alone",
+    ),
+)

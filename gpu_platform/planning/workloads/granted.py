@@ -1,0 +1,99 @@
+"""Variables GPU_PLATFORM_* that tell a pod what it was granted: `workloads.granted` reads them, and so may others.
+
+Whoever is in the container finds neither the share of a GPU nor the network between nodes nor the grace period by
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.teams.section import WorkloadPlan
+from gpu_platform.planning.workloads.section import MountPlan, PodFabricPlan, PodPlan
+from gpu_platform.quantity import parse_memory_mib, parse_quantity
+
+_PREFIX: Final = "GPU_PLATFORM_"
+GRACE_VARIABLE: Final = _PREFIX + "GRACE_SECONDS"
+SCRATCH_VARIABLE: Final = _PREFIX + "SCRATCH"
+_SCRATCH: Final = "/scratch"
+
+
+def granted_environment(
+    workload: WorkloadPlan, pool: PoolPlan, catalog: Catalog, fabric: PodFabricPlan | None, *, together: bool
+) -> Mapping[str, str]:
+    """Return what a pod with GPUs knows of them. `together`: it communicates with pods on other nodes."""
+    if not workload.units:
+        return {}
+    found: dict[str, str | int | None] = {
+        "GPUS": workload.units,
+        "GPU": pool.gpu_product,
+        "GPU_MEMORY_MIB": _memory(workload, pool, catalog),
+        "SHARING": _sharing(pool),
+        "MEMORY_MIB": int(parse_quantity(workload.memory)) // 2**20,
+        "INTERCONNECT": _interconnect(workload, pool, fabric) if together else None,
+        "PEAK_TFLOPS": _peak(pool, catalog),
+    }
+    return {_PREFIX + name: str(value) for name, value in found.items() if value is not None}
+
+
+def scratch_of(pod: PodPlan, pool: PoolPlan) -> MountPlan | None:
+    """Return a directory on the local NVMe disks of the node; None: none, or the pod has such a directory."""
+    taken = any(one.name == "scratch" or f"{one.path}/".startswith(f"{_SCRATCH}/") for one in pod.mounts)
+    if not pod.workload.units or pool.cloud is None or not pool.cloud.local_nvme or taken:
+        return None
+    return MountPlan(name="scratch", path=_SCRATCH)
+
+
+def _sharing(pool: PoolPlan) -> str:
+    """Return how the pod's GPU is shared; a MIG instance that several pods share is time-sliced."""
+    if pool.devices:
+        return "none"
+    if pool.sharing.mode == "mig" and pool.sharing.replicas > 1:
+        return "time-slicing"
+    return pool.sharing.mode
+
+
+def _memory(workload: WorkloadPlan, pool: PoolPlan, catalog: Catalog) -> int | None:
+    """Return the MiB of each GPU, instance or share; of a time-sliced GPU what is declared, or an equal part."""
+    if pool.devices:
+        return pool.gpu_memory_mib if workload.resource == names.GPU_DEVICE_CLASS else None
+    whole, sharing = pool.gpu_memory_mib, pool.sharing
+    if sharing.mode == "mig":
+        mig = catalog.gpus[pool.gpu_model].mig
+        profiles = {name for entry in sharing.mig_layouts for name in entry.layout}
+        offered = {names.mig_resource(name): name for name in profiles}
+        name = offered.get(workload.resource.removesuffix(names.SHARED_SUFFIX))
+        if name is None and len(profiles) == 1:
+            name = next(iter(profiles))
+        profile = mig.profile(name) if mig is not None and name is not None else None
+        if profile is None:
+            return None
+        whole = profile.memory_mib
+    if sharing.replicas > 1 and sharing.mode != "mps" and workload.gpu_memory is not None:
+        return parse_memory_mib(workload.gpu_memory)
+    return whole // sharing.replicas
+
+
+def _interconnect(workload: WorkloadPlan, pool: PoolPlan, fabric: PodFabricPlan | None) -> str:
+    """Return the network between the nodes of a job, the fastest one that its pods have."""
+    if workload.compute_domain is not None:
+        return "nvlink"
+    node = pool.cloud.node_fabric if pool.cloud is not None else None
+    if fabric is not None and node is not None:
+        return node.name
+    if any(name.endswith("/efa") for name in workload.network):
+        return "efa"
+    if workload.nic_claim is not None:
+        return "efa" if node is None else node.name
+    return "tcp"
+
+
+def _peak(pool: PoolPlan, catalog: Catalog) -> str | None:
+    """Return the dense throughput of a whole GPU's tensor cores in TFLOP/s; None: unknown, or a part of a GPU."""
+    whole = bool(pool.devices) or pool.sharing.mode == "none"
+    peak = catalog.gpus[pool.gpu_model].tensor_tflops if whole else None
+    return None if peak is None else f"{peak:g}"

@@ -1,0 +1,431 @@
+"""Points that a platform meets before production: done, not done, not applicable, or not visible from here.
+
+The evidence is the plan and the resources that the program registers, never a promise. What only the cluster, the
+cloud's console or a person knows is reported as unknown, with the question to ask.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, cast
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.upgrades import kubernetes_warnings
+from gpu_platform.spec.stack import Environment
+
+_SPOT: Final = "spot"
+_SCRAPE: Final = (
+    "write addons: {prometheus: install}, or monitoring: {prometheus_operator: true} where it runs already"
+)
+_SIMULATED: Final = "sandbox"
+_HOURS_A_MONTH: Final = 730  # as `budget` counts
+
+
+class Status(StrEnum):
+    """The status of a point."""
+
+    DONE = "done"
+    NOT_DONE = "not done"
+    NOT_APPLICABLE = "does not apply"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What is checked: a stack file with its plan, the resources of its program, and where its state is kept.
+
+    `backend`: URL of Pulumi's backend; empty: none is configured.
+    """
+
+    spec: Environment
+    plan: EnvironmentPlan
+    resources: Sequence[ResourceRecord]
+    backend: str
+    today: datetime.date
+    catalog: Catalog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One point. `field`: the place in the stack file that changes it; empty: it is changed elsewhere."""
+
+    name: str
+    status: Status
+    evidence: tuple[str, ...]
+    field: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    status: Status
+    evidence: tuple[str, ...]
+    field: str = ""
+    fix: str = ""
+
+
+@dataclass(slots=True)
+class _Findings:
+    """Evidence for a point, and what it lacks; the first lack gives the place and the fix."""
+
+    place: str
+    evidence: list[str] = field(default_factory=list[str])
+    lacks: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    questions: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    def lack(self, text: str, at: str, fix: str) -> None:
+        self.lacks.append((text, at, fix))
+
+    def found(self) -> _Found:
+        """Return the point: not done if anything is lacking, else unknown if anything is to be asked."""
+        evidence = [*self.evidence, *(text for text, _, _ in self.lacks), *(text for text, _ in self.questions)]
+        if self.lacks:
+            return _Found(
+                Status.NOT_DONE, tuple(evidence), self.lacks[0][1], "; ".join(fix for _, _, fix in self.lacks)
+            )
+        if self.questions:
+            return _Found(Status.UNKNOWN, tuple(evidence), self.place, "; ".join(fix for _, fix in self.questions))
+        return _Found(Status.DONE, tuple(evidence), self.place)
+
+
+def checklist(subject: Subject) -> tuple[Point, ...]:
+    """Return every point, in the order of a review."""
+    points: list[Point] = []
+    for name, check in _CHECKS.items():
+        found = check(subject)
+        points.append(
+            Point(name=name, status=found.status, evidence=found.evidence, field=found.field, fix=found.fix)
+        )
+    return tuple(points)
+
+
+def _not_applicable(why: str, field: str = "") -> _Found:
+    return _Found(Status.NOT_APPLICABLE, (why,), field)
+
+
+def _monitoring(subject: Subject) -> _Found:
+    monitoring, found = subject.plan.monitoring, _Findings("monitoring")
+    if monitoring is None:
+        found.lack("no metrics of GPUs", "monitoring", "write monitoring: {enabled: true}")
+    elif monitoring.service_monitor and monitoring.exporter:
+        found.evidence.append(f"a ServiceMonitor scrapes {monitoring.exporter} every {monitoring.interval}")
+    elif monitoring.pod_monitoring:
+        found.evidence.append(f"a PodMonitoring scrapes {monitoring.exporter} every {monitoring.interval}")
+    elif monitoring.exporter:
+        found.lack(
+            f"{monitoring.exporter} has metrics, and nothing of the plan scrapes them",
+            "monitoring",
+            _SCRAPE,
+        )
+    else:
+        found.questions.append(
+            ("the cluster's owner, or its cloud, runs the exporter of GPU metrics", "see that it is scraped")
+        )
+    return found.found()
+
+
+def _alerts(subject: Subject) -> _Found:
+    monitoring, found = subject.plan.monitoring, _Findings("monitoring")
+    rules = 0 if monitoring is None else len(monitoring.alerts)
+    if monitoring is None or not (monitoring.service_monitor or monitoring.pod_monitoring) or not rules:
+        found.lack(
+            "nothing evaluates alerts",
+            "monitoring",
+            _SCRAPE,
+        )
+    else:
+        found.evidence.append(
+            f"{'PrometheusRule' if monitoring.service_monitor else 'ClusterRules'} with {rules} alerts"
+        )
+        found.questions.append(
+            (
+                "who is told is a setting of Alertmanager",
+                "send a test alert, and see that it reaches who is on call",
+            )
+        )
+    return found.found()
+
+
+def _quotas(subject: Subject) -> _Found:
+    teams = subject.spec.teams
+    if not teams:
+        return _not_applicable("this file has no teams", "teams")
+    found = _Findings("teams")
+    for index, tenant in enumerate(subject.plan.tenants):
+        gpus = ", ".join(f"{value} {key}" for key, value in sorted(tenant.quota.items()) if value not in ("0", ""))
+        if gpus:
+            found.evidence.append(f"{tenant.namespace}: {gpus}")
+        else:
+            found.lack(f"{tenant.namespace} has a quota of nothing", f"teams[{index}].quota", "write its quota")
+    if subject.spec.overcommit > 1:
+        found.lack(
+            f"overcommit {subject.spec.overcommit:g}: quotas promise more than the pools have",
+            "overcommit",
+            "remove overcommit, or say to the teams that quotas may wait",
+        )
+    return found.found()
+
+
+def _disruption_budgets(subject: Subject) -> _Found:
+    services = [
+        (team_index, index, service)
+        for team_index, team in enumerate(subject.spec.teams)
+        for index, service in enumerate(team.inference_services)
+    ]
+    deployed = [one for one in subject.resources if one.inputs.get("kind") == "PodDisruptionBudget"]
+    if not services:
+        return _not_applicable("this file has no inference services; members make budgets of their own", "teams")
+    found = _Findings("teams")
+    if deployed:
+        found.evidence.append(
+            "PodDisruptionBudgets: " + ", ".join(str(one.inputs["metadata"]["name"]) for one in deployed)
+        )
+    for team_index, index, service in services:
+        if service.replicas == 1 and service.autoscaling is None:
+            found.lack(
+                f"{service.name} has one replica: each drain interrupts it",
+                f"teams[{team_index}].inference_services[{index}]",
+                f"write replicas: 2 for {service.name}",
+            )
+    return found.found()
+
+
+def _spot(subject: Subject) -> _Found:
+    spot = [pool for pool in subject.plan.pools if _is_spot(pool)]
+    if not spot:
+        return _not_applicable("no pool has spot capacity", "pools")
+    found = _Findings("pools")
+    on_spot = {pool.name for pool in spot}
+    for team_index, team in enumerate(subject.spec.teams):
+        for index, job in enumerate(team.training_jobs):
+            if job.pool not in on_spot:
+                continue
+            if job.checkpoints is None:
+                at = f"teams[{team_index}].training_jobs[{index}]"
+                found.lack(f"{job.name} saves nothing", at, "write its checkpoints")
+            else:
+                kept = job.checkpoints
+                found.evidence.append(f"{job.name} on {job.pool} saves to {kept.directory}, {job.grace} of grace")
+    found.evidence.append(
+        f"spot: {', '.join(pool.name for pool in spot)}; the rule spot-for-stateful checks all other jobs"
+    )
+    return found.found()
+
+
+def _is_spot(pool: PoolPlan) -> bool:
+    return pool.capacity.get("type") == _SPOT
+
+
+def _state(subject: Subject) -> _Found:
+    if subject.plan.cluster.provider == _SIMULATED:
+        return _not_applicable("a sandbox: its own data is all the state")
+    found, backend = _Findings(""), subject.backend
+    scheme = backend.partition("://")[0]
+    if not backend:
+        found.lack("no Pulumi backend is configured", "", "set PULUMI_BACKEND_URL, or backend.url in Pulumi.yaml")
+    elif scheme == "file":
+        found.lack(f"{backend}: on this machine alone", "", "move the state to a bucket or to Pulumi Cloud")
+    elif scheme in {"s3", "gs", "azblob"}:
+        found.evidence.append(f"backend {backend}")
+        found.questions.append(
+            ("whether the bucket keeps old versions is a setting of the bucket", "enable versioning of the bucket")
+        )
+    else:
+        found.evidence.append(f"backend {backend}, which keeps the history of each stack")
+    return found.found()
+
+
+def _upgrades(subject: Subject) -> _Found:
+    found, plan = _Findings("changes"), subject.plan
+    for warning in kubernetes_warnings(plan, subject.today, subject.catalog):
+        found.lack(warning, "cluster.kubernetes", f"run gpu-platform upgrade {plan.stack}")
+    if plan.cluster.kubernetes is None:
+        found.questions.append(
+            ("the plan does not know the cluster's Kubernetes version", f"run gpu-platform upgrade {plan.stack}")
+        )
+    else:
+        found.evidence.append(f"Kubernetes {plan.cluster.kubernetes}, GPU Operator {plan.operator.release}")
+    if subject.spec.changes.window is None:
+        found.lack(
+            "no maintenance window: nodes may be rolled at any time",
+            "changes",
+            "write changes: {window: {days: [sat], start: '22:00', duration: 4h}}",
+        )
+    else:
+        window = subject.spec.changes.window
+        found.evidence.append(
+            f"nodes change on {', '.join(window.days)} from {window.start}, for {window.duration}"
+        )
+    return found.found()
+
+
+def _encryption(subject: Subject) -> _Found:
+    if subject.plan.cluster.provider == _SIMULATED:
+        return _not_applicable("a sandbox: its data is on this machine")
+    found = _Findings("cluster")
+    created = False
+    for one in subject.resources:
+        if one.type == "aws:eks/cluster:Cluster":
+            created = True
+            if one.inputs.get("encryptionConfig"):
+                found.evidence.append("Secrets of the cluster: by a key of KMS")
+            else:
+                found.lack("Secrets of the cluster have no key of their own", "cluster.create", "set kms_key")
+        elif one.type == "gcp:container/cluster:Cluster":
+            created = True
+            found.evidence.append("Secrets of the cluster and all disks: by keys of Google (always on)")
+        elif one.type == "aws:ec2/launchTemplate:LaunchTemplate":
+            _check_volumes(one, found)
+    unencrypted = [one for one in subject.resources if _is_plain_class(one)]
+    for one in unencrypted:
+        found.lack(
+            f"storage class {one.inputs['metadata']['name']} makes volumes without encryption",
+            "storage",
+            "remove it",
+        )
+    if not created:
+        found.questions.append(
+            ("the cluster is its owner's", "ask whether Secrets in etcd and disks of nodes are encrypted")
+        )
+    return found.found()
+
+
+def _check_volumes(template: ResourceRecord, found: _Findings) -> None:
+    disks = [one.get("ebs", {}) for one in template.inputs.get("blockDeviceMappings", ())]
+    if all(str(disk.get("encrypted")).lower() == "true" for disk in disks):
+        if disks:
+            found.evidence.append(f"volumes of {template.name}: encrypted")
+    else:
+        found.lack(f"volumes of {template.name} are not encrypted", "pools", "set disk.kms_key")
+
+
+def _is_plain_class(one: ResourceRecord) -> bool:
+    parameters = one.inputs.get("parameters")
+    return (
+        one.type.endswith(":StorageClass")
+        and one.inputs.get("provisioner") == "ebs.csi.aws.com"
+        and cast("dict[str, Any]", parameters or {}).get("encrypted") != "true"
+    )
+
+
+def _identities(subject: Subject) -> _Found:
+    if not subject.spec.teams:
+        return _not_applicable("this file has no teams", "teams")
+    found = _Findings("teams")
+    for index, (team, tenant) in enumerate(zip(subject.spec.teams, subject.plan.tenants, strict=True)):
+        people = [one for one in (*team.members, *team.admins) if one.startswith("user:")]
+        if people:
+            found.lack(
+                f"{team.name} names persons ({', '.join(people)}): who leaves keeps access",
+                f"teams[{index}].members",
+                "name groups of your identity provider",
+            )
+        else:
+            found.evidence.append(f"{team.name}: members {', '.join(team.members)}")
+        rights = () if tenant.service_account is None else tenant.service_account.rights
+        found.evidence.append(f"{team.name}: its pods may {', '.join(rights) or 'do nothing in the cloud'}")
+    return found.found()
+
+
+def _network(subject: Subject) -> _Found:
+    if subject.plan.cluster.provider == _SIMULATED:
+        return _not_applicable("a sandbox: it runs no containers")
+    if not subject.spec.teams:
+        return _not_applicable("this file has no teams", "teams")
+    found = _Findings("teams")
+    closed = {tenant.namespace for tenant in subject.plan.tenants}
+    policies = [one for one in subject.resources if one.type.endswith(":NetworkPolicy")]
+    guarded = {str(one.inputs["metadata"].get("namespace")) for one in policies}
+    found.evidence.append(f"{len(policies)} NetworkPolicies in {', '.join(sorted(guarded & closed))}")
+    for namespace in sorted(closed - guarded):
+        found.lack(f"{namespace} has no NetworkPolicy", "teams", "report it: each team has some")
+    enforced = _enforced(subject.resources)
+    if enforced is None:
+        found.questions.append(
+            ("NetworkPolicies need a network plugin that enforces them", "ask the owner of the cluster")
+        )
+    elif enforced:
+        found.evidence.append(enforced)
+    else:
+        found.lack("the network plugin of the plan enforces no NetworkPolicies", "cluster", "report it")
+    return found.found()
+
+
+def _enforced(resources: Sequence[ResourceRecord]) -> str | None:
+    """Return what enforces NetworkPolicies; empty: nothing; None: the cluster is its owner's."""
+    for one in resources:
+        if one.type == "aws:eks/addon:Addon" and one.inputs.get("addonName") == "vpc-cni":
+            settings = json.loads(one.inputs.get("configurationValues") or "{}")
+            on = str(settings.get("enableNetworkPolicy")).lower() == "true"
+            return "enforced by the VPC CNI" if on else ""
+        if one.type == "gcp:container/cluster:Cluster":
+            on = one.inputs.get("datapathProvider") == "ADVANCED_DATAPATH"
+            return "enforced by Dataplane V2" if on else ""
+    return None
+
+
+def _budget(subject: Subject) -> _Found:
+    if subject.plan.cluster.provider == _SIMULATED:
+        return _not_applicable("a sandbox: its nodes cost nothing")
+    found, cost = _Findings("policy"), subject.plan.cost
+    most = cost.most_usd_per_hour
+    if most is not None:
+        found.evidence.append(f"at most {most:,.2f} USD/h with every pool at its maximum ({cost.prices_text})")
+    budget = subject.spec.budget
+    settings = cast("dict[str, Any]", subject.plan.policy.config.get("cost-ceiling") or {})
+    ceiling = settings.get("maxUsdPerHour")
+    if budget is not None:
+        found.place = "budget"
+        found.evidence.append(f"budget {budget.usd_per_month:,.0f} USD a month, with an alert")
+    if ceiling is not None:
+        found.evidence.append(f"the rule cost-ceiling refuses more than {ceiling} USD/h")
+    if budget is None and ceiling is None:
+        value = "AMOUNT" if most is None else str(math.ceil(most * _HOURS_A_MONTH))
+        found.lack(
+            "no budget: whoever edits the file may raise the maximum of a pool",
+            "budget",
+            f"write budget: {{usd_per_month: {value}}}",
+        )
+    return found.found()
+
+
+def _validated(subject: Subject) -> _Found:
+    found, validation = _Findings("validation"), subject.plan.validation
+    if validation.gate:
+        minutes = validation.timeout_seconds // 60
+        found.evidence.append(f"up waits {minutes} min until every node of every pool passes")
+    else:
+        found.lack("up does not wait for the validation of nodes", "validation.gate", "write gate: true")
+    unknown = sorted({pool.name for pool in subject.plan.pools if not pool.has_gpus})
+    if unknown:
+        found.evidence.append(f"without GPUs, and so without validation: {', '.join(unknown)}")
+    return found.found()
+
+
+_CHECKS: Final[dict[str, Callable[[Subject], _Found]]] = {
+    "monitoring": _monitoring,
+    "alerts": _alerts,
+    "quotas": _quotas,
+    "disruption budgets": _disruption_budgets,
+    "spot capacity with checkpoints": _spot,
+    "backups of state": _state,
+    "upgrade path": _upgrades,
+    "encryption": _encryption,
+    "identities": _identities,
+    "network policy": _network,
+    "cost budget": _budget,
+    "validated nodes": _validated,
+}
+
+
+def missing(points: Sequence[Point]) -> Iterator[Point]:
+    """Yield the points that are not done."""
+    yield from (point for point in points if point.status is Status.NOT_DONE)

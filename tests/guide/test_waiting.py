@@ -1,0 +1,82 @@
+"""Why a workload waits, from conditions as Kueue 0.19.2 writes them (seen on a real API server on 2026-11-25)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.guide.waiting import why_it_waits
+
+POOLS = {"train-56c125": "train", "serve-f17c2a": "serve"}
+NEVER = (
+    "insufficient quota for {} in flavor {}, previously considered podsets requests (0) + current podset request "
+    "({}) > maximum capacity ({})"
+)
+UNTOLERATED = "untolerated taint {nvidia.com/gpu present NoSchedule <nil>} in flavor train-56c125"
+CPU_NODES = "nodes-without-gpus.gpu-platform.dev"
+
+
+def workload(*segments: str, **stopped: str) -> dict[str, Any]:
+    """Return a workload without quota; `stopped`: reasons by condition."""
+    message = "couldn't assign flavors to pod set main: " + ", ".join(segments)
+    waits = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": message}
+    others = [{"type": kind, "status": "True", "reason": reason} for kind, reason in stopped.items()]
+    return {"status": {"conditions": [waits, *others]}}
+
+
+def test_what_is_in_use_is_named_with_its_pool_and_what_other_pools_never_offer_is_left_out() -> None:
+    found = workload(
+        NEVER.format("nvidia.com/gpu", CPU_NODES, 8, 0),
+        NEVER.format("nvidia.com/gpu", "serve-f17c2a", 8, 0),
+        "insufficient unused quota for nvidia.com/gpu in flavor train-56c125, 8 more needed",
+    )
+    assert why_it_waits(found, POOLS) == "needs 8 more nvidia.com/gpu of pool train, which is in use"
+
+
+def test_a_request_above_all_that_can_be_had_never_starts_and_the_most_is_told() -> None:
+    found = workload(
+        NEVER.format("nvidia.com/gpu", "serve-f17c2a", 24, 4),
+        NEVER.format("nvidia.com/gpu", "train-56c125", 24, 16),
+    )
+    assert why_it_waits(found, POOLS) == (
+        "can never start: it asks for 24 nvidia.com/gpu, and at most 16 can be had in one pool"
+    )
+
+
+def test_cpus_beyond_the_quota_are_told_and_not_the_taint_of_gpu_nodes() -> None:
+    found = workload(NEVER.format("cpu", CPU_NODES, 70, 64), UNTOLERATED)
+    assert (
+        why_it_waits(found, POOLS) == "can never start: it asks for 70 cpu, and at most 64 can be had in one pool"
+    )
+
+
+def test_gpus_without_the_toleration_of_their_nodes_never_start_and_the_fix_is_told() -> None:
+    found = workload(NEVER.format("nvidia.com/gpu", CPU_NODES, 8, 0), UNTOLERATED)
+    assert "does not tolerate the taint nvidia.com/gpu of the nodes; add the toleration" in why_it_waits(
+        found, POOLS
+    )
+
+
+@pytest.mark.parametrize(
+    ("stopped", "told"),
+    [
+        (
+            {"Preempted": "InCohortReclamation", "Evicted": "Preempted"},
+            "the owner of what it had borrowed needed it",
+        ),
+        ({"Preempted": "InClusterQueue", "Evicted": "Preempted"}, "a workload of a higher class of the team"),
+        ({"Evicted": "PodsReadyTimeout"}, "its pods did not become ready in time"),
+    ],
+)
+def test_a_workload_that_was_stopped_says_why_beside_what_it_waits_for(stopped: dict[str, str], told: str) -> None:
+    missing = "insufficient unused quota for nvidia.com/gpu in flavor train-56c125, 8 more needed"
+    found = why_it_waits(workload(missing, **stopped), POOLS)
+    assert found.startswith(f"was stopped, because {told}")
+    assert found.endswith("needs 8 more nvidia.com/gpu of pool train, which is in use")
+
+
+def test_other_messages_of_kueue_are_told_as_they_are() -> None:
+    condition = {"type": "QuotaReserved", "status": "False", "message": "Workload has failed admission checks"}
+    assert why_it_waits({"status": {"conditions": [condition]}}, {}) == "Workload has failed admission checks"
+    assert why_it_waits({}, {}) == "Kueue has not looked at it yet"

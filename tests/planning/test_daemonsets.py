@@ -1,0 +1,126 @@
+"""DaemonSets of a plan are subtracted from its nodes, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.errors import BadInput
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.free import free_node, free_of_machine, free_resources
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.queues.limits import CPU_FLAVOR
+from gpu_platform.quantity import parse_quantity
+from gpu_platform.stacks import load_stack, plan_platform
+from tests.support.eks_stacks import CREATED
+
+CATALOG = load_catalog()
+GKE: dict[str, Any] = {
+    "provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1", "create": {},
+}  # fmt: skip
+EKS: dict[str, Any] = {**CREATED, "kubernetes": "1.35"}
+SHIPPED = ["dev", "eks-monitoring", "eks-training", "gke-monitoring", "gke-training", "local"]
+
+
+def environment(stack: str) -> EnvironmentPlan:
+    plan = load_stack(stack).plan
+    assert plan.kind == "environment"
+    return plan
+
+
+def planned(cluster: dict[str, Any], pool: dict[str, Any], **rest: Any) -> EnvironmentPlan:
+    platform = {
+        "kind": "environment",
+        "cluster": cluster,
+        "pools": [{"name": "one", "count": {"desired": 1}, "workload": "inference", **pool}],
+        "teams": [],
+        **rest,
+    }
+    plan = plan_platform(platform, "shop")
+    assert plan.kind == "environment"
+    return plan
+
+
+def taken(pool: PoolPlan) -> tuple[int, int]:
+    free = free_resources(pool)
+    return pool.cpu_millicores - free.cpu_millicores, pool.memory_mib - free.memory_mib - pool.huge_pages_mib
+
+
+def test_the_installers_of_gpudirect_are_counted_on_the_nodes_that_run_them() -> None:
+    """By hand: GKE 344m, driver, plugin and device injector 150m each, node agent 50m, reserve 100m."""
+    train, serve = environment("gke-training").pools[:2]
+    assert (train.machine_type, serve.machine_type) == ("a3-megagpu-8g", "g2-standard-48")
+    assert taken(train) == (344 + 3 * 150 + 50 + 100, 596 + 3 * 64 + 64 + 130)
+    assert taken(serve) == (344 + 150 + 50 + 100, 596 + 64 + 64 + 130)
+
+
+def test_a_pod_that_leaves_no_cpu_for_the_installers_is_refused() -> None:
+    """One that leaves 500m fits no A3 Mega, whose DaemonSets request 944m."""
+    pool = environment("gke-training").pools[0]
+    pods = {"name": "exact", "pool": "train", "gpus": 8, "memory": "1Gi"}
+    stack: Any = load_stack("gke-training").platform
+    team = {**stack["teams"][0], "workloads": [{**pods, "cpu": f"{pool.cpu_millicores - 500}m"}]}
+    with pytest.raises(BadInput, match=f"at most {pool.cpu_millicores - 944}m: what DaemonSets leave"):
+        plan_platform({**stack, "teams": [team, *stack["teams"][1:]]}, "shop")
+
+
+def test_drivers_of_volumes_take_memory_only_where_the_stack_has_such_a_class() -> None:
+    pool = {"machine_type": "g6.xlarge", "zones": ["us-east-2a"]}
+    without = taken(planned(EKS, pool).pools[0])
+    with_lustre = taken(planned(EKS, pool, storage={"scratch": {"type": "lustre"}}).pools[0])
+    assert without == (50 + 100 + 30 + 10 + 50 + 100, 120 + 30 + 64 + 130)
+    assert with_lustre == (without[0] + 30, without[1] + 104)
+
+
+def test_nodes_of_the_sandbox_run_the_node_agent_alone() -> None:
+    assert {taken(pool) for pool in environment("local").pools} == {(50, 64)}
+
+
+def pools() -> Iterator[PoolPlan]:
+    """Yield pools of shipped stacks; those of a cloud, but Karpenter's, which it estimates itself."""
+    for stack in SHIPPED:
+        for pool in environment(stack).pools:
+            if pool.cloud is not None and pool.cloud.kind != "karpenter":
+                yield pool
+
+
+def test_a_machine_type_without_a_pool_promises_no_more_than_any_pool_of_it_has() -> None:
+    """A suggestion is made by machine types: its pods must fit the pools that come of it."""
+    for pool in pools():
+        least = free_of_machine(CATALOG.machine_types[pool.machine_type], huge_pages_mib=pool.huge_pages_mib)
+        assert all(a <= b for a, b in zip(least, free_node(pool, CATALOG), strict=True)), (
+            pool.name,
+            least,
+            free_node(pool, CATALOG),
+        )
+
+
+def test_a_queue_starts_no_more_cpu_and_memory_on_a_pool_than_its_nodes_have_free() -> None:
+    """Two teams with the quota of all GPUs of a pool."""
+    team = {"quota": {"gpus": 8}, "priority": "training", "members": ["group:a@example.com"]}
+    plan = planned(
+        EKS,
+        {
+            "machine_type": "p4de.24xlarge",
+            "workload": "training",
+            "zones": ["us-east-2a"],
+            "count": {"desired": 2},
+        },
+        teams=[{**team, "name": "vision"}, {**team, "name": "search"}],
+        queueing={},
+    )
+    (pool,) = plan.pools
+    assert plan.queues is not None
+    nominal: dict[str, Decimal] = {}
+    for queue in plan.queues.teams:
+        for flavor in queue.flavors:
+            for limit in flavor.limits if flavor.flavor != CPU_FLAVOR else ():
+                nominal[limit.resource] = nominal.get(limit.resource, Decimal(0)) + parse_quantity(limit.nominal)
+    free = free_resources(pool)
+    assert nominal["nvidia.com/gpu"] == 16
+    assert 2 * (free.cpu_millicores - 1) <= nominal["cpu"] * 1000 <= 2 * free.cpu_millicores
+    assert nominal["memory"] <= 2 * free.memory_mib * 2**20

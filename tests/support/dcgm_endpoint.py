@@ -1,0 +1,157 @@
+"""An HTTP endpoint that writes what dcgm-exporter 4.8.3 would, read from the simulated NVML by the real bindings.
+
+XID errors and profiling metrics are not in NVML: a test sets them. Format: internal/pkg/rendermetrics and
+internal/pkg/collector/clock_events_collector.go of dcgm-exporter; 2026-11-25.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import ModuleType, TracebackType
+from typing import Any, Final
+
+from sandbox.nvml import Fault, NodeProfile, install
+
+# Bits of the clock event reasons by the exporter's names of them; an idle GPU has bit 1.
+_EVENTS: Final[Mapping[int, str]] = {
+    0x1: "gpu_idle",
+    0x4: "power_cap",
+    0x8: "hw_slowdown",
+    0x20: "sw_thermal",
+    0x40: "hw_thermal",
+    0x80: "hw_power_brake",
+}
+_SAMPLES: Final = 10  # of a window of 5 minutes
+
+
+class DcgmEndpoint:
+    """The exporter of one node, `/metrics`, and kube-state-metrics of its cluster, `/kube-state`."""
+
+    def __init__(self, machine_type: str, node: str) -> None:
+        self.machine_type, self.node = machine_type, node
+        self.faults: tuple[Fault, ...] = ()
+        self.xids: dict[int, str] = {}
+        self.active = 0.6
+        self.is_down = False
+        """Whether scrapes of `/metrics` fail."""
+        self._bindings = _own_bindings()
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        return f"127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> DcgmEndpoint:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                is_exporter = self.path == "/metrics"
+                lines = endpoint.metrics() if is_exporter else endpoint.kube_state()
+                body = "".join(f"{line}\n" for line in lines).encode()
+                self.send_response(500 if is_exporter and endpoint.is_down else 200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        return Handler
+
+    def kube_state(self) -> list[str]:
+        """Return what kube-state-metrics knows of the node and the pod on it."""
+        pod = 'namespace="vision",pod="train-0"'
+        return [
+            f'kube_node_info{{node="{self.node}"}} 1',
+            f'kube_node_status_allocatable{{node="{self.node}",resource="nvidia_com_gpu"}} 8',
+            f'kube_pod_owner{{{pod},owner_is_controller="true",owner_kind="Job",owner_name="train"}} 1',
+        ]
+
+    def metrics(self) -> list[str]:
+        """Return all samples of the node's GPUs."""
+        with self._lock:  # the bindings have one library for all threads
+            profile = NodeProfile(
+                machine_type=self.machine_type, driver_version="595.91.07", faults=self.faults, node=self.node
+            )
+            with install(profile, bindings=self._bindings):
+                return list(self._samples())
+
+    def _samples(self) -> Iterator[str]:
+        nvml: Any = self._bindings
+        nvml.nvmlInit()
+        for index in range(nvml.nvmlDeviceGetCount()):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            labels = (
+                f'gpu="{index}",UUID="{nvml.nvmlDeviceGetUUID(handle)}",device="nvidia{index}",'
+                f'modelName="{nvml.nvmlDeviceGetName(handle)}",hostname="{self.node}",'
+                'namespace="vision",pod="train-0",container="main"'
+            )
+            memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+            _, uncorrectable, pending, failed = nvml.nvmlDeviceGetRemappedRows(handle)
+            values = {
+                "DCGM_FI_DEV_GPU_TEMP": nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+                "DCGM_FI_DEV_GPU_MAX_OP_TEMP": nvml.nvmlDeviceGetTemperatureThreshold(
+                    handle, nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
+                ),
+                "DCGM_FI_DEV_POWER_USAGE": nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+                "DCGM_FI_DEV_FB_USED": memory.used / 2**20,
+                "DCGM_FI_DEV_FB_FREE": memory.free / 2**20,
+                "DCGM_FI_DEV_SM_CLOCK": nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
+                "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": nvml.nvmlDeviceGetPcieReplayCounter(handle),
+                "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": uncorrectable,
+                "DCGM_FI_DEV_ROW_REMAP_PENDING": pending,
+                "DCGM_FI_DEV_ROW_REMAP_FAILURE": failed,
+                "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": nvml.nvmlDeviceGetTotalEccErrors(
+                    handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+                ),
+                "DCGM_FI_PROF_GR_ENGINE_ACTIVE": self.active,
+                "DCGM_FI_PROF_SM_ACTIVE": self.active / 2,
+                "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": self.active / 4,
+                "DCGM_FI_PROF_DRAM_ACTIVE": self.active / 4,
+                "DCGM_FI_PROF_NVLINK_TX_BYTES": 1e9,
+                "DCGM_FI_PROF_NVLINK_RX_BYTES": 1e9,
+                "DCGM_FI_PROF_PCIE_TX_BYTES": 1e8,
+                "DCGM_FI_PROF_PCIE_RX_BYTES": 1e8,
+            }
+            for metric, value in values.items():
+                yield f"{metric}{{{labels}}} {float(value):g}"
+            reasons = nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
+            for bit, event in _EVENTS.items():
+                if reasons & bit:
+                    yield f'DCGM_EXP_CLOCK_EVENTS_COUNT{{{labels},clock_event="{event}"}} {_SAMPLES}'
+            if index in self.xids:
+                yield f'DCGM_EXP_XID_ERRORS_COUNT{{{labels},xid="{self.xids[index]}"}} 1'
+            else:
+                yield f"DCGM_EXP_XID_ERRORS_COUNT{{{labels}}} 0"
+        nvml.nvmlShutdown()
+
+
+def _own_bindings() -> ModuleType:
+    """Return a copy of `pynvml`, so that other tests of this process keep theirs."""
+    found = importlib.util.find_spec("pynvml")
+    assert found is not None
+    assert found.origin is not None
+    spec = importlib.util.spec_from_file_location("pynvml_of_endpoint", found.origin)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module

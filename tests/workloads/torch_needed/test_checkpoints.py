@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from workloads.checkpoints import Checkpoints, NoGoodCheckpoint
+
+pytestmark = pytest.mark.usefixtures("alone")
+
+
+def _save(directory: Path, steps: list[int], keep: int = 5) -> Checkpoints:
+    checkpoints = Checkpoints(directory, keep=keep)
+    for step in steps:
+        checkpoints.save({"weights": torch.full((64,), float(step))}, step)
+    checkpoints.wait()
+    return checkpoints
+
+
+def _load(directory: Path) -> tuple[int | None, float]:
+    state = {"weights": torch.zeros(64)}
+    return Checkpoints(directory).load(state), state["weights"][0].item()
+
+
+def _without_end(newest: Path) -> None:
+    (newest / "complete.json").unlink()
+
+
+def _half_of_the_end(newest: Path) -> None:
+    (newest / "complete.json").write_bytes((newest / "complete.json").read_bytes()[:20])
+
+
+def _without_a_file(newest: Path) -> None:
+    (newest / "__0_0.distcp").unlink()
+
+
+def _half_a_file(newest: Path) -> None:
+    content = (newest / "__0_0.distcp").read_bytes()
+    (newest / "__0_0.distcp").write_bytes(content[: len(content) // 2])
+
+
+def _another_byte(newest: Path) -> None:
+    content = bytearray((newest / "__0_0.distcp").read_bytes())
+    content[len(content) // 2] ^= 1
+    (newest / "__0_0.distcp").write_bytes(bytes(content))
+
+
+_DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "killed before its end": (_without_end, "it was not written to its end"),
+    "killed at its end": (_half_of_the_end, "complete.json cannot be read"),
+    "a file lost": (_without_a_file, "__0_0.distcp is missing"),
+    "a file torn": (_half_a_file, "bytes, not"),
+    "a byte changed": (_another_byte, "has another checksum"),
+}
+
+
+def test_the_last_checkpoint_is_found(tmp_path: Path) -> None:
+    _save(tmp_path, [10, 20, 100])
+    assert _load(tmp_path) == (100, 100.0)
+
+
+@pytest.mark.parametrize("damage", _DAMAGES)
+def test_a_torn_checkpoint_is_skipped_with_a_message(
+    damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _save(tmp_path, [10, 20])
+    harm, message = _DAMAGES[damage]
+    harm(tmp_path / "step-0000000020")
+    with caplog.at_level(logging.WARNING, logger="workloads"):
+        assert _load(tmp_path) == (10, 10.0)
+    assert f"{tmp_path / 'step-0000000020'} skipped" in caplog.text
+    assert message in caplog.text
+
+
+def test_a_training_does_not_begin_anew_where_all_checkpoints_are_damaged(tmp_path: Path) -> None:
+    _save(tmp_path, [10])
+    _half_a_file(tmp_path / "step-0000000010")
+    with pytest.raises(NoGoodCheckpoint, match="delete them to begin anew"):
+        _load(tmp_path)
+
+
+def test_a_training_begins_anew_where_no_checkpoint_was_ever_complete(tmp_path: Path) -> None:
+    _save(tmp_path, [10])
+    _without_end(tmp_path / "step-0000000010")
+    assert _load(tmp_path)[0] is None
+
+
+def test_only_the_last_checkpoints_are_kept(tmp_path: Path) -> None:
+    _save(tmp_path, [10, 20, 30, 40], keep=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-0000000030", "step-0000000040"]
+
+
+def test_a_checkpoint_has_the_state_as_it_was_when_it_was_begun(tmp_path: Path) -> None:
+    checkpoints, weights = Checkpoints(tmp_path), torch.ones(2**20)
+    checkpoints.save({"weights": weights}, 1)
+    weights.zero_()  # training goes on while it is written
+    checkpoints.wait()
+    state = {"weights": torch.zeros(2**20)}
+    assert Checkpoints(tmp_path).load(state) == 1
+    assert torch.equal(state["weights"], torch.ones(2**20))
+
+
+def test_a_checkpoint_that_was_loaded_is_not_written_again(tmp_path: Path) -> None:
+    _save(tmp_path, [10])
+    before = (tmp_path / "step-0000000010" / "complete.json").stat().st_mtime_ns
+    state = {"weights": torch.zeros(64)}
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.load(state)
+    checkpoints.save(state, 10)
+    checkpoints.wait()
+    assert (tmp_path / "step-0000000010" / "complete.json").stat().st_mtime_ns == before

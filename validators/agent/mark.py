@@ -1,0 +1,101 @@
+"""Writes the verdict to the node's own object: a condition, a label, and an Event for each failed check.
+
+By server-side apply, so that the agent needs no right to read nodes and owns nothing but its fields.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from typing import Any
+
+from validators.agent.outcome import FAIL, PASS, UNKNOWN
+from validators.agent.publish import FIELD_MANAGER, ApiServer, Conflict, send
+from validators.agent.report import Identity, Report
+
+CONDITION = "GpuPlatformValidated"
+VALIDATED_LABEL = "gpu-platform.dev/validated"
+"""On a node that passes: the hash of the expectations that it passed."""
+_EVENTS_NAMESPACE = "default"  # where Events about nodes are
+_STATUS = {PASS: "True", FAIL: "False", UNKNOWN: "Unknown"}
+_REASONS = {PASS: "NodePasses", FAIL: "CheckFailed", UNKNOWN: "CheckUnknown"}
+_MOST_EVENTS = 10
+_MOST_CHARACTERS = 900  # of a message; an Event takes 1024
+
+
+class NodeMarks:
+    """Marks the agent's node; keeps since when the condition has its status."""
+
+    def __init__(self, identity: Identity, server: ApiServer) -> None:
+        self._identity = identity
+        self._server = server
+        self._status = ""
+        self._since = ""
+
+    def set(self, report: Report) -> None:
+        """Apply condition and label, and create the Events of failed checks; raises PublishError."""
+        node, now = self._identity.node, _now()
+        status = _STATUS[report["verdict"]]
+        if status != self._status:
+            self._status, self._since = status, now
+        condition = {
+            "type": CONDITION,
+            "status": status,
+            "reason": _REASONS[report["verdict"]],
+            "message": summary(report),
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": self._since,
+        }
+        labels = {VALIDATED_LABEL: report["expectations_hash"]} if report["verdict"] == PASS else {}
+        self._apply(f"/api/v1/nodes/{node}", {"metadata": {"name": node, "labels": labels}})
+        self._apply(
+            f"/api/v1/nodes/{node}/status", {"metadata": {"name": node}, "status": {"conditions": [condition]}}
+        )
+        for entry in [each for each in report["checks"] if each["verdict"] == FAIL][:_MOST_EVENTS]:
+            self._create_event(entry, now)
+
+    def _apply(self, path: str, fields: dict[str, Any]) -> None:
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        send(self._server, "PATCH", path, {"apiVersion": "v1", "kind": "Node", **fields}, query)
+
+    def _create_event(self, entry: dict[str, Any], now: str) -> None:
+        """Create an Event, unless this pod has created it before."""
+        text = _text(entry)
+        content = "\n".join((self._identity.pod_uid, entry["id"], str(entry["device"]), text))
+        node = self._identity.node
+        name = f"{node}.{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": _EVENTS_NAMESPACE},
+            "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node},
+            "type": "Warning",
+            "reason": "GpuCheckFailed",
+            "message": f"{text}; remedy: {entry['remediation']}"[:_MOST_CHARACTERS],
+            "source": {"component": FIELD_MANAGER, "host": node},
+            "reportingComponent": FIELD_MANAGER,
+            "reportingInstance": self._identity.pod_name,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        try:
+            send(self._server, "POST", f"/api/v1/namespaces/{_EVENTS_NAMESPACE}/events", event, {})
+        except Conflict:
+            return
+
+
+def summary(report: Report) -> str:
+    """Return what does not pass, for the condition's message."""
+    quiet = PASS if report["verdict"] == PASS else report["verdict"]
+    bad = [_text(entry) for entry in report["checks"] if entry["verdict"] == quiet != PASS]
+    return ("; ".join(bad) or "all checks pass")[:_MOST_CHARACTERS]
+
+
+def _text(entry: dict[str, Any]) -> str:
+    device = f" {entry['device']}" if entry["device"] else ""
+    return f"{entry['id']}{device}: expected {entry['expected']}, observed {entry['observed']}"
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

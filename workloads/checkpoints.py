@@ -1,0 +1,207 @@
+"""Checkpoints that survive: written beside the training, complete or not counted, and found again by themselves.
+
+A checkpoint is a directory `step-<number>` of torch.distributed.checkpoint. Its last file, `complete.json`, names
+all others with size and checksum: without it, or with a file that differs, the checkpoint is torn and is skipped.
+No directory is renamed, since file systems over buckets cannot do that at once.
+
+The state is copied to memory of the node while training waits; threads then write it. A checkpoint of other
+processes can be loaded: torch.distributed.checkpoint gives each process its own part.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+
+_COMPLETE: Final = "complete.json"
+_PREFIX: Final = "step-"
+_CHUNK: Final = 2**24
+
+log = logging.getLogger("workloads")
+
+
+class NoGoodCheckpoint(Exception):
+    """All checkpoints that were once complete are damaged: a person decides whether to begin anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A complete checkpoint: its step, seconds until it was complete, and seconds in which training waited."""
+
+    step: int
+    seconds: float
+    blocked_seconds: float
+
+
+class Checkpoints:
+    """Checkpoints of one job in `directory`, of which the last `keep` are kept. Every process has one of these."""
+
+    def __init__(self, directory: Path, *, keep: int = 2) -> None:
+        self._directory = directory
+        self._keep = keep
+        # Threads write while training communicates: two users of one group would take each other's messages.
+        self._group = dist.new_group(backend="gloo")
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
+        self._pending: Future[Saved] | None = None
+        self._step: int | None = None
+        self.last: Saved | None = None
+        """The last checkpoint that this process has seen complete; None: none in this attempt."""
+        if dist.get_rank() == 0:
+            directory.mkdir(parents=True, exist_ok=True)
+
+    def save(self, state: Mapping[str, Any], step: int) -> None:
+        """Begin to save `state` as it is now, unless that step is saved or was loaded. All processes call it.
+
+        It waits first for the checkpoint before it.
+        """
+        self.wait()
+        if step == self._step:
+            return
+        begun, self._step = time.monotonic(), step
+        target = self._directory / f"{_PREFIX}{step:010d}"
+        if dist.get_rank() == 0 and target.exists():
+            _delete(target)  # torn, or of a run that went another way
+        dist.barrier(group=self._group)
+        writing = dcp.async_save(dict(state), checkpoint_id=target, process_group=self._group)
+        blocked = time.monotonic() - begun
+        self._pending = self._thread.submit(self._complete, writing, target, step, begun, blocked)
+
+    def wait(self) -> None:
+        """Wait until the last checkpoint is complete."""
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            self.last = pending.result()
+
+    def poll(self) -> None:
+        """Note that the last checkpoint is complete, if it is, without waiting for it."""
+        if self._pending is not None and self._pending.done():
+            self.wait()
+
+    def load(self, state: dict[str, Any]) -> int | None:
+        """Load the last good checkpoint into `state` and return its step; None: there never was a complete one.
+
+        All processes call it. Raises NoGoodCheckpoint.
+        """
+        candidates, damaged = self._agreed(list(_newest_first(self._directory))), False
+        for name in candidates:
+            found = self._directory / name
+            problem = self._agreed_problem(found)
+            if problem is None:
+                try:
+                    dcp.load(state, checkpoint_id=found, process_group=self._group)
+                except Exception as error:
+                    problem = f"it cannot be loaded: {error}"
+                else:
+                    self._step = _step_of(name)
+                    return self._step
+            damaged = damaged or (found / _COMPLETE).exists()
+            if dist.get_rank() == 0:
+                log.warning("checkpoint %s skipped: %s", found, problem)
+        if damaged:
+            raise NoGoodCheckpoint(
+                f"{self._directory}: no checkpoint can be loaded. Restore them, or delete them to begin anew"
+            )
+        return None
+
+    def _complete(self, writing: Any, target: Path, step: int, begun: float, blocked: float) -> Saved:  # noqa: ANN401
+        writing.result()
+        own = {path.name: _fingerprint(path) for path in sorted(target.glob(f"__{dist.get_rank()}_*"))}
+        if dist.get_rank() == 0:
+            own[".metadata"] = _fingerprint(target / ".metadata")
+        files: list[dict[str, list[int]]] = [{} for _ in range(dist.get_world_size())]
+        dist.all_gather_object(files, own, group=self._group)
+        if dist.get_rank() == 0:
+            everything = {name: sizes for one in files for name, sizes in one.items()}
+            _write(target / _COMPLETE, {"step": step, "files": everything})
+            self._remove_old()
+        dist.barrier(group=self._group)
+        return Saved(step, time.monotonic() - begun, blocked)
+
+    def _remove_old(self) -> None:
+        """Delete what is older than the checkpoints that are kept, torn ones included."""
+        names = list(_newest_first(self._directory))
+        complete = [name for name in names if (self._directory / name / _COMPLETE).exists()]
+        kept = complete[: self._keep]
+        for name in names[names.index(kept[0]) :]:
+            if name not in kept:
+                _delete(self._directory / name)
+
+    def _agreed(self, names: list[str]) -> list[str]:
+        """Return what the first process sees: file systems may show others an older listing."""
+        seen: list[Any] = [names]
+        dist.broadcast_object_list(seen, src=0, group=self._group)
+        return seen[0]
+
+    def _agreed_problem(self, found: Path) -> str | None:
+        """Return why a checkpoint is torn; every process reads a part of its files."""
+        own = _problem(found, part=dist.get_rank(), parts=dist.get_world_size())
+        problems: list[str | None] = [None] * dist.get_world_size()
+        dist.all_gather_object(problems, own, group=self._group)
+        return next((problem for problem in problems if problem is not None), None)
+
+
+def _newest_first(directory: Path) -> Iterator[str]:
+    names = [path.name for path in directory.glob(f"{_PREFIX}*") if path.name[len(_PREFIX) :].isdecimal()]
+    yield from sorted(names, key=_step_of, reverse=True)
+
+
+def _step_of(name: str) -> int:
+    return int(name[len(_PREFIX) :])
+
+
+def _problem(found: Path, *, part: int, parts: int) -> str | None:
+    """Return why a checkpoint is torn, by every `parts`-th of its files."""
+    try:
+        files: dict[str, list[int]] = json.loads((found / _COMPLETE).read_bytes())["files"]
+    except FileNotFoundError:
+        return "it was not written to its end"
+    except (OSError, ValueError, KeyError) as error:
+        return f"{_COMPLETE} cannot be read: {error}"
+    for name, expected in sorted(files.items())[part::parts]:
+        path = found / name
+        if not path.exists():
+            return f"{name} is missing"
+        size = path.stat().st_size
+        if size != expected[0]:
+            return f"{name} has {size} bytes, not {expected[0]}"
+        if _fingerprint(path) != expected:
+            return f"{name} has another checksum than when it was written"
+    return None
+
+
+def _fingerprint(path: Path) -> list[int]:
+    """Return the size and the CRC-32 of a file."""
+    size = checksum = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            size += len(chunk)
+            checksum = zlib.crc32(chunk, checksum)
+    return [size, checksum]
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a file that is there as a whole or not at all."""
+    unfinished = path.with_name(f".{path.name}")
+    with unfinished.open("w") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+
+
+def _delete(checkpoint: Path) -> None:
+    """Delete a checkpoint, `complete.json` first: what is left when the process ends meanwhile is torn."""
+    (checkpoint / _COMPLETE).unlink(missing_ok=True)
+    shutil.rmtree(checkpoint)

@@ -1,0 +1,210 @@
+"""GPU memory: what there is, the part that a pod may use, and what holds it when it is full."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import torch
+
+_MIB: Final = 2**20
+_SHOWN: Final = 10
+
+log = logging.getLogger("workloads")
+
+
+class Allocator(Protocol):
+    """What GpuMemory asks of PyTorch's allocator; all in bytes."""
+
+    def total(self) -> int: ...
+    def allocated(self) -> int: ...
+    def reserved(self) -> int: ...
+    def most_allocated(self) -> int: ...
+    def forget_most(self) -> None: ...
+    def limit(self, size: int) -> None: ...
+
+
+class CudaAllocator:
+    """PyTorch's allocator of one GPU."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def total(self) -> int:
+        """Return the memory of the GPU or MIG instance."""
+        return torch.cuda.get_device_properties(self._device).total_memory
+
+    def allocated(self) -> int:
+        """Return what tensors have."""
+        return torch.cuda.memory_allocated(self._device)
+
+    def reserved(self) -> int:
+        """Return what the process has taken of the GPU, tensors and what is free for more of them."""
+        return torch.cuda.memory_reserved(self._device)
+
+    def most_allocated(self) -> int:
+        """Return the most that tensors had since `forget_most`."""
+        return torch.cuda.max_memory_allocated(self._device)
+
+    def forget_most(self) -> None:
+        """Begin to note the most anew."""
+        torch.cuda.reset_peak_memory_stats(self._device)
+
+    def limit(self, size: int) -> None:
+        """Let allocations above `size` fail with torch.OutOfMemoryError."""
+        torch.cuda.set_per_process_memory_fraction(size / self.total(), self._device)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryInfo:
+    """Memory of one GPU, share or MIG instance in bytes. `limit`: what this process may have of `total`."""
+
+    total: int
+    limit: int
+    allocated: int
+    reserved: int
+
+    @property
+    def free(self) -> int:
+        """What tensors can still get."""
+        return self.limit - self.allocated
+
+
+class GpuMemory:
+    """Memory of the GPU of this process. `share_mib`: what the pod was granted of a GPU that it shares."""
+
+    def __init__(self, allocator: Allocator, *, share_mib: int | None = None, processes: int = 1) -> None:
+        self._allocator = allocator
+        self._names: dict[int, str] = {}
+        self._blocks: dict[str, int] = {}
+        total = allocator.total()
+        self._limit = total if share_mib is None else min(total, share_mib * _MIB // processes)
+        if self._limit < total:
+            allocator.limit(self._limit)
+
+    def info(self) -> MemoryInfo:
+        """Return what there is and what is used."""
+        return MemoryInfo(
+            total=self._allocator.total(),
+            limit=self._limit,
+            allocated=self._allocator.allocated(),
+            reserved=self._allocator.reserved(),
+        )
+
+    def take_most(self) -> int:
+        """Return the most that tensors had since the last call."""
+        most = self._allocator.most_allocated()
+        self._allocator.forget_most()
+        return most
+
+    @contextmanager
+    def tracking(self, name: str) -> Iterator[None]:
+        """Note what a block allocates and keeps; the report of `guard` has it."""
+        before = self._allocator.allocated()
+        try:
+            yield
+        finally:
+            kept = self._allocator.allocated() - before
+            self._blocks[name] = self._blocks.get(name, 0) + kept
+
+    @contextmanager
+    def guard(
+        self, model: torch.nn.Module | None = None, optimizer: torch.optim.Optimizer | None = None
+    ) -> Iterator[None]:
+        """Add to an out-of-memory error what holds the memory, and log it."""
+        try:
+            yield
+        except torch.OutOfMemoryError as error:
+            self.explain(error, model, optimizer)
+            raise
+
+    def explain(
+        self,
+        error: torch.OutOfMemoryError,
+        model: torch.nn.Module | None = None,
+        optimizer: torch.optim.Optimizer | None = None,
+    ) -> None:
+        """Add to an out-of-memory error what holds the memory, and log it."""
+        report = self.report(model, optimizer)
+        log.error("out of GPU memory: %s\n%s", str(error).partition("\n")[0], report)
+        error.add_note(report)
+
+    def report(self, model: torch.nn.Module | None = None, optimizer: torch.optim.Optimizer | None = None) -> str:
+        """Return what holds memory, the largest first: kinds of tensors, then the largest single ones."""
+        info = self.info()
+        lines = [
+            f"  limit {_mib(info.limit)}, of tensors {_mib(info.allocated)}, reserved {_mib(info.reserved)}"
+            + ("" if info.limit == info.total else f"; the GPU has {_mib(info.total)} and is shared")
+        ]
+        names = _names_of(model, optimizer)
+        kinds: dict[str, int] = defaultdict(int)
+        single: list[tuple[int, str]] = []
+        for tensor in _live_tensors():
+            kind, name = names.get(tensor.untyped_storage().data_ptr(), ("activations and others", ""))
+            size = tensor.untyped_storage().nbytes()
+            kinds[kind] += size
+            single.append((size, f"{kind}: {name or 'tensor'} {tuple(tensor.shape)} {tensor.dtype}"))
+        lines += [f"  {_mib(size):>12}  {kind}" for kind, size in _largest(kinds)]
+        lines += [f"  {_mib(size):>12}  block {name}" for name, size in _largest(self._blocks) if size > 0]
+        lines += [f"    {_mib(size):>12}  {text}" for size, text in sorted(single, reverse=True)[:_SHOWN]]
+        return "\n".join(lines)
+
+
+def _largest(sizes: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(sizes.items(), key=lambda item: -item[1])
+
+
+def _mib(size: int) -> str:
+    return f"{size / _MIB:,.1f} MiB"
+
+
+def _names_of(
+    model: torch.nn.Module | None, optimizer: torch.optim.Optimizer | None
+) -> dict[int, tuple[str, str]]:
+    """Return kind and name of tensors by the address of their memory."""
+    found: dict[int, tuple[str, str]] = {}
+
+    def note(tensor: Any, kind: str, name: str) -> None:  # noqa: ANN401
+        if isinstance(tensor, torch.Tensor):
+            local = _local(tensor)
+            found[local.untyped_storage().data_ptr()] = (kind, name)
+
+    parameters: dict[torch.Tensor, str] = {}
+    if model is not None:
+        for name, buffer in model.named_buffers():
+            note(buffer, "buffers", name)
+        for name, parameter in model.named_parameters():
+            parameters[parameter] = name
+            note(parameter.data, "parameters", name)
+            note(parameter.grad, "gradients", name)
+    if optimizer is not None:
+        for parameter, state in optimizer.state.items():
+            for key, value in state.items():
+                note(value, "optimizer state", f"{parameters.get(parameter, 'parameter')}.{key}")
+    return found
+
+
+def _local(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the part of a sharded tensor that this process has."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def _live_tensors() -> Iterator[torch.Tensor]:
+    """Yield one tensor of each memory that any tensor of this process uses."""
+    seen: set[int] = set()
+    for one in gc.get_objects():
+        try:
+            # By type: `isinstance` would ask lazy objects for their class.
+            if not issubclass(type(one), torch.Tensor) or hasattr(one, "to_local"):
+                continue
+            address, size = one.untyped_storage().data_ptr(), one.untyped_storage().nbytes()
+        except (ReferenceError, RuntimeError, NotImplementedError):
+            continue  # gone meanwhile, or a tensor without memory
+        if size and address not in seen:
+            seen.add(address)
+            yield one
