@@ -26,6 +26,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "capacity suggest": ("capacity suggest --workloads nowhere.yaml",),
     "check": ("check local", "check {broken}"),
     "conformance": ("conformance eks-training", "conformance lokal"),
+    "cost": ("cost local", "cost lokal"),
     "destroy": ("destroy {broken}",),
     "doctor": ("doctor lokal",),
     "guide": ("guide local vision", "guide local visoin"),
