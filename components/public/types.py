@@ -167,6 +167,7 @@ class CreateCluster(TypedDict, total=False):
     pods_cidr: str
     services_cidr: str
     control_plane_cidr: str
+    private_apis: bool
     authenticator_groups: str
     release_channel: str
     maintenance: Maintenance
@@ -205,6 +206,7 @@ class PlatformCluster(TypedDict, total=False):
     project: str
     location: str
     node_service_account: str
+    fqdn_policies: bool
     gpu_networks_cidr: str
     create: CreateCluster
     kubeconfig: pulumi.Input[str]

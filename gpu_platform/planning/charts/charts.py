@@ -15,13 +15,15 @@ def check(context: CompleteContext) -> None:
     environment = context.environment
     known = [OPERATOR_CHART, *context.catalog.charts]
     if not context.cloud.installs_charts:
-        for name, given in (("charts", environment.charts), ("chart_mirror", environment.chart_mirror)):
-            if given:
-                context.at(name).add(
-                    "settings of Helm charts on a cluster without any",
-                    "EKS, GKE or an existing cluster; the sandbox runs no containers",
-                    "remove it",
-                )
+        places = [context.at("charts").at(name) for name in environment.charts]
+        if environment.chart_mirror is not None:
+            places.append(context.at("chart_mirror"))
+        for place in places:
+            place.add(
+                "settings of Helm charts on a cluster without any",
+                "EKS, GKE or an existing cluster; the sandbox runs no containers",
+                "remove it",
+            )
         return
     for name in environment.charts:
         if name not in known:
