@@ -42,6 +42,7 @@ class Violation:
         """Return the fields, and those of the problem, as plain JSON values."""
         fields = asdict(self)
         problem = fields.pop("problem")
+        del problem["line"], problem["column"]  # of a stack file, which no rule reads
         return {**fields, "also": list(self.also), **problem}
 
 

@@ -67,6 +67,8 @@ _groups: list[str] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for size_of_terminal in ("COLUMNS", "LINES"):  # readline sets them, which pytest imports, for xdist's workers
+        os.environ.pop(size_of_terminal, None)
     gc.disable()  # what collection creates stays; enabled after it
     # A shell's background job ignores SIGINT, and all that it starts would: tests interrupt what they start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -52,9 +52,9 @@ def test_every_fact_is_read_by_some_code():
     kinds = [kind for kind in vars(models).values() if isinstance(kind, type) and issubclass(kind, models.Fact)]
     fields = {(kind.__name__, field) for kind in kinds for field in kind.model_fields}
     unread = {field for field in fields if not re.search(rf"\.{field[1]}\b", code)}
-    # The kinds of entries are read by name, all at once; `verified` is for the readers of the files.
+    # The kinds of entries are read by name, all at once.
     of_files = {("CatalogFile", field) for field in models.CatalogFile.model_fields}
-    assert unread - of_files == {("MachineType", "verified")}
+    assert unread - of_files == set()
 
 
 def test_every_fact_that_code_asks_for_by_name_is_asked_for(catalog: Catalog):

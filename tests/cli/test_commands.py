@@ -177,7 +177,8 @@ def test_node_check_without_a_driver_is_unknown_and_says_what_to_do(run: Any) ->
     code, out, _ = run("node-check", "--machine", "p4de.24xlarge", "--format", "json")
     checks = json.loads(out)
     if code == 3:  # the usual case: no GPU where tests run
-        assert {check["verdict"] for check in checks} <= {"unknown", "not-applicable"}
+        of_nvml = [check["verdict"] for check in checks if check["id"] != "xid"]
+        assert set(of_nvml) <= {"unknown", "not-applicable"}
         assert any("driver" in check["remediation"] for check in checks)
     assert {"id", "verdict", "expected", "observed", "severity", "remediation"} <= set(checks[0])
 

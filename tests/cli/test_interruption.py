@@ -104,7 +104,7 @@ def test_an_interruption_that_python_drops_is_raised_again(monkeypatch: pytest.M
 def test_an_interruption_that_compiled_code_replaces_by_an_error_of_its_own_is_still_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted_import(_arguments: list[str]) -> None:
+    def interrupted_import(_arguments: list[str], **_: str) -> None:
         interruption.begin()
         try:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -121,7 +121,7 @@ def test_an_interruption_that_compiled_code_replaces_by_an_error_of_its_own_is_s
 
 
 def test_a_defect_is_no_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
-    def defect(_arguments: list[str]) -> None:
+    def defect(_arguments: list[str], **_: str) -> None:
         raise ValueError("a defect")
 
     monkeypatch.setattr(interruption, "_state", interruption._State())

@@ -189,7 +189,7 @@ def test_all_mistakes_of_a_workloads_file_are_told_at_once(
     code, _, err = _run(capsys, "--workloads", str(workloads), "--format", "json")
     assert code == 2
     for place in ("workloads[0].measured_on", "workloads[1].name", "workloads[1].compute"):
-        assert f"  - {place}: found" in err
+        assert f": {place}: found" in err
 
 
 def test_a_workloads_file_that_is_not_there_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
