@@ -7,6 +7,7 @@ After each of these events the same jobs must run. Nothing on the cluster is tol
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,10 +21,11 @@ from sandbox.control_plane import Status
 from tests.e2e.conftest import Platform
 from tests.e2e.queues import Team, bring, job, stack
 from tests.support.eventually import eventually
+from tests.support.size import size
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-queues")]
 
-SEEDS = (1, 4, 6)
+SEEDS = (1, 4, 6)[: size(1, 3)]
 JOBS = 12
 TEAMS = ("vision", "search")
 
@@ -80,15 +82,15 @@ def rehearsed(on: dict[str, Any], entries: list[TraceEntry]) -> Recorded:
     return rehearse(planned.platform, jobs, Assumptions())
 
 
-def running_at(recorded: Recorded, time: float) -> set[str]:
-    return {one.job.name for one, start, end in recorded.runs if start <= time < end}
+def running_at(recorded: Recorded, at: float) -> set[str]:
+    return {one.job.name for one, start, end in recorded.runs if start <= at < end}
 
 
 def events(recorded: Recorded) -> list[tuple[float, str, bool]]:
     """Return times at which a job arrives, or ends (True)."""
     found = [(one.job.arrival, one.job.name, False) for one in recorded.jobs]
     found += [(one.ended, one.job.name, True) for one in recorded.jobs if one.ended is not None]
-    assert len({time for time, _, _ in found}) == len(found) == 2 * JOBS
+    assert len({at for at, _, _ in found}) == len(found) == 2 * JOBS
     return sorted(found)
 
 
@@ -101,7 +103,10 @@ def test_after_each_arrival_and_end_the_jobs_run_that_run_in_the_rehearsal(
     assert any(one.waited for one in recorded.jobs)
     assert any(one.preemptions for one in recorded.jobs)
     there: set[str] = set()
-    for time, name, ends in events(recorded):
+    for at, name, ends in events(recorded):
+        # Kueue orders jobs by times of whole seconds: those of one second have no order that a rehearsal knows.
+        last = int(time.time())
+        eventually(lambda last=last: int(time.time()) > last)
         one = entries[name]
         team = teams[one.team]
         if ends:
@@ -110,7 +115,7 @@ def test_after_each_arrival_and_end_the_jobs_run_that_run_in_the_rehearsal(
         else:
             team.create(job(one.team, name, int(one.gpus), one.pods or 1))
             there.add(name)
-        expected = running_at(recorded, time)
+        expected = running_at(recorded, at)
         eventually(lambda: _running(teams, entries, there), expected)
         # Of jobs that ask for the same, Kueue tries the first alone.
         shapes = {(entries[one].team, entries[one].gpus, entries[one].pods) for one in there - expected}
@@ -122,7 +127,7 @@ def test_after_each_arrival_and_end_the_jobs_run_that_run_in_the_rehearsal(
             ]
             eventually(lambda alike=alike: any(_tried(teams[entries[one].team], one) for one in alike))
         # Kueue has tried all that wait by now: none of them started after all.
-        assert _running(teams, entries, there) == expected, (time, name)
+        assert _running(teams, entries, there) == expected, (at, name)
 
 
 def _running(teams: dict[str, Team], entries: dict[str, TraceEntry], there: set[str]) -> set[str]:
