@@ -24,6 +24,7 @@ _FIRST: Final = (
 _LAST: Final = ("namespaces", "customresourcedefinitions")
 _PAUSE_SECONDS: Final = 0.5
 _LIMIT_SECONDS: Final = 60.0
+_TOO_MANY_REQUESTS: Final = 429
 
 
 class _Object(NamedTuple):
@@ -67,15 +68,15 @@ class Contents:
 
     def _collections(self) -> Iterator[str]:
         """Return the paths of all collections whose objects can be listed and deleted."""
-        groups = self._api.get("/apis")["groups"]
+        groups = self._get("/apis")["groups"]
         for root in ("/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)):
-            for resource in self._api.get(root)["resources"]:
+            for resource in self._get(root)["resources"]:
                 if {"list", "delete"} <= set(resource["verbs"]) and resource["name"] not in _DERIVED:
                     yield f"{root}/{resource['name']}"
 
     def _objects(self, collection: str) -> Iterator[_Object]:
         try:
-            items: list[Mapping[str, Any]] = self._api.get(collection)["items"]
+            items: list[Mapping[str, Any]] = self._get(collection)["items"]
         except ApiError as error:
             if error.status == 404:  # its definition was deleted
                 return
@@ -88,6 +89,17 @@ class Contents:
                 continue
             place = f"{root}/namespaces/{namespace}/{plural}" if namespace else collection
             yield _Object(collection, f"{place}/{name}", metadata["uid"])
+
+    def _get(self, path: str) -> Any:
+        """Return an answer, after a wait for kinds whose storage the API server is still reading."""
+        deadline = time.monotonic() + _LIMIT_SECONDS
+        while True:
+            try:
+                return self._api.get(path)
+            except ApiError as error:
+                if error.status != _TOO_MANY_REQUESTS or time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE_SECONDS)
 
 
 def _turn(collection: str) -> int:
