@@ -405,6 +405,7 @@ class PoolSettings(TypedDict, total=False):
     topology: Topology
     labels: Mapping[str, str]
     taints: Sequence[Taint]
+    gate_nodes: str
     nodes: ExistingNodes
     provisioner: str
     karpenter: Karpenter
@@ -730,3 +731,5 @@ class ValidationSettings(TypedDict, total=False):
 
     gate: bool
     timeout: str
+    gate_nodes: str
+    max_held_percent: float

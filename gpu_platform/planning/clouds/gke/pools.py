@@ -111,7 +111,7 @@ def plan_gke_pool(
         claimed_nics=machine.rdma_interfaces if network == "profile" and fabric == "rdma" else 0,
         fabric=fabric,
         labels=node_labels(pool, requirements.labels, requirements.software, network),
-        taints=node_taints(requirements.taints),
+        taints=node_taints((*requirements.taints, *requirements.startup_taints)),
         resource_labels={**cluster.labels, "gpu-platform-pool": pool.name, "gpu-platform-workload": pool.workload},
         autoscaled=nodes.autoscaled,
         nodes_per_location=nodes.per_location,
