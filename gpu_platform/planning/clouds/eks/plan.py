@@ -25,6 +25,7 @@ from gpu_platform.planning.clouds.eks.properties import karpenter_properties, no
 from gpu_platform.planning.clouds.section import (
     AccountNeed,
     CloudCluster,
+    FabricNics,
     NicDevices,
     RollLimits,
     Timeouts,
@@ -246,6 +247,11 @@ class EksPoolPlan:
         return False
 
     @property
+    def fabric_nics(self) -> FabricNics | None:
+        """Its EFA devices."""
+        return FabricNics(kind="efa", count=self.efa_interfaces) if self.efa_interfaces else None
+
+    @property
     def nic_resources(self) -> Mapping[str, int]:
         """What the EFA device plugin advertises on a node."""
         return {} if self.dranet else efa_resources(self.efa_interfaces)
@@ -384,6 +390,11 @@ class KarpenterPoolPlan:
     def nodes_by_request(self) -> bool:
         """False: waiting pods are enough."""
         return False
+
+    @property
+    def fabric_nics(self) -> FabricNics | None:
+        """Its EFA devices."""
+        return FabricNics(kind="efa", count=self.efa_interfaces) if self.efa_interfaces else None
 
     @property
     def nic_resources(self) -> Mapping[str, int]:
