@@ -495,6 +495,7 @@ class ZoneWithoutControlPlanes(Fact):
     """A zone of AWS in which EKS accepts no subnets of a control plane."""
 
     zone_id: Annotated[str, Field(pattern=r"^[a-z0-9]+-az\d$")]
+    region: str
     source: Source
 
 
