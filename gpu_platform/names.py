@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+RESERVED_DOMAINS: Final = ("gpu-platform.dev", "nvidia.com", "kubernetes.io", "k8s.io")
+"""Domains of labels and annotations that the program, Kubernetes and its controllers set, subdomains too."""
+
 # -- gpu-platform -----------------------------------------------------------------------------------------
 POOL_LABEL: Final = "gpu-platform.dev/pool"
 MACHINE_TYPE_LABEL: Final = "gpu-platform.dev/machine-type"

@@ -403,6 +403,8 @@ class PoolSettings(TypedDict, total=False):
     zones: Sequence[str]
     sharing: Sharing
     topology: Topology
+    tags: Mapping[str, str]
+    """EKS and GKE: tags of instances and their disks; on GKE labels of resources."""
     labels: Mapping[str, str]
     taints: Sequence[Taint]
     gate_nodes: str
@@ -675,6 +677,24 @@ class ChartSettings(TypedDict, total=False):
 
     repository: str
     values: Mapping[str, Any]
+
+
+class Images(TypedDict, total=False):
+    """From which registry the images of the program's own pods come."""
+
+    mirror: str
+    """Registry that has every image below the name of its own registry. Unset: each image's own."""
+    registries: Mapping[str, str]
+    """Where images of one registry are instead, under their own repositories."""
+    pull_secrets: Sequence[str]
+    """Names of Secrets with which nodes pull them."""
+
+
+class Objects(TypedDict, total=False):
+    """Labels and annotations of the company on every Kubernetes object."""
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
 
 
 class Queueing(TypedDict, total=False):

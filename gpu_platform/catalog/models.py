@@ -467,6 +467,7 @@ class ContainerImage(Fact):
     name: str
     reference: Annotated[str, Field(pattern=r"^[^\s:@]+(/[^\s:@]+)*(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$")]
     undigested: str | None = Field(default=None, description="why there is no digest; None: there is one")
+    pulled: bool = Field(default=True, description="false: the image is a part of the node image")
     source: Source
 
     @model_validator(mode="after")
@@ -494,6 +495,7 @@ class ZoneWithoutControlPlanes(Fact):
     """A zone of AWS in which EKS accepts no subnets of a control plane."""
 
     zone_id: Annotated[str, Field(pattern=r"^[a-z0-9]+-az\d$")]
+    region: str
     source: Source
 
 

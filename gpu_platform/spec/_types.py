@@ -289,3 +289,11 @@ KubeconfigPath = Annotated[str, AfterValidator(_path)]
 Member = Annotated[str, AfterValidator(_member)]
 UsdPerHour = Annotated[float, Field(gt=0, le=100_000)]
 """Price of one node. The upper bound excludes infinity, which JSON and sums cannot hold."""
+AwsTagKey = Annotated[
+    str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_ .:/=+@-]+$", examples=["cost-center"])
+]
+AwsTagValue = Annotated[str, Field(max_length=256, pattern=r"^[A-Za-z0-9_ .:/=+@-]*$", examples=["ml-4711"])]
+GCP_LABEL_KEY = r"^[a-z][a-z0-9_-]{0,62}$"
+GCP_LABEL_VALUE = r"^[a-z0-9_-]{0,63}$"
+GcpLabelKey = Annotated[str, Field(pattern=GCP_LABEL_KEY, examples=["cost-center"])]
+GcpLabelValue = Annotated[str, Field(pattern=GCP_LABEL_VALUE, examples=["ml-4711"])]

@@ -63,6 +63,9 @@ class Validation(SpecModel):
     but one node at least. It does not limit new nodes, which have never passed."""
 
 
+ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", examples=["acme_rules"])]
+
+
 class Policy(SpecModel):
     """Configuration of the policy pack for this stack."""
 
@@ -71,3 +74,6 @@ class Policy(SpecModel):
     medium and low severity warn. `advisory`: every rule only warns."""
     rules: dict[str, Annotated[dict[str, Any], Field()]] = {}
     """Settings by rule id, in the format of the policy pack's configuration."""
+    own_rules: Annotated[tuple[ModuleName, ...], Field(max_length=20)] = ()
+    """Python modules with rules of the company, evaluated beside the pack: installed with gpu-platform, or files
+    in the project's root folder. Each has RULES, a tuple of policies.api.Rule."""

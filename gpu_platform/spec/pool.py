@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 
 from gpu_platform.spec._instant import Instant
 from gpu_platform.spec._types import (
+    AwsTagKey,
+    AwsTagValue,
     DnsLabel,
     Duration,
     LabelKey,
@@ -285,6 +287,14 @@ class Pool(SpecModel):
         Topology | None, Shows(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config",))
     ] = None
     labels: Annotated[dict[LabelKey, LabelValue], Shows(karpenter=("template",))] = {}
+    tags: Annotated[
+        dict[AwsTagKey, AwsTagValue],
+        Field(max_length=10),
+        ON_CLOUDS,
+        Shows(eks=("tags",), karpenter=("node_class",)),
+    ] = {}
+    """EKS and GKE: tags of the company on instances of the pool and their disks, beside those of the cluster
+    (`tags`, on GKE `labels`). On GKE they are labels of resources: lower case, at most 63 characters."""
     taints: Annotated[tuple[Taint, ...], Field(max_length=50), Shows(karpenter=("template",))] = ()
     """Taints in addition to `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has; a CPU pool has only
     these."""

@@ -92,7 +92,7 @@ def _node_class(
             "httpPutResponseHopLimit": METADATA_HOP_LIMIT,
             "httpTokens": "required",
         },
-        "tags": {names.POOL_LABEL: pool.name, names.WORKLOAD_LABEL: pool.workload},
+        "tags": {**pool.tags, names.POOL_LABEL: pool.name, names.WORKLOAD_LABEL: pool.workload},
     }
     if on_nvme:
         spec["instanceStorePolicy"] = "RAID0"

@@ -138,6 +138,8 @@ class EksPoolPlan:
     delete_before_replace: bool
     """Reserved capacity does not suffice for a second pool beside the first."""
     protect: bool
+    company_tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Those of `tags` that the stack file declares for the pool."""
     group_tags: Mapping[str, str] = field(default_factory=dict[str, str])
     """Tags of the Auto Scaling group, which those of the node group do not reach; none without an autoscaler."""
     alternatives: tuple[str, ...] = ()

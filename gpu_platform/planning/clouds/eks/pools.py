@@ -42,6 +42,7 @@ def check_eks_pool(
     """Record every combination that EKS refuses, or that wastes paid capacity."""
     family = catalog.aws_family(machine)
     check_capacity(pool, machine, family, cluster, problems)
+    _check_tags(pool, problems.at("tags"))
     check_network(pool, machine, family, cluster, catalog, problems)
     check_placement(pool, machine, family, cluster, problems)
     check_zones(pool, machine, cluster, problems)
@@ -156,7 +157,8 @@ def plan_eks_pool(
         max_unavailable=pool.upgrade.max_unavailable or 1,
         update_strategy="MINIMAL" if reserved(pool.capacity) else "DEFAULT",
         node_repair=repaired(pool),
-        tags={"Name": f"{cluster.name}-{pool.name}", names.POOL_LABEL: pool.name},
+        tags={**pool.tags, "Name": f"{cluster.name}-{pool.name}", names.POOL_LABEL: pool.name},
+        company_tags=pool.tags,
         delete_before_replace=reserved(pool.capacity),
         protect=cluster.is_protected or pool.protect,
         local_nvme=pool.local_nvme and machine.local_nvme_gb > 0,
@@ -171,3 +173,11 @@ def repaired(pool: Pool) -> bool:
     A capacity block has no spare: a replacement would wait for the host that was released.
     """
     return not isinstance(pool.capacity, CapacityBlock) if pool.repair is None else pool.repair
+
+
+def _check_tags(pool: Pool, problems: Problems) -> None:
+    """Record tags of a pool that AWS or the program sets; `problems` is at its `tags`."""
+    own = ("Name", names.POOL_LABEL, names.STACK_LABEL, names.WORKLOAD_LABEL)
+    for tag in pool.tags:
+        if tag.casefold().startswith(("aws:", "karpenter.sh/", "kubernetes.io/", "eks:")) or tag in own:
+            problems.at(tag).add(f"{tag!r}", "tags of the company: AWS and the program set theirs", "rename it")
