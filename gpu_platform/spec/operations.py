@@ -56,6 +56,9 @@ class Validation(SpecModel):
     """Maximum time that `up` waits until all nodes of a pool pass."""
 
 
+ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", examples=["acme_rules"])]
+
+
 class Policy(SpecModel):
     """Configuration of the policy pack for this stack."""
 
@@ -64,3 +67,6 @@ class Policy(SpecModel):
     medium and low severity warn. `advisory`: every rule only warns."""
     rules: dict[str, Annotated[dict[str, Any], Field()]] = {}
     """Settings by rule id, in the format of the policy pack's configuration."""
+    own_rules: Annotated[tuple[ModuleName, ...], Field(max_length=20)] = ()
+    """Python modules with rules of the company, evaluated beside the pack: installed with gpu-platform, or files
+    in the project's root folder. Each has RULES, a tuple of policies.api.Rule."""

@@ -579,6 +579,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "charts{}.values": [{"b": 2}],
     "compute_classes[].name": ["other"],
     "compute_classes[].pools": [["other", "train"]],
+    "policy.own_rules": [["acme_rules"]],
     "images.mirror": ["registry.example.com/mirror"],
     "images.registries": [{"docker.io": "registry.example.com/hub"}],
     "images.pull_secrets": [["company-registry"]],
