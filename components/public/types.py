@@ -296,6 +296,14 @@ class Topology(TypedDict, total=False):
     memory: str
 
 
+class Tuning(TypedDict, total=False):
+    """Kernel settings of the nodes from their first boot on."""
+
+    intent: str
+    sysctls: Mapping[str, str]
+    huge_pages: float
+
+
 class Taint(TypedDict, total=False):
     """A node taint."""
 
@@ -403,6 +411,7 @@ class PoolSettings(TypedDict, total=False):
     zones: Sequence[str]
     sharing: Sharing
     topology: Topology
+    tuning: Tuning
     tags: Mapping[str, str]
     """EKS and GKE: tags of instances and their disks; on GKE labels of resources."""
     labels: Mapping[str, str]

@@ -24,7 +24,7 @@ from gpu_platform.spec._types import (
     wrong,
 )
 from gpu_platform.spec.declared import ON_CLOUDS, On, Shows
-from gpu_platform.spec.nodes import Disk, Image, Karpenter, Network, Upgrade
+from gpu_platform.spec.nodes import Disk, Image, Karpenter, Network, Tuning, Upgrade
 from gpu_platform.spec.sharing import NoSharing, Sharing, SharingOrName
 
 BLOCK_ID = r"^cr-[0-9a-f]+$"
@@ -285,6 +285,11 @@ class Pool(SpecModel):
     name."""
     topology: Annotated[
         Topology | None, Shows(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config",))
+    ] = None
+    tuning: Annotated[
+        Tuning | None,
+        ON_CLOUDS,
+        Shows(eks=("user_data",), karpenter=("node_class",), gke=("linux_node_config",)),
     ] = None
     labels: Annotated[dict[LabelKey, LabelValue], Shows(karpenter=("template",))] = {}
     tags: Annotated[

@@ -25,9 +25,14 @@ from gpu_platform.planning.clouds.eks.placement import placement_group, zones_of
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.user_data import user_data, write_user_data
 from gpu_platform.planning.decision import Decided, Decision
+<<<<<<< HEAD
 from gpu_platform.planning.nodes.section import Kubelet, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.requirements.section import NodeRequirements
+=======
+from gpu_platform.planning.nodes.section import Taint
+from gpu_platform.planning.requirements.section import ClassPlace, NodeRequirements
+>>>>>>> main
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.nodes import Karpenter
 from gpu_platform.spec.pool import CapacityBlock, Pool
@@ -48,7 +53,7 @@ def plan_karpenter_pool(
     efa = uses_efa(pool, machine)
     group = placement_group(pool, machine, cluster)
     settings = pool.karpenter or Karpenter()
-    node_class = _node_class(pool, machine, requirements.software, requirements.kubelet, efa, catalog)
+    node_class = _node_class(pool, machine, requirements, efa, catalog)
     if group is not None:
         node_class["placementGroupSelector"] = {"name": group.name}
     labels = eks_labels(requirements.labels, has_gpus=machine.has_gpus, efa=efa)
@@ -73,7 +78,7 @@ def plan_karpenter_pool(
 
 
 def _node_class(
-    pool: Pool, machine: MachineType, software: NodeSoftware, kubelet: Kubelet | None, efa: bool, catalog: Catalog
+    pool: Pool, machine: MachineType, requirements: NodeRequirements, efa: bool, catalog: Catalog
 ) -> dict[str, Any]:
     """Return the spec of the EC2NodeClass; the component adds role, subnets and security groups of the cluster."""
     image = image_of(pool, catalog)
@@ -97,7 +102,13 @@ def _node_class(
     if on_nvme:
         spec["instanceStorePolicy"] = "RAID0"
     # Karpenter has a field for local disks; the Topology Manager is set by user data.
-    base = user_data(pool.model_copy(update={"local_nvme": False}), machine, software, kubelet)
+    base = user_data(
+        pool.model_copy(update={"local_nvme": False}),
+        machine,
+        requirements.software,
+        requirements.kubelet,
+        requirements.kernel,
+    )
     if base is not None:
         spec["userData"] = write_user_data(base)
     if efa:

@@ -32,6 +32,7 @@ from gpu_platform.planning.clouds.section import (
 )
 from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
 from gpu_platform.planning.clouds.windows import CapacityWindow, SizedGroup
+from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB
 from gpu_platform.planning.requirements.section import ClassPlace
 from gpu_platform.quantity import duration_text, parse_duration
 
@@ -121,6 +122,8 @@ class EksPoolPlan:
     block_devices: tuple[BlockDevice, ...]
     user_data: UserData | None
     """Beside the user data that EKS adds; None: none."""
+    huge_pages: int = 0
+    """Huge pages of 2 MiB that the stack file sets aside."""
     metadata_hop_limit: int
     labels: Mapping[str, str]
     taints: tuple[EksTaint, ...]
@@ -235,8 +238,8 @@ class EksPoolPlan:
 
     @property
     def huge_pages_mib(self) -> int:
-        """What the EFA installer of the node image reserves, MiB."""
-        return EFA_HUGE_PAGES_MIB if self.efa_interfaces else 0
+        """What the EFA installer of the node image reserves, or the stack file, MiB."""
+        return EFA_HUGE_PAGES_MIB if self.efa_interfaces else self.huge_pages * HUGE_PAGE_MIB
 
     @property
     def efa_interfaces(self) -> int:

@@ -21,6 +21,7 @@ from gpu_platform.planning.clouds.section import (
     Timeouts,
 )
 from gpu_platform.planning.clouds.windows import CapacityWindow
+from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB
 from gpu_platform.planning.requirements.section import ClassPlace
 
 # The defaults of the provider: terraform-provider-google, resource_container_cluster.go.
@@ -134,6 +135,10 @@ class GkePoolPlan:
     gvnic: bool
     secure_boot: bool
     kubelet: GkeKubelet | None
+    sysctls: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Kernel parameters, of those that GKE lets others set."""
+    huge_pages: int = 0
+    """Huge pages of 2 MiB that nodes set aside."""
     image_streaming: bool = False
     image_cache: str | None = None
     """Disk image of a secondary boot disk with container images."""
@@ -226,8 +231,8 @@ class GkePoolPlan:
 
     @property
     def huge_pages_mib(self) -> int:
-        """None are reserved."""
-        return 0
+        """What the stack file sets aside, MiB."""
+        return self.huge_pages * HUGE_PAGE_MIB
 
     @property
     def nodes_by_request(self) -> bool:
