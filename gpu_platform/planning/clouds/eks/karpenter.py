@@ -25,14 +25,8 @@ from gpu_platform.planning.clouds.eks.placement import placement_group, zones_of
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.user_data import user_data, write_user_data
 from gpu_platform.planning.decision import Decided, Decision
-<<<<<<< HEAD
-from gpu_platform.planning.nodes.section import Kubelet, Taint
-from gpu_platform.planning.nodes.software import NodeSoftware
-from gpu_platform.planning.requirements.section import NodeRequirements
-=======
 from gpu_platform.planning.nodes.section import Taint
-from gpu_platform.planning.requirements.section import ClassPlace, NodeRequirements
->>>>>>> main
+from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.nodes import Karpenter
 from gpu_platform.spec.pool import CapacityBlock, Pool

@@ -166,12 +166,8 @@ def plan_eks_pool(
         placement_group=placement_group(pool, machine, cluster),
         zones=zones_of(pool),
         block_devices=block_devices(pool, image, on_nvme=pool.local_nvme and machine.local_nvme_gb > 0),
-<<<<<<< HEAD
         user_data=with_own_image(base, pool, labels, new_taints) if own_image else base,
-=======
-        user_data=with_own_image(base, pool, labels, requirements.taints) if own_image else base,
         huge_pages=requirements.kernel.huge_pages if requirements.kernel is not None else 0,
->>>>>>> main
         metadata_hop_limit=METADATA_HOP_LIMIT,
         labels=labels,
         taints=eks_taints(new_taints),
