@@ -416,6 +416,7 @@ class PoolSettings(TypedDict, total=False):
     """EKS and GKE: tags of instances and their disks; on GKE labels of resources."""
     labels: Mapping[str, str]
     taints: Sequence[Taint]
+    gate_nodes: str
     nodes: ExistingNodes
     provisioner: str
     karpenter: Karpenter
@@ -759,3 +760,5 @@ class ValidationSettings(TypedDict, total=False):
 
     gate: bool
     timeout: str
+    gate_nodes: str
+    max_held_percent: float

@@ -15,6 +15,7 @@ from gpu_platform.spec._types import (
     Duration,
     LabelKey,
     LabelValue,
+    NodeGate,
     NodeName,
     SpecModel,
     UsdPerHour,
@@ -302,6 +303,9 @@ class Pool(SpecModel):
     taints: Annotated[tuple[Taint, ...], Field(max_length=50), Shows(karpenter=("template",))] = ()
     """Taints in addition to `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has; a CPU pool has only
     these."""
+    gate_nodes: Annotated[NodeGate | None, Shows(eks=("user_data",), karpenter=("template",))] = None
+    """When nodes are tainted so that no pod of a team starts on them; unset: `validation.gate_nodes`. On an
+    existing cluster the nodes must register with the startup taint themselves."""
     nodes: Annotated[ExistingNodes | None, On(("existing",), "elsewhere the program creates the nodes")] = None
     """Only on an existing cluster: the nodes that form the pool."""
     provisioner: Annotated[

@@ -27,6 +27,9 @@ from gpu_platform.planning.sharing.sharing import (
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
 
+STARTUP_TAINT = Taint(key=names.STARTUP_TAINT_KEY, value="true", effect="NoSchedule")
+FAILED_TAINT = Taint(key=names.FAILED_TAINT_KEY, value="", effect="NoSchedule")
+"""The agent sets it, with the name of the Lease that allows it as value."""
 GPU_TAINT = Taint(key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="NoSchedule")
 
 
@@ -42,6 +45,7 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
     kubelet = _kubelet(pool, machine.gpu_count, context.cloud)
     kernel = plan_kernel(pool, catalog)
     by_dra = sharing.mode == "dra"
+    gate = pool.gate_nodes or context.environment.validation.gate_nodes
     devices = offered_devices(machine, gpu, partitions=sharing.partitions) if by_dra else ()
     place = class_place(pool.name, context.environment.compute_classes)
     class_labels: Labels = dict(context.cloud.class_labels(place.name)) if place is not None else {}
@@ -62,12 +66,15 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
             **class_labels,
         },
         taints=(GPU_TAINT, *_declared_taints(pool), *class_taints),
+        startup_taints=(STARTUP_TAINT,) if gate != "never" else (),
+        failed_taints=(FAILED_TAINT,) if gate == "always" else (),
         compute_class=place,
         kernel=kernel.value,
     )
     return Decided(
         requirements,
         (
+            *_gate_decisions(context, pool, requirements),
             *sharing_decisions(pool.name, sharing, resolved),
             *kubelet.decisions,
             *kernel.decisions,
@@ -76,6 +83,29 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
             *_software_decision(context, pool, software),
         ),
     )
+
+
+def _gate_decisions(context: CompleteContext, pool: Pool, requirements: NodeRequirements) -> tuple[Decision, ...]:
+    """Return what holds teams' pods off unproven and failing nodes."""
+    subject = f"pool {pool.name}"
+    why = "no pod of a team starts on a node that has not passed: the node agent removes the taint when it does"
+    if requirements.startup_taints and context.cloud.cluster.provider == "existing":
+        why += "; nodes of an existing cluster must register with it themselves"
+    starting = tuple(
+        Decision(subject=subject, what="taint of new nodes", chosen=str(taint), why=why)
+        for taint in requirements.startup_taints
+    )
+    percent = context.environment.validation.max_held_percent
+    failing = tuple(
+        Decision(
+            subject=subject,
+            what="taint of failing nodes",
+            chosen=str(taint),
+            why=f"set while a check fails, on at most {percent} % of the pool's nodes, at least one",
+        )
+        for taint in requirements.failed_taints
+    )
+    return (*starting, *failing)
 
 
 def _driver_version(context: CompleteContext, pool: Pool, software: NodeSoftware) -> str | None:

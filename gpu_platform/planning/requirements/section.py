@@ -42,6 +42,10 @@ class NodeRequirements:
     kubelet: Kubelet | None
     labels: Labels
     taints: tuple[Taint, ...]
+    startup_taints: tuple[Taint, ...] = ()
+    """Taints of new nodes, which the node agent removes when a node passes validation."""
+    failed_taints: tuple[Taint, ...] = ()
+    """Taints that the node agent sets while a check fails."""
     compute_class: ClassPlace | None = None
     kernel: KernelSettings | None = None
     """None: the image's own settings."""

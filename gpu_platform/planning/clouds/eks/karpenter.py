@@ -6,7 +6,7 @@ v1.14.1; read 2026-11-21.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from gpu_platform import names
@@ -26,7 +26,7 @@ from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.user_data import user_data, write_user_data
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.section import Taint
-from gpu_platform.planning.requirements.section import ClassPlace, NodeRequirements
+from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.nodes import Karpenter
 from gpu_platform.spec.pool import CapacityBlock, Pool
@@ -64,8 +64,7 @@ def plan_karpenter_pool(
             machine,
             settings,
             labels,
-            requirements.taints,
-            requirements.compute_class,
+            requirements,
         ),
         protect=cluster.is_protected or pool.protect,
     )
@@ -144,18 +143,19 @@ def _node_pool(
     machine: MachineType,
     settings: Karpenter,
     labels: Mapping[str, str],
-    taints: tuple[Taint, ...],
-    place: ClassPlace | None,
+    requirements: NodeRequirements,
 ) -> dict[str, Any]:
+    place = requirements.compute_class
     disruption = DISRUPTION[pool.workload]
     spec: dict[str, Any] = {
         "template": {
             "metadata": {"labels": dict(labels)},
-            # No startup taints: nothing would remove them. Karpenter itself waits until the GPUs and EFA
-            # interfaces that the pods request are advertised.
+            # Karpenter itself waits until the GPUs and EFA interfaces that the pods request are advertised; of
+            # startup taints it knows that a pod need not tolerate them.
             "spec": {
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": pool.name},
-                "taints": [{"key": one.key, "value": one.value, "effect": one.effect} for one in taints],
+                "taints": _taints(requirements.taints),
+                **({"startupTaints": _taints(startup)} if (startup := requirements.startup_taints) else {}),
                 "requirements": _requirements(pool, machine),
                 "expireAfter": settings.expire_after or disruption.expire_after,
                 "terminationGracePeriod": disruption.termination_grace,
@@ -174,6 +174,10 @@ def _node_pool(
         # Pods that fit several pools use reserved capacity first.
         spec["weight"] = _PREPAID_WEIGHT
     return spec
+
+
+def _taints(taints: Sequence[Taint]) -> list[dict[str, str]]:
+    return [{"key": one.key, "value": one.value, "effect": one.effect} for one in taints]
 
 
 def _requirements(pool: Pool, machine: MachineType) -> list[dict[str, Any]]:

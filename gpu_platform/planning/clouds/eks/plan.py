@@ -25,6 +25,7 @@ from gpu_platform.planning.clouds.eks.properties import karpenter_properties, no
 from gpu_platform.planning.clouds.section import (
     AccountNeed,
     CloudCluster,
+    FabricNics,
     NicDevices,
     RollLimits,
     Timeouts,
@@ -251,6 +252,19 @@ class EksPoolPlan:
         return False
 
     @property
+    def replacement(self) -> str:
+        """The node group creates another instance for one that is terminated."""
+        return (
+            f"EKS node group {self.node_group}: drain the node and terminate its instance (the end of "
+            "spec.providerID, aws ec2 terminate-instances --instance-ids ID); the group creates another"
+        )
+
+    @property
+    def fabric_nics(self) -> FabricNics | None:
+        """Its EFA devices."""
+        return FabricNics(kind="efa", count=self.efa_interfaces) if self.efa_interfaces else None
+
+    @property
     def nic_resources(self) -> Mapping[str, int]:
         """What the EFA device plugin advertises on a node."""
         return {} if self.dranet else efa_resources(self.efa_interfaces)
@@ -389,6 +403,19 @@ class KarpenterPoolPlan:
     def nodes_by_request(self) -> bool:
         """False: waiting pods are enough."""
         return False
+
+    @property
+    def replacement(self) -> str:
+        """Karpenter drains and terminates a node that is deleted."""
+        return (
+            f"Karpenter NodePool {self.name}: delete the NodeClaim of the node (kubectl get nodeclaims -o wide); "
+            "it is drained, and Karpenter creates another for pods that wait"
+        )
+
+    @property
+    def fabric_nics(self) -> FabricNics | None:
+        """Its EFA devices."""
+        return FabricNics(kind="efa", count=self.efa_interfaces) if self.efa_interfaces else None
 
     @property
     def nic_resources(self) -> Mapping[str, int]:

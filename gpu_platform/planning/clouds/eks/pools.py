@@ -145,6 +145,7 @@ def plan_eks_pool(
     nics = interfaces(machine, family, layout_of(pool, family)) if efa else ()
     base = user_data(pool, machine, requirements.software, requirements.kubelet, requirements.kernel)
     own_image = pool.image.ami is not None
+    new_taints = (*requirements.taints, *requirements.startup_taints)
     plan = EksPoolPlan(
         # Unique within the cluster, of 63 at most with the eight that Pulumi may add; a pool's name has up to 40.
         node_group=pool.name,
@@ -165,11 +166,11 @@ def plan_eks_pool(
         placement_group=placement_group(pool, machine, cluster),
         zones=zones_of(pool),
         block_devices=block_devices(pool, image, on_nvme=pool.local_nvme and machine.local_nvme_gb > 0),
-        user_data=with_own_image(base, pool, labels, requirements.taints) if own_image else base,
+        user_data=with_own_image(base, pool, labels, new_taints) if own_image else base,
         huge_pages=requirements.kernel.huge_pages if requirements.kernel is not None else 0,
         metadata_hop_limit=METADATA_HOP_LIMIT,
         labels=labels,
-        taints=eks_taints(requirements.taints),
+        taints=eks_taints(new_taints),
         # An autoscaler of the cluster's owner finds groups of fixed size, too, and would empty an idle one. Of
         # reserved capacity EKS itself removes nodes, at the end of a block or in a roll.
         min_size=pool.count.min if pool.count.is_range or reserved(pool.capacity) else pool.count.desired,

@@ -14,6 +14,7 @@ from gpu_platform.planning.clouds.section import (
     CloudCluster,
     CloudPrerequisites,
     ClusterSetting,
+    FabricNics,
     NicDevices,
     NodeFabric,
     RollLimits,
@@ -242,6 +243,22 @@ class GkePoolPlan:
     def nic_resources(self) -> Mapping[str, int]:
         """None: pods get GPU NICs by annotations or claims."""
         return {}
+
+    @property
+    def replacement(self) -> str:
+        """The managed instance group of the node pool recreates an instance."""
+        return (
+            "GKE node pool of the node: drain the node and recreate its instance (gcloud compute instance-groups "
+            "managed recreate-instances GROUP --instances NODE)"
+        )
+
+    @property
+    def fabric_nics(self) -> FabricNics | None:
+        """The NICs of its GPUs: with RDMA those of NVIDIA, else gVNIC interfaces beside that of the node."""
+        if self.fabric == "rdma":
+            count = self.claimed_nics or len(self.node_fabric.networks if self.node_fabric is not None else ())
+            return FabricNics(kind="mlx5", count=count) if count else None
+        return FabricNics(kind="gvnic", count=self.gpu_networks + 1) if self.gpu_networks else None
 
     @property
     def nic_devices(self) -> NicDevices | None:

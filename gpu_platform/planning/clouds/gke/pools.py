@@ -119,7 +119,7 @@ def plan_gke_pool(
         claimed_nics=machine.rdma_interfaces if network == "profile" and fabric == "rdma" else 0,
         fabric=fabric,
         labels=node_labels(pool, requirements.labels, requirements.software, network),
-        taints=node_taints(requirements.taints),
+        taints=node_taints((*requirements.taints, *requirements.startup_taints)),
         resource_labels={
             **cluster.labels,
             **pool.tags,
