@@ -72,6 +72,7 @@ MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
     types.Capacity: (pool.OnDemand, pool.Spot, pool.Reservation, pool.CapacityBlock, pool.FlexStart),
     types.Placement: (pool.Placement,),
     types.Topology: (pool.Topology,),
+    types.Tuning: (nodes.Tuning,),
     types.Taint: (pool.Taint,),
     types.ExistingNodes: (pool.ExistingNodes,),
     types.MigDevices: (sharing.MigDevices,),

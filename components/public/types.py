@@ -296,6 +296,14 @@ class Topology(TypedDict, total=False):
     memory: str
 
 
+class Tuning(TypedDict, total=False):
+    """Kernel settings of the nodes from their first boot on."""
+
+    intent: str
+    sysctls: Mapping[str, str]
+    huge_pages: float
+
+
 class Taint(TypedDict, total=False):
     """A node taint."""
 
@@ -403,10 +411,12 @@ class PoolSettings(TypedDict, total=False):
     zones: Sequence[str]
     sharing: Sharing
     topology: Topology
+    tuning: Tuning
     tags: Mapping[str, str]
     """EKS and GKE: tags of instances and their disks; on GKE labels of resources."""
     labels: Mapping[str, str]
     taints: Sequence[Taint]
+    gate_nodes: str
     nodes: ExistingNodes
     provisioner: str
     karpenter: Karpenter
@@ -750,3 +760,5 @@ class ValidationSettings(TypedDict, total=False):
 
     gate: bool
     timeout: str
+    gate_nodes: str
+    max_held_percent: float

@@ -509,6 +509,23 @@ class UnsupportedMachineType(Fact):
     source: Source
 
 
+class KernelProfile(Fact):
+    """Kernel settings that NVIDIA recommends for what nodes are used for: training, inference."""
+
+    name: str
+    sysctls: Mapping[str, str]
+    because: str
+    source: Source
+
+
+class SettableSysctls(Fact):
+    """The kernel settings that a platform lets others set; a platform that is not among these sets no limits."""
+
+    platform: str
+    sysctls: tuple[str, ...]
+    source: Source
+
+
 class GkeFeature(Fact):
     """Something that GKE has from a version on."""
 
@@ -558,6 +575,8 @@ class CatalogFile(Fact):
     eks_addons: tuple[EksAddon, ...] = ()
     charts: tuple[Chart, ...] = ()
     gke_features: tuple[GkeFeature, ...] = ()
+    kernel_settings: tuple[KernelProfile, ...] = ()
+    settable_sysctls: tuple[SettableSysctls, ...] = ()
     pool_properties: tuple[PoolProperty, ...] = ()
     drain_limits: tuple[DrainLimit, ...] = ()
     gpu_quotas: tuple[GpuQuota, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic import BaseModel as _PydanticModel
@@ -31,6 +31,9 @@ _MIN_MEMORY = 2**20
 _EVERYBODY = {"*", "allUsers", "allAuthenticatedUsers"}
 _PLATFORM_NAMESPACES = {names.OPERATOR_NAMESPACE, names.VALIDATION_NAMESPACE, names.SANDBOX_NAMESPACE}
 _MEMBER = re.compile(r"(user|group):\S+|serviceaccount:[a-z0-9-]+/[a-z0-9.-]+")
+
+
+NodeGate = Literal["never", "startup", "always"]
 
 
 class SpecModel(_PydanticModel):

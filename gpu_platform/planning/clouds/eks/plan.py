@@ -25,12 +25,14 @@ from gpu_platform.planning.clouds.eks.properties import karpenter_properties, no
 from gpu_platform.planning.clouds.section import (
     AccountNeed,
     CloudCluster,
+    FabricNics,
     NicDevices,
     RollLimits,
     Timeouts,
 )
 from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
 from gpu_platform.planning.clouds.windows import CapacityWindow, SizedGroup
+from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB
 from gpu_platform.planning.requirements.section import ClassPlace
 from gpu_platform.quantity import duration_text, parse_duration
 
@@ -120,6 +122,8 @@ class EksPoolPlan:
     block_devices: tuple[BlockDevice, ...]
     user_data: UserData | None
     """Beside the user data that EKS adds; None: none."""
+    huge_pages: int = 0
+    """Huge pages of 2 MiB that the stack file sets aside."""
     metadata_hop_limit: int
     labels: Mapping[str, str]
     taints: tuple[EksTaint, ...]
@@ -234,8 +238,8 @@ class EksPoolPlan:
 
     @property
     def huge_pages_mib(self) -> int:
-        """What the EFA installer of the node image reserves, MiB."""
-        return EFA_HUGE_PAGES_MIB if self.efa_interfaces else 0
+        """What the EFA installer of the node image reserves, or the stack file, MiB."""
+        return EFA_HUGE_PAGES_MIB if self.efa_interfaces else self.huge_pages * HUGE_PAGE_MIB
 
     @property
     def efa_interfaces(self) -> int:
@@ -246,6 +250,19 @@ class EksPoolPlan:
     def nodes_by_request(self) -> bool:
         """False: waiting pods are enough."""
         return False
+
+    @property
+    def replacement(self) -> str:
+        """The node group creates another instance for one that is terminated."""
+        return (
+            f"EKS node group {self.node_group}: drain the node and terminate its instance (the end of "
+            "spec.providerID, aws ec2 terminate-instances --instance-ids ID); the group creates another"
+        )
+
+    @property
+    def fabric_nics(self) -> FabricNics | None:
+        """Its EFA devices."""
+        return FabricNics(kind="efa", count=self.efa_interfaces) if self.efa_interfaces else None
 
     @property
     def nic_resources(self) -> Mapping[str, int]:
@@ -386,6 +403,19 @@ class KarpenterPoolPlan:
     def nodes_by_request(self) -> bool:
         """False: waiting pods are enough."""
         return False
+
+    @property
+    def replacement(self) -> str:
+        """Karpenter drains and terminates a node that is deleted."""
+        return (
+            f"Karpenter NodePool {self.name}: delete the NodeClaim of the node (kubectl get nodeclaims -o wide); "
+            "it is drained, and Karpenter creates another for pods that wait"
+        )
+
+    @property
+    def fabric_nics(self) -> FabricNics | None:
+        """Its EFA devices."""
+        return FabricNics(kind="efa", count=self.efa_interfaces) if self.efa_interfaces else None
 
     @property
     def nic_resources(self) -> Mapping[str, int]:

@@ -103,6 +103,8 @@ def _user_data_hash(user_data: UserData) -> str:
             "format": user_data.format,
             "settings": plan_to_json(user_data.settings),
             "joins": user_data.needs_cluster_access,
+            # Absent without any, so that pools of before keep their hash.
+            **({"sysctls": dict(user_data.sysctls)} if user_data.sysctls else {}),
         }
     )
 

@@ -110,6 +110,8 @@ def plan_gke_pool(
         gvnic=True,
         secure_boot=secure_boot(pool, machine),
         kubelet=kubelet_config(requirements.kubelet),
+        sysctls=dict(requirements.kernel.sysctls) if requirements.kernel is not None else {},
+        huge_pages=requirements.kernel.huge_pages if requirements.kernel is not None else 0,
         image_streaming=pool.image.fast_pull,
         image_cache=pool.image.cache,
         network=network,
@@ -117,7 +119,7 @@ def plan_gke_pool(
         claimed_nics=machine.rdma_interfaces if network == "profile" and fabric == "rdma" else 0,
         fabric=fabric,
         labels=node_labels(pool, requirements.labels, requirements.software, network),
-        taints=node_taints(requirements.taints),
+        taints=node_taints((*requirements.taints, *requirements.startup_taints)),
         resource_labels={
             **cluster.labels,
             **pool.tags,
