@@ -66,6 +66,19 @@ def test_a_shared_resource_without_replicas_counts_its_gpus_once():
     assert only(violations("quota-exceeds-capacity", *stack, *promised(a={SHARES: 2})))
 
 
+def test_a_pool_without_gpus_whose_size_is_not_known_leaves_quotas_checked():
+    system = eks_node_group(
+        scalingConfig=UNKNOWN,
+        instanceTypes=["m7i.xlarge"],
+        amiType="AL2023_x86_64_STANDARD",
+        labels={"gpu-platform.dev/pool": "system"},
+    )
+    stack = [*fleet(node("train-0"), system), *promised(a={GPUS: 9})]
+    found = report_of("quota-exceeds-capacity", *stack)
+    assert only(list(found.violations))
+    assert not found.not_checked
+
+
 def test_overcommit_is_a_setting():
     stack = [*fleet(node()), *promised(a={GPUS: 12})]
     assert only(violations("quota-exceeds-capacity", *stack))
