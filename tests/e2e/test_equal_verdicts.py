@@ -170,7 +170,7 @@ def random_toleration(chance: random.Random) -> Object:
 LABELS = {"app": "attempt"}
 SELECTED = {"selector": {"matchLabels": LABELS}}
 JOBS = "spec.replicatedJobs[second].template.spec.template"
-# How each kind holds pod templates: group and version, plural, the spec around a template (and a harmless one where
+# How each kind holds pod templates: group and version, plural, the spec around a template (and a harmless one if
 # the kind has several), and the place of the template in messages.
 HOLDERS: dict[str, tuple[str, str, Callable[[Object, Object], Object], str]] = {
     "Deployment": ("apps/v1", "deployments", lambda _, t: {**SELECTED, "template": t}, "spec.template"),

@@ -227,7 +227,7 @@ def test_a_member_cannot_remove_the_gate_of_a_waiting_pod(queues: Platform, visi
 def test_a_job_that_a_member_starts_by_hand_is_stopped_again(vision: Team, search: Team) -> None:
     search.job("all", gpus=8, pods=2)
     eventually(lambda: search.running("all") == 2)
-    vision.job("hasty", gpus=9)
+    vision.job("hasty", gpus=8, pods=2)
     assert vision.waits("hasty")
     metadata = {"name": "hasty", "namespace": "vision"}
     vision.client.merge(
