@@ -8,16 +8,17 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._options import child_options
-from gpu_platform.planning.validation.admission import BY_THE_AGENT, NODE_RULES, REPORT_RULE, AgentRule
+from gpu_platform.planning.validation.admission import BY_THE_AGENT, LEASE_RULE, NODE_RULES, REPORT_RULE, AgentRule
 
 _REPORTS = "gpu-node-agent-reports"
 _NODES = "gpu-node-agent-nodes"
+_LEASES = "gpu-node-agent-leases"
 _CHANGES = ["CREATE", "UPDATE"]
 _VERSION = "v1"
 
 
 class AgentAdmission(pulumi.ComponentResource):
-    """Policies of the API server for the ConfigMaps and nodes that the node agents write, with their bindings.
+    """Policies of the API server for what the node agents write (ConfigMaps, nodes, Leases), with their bindings.
 
     `guards`: what agents must wait for.
 
@@ -33,11 +34,26 @@ class AgentAdmission(pulumi.ComponentResource):
         self.guards = [
             *self._create_policy(_REPORTS, ["configmaps"], [REPORT_RULE]),
             *self._create_policy(_NODES, ["nodes", "nodes/status"], NODE_RULES),
+            *self._create_policy(
+                _LEASES,
+                ["leases"],
+                [LEASE_RULE],
+                group="coordination.k8s.io",
+                operations=[*_CHANGES, "DELETE"],
+            ),
         ]
-        self.policies = pulumi.Output.from_input([_REPORTS, _NODES])
+        self.policies = pulumi.Output.from_input([_REPORTS, _NODES, _LEASES])
         self.register_outputs({"policies": self.policies})
 
-    def _create_policy(self, name: str, resources: list[str], rules: Sequence[AgentRule]) -> list[pulumi.Resource]:
+    def _create_policy(
+        self,
+        name: str,
+        resources: list[str],
+        rules: Sequence[AgentRule],
+        *,
+        group: str = "",
+        operations: Sequence[str] = _CHANGES,
+    ) -> list[pulumi.Resource]:
         metadata = k8s.meta.v1.ObjectMetaArgs(name=name)
         policy = k8s.admissionregistration.v1.ValidatingAdmissionPolicy(
             name,
@@ -47,9 +63,9 @@ class AgentAdmission(pulumi.ComponentResource):
                 match_constraints=k8s.admissionregistration.v1.MatchResourcesArgs(
                     resource_rules=[
                         k8s.admissionregistration.v1.NamedRuleWithOperationsArgs(
-                            api_groups=[""],
+                            api_groups=[group],
                             api_versions=[_VERSION],
-                            operations=_CHANGES,
+                            operations=list(operations),
                             resources=resources,
                         )
                     ]

@@ -10,6 +10,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._charts import with_chart_settings
+from components._objects import with_object_settings
 from components._options import child_of_stack
 from components.addons import Addons
 from components.cluster import Cluster, ClusterArgs
@@ -56,7 +57,8 @@ class Environment(pulumi.ComponentResource):
     `pools`, `software` and `teams`."""
 
     def __init__(self, name: str, args: EnvironmentPlan, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("gpu-platform:index:Environment", name, None, with_chart_settings(opts, args.charts))
+        settings = with_object_settings(with_chart_settings(opts, args.charts), args.objects)
+        super().__init__("gpu-platform:index:Environment", name, None, settings)
         cluster, create_pools = self._create_cluster(args)
         on_cluster = self._child(cluster)
         self._create_storage(args, cluster, on_cluster)

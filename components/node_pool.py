@@ -57,7 +57,7 @@ class NodePool(pulumi.ComponentResource):
             annotations = {
                 names.KWOK_NODE_ANNOTATION: "fake",
                 names.SANDBOX_MACHINE_ANNOTATION: args.machine_type,
-                names.TAINTS_ANNOTATION: ",".join(map(str, args.taints)),
+                names.TAINTS_ANNOTATION: ",".join(map(str, (*args.taints, *args.startup_taints))),
             }
             if args.driver_version is not None:
                 annotations[names.SANDBOX_DRIVER_ANNOTATION] = args.driver_version
@@ -92,4 +92,5 @@ def _merged(opts: pulumi.ResourceOptions, *more: pulumi.ResourceOptions) -> pulu
 
 
 def _taints(args: PoolPlan) -> list[k8s.core.v1.TaintArgs]:
-    return [k8s.core.v1.TaintArgs(key=taint.key, value=taint.value, effect=taint.effect) for taint in args.taints]
+    taints = (*args.taints, *args.startup_taints)
+    return [k8s.core.v1.TaintArgs(key=taint.key, value=taint.value, effect=taint.effect) for taint in taints]

@@ -17,6 +17,7 @@ from gpu_platform import names
 from gpu_platform.planning.config_maps import content_hash
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.validation.section import ValidationPlan
+from validators.agent.hold import MOST_HELD_VARIABLE
 from validators.zipapp import build_agent
 
 _ACCOUNT = names.VALIDATION_APP
@@ -117,9 +118,15 @@ class NodeValidation(pulumi.ComponentResource):
         return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._validation.namespace, labels=labels)
 
     def _create_account(self) -> list[pulumi.Resource]:
-        """Create the agents' account: reports in its namespace, marks on nodes, Events about nodes."""
+        """Create the agents' account: reports and Leases in its namespace, marks on nodes, Events about nodes."""
         account = k8s.core.v1.ServiceAccount(_ACCOUNT, metadata=self._meta(_ACCOUNT), opts=self._child)
         reports = [k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["configmaps"], verbs=_AGENT_VERBS)]
+        if any(self._validation.most_held.values()):
+            reports.append(
+                k8s.rbac.v1.PolicyRuleArgs(
+                    api_groups=["coordination.k8s.io"], resources=["leases"], verbs=[*_AGENT_VERBS, "delete"]
+                )
+            )
         events = [k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["events"], verbs=["create"])]
         cluster_role = k8s.rbac.v1.ClusterRole(
             _ACCOUNT,
@@ -271,6 +278,12 @@ class NodeValidation(pulumi.ComponentResource):
                         k8s.core.v1.EnvVarArgs(name="NVIDIA_VISIBLE_DEVICES", value=_VISIBLE_DEVICES),
                         k8s.core.v1.EnvVarArgs(name="NVIDIA_DRIVER_CAPABILITIES", value=_DRIVER_CAPABILITIES),
                         *driver_env,
+                        # Also where it is 0: new agents mark nodes that ran when their pool got the taint.
+                        *(
+                            k8s.core.v1.EnvVarArgs(name=MOST_HELD_VARIABLE, value=str(most))
+                            for most in (self._validation.most_held.get(pool.name),)
+                            if most is not None
+                        ),
                         _from_field("NODE_NAME", "spec.nodeName"),
                         _from_field("POD_NAME", "metadata.name"),
                         _from_field("POD_UID", "metadata.uid"),

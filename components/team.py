@@ -7,6 +7,7 @@ from typing import Any
 
 import pulumi
 
+from components._objects import with_object_settings
 from components._options import child_of_stack
 from components.cluster import Cluster, ClusterArgs
 from components.team_volumes import TeamVolumes, TeamVolumesArgs
@@ -28,7 +29,7 @@ class Team(pulumi.ComponentResource):
     """The stack's outputs."""
 
     def __init__(self, name: str, args: TeamPlan, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("gpu-platform:index:Team", name, None, opts)
+        super().__init__("gpu-platform:index:Team", name, None, with_object_settings(opts, args.objects))
         stack = args.environment_stack
         if "/" not in stack:
             stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{stack}"

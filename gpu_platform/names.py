@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+RESERVED_DOMAINS: Final = ("gpu-platform.dev", "nvidia.com", "kubernetes.io", "k8s.io")
+"""Domains of labels and annotations that the program, Kubernetes and its controllers set, subdomains too."""
+
 # -- gpu-platform -----------------------------------------------------------------------------------------
 POOL_LABEL: Final = "gpu-platform.dev/pool"
 MACHINE_TYPE_LABEL: Final = "gpu-platform.dev/machine-type"
@@ -60,6 +63,10 @@ VALIDATION_NAMESPACE: Final = "gpu-platform-validation"
 VALIDATION_APP: Final = "gpu-node-validation"  # value of NAME_LABEL on the agent's DaemonSets and pods
 VALIDATED_LABEL: Final = "gpu-platform.dev/validated"  # on a node that passes: the hash of its expectations
 VALIDATED_CONDITION: Final = "GpuPlatformValidated"  # of a node that an agent has checked
+# The prefixes tell autoscalers that a new node loses the taint once it has started, or that it is about one node
+# alone: kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go, read 2026-11-25.
+STARTUP_TAINT_KEY: Final = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"  # until a node passes
+FAILED_TAINT_KEY: Final = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"  # while a check fails later
 VALIDATION_REPORT_LABEL: Final = "gpu-platform.dev/validation-report"  # on the agent's report ConfigMaps
 OPERATOR_NAMESPACE: Final = "gpu-operator"
 CLUSTER_POLICY: Final = "cluster-policy"  # name of the only ClusterPolicy object, from the Helm chart

@@ -11,5 +11,6 @@ from policies import PolicyReport, evaluate
 
 def evaluate_policies(program: RecordedProgram, plan: Plan) -> PolicyReport:
     """Return the result of the policy pack on a recorded program, with the stack's configuration."""
+    today = datetime.datetime.now(datetime.UTC).date()
     records = [record.to_json() for record in program.resources]
-    return evaluate(records, plan.policy.config, datetime.datetime.now(datetime.UTC).date())
+    return evaluate(records, plan.policy.config, today, plan.policy.own_rules)

@@ -7,9 +7,11 @@ Pulumi CLI.
 
 from policies._analysis import Configured, analyze, configure, evaluate, rules
 from policies._evaluate import NotChecked, PolicyReport, Violation
+from policies._own import OWN_ID
 from policies._rule import Exemption, Level, Rule, Settings, Severity
 
 __all__ = [
+    "OWN_ID",
     "Configured",
     "Exemption",
     "Level",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -108,6 +109,23 @@ def _stack(resources: Sequence[PolicyResource]) -> Stack:
     return Stack.from_records(records, load_catalog())
 
 
+def own_modules(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the modules with rules of a company that the stack file names, from the CLI's configuration."""
+    platform = _platform(environment)
+    policy = cast("Mapping[str, Any]", platform).get("policy") if isinstance(platform, Mapping) else None
+    named = cast("Mapping[str, Any]", policy).get("own_rules") if isinstance(policy, Mapping) else None
+    return tuple(map(str, cast("list[object]", named))) if isinstance(named, list) else ()
+
+
+def _platform(environment: Mapping[str, str]) -> object:
+    """Return the stack file's object, which is not checked yet; None without one."""
+    try:
+        config = cast("Mapping[str, str]", json.loads(environment.get("PULUMI_CONFIG") or "{}"))
+        return json.loads(config.get("gpu-platform:platform") or "null")
+    except ValueError:
+        return None
+
+
 def stack_settings(environment: Mapping[str, str]) -> dict[str, EnforcementLevel | dict[str, Any]]:
     """Return the settings of the stack file, by rule or `all`, as the initial configuration of the pack.
 
@@ -115,8 +133,7 @@ def stack_settings(environment: Mapping[str, str]) -> dict[str, EnforcementLevel
     these. Empty without a stack file, or with an invalid one, which the program itself reports.
     """
     try:
-        config = cast("Mapping[str, str]", json.loads(environment.get("PULUMI_CONFIG") or "{}"))
-        platform: object = json.loads(config.get("gpu-platform:platform") or "null")
+        platform = _platform(environment)
         if platform is None:
             return {}
         plan = plan_platform(platform, environment.get("PULUMI_STACK", ""))
@@ -134,4 +151,8 @@ def _initial(setting: str | Mapping[str, Any]) -> EnforcementLevel | dict[str, A
 
 
 if __name__ == "__main__":
-    PolicyPack("gpu-platform", [_policy(rule) for rule in rules()], initial_config=stack_settings(os.environ))
+    try:
+        every = rules(own_modules(os.environ))
+    except BadInput as error:
+        sys.exit(f"policy.{error.problems[0]}" if len(error.problems) == 1 else str(error))
+    PolicyPack("gpu-platform", [_policy(rule) for rule in every], initial_config=stack_settings(os.environ))

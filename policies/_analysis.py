@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
@@ -31,6 +31,7 @@ from policies import (
     workloads,
 )
 from policies._evaluate import PolicyReport, Violation, evaluate_rule
+from policies._own import own_rules
 from policies._rule import Level, Rule, Settings
 from policies._stack import Stack
 
@@ -64,12 +65,17 @@ class Configured:
     settings: Settings
 
 
-def rules() -> tuple[Rule[Any, Any], ...]:
-    """Return every rule, in the order of evaluation."""
-    return _RULES
+def rules(own: Sequence[str] = ()) -> tuple[Rule[Any, Any], ...]:
+    """Return every rule, in the order of evaluation; `own`: modules of a company with rules of its own.
+
+    Raises BadInput for a module that cannot be loaded.
+    """
+    return (*_RULES, *own_rules(own))
 
 
-def configure(config: Mapping[str, Any], source: str = "policy configuration") -> tuple[Configured, ...]:
+def configure(
+    config: Mapping[str, Any], source: str = "policy configuration", own: Sequence[str] = ()
+) -> tuple[Configured, ...]:
     """Return every rule with the level and the settings of `config`, which has CrossGuard's form.
 
     `{"all": LEVEL, "<rule id>": LEVEL | {"enforcementLevel": LEVEL, ...the rule's settings}}`. A rule's own level
@@ -77,7 +83,8 @@ def configure(config: Mapping[str, Any], source: str = "policy configuration") -
     names the configuration in its text.
     """
     problems: list[Problem] = []
-    known = [rule.id for rule in _RULES]
+    every = rules(own)
+    known = [rule.id for rule in every]
     for key in config:
         if key not in (_ALL, *known):
             fix = did_you_mean(key, known) or "remove it"
@@ -88,7 +95,7 @@ def configure(config: Mapping[str, Any], source: str = "policy configuration") -
         for key in all_settings
     ]
     configured: list[Configured] = []
-    for rule in _RULES:
+    for rule in every:
         level, given = _split(rule.id, config.get(rule.id), problems)
         settings = parse_settings(rule, given, problems)
         configured.append(Configured(rule, level or all_level or rule.level, settings))
@@ -114,12 +121,17 @@ def parse_settings(rule: Rule[Any, Any], given: Mapping[str, Any], problems: lis
         return model()
 
 
-def evaluate(records: Iterable[object], config: Mapping[str, Any], today: datetime.date) -> PolicyReport:
-    """Evaluate every rule that `config` does not disable on resource records. Raises BadInput for the config."""
+def evaluate(
+    records: Iterable[object], config: Mapping[str, Any], today: datetime.date, own: Sequence[str] = ()
+) -> PolicyReport:
+    """Evaluate every rule that `config` does not disable on resource records. Raises BadInput for the config.
+
+    `own`: modules of a company with rules of its own.
+    """
     stack = Stack.from_records(records, load_catalog())
     reports = [
         evaluate_rule(entry.rule, stack, entry.settings, entry.level, today)
-        for entry in configure(config)
+        for entry in configure(config, own=own)
         if entry.level is not Level.DISABLED
     ]
     return PolicyReport(

@@ -33,6 +33,13 @@ _IN_USER_DATA: Mapping[Manager, re.Pattern[str]] = {
 _RESERVED_MEMORY = re.compile(r"reserved-?memory|memory-?manager-?reserved-?memory", re.IGNORECASE)
 
 
+_TEMPORARY = (
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class NodeTaint:
     """A node taint; `effect` in Kubernetes' spelling, whatever the provider's. `value` None: any."""
@@ -43,10 +50,8 @@ class NodeTaint:
 
     @property
     def keeps_pods_off(self) -> bool:
-        """Whether a pod needs a toleration. Taints of node conditions are temporary and not counted."""
-        return self.effect in ("NoSchedule", "NoExecute") and not self.key.startswith(
-            ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-        )
+        """Whether a pod needs a toleration. Taints of node conditions and of new nodes are temporary."""
+        return self.effect in ("NoSchedule", "NoExecute") and not self.key.startswith(_TEMPORARY)
 
     def __str__(self) -> str:
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"

@@ -27,6 +27,12 @@ _OWNERS: Final[Mapping[str, str]] = {
 }
 
 
+_HELD: Final[Mapping[str, str]] = {
+    names.STARTUP_TAINT_KEY: "held back: the node has not passed validation yet (gate_nodes)",
+    names.FAILED_TAINT_KEY: "held back: a check fails (gate_nodes: always)",
+}
+
+
 def notes(
     node: Mapping[str, Any], expectation: NodeExpectation, added: Iterable[tuple[str, str]] = ()
 ) -> tuple[str, ...]:
@@ -53,6 +59,9 @@ def _foreign_taints(node: Mapping[str, Any], ours: Container[tuple[str, str]]) -
     for taint in _taints(node):
         key, effect = str(taint["key"]), str(taint["effect"])
         if (key, effect) in ours or key == _CORDON_TAINT:
+            continue
+        if key in _HELD:
+            yield _HELD[key] + _since(str(taint.get("timeAdded") or ""))
             continue
         value = f"={taint['value']}" if taint.get("value") else ""
         owner = next((who for beginning, who in _OWNERS.items() if key.startswith(beginning)), "")

@@ -126,7 +126,7 @@ class EksControlPlane(pulumi.ComponentResource):
             ),
             upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type=create.support_type),
             vpc_config=aws.eks.ClusterVpcConfigArgs(
-                subnet_ids=list(vpc.control_plane),
+                subnet_ids=vpc.control_plane,
                 endpoint_private_access=_PRIVATE_ENDPOINT,
                 endpoint_public_access=bool(create.api_access),
                 public_access_cidrs=list(create.api_access) or None,

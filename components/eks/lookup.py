@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pulumi
 import pulumi_aws as aws
@@ -17,6 +17,7 @@ from gpu_platform.planning.clouds.eks.existing_cluster import (
     VPC_CNI,
     ExistingEksFacts,
     check_looked_up,
+    network_policy_warning,
     required_addons,
 )
 
@@ -44,7 +45,7 @@ def look_up(plan: EksClusterPlan, parent: pulumi.Resource, provider: pulumi.Prov
         kubernetes=looked_up.version,
         authentication_mode=looked_up.access_configs[0].authentication_mode,
         addons={
-            name: pulumi.Output.from_input(_addon_version(plan.name, name, needed, opts))
+            name: pulumi.Output.from_input(_addon(plan.name, name, needed, opts))
             for name, needed in required_addons(plan).items()
         },
         subnets=_look_up_subnets(plan, vpc_id, opts),
@@ -97,8 +98,10 @@ def _subnet_filters(zone: str | None, vpc_id: str) -> list[aws.ec2.GetSubnetsFil
     return filters
 
 
-async def _addon_version(cluster: str, name: str, needed: str, opts: pulumi.InvokeOptions) -> str | None:
-    """Return the version of an add-on, or None with a warning: it may be installed by other means.
+async def _addon(
+    cluster: str, name: str, needed: str, opts: pulumi.InvokeOptions
+) -> Mapping[str, str | None] | None:
+    """Return version and configuration of an add-on, or None with a warning: it may be installed by other means.
 
     Not by `get_addon_output`: the SDK ends the program at a failed output even where nothing reads it.
     """
@@ -108,20 +111,28 @@ async def _addon_version(cluster: str, name: str, needed: str, opts: pulumi.Invo
     except Exception as error:  # the SDK raises no other
         pulumi.log.warn(f"the add-on {name} of {cluster} could not be looked up ({error}); {needed}")
         return None
-    return addon["addonVersion"] if addon is not None else None
+    if addon is None:
+        return None
+    found = cast("Mapping[str, str | None]", addon)
+    return {"version": found["addonVersion"], "configuration": found.get("configurationValues")}
 
 
 def _checked(plan: EksClusterPlan, facts: Mapping[str, Any]) -> ExistingEksFacts:
+    addons = cast("Mapping[str, Mapping[str, str | None] | None]", facts["addons"])
+    vpc_cni = addons.get(VPC_CNI) or {}
     found = ExistingEksFacts(
         kubernetes=facts["kubernetes"],
         authentication_mode=facts["authentication_mode"],
-        vpc_cni=facts["addons"].get(VPC_CNI),
+        vpc_cni=vpc_cni.get("version"),
+        vpc_cni_configuration=vpc_cni.get("configuration") or "",
         subnets={zone: tuple(ids) for zone, ids in facts["subnets"].items()},
         all_subnets=tuple(facts["all_subnets"]),
     )
     problems = check_looked_up(found, plan)
     if problems:
         raise pulumi.RunError(str(BadInput(f"EKS cluster {plan.name}", problems)))
+    if (warning := network_policy_warning(found, plan)) is not None:
+        pulumi.log.warn(str(warning))
     return found
 
 

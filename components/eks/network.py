@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pulumi
 import pulumi_aws as aws
 
 from components._options import child_options
+from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.eks.cluster_plan import ExistingVpcPlan, VpcPlan, ZoneSubnets
 from gpu_platform.planning.clouds.eks.existing_cluster import SUBNET_TAG
+from gpu_platform.planning.clouds.eks.vpc import check_control_plane_zones
 
 PUBLIC_SUBNET_TAG = "kubernetes.io/role/elb"
 _EVERYWHERE = "0.0.0.0/0"
@@ -28,7 +32,7 @@ class JoinedVpc:
 
     vpc_id: pulumi.Output[str]
     subnet_ids: Mapping[str, pulumi.Output[str]]
-    control_plane: Sequence[pulumi.Input[str]]
+    control_plane: pulumi.Input[Sequence[pulumi.Input[str]]]
     routes: Sequence[pulumi.Resource]
 
 
@@ -70,7 +74,7 @@ class EksVpc(pulumi.ComponentResource):
         return JoinedVpc(
             vpc_id=self.vpc_id,
             subnet_ids=self.private_subnet_ids,
-            control_plane=list(self.private_subnet_ids.values()),
+            control_plane=self._control_plane,
             routes=self.routes,
         )
 
@@ -85,11 +89,13 @@ class EksVpc(pulumi.ComponentResource):
         self._close_default_security_group()
         gateway = aws.ec2.InternetGateway(name, vpc_id=vpc.id, tags={"Name": name}, opts=self._child)
         self.private_subnet_ids = {}
+        self._zone_ids: list[pulumi.Output[str]] = []
         self.routes = []
         public = self._create_public_subnets(plan, gateway)
         nats = self._create_nats(plan, public, gateway)
         tables = [self._create_private_subnet(subnets, nats) for subnets in plan.zones]
         self.routes.append(self._create_s3_endpoint(region, tables))
+        self._control_plane = self._control_plane_subnets(plan)
         self.register_outputs({"vpc_id": self.vpc_id, "private_subnet_ids": self.private_subnet_ids})
 
     def _create_vpc(self, plan: VpcPlan, opts: pulumi.ResourceOptions) -> aws.ec2.Vpc:
@@ -175,10 +181,19 @@ class EksVpc(pulumi.ComponentResource):
             opts=self._child,
         )
         self.private_subnet_ids[zone.zone] = subnet.id
+        self._zone_ids.append(subnet.availability_zone_id)
         self.routes.append(
             aws.ec2.RouteTableAssociation(name, subnet_id=subnet.id, route_table_id=table.id, opts=self._child)
         )
         return table
+
+    def _control_plane_subnets(self, plan: VpcPlan) -> pulumi.Input[Sequence[pulumi.Input[str]]]:
+        """Return the private subnets that the control plane gets: those of zones that EKS accepts for it."""
+        subnets = list(self.private_subnet_ids.values())
+        if not plan.no_control_plane:
+            return subnets
+        known = pulumi.Output.all(ids=subnets, zones=self._zone_ids)
+        return known.apply(partial(_accepted_subnets, plan))
 
     def _create_s3_endpoint(self, region: str, tables: list[aws.ec2.RouteTable]) -> aws.ec2.VpcEndpoint:
         """Create the endpoint of S3: datasets and image layers come from S3, and NAT costs by the gigabyte."""
@@ -191,3 +206,12 @@ class EksVpc(pulumi.ComponentResource):
             tags={"Name": f"{self._name}-s3"},
             opts=self._child,
         )
+
+
+def _accepted_subnets(plan: VpcPlan, known: Mapping[str, Any]) -> list[str]:
+    """Return the subnets of zones that can have a control plane, as soon as AWS has told the ids of the zones."""
+    problems = check_control_plane_zones(plan, known["zones"])
+    if problems:
+        raise pulumi.RunError(str(BadInput("zones of the new cluster", problems)))
+    by_zone = zip(known["ids"], known["zones"], strict=True)
+    return [subnet for subnet, zone in by_zone if zone not in plan.no_control_plane]

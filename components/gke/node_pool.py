@@ -166,6 +166,7 @@ def _node_config(plan: GkePoolPlan, cluster: GkeOutputs) -> gcp.container.NodePo
         service_account=cluster.node_service_account,
         oauth_scopes=OAUTH_SCOPES,
         kubelet_config=_kubelet(plan.kubelet),
+        linux_node_config=_linux(plan),
         labels=plan.labels,
         taints=[
             gcp.container.NodePoolNodeConfigTaintArgs(key=taint.key, value=taint.value, effect=taint.effect)
@@ -213,6 +214,17 @@ def _kubelet(kubelet: GkeKubelet | None) -> gcp.container.NodePoolNodeConfigKube
             policy=kubelet.topology_policy, scope=kubelet.topology_scope
         ),
         memory_manager=memory,
+    )
+
+
+def _linux(plan: GkePoolPlan) -> gcp.container.NodePoolNodeConfigLinuxNodeConfigArgs | None:
+    if not plan.sysctls and not plan.huge_pages:
+        return None
+    pages = None
+    if plan.huge_pages:
+        pages = gcp.container.NodePoolNodeConfigLinuxNodeConfigHugepagesConfigArgs(hugepage_size2m=plan.huge_pages)
+    return gcp.container.NodePoolNodeConfigLinuxNodeConfigArgs(
+        sysctls=plan.sysctls or None, hugepages_config=pages
     )
 
 

@@ -14,7 +14,9 @@ from components.public.types import (
     ChartSettings,
     ComputeClass,
     DeviceClass,
+    Images,
     Monitoring,
+    Objects,
     Operator,
     PlatformCluster,
     Pool,
@@ -57,6 +59,10 @@ class GpuPlatformArgs(TypedDict, total=False):
     """EKS, GKE and existing clusters: settings of the Helm charts that are installed, by their names."""
     chart_mirror: str
     """Repository that has all charts under their names and versions. Unset: each chart's own."""
+    images: Images
+    """From which registry the images of the program's own pods come. Unset: each image's own."""
+    objects: Objects
+    """Labels and annotations of the company on every Kubernetes object. Unset: none."""
     monitoring: Monitoring
     """Metrics and alerts of the GPUs."""
     budget: Budget

@@ -296,6 +296,14 @@ class Topology(TypedDict, total=False):
     memory: str
 
 
+class Tuning(TypedDict, total=False):
+    """Kernel settings of the nodes from their first boot on."""
+
+    intent: str
+    sysctls: Mapping[str, str]
+    huge_pages: float
+
+
 class Taint(TypedDict, total=False):
     """A node taint."""
 
@@ -403,8 +411,12 @@ class PoolSettings(TypedDict, total=False):
     zones: Sequence[str]
     sharing: Sharing
     topology: Topology
+    tuning: Tuning
+    tags: Mapping[str, str]
+    """EKS and GKE: tags of instances and their disks; on GKE labels of resources."""
     labels: Mapping[str, str]
     taints: Sequence[Taint]
+    gate_nodes: str
     nodes: ExistingNodes
     provisioner: str
     karpenter: Karpenter
@@ -676,6 +688,24 @@ class ChartSettings(TypedDict, total=False):
     values: Mapping[str, Any]
 
 
+class Images(TypedDict, total=False):
+    """From which registry the images of the program's own pods come."""
+
+    mirror: str
+    """Registry that has every image below the name of its own registry. Unset: each image's own."""
+    registries: Mapping[str, str]
+    """Where images of one registry are instead, under their own repositories."""
+    pull_secrets: Sequence[str]
+    """Names of Secrets with which nodes pull them."""
+
+
+class Objects(TypedDict, total=False):
+    """Labels and annotations of the company on every Kubernetes object."""
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
 class Queueing(TypedDict, total=False):
     """Queues of the workloads of teams."""
 
@@ -730,3 +760,5 @@ class ValidationSettings(TypedDict, total=False):
 
     gate: bool
     timeout: str
+    gate_nodes: str
+    max_held_percent: float

@@ -32,6 +32,7 @@ from gpu_platform.catalog.models import (
     GkeFeature,
     Gpu,
     GpuQuota,
+    KernelProfile,
     KubernetesPlatform,
     KubernetesVersion,
     MachineType,
@@ -43,6 +44,7 @@ from gpu_platform.catalog.models import (
     PriceList,
     RecipeComponent,
     ServiceQuota,
+    SettableSysctls,
     UnsupportedMachineType,
     XidClass,
     ZoneWithoutControlPlanes,
@@ -68,6 +70,8 @@ class Catalog:
     eks_addons: Mapping[str, EksAddon]
     charts: Mapping[str, Chart]
     gke_features: Mapping[str, GkeFeature]
+    kernel_settings: Mapping[str, KernelProfile]  # by what the nodes are used for
+    settable_sysctls: Mapping[str, SettableSysctls]  # by platform
     pool_properties: Mapping[tuple[str, str], PoolProperty]  # by platform (eks, karpenter, gke, sandbox) and name
     drain_limits: Mapping[tuple[str, str], DrainLimit]  # by platform (eks, gke) and what it does (update, delete)
     gpu_quotas: Mapping[str, GpuQuota]
@@ -202,6 +206,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "gpus": ("model",),
     "operator_releases": ("version",),
     "node_images": ("vendor", "family"),
+    "settable_sysctls": ("platform",),
     "pool_properties": ("platform", "name"),
     "drain_limits": ("platform", "action"),
     "no_control_plane_zones": ("zone_id",),

@@ -467,6 +467,7 @@ class ContainerImage(Fact):
     name: str
     reference: Annotated[str, Field(pattern=r"^[^\s:@]+(/[^\s:@]+)*(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$")]
     undigested: str | None = Field(default=None, description="why there is no digest; None: there is one")
+    pulled: bool = Field(default=True, description="false: the image is a part of the node image")
     source: Source
 
     @model_validator(mode="after")
@@ -494,6 +495,7 @@ class ZoneWithoutControlPlanes(Fact):
     """A zone of AWS in which EKS accepts no subnets of a control plane."""
 
     zone_id: Annotated[str, Field(pattern=r"^[a-z0-9]+-az\d$")]
+    region: str
     source: Source
 
 
@@ -504,6 +506,23 @@ class UnsupportedMachineType(Fact):
     types: str = Field(description="their names, as a regular expression")
     why: str
     instead: str = Field(description="machine types that work")
+    source: Source
+
+
+class KernelProfile(Fact):
+    """Kernel settings that NVIDIA recommends for what nodes are used for: training, inference."""
+
+    name: str
+    sysctls: Mapping[str, str]
+    because: str
+    source: Source
+
+
+class SettableSysctls(Fact):
+    """The kernel settings that a platform lets others set; a platform that is not among these sets no limits."""
+
+    platform: str
+    sysctls: tuple[str, ...]
     source: Source
 
 
@@ -556,6 +575,8 @@ class CatalogFile(Fact):
     eks_addons: tuple[EksAddon, ...] = ()
     charts: tuple[Chart, ...] = ()
     gke_features: tuple[GkeFeature, ...] = ()
+    kernel_settings: tuple[KernelProfile, ...] = ()
+    settable_sysctls: tuple[SettableSysctls, ...] = ()
     pool_properties: tuple[PoolProperty, ...] = ()
     drain_limits: tuple[DrainLimit, ...] = ()
     gpu_quotas: tuple[GpuQuota, ...] = ()

@@ -96,6 +96,13 @@ class ReportFormat(StrEnum):
     JUNIT = "junit"
 
 
+class SchedulerProfile(StrEnum):
+    """Scores by which kube-scheduler compares nodes."""
+
+    DEFAULT = "default"
+    PACKED = "packed"
+
+
 class Engine(StrEnum):
     """Engine that deploys a stack."""
 
@@ -278,6 +285,10 @@ def place(
         bool,
         typer.Option("--live", help="Start from what runs on the cluster, and find moves that free whole GPUs."),
     ] = False,
+    profile: Annotated[
+        SchedulerProfile,
+        typer.Option("--profile", help="Scores of the scheduler; packed: those that scheduler-config prints."),
+    ] = SchedulerProfile.DEFAULT,
     output: Annotated[
         GuideFormat, typer.Option("--format", help="Output format; html is one page with a picture of the GPUs.")
     ] = GuideFormat.TEXT,
@@ -285,7 +296,15 @@ def place(
     """Say where pods would go, what stays pending and why, and which change helps; exit with 1 if some do."""
     from gpu_platform.cli.place import show_placement
 
-    _leave(show_placement(stack, workloads=workloads, live=live, output=output.value))
+    _leave(show_placement(stack, workloads=workloads, live=live, output=output.value, profile=profile.value))
+
+
+@app.command("scheduler-config")
+def scheduler_config(stack: StackArgument, output: FormatOption = Format.TEXT) -> None:
+    """Print the configuration of a kube-scheduler that packs pods with GPUs, so that whole nodes stay free."""
+    from gpu_platform.cli.place import show_scheduler_config
+
+    show_scheduler_config(stack, as_json=output is Format.JSON)
 
 
 @app.command()

@@ -6,7 +6,7 @@ import datetime
 import json
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -52,7 +52,8 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
     report = evaluate_policies(program, loaded.plan)
     if output in ("sarif", "junit"):
         spec = parse_platform(loaded.platform, str(loaded.path))
-        _print_findings(findings(report, spec, Positions(loaded.path)), loaded.path, output)
+        found = findings(report, spec, Positions(loaded.path))
+        _print_findings(found, loaded.path, output, loaded.plan.policy.own_rules)
         return verdict(report)
     warnings: tuple[str, ...] = ()
     if loaded.plan.kind == "environment":
@@ -98,8 +99,8 @@ def chart_warnings(charts: ChartsPlan, program: RecordedProgram) -> Iterator[str
             yield f"charts.{chart}.values.{path}: the program sets another value, which wins"
 
 
-def _print_findings(found: tuple[Finding, ...], path: Path, output: str) -> None:
-    print(as_sarif(found, path) if output == "sarif" else as_junit(found, path))
+def _print_findings(found: tuple[Finding, ...], path: Path, output: str, own: Sequence[str] = ()) -> None:
+    print(as_sarif(found, path, own) if output == "sarif" else as_junit(found, path, own))
 
 
 def verdict(report: PolicyReport) -> ExitCode:

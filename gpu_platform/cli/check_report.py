@@ -99,8 +99,8 @@ def _pool_of(name: str, spec: Environment | TeamStack) -> str | None:
     return next((f"pools[{index}]" for index, pool in enumerate(spec.pools) if pool.name == name), None)
 
 
-def as_sarif(found: Iterable[Finding], path: Path) -> str:
-    """Return a SARIF log with one run; `path`: the stack file, relative to the current folder where it can be."""
+def as_sarif(found: Iterable[Finding], path: Path, own_rules: Sequence[str] = ()) -> str:
+    """Return a SARIF log with one run; `path`: the stack file; `own_rules`: modules with rules of the company."""
     uri = _uri(path)
     described = [
         {
@@ -112,7 +112,7 @@ def as_sarif(found: Iterable[Finding], path: Path) -> str:
                 "problem.severity": "error" if rule.level is Level.MANDATORY else "warning",
             },
         }
-        for rule in rules()
+        for rule in rules(own_rules)
     ]
     described.append(
         {
@@ -157,11 +157,11 @@ def as_sarif(found: Iterable[Finding], path: Path) -> str:
     return json.dumps(log, indent=2)
 
 
-def as_junit(found: Sequence[Finding], path: Path) -> str:
+def as_junit(found: Sequence[Finding], path: Path, own_rules: Sequence[str] = ()) -> str:
     """Return JUnit XML with a test case for each rule; advice and what was not checked are in skipped cases."""
     uri = _uri(path)
     root = ElementTree.Element("testsuites", name="gpu-platform check")
-    names = [STACK_FILE_RULE, *(rule.id for rule in rules())]
+    names = [STACK_FILE_RULE, *(rule.id for rule in rules(own_rules))]
     suite = ElementTree.SubElement(root, "testsuite", name=uri, tests=str(len(names)))
     failed = skipped = 0
     for name in names:

@@ -251,7 +251,10 @@ class PulumiDeployment:
         plan = self.loaded.plan
         pools = plan.pools if plan.kind == "environment" else ()
         declared = {
-            node: [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in pool.taints]
+            node: [
+                {"key": taint.key, "value": taint.value, "effect": taint.effect}
+                for taint in (*pool.taints, *pool.startup_taints)
+            ]
             for pool in pools
             if pool.nodes.ownership == "created"
             for node in pool.nodes.names

@@ -25,7 +25,8 @@ def list_images(stack: str, *, to_json: bool) -> ExitCode:
     charts = charts_of(program)
     if to_json:
         documents = [{"image": image, "used_by": sorted(users)} for image, users in sorted(found.items())]
-        print(json.dumps({"version": 1, "stack": loaded.stack, "images": documents, "charts": charts}, indent=2))
+        document = {"version": 1, "stack": loaded.stack, "images": documents, "charts": charts}
+        print(json.dumps({**document, "pull_secrets": pull_secrets_of(program)}, indent=2))
         return ExitCode.GOOD
     out = console()
     rows = [(image, ", ".join(sorted(users))) for image, users in sorted(found.items())]
@@ -34,6 +35,11 @@ def list_images(stack: str, *, to_json: bool) -> ExitCode:
         out.print()
         columns = (Column("chart"), Column("version"), Column("repository"))
         show_table(out, columns, [(one["chart"], one["version"], one["repository"]) for one in charts])
+    secrets = pull_secrets_of(program)
+    if secrets:
+        out.print()
+        columns = (Column("pull secret"), Column("namespace"))
+        show_table(out, columns, [(one["secret"], one["namespace"]) for one in secrets])
     more = ", and those inside the charts (`helm template` of each prints them)" if charts else ""
     out.print(f"{counted(len(found), 'image')}{more}", markup=False)
     return ExitCode.GOOD
@@ -61,6 +67,42 @@ def charts_of(program: RecordedProgram) -> list[dict[str, str]]:
         document = {"chart": name, "version": str(resource.inputs["version"])}
         charts.append({**document, "repository": str(own.get("repo") or repository)})
     return sorted(charts, key=lambda one: one["chart"])
+
+
+def pull_secrets_of(program: RecordedProgram) -> list[dict[str, str]]:
+    """Return the Secrets with which nodes pull images, each with a namespace that must have it."""
+    found = {
+        (namespace, secret)
+        for resource in program.resources
+        if resource.type.startswith("kubernetes:")
+        for namespace in [_namespace(resource.inputs)]
+        for secret in _pull_secrets(resource.inputs)
+    }
+    return [{"namespace": namespace, "secret": secret} for namespace, secret in sorted(found)]
+
+
+def _namespace(inputs: Mapping[str, Any]) -> str:
+    metadata = cast("Mapping[str, Any]", inputs.get("metadata") or {})
+    return str(metadata.get("namespace") or "default")
+
+
+def _pull_secrets(value: object) -> Iterator[str]:
+    """Yield the names in `imagePullSecrets` of pods and service accounts."""
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[str, object]", value)
+        for key, inner in mapping.items():
+            if key == "imagePullSecrets" and isinstance(inner, list | tuple):
+                named = (
+                    cast("Mapping[str, object]", one)
+                    for one in cast("list[object]", inner)
+                    if isinstance(one, Mapping)
+                )
+                yield from (str(one["name"]) for one in named if "name" in one)
+            else:
+                yield from _pull_secrets(inner)
+    elif isinstance(value, list | tuple):
+        for inner in cast("list[object]", value):
+            yield from _pull_secrets(inner)
 
 
 def _images(value: object) -> Iterator[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+import yaml
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -18,31 +20,41 @@ from gpu_platform.cli.place_page import place_page
 from gpu_platform.cluster_access import client_of
 from gpu_platform.errors import BadInput, ExitCode, Problem
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.scheduling import NodeType, Scenario, report_placement
+from gpu_platform.planning.scheduling import (
+    NodeType,
+    ProfileName,
+    Scenario,
+    packed_config,
+    report_placement,
+    scored_by_amount,
+)
 from gpu_platform.planning.scheduling.nodes import daemonsets_text, planned_node, planned_nodes, quotas_of
 from gpu_platform.pod_sources import Skipped, Workloads, read_cluster, read_workloads
 from gpu_platform.quantity import counted
 from gpu_platform.stacks import load_stack
 
-_SCHEDULER = (
-    "kube-scheduler's default profile, the nodes with the most free CPU and memory first; preemption and queues "
-    "of Kueue are not simulated"
-)
+_SCHEDULERS: Final[Mapping[ProfileName, str]] = {
+    "default": "kube-scheduler's default profile, the nodes with the most free CPU and memory first",
+    "packed": "pods with GPUs by the profile gpu-packed: nodes whose CPU, memory and GPUs are then used evenly, "
+    "and of these the ones with the most GPUs in use",
+}
+_NOT_SIMULATED: Final = "; preemption and queues of Kueue are not simulated"
 
 
 def show_placement(
-    stack: str, *, workloads: Path | None, live: bool, output: Literal["text", "json", "html"]
+    stack: str,
+    *,
+    workloads: Path | None,
+    live: bool,
+    output: Literal["text", "json", "html"],
+    profile: ProfileName = "default",
 ) -> ExitCode:
     """Print where the pods of a file would go. `live`: start from what runs on the cluster now.
 
     Returns a finding if pods stay pending. Raises BadInput for a stack of a team, a file with mistakes, or neither
     a file nor `live`; UnknownOutcome where the cluster does not answer.
     """
-    plan = load_stack(stack).plan
-    if plan.kind != "environment":
-        fix = f"run `gpu-platform place {plan.environment_stack}`"
-        allowed = "a stack of kind environment, because teams have no pools"
-        raise BadInput(stack, [Problem("kind", "'team'", allowed, fix)])
+    plan = _environment(stack, "place")
     if workloads is None and not live:
         allowed = "a file with pods, or --live for the pods of the cluster"
         raise BadInput(stack, [Problem("--workloads", "nothing", allowed, "name a file")])
@@ -56,8 +68,9 @@ def show_placement(
         )
         for pool in plan.pools
     ]
-    assumptions = [_SCHEDULER] if live else [_SCHEDULER, daemonsets_text(plan)]
-    report = report_placement(scenario, types)
+    scheduler = _SCHEDULERS[profile] + _NOT_SIMULATED
+    assumptions = [scheduler] if live else [scheduler, daemonsets_text(plan)]
+    report = report_placement(replace(scenario, profile=profile), types)
     document = place_document(report, skipped, stack=plan.stack, live=live, assumptions=assumptions)
     match output:
         case "json":
@@ -67,6 +80,30 @@ def show_placement(
         case "text":
             _show(console(), document)
     return ExitCode.FINDING if document["summary"]["pending"] else ExitCode.GOOD
+
+
+def show_scheduler_config(stack: str, *, as_json: bool) -> None:
+    """Print the configuration of a kube-scheduler with the profile gpu-packed for the GPUs of a stack's pools.
+
+    Raises BadInput for a stack of a team or one without GPUs.
+    """
+    plan = _environment(stack, "scheduler-config")
+    nodes = planned_nodes(plan, load_catalog())
+    if not any(scored_by_amount(name) for node in nodes for name in node.gpu_resources):
+        allowed = "a pool whose GPUs are offered as resources"
+        fix = "claims of DRA need no profile: the scheduler allocates the devices itself"
+        raise BadInput(stack, [Problem("pools", "no resources of GPUs", allowed, fix)])
+    config = packed_config(nodes)
+    print(json.dumps(config, indent=2) if as_json else yaml.safe_dump(config, sort_keys=False).rstrip())
+
+
+def _environment(stack: str, command: str) -> EnvironmentPlan:
+    plan = load_stack(stack).plan
+    if plan.kind != "environment":
+        fix = f"name the stack of its environment: `gpu-platform {command} {plan.environment_stack}`"
+        allowed = "a stack of kind environment, because teams have no pools"
+        raise BadInput(stack, [Problem("kind", "'team'", allowed, fix)])
+    return plan
 
 
 def _scenario(plan: EnvironmentPlan, listed: Workloads, *, live: bool) -> tuple[Scenario, tuple[Skipped, ...]]:
@@ -97,7 +134,7 @@ def _show(out: Console, document: Mapping[str, Any]) -> None:
         out.print()
         out.print(_optimum(document))
     out.print()
-    for line in _moves(document):
+    for line in (*_profiles(document), *_moves(document)):
         out.print(escape(line))
     for one in document["assumptions"]:
         out.print(escape(f"assumed: {one}"))
@@ -172,6 +209,14 @@ def _optimum(document: Mapping[str, Any]) -> Table:
         best = f"{one['packed']}{', optimal' if one['proven'] else ''}"
         table.add_row(escape(one["resource"]), str(one["placed"]), best, str(one["bound"]), by[one["bound_by"]])
     return table
+
+
+def _profiles(document: Mapping[str, Any]) -> Iterator[str]:
+    own, [other] = document["profile"], [one for one in document["profiles"] if one["name"] != document["profile"]]
+    yield (
+        f"profile of the scheduler: {own}; with {other['name']} {other['placed']} pods are placed, then "
+        f"{other['unusable']:g} GPUs are unusable for these pods and {other['idle']} without any pod"
+    )
 
 
 def _moves(document: Mapping[str, Any]) -> Iterator[str]:

@@ -15,6 +15,8 @@ Keys, all always there:
 - `fragmentation`: `pool` (null: all), `before` and `after`: `gpus`, `free`, `unusable` (GPUs), `idle`,
   `empty_nodes`, `largest_pod`, `largest_with_part`.
 - `optimum`: by `resource` units `placed`, `packed`, `bound`; `bound_by`, `proven`.
+- `profile`: of the scheduler, `default` or `packed`; `profiles`: for each `name` the pods `placed`, and the GPUs
+  that are `unusable` and `idle` then.
 - `moves`: `purpose` (`pod` or `node`), `node`, `for` (group or null), `idle_before`, `idle_after`, `moves` (`pod`,
   `controller`, `to`).
 - `skipped`: `name`, `why`.
@@ -61,6 +63,11 @@ def place_document(
             for pool, (before, after) in report.fragmentation.items()
         ],
         "optimum": [asdict(one) for one in report.optimum],
+        "profile": scenario.profile,
+        "profiles": [
+            {"name": name, "placed": placed, "unusable": after.unusable, "idle": after.idle}
+            for name, (placed, after) in report.profiles.items()
+        ],
         "moves": _moves(report),
         "skipped": [asdict(one) for one in skipped],
     }

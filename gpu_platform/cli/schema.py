@@ -10,7 +10,7 @@ from gpu_platform.errors import ExitCode
 from gpu_platform.paths import STACKS_DIR
 from gpu_platform.quantity import counted
 from gpu_platform.spec import CONFIG_KEY, stack_adapter
-from policies import Level, rules
+from policies import OWN_ID, Level, rules
 
 SCHEMA_FILE = STACKS_DIR / "platform.schema.json"
 
@@ -63,6 +63,7 @@ def _add_catalogue(definitions: dict[str, Any]) -> None:
     level = {"enum": [one.value for one in Level]}
     definitions["Policy"]["properties"]["rules"] |= {
         "additionalProperties": False,
+        "patternProperties": {OWN_ID: {"anyOf": [level, {"type": "object"}]}},
         "properties": {
             "all": {**level, "description": "Level of every rule that has none of its own."},
             **{

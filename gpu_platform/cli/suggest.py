@@ -13,7 +13,7 @@ import yaml
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import ExitCode
 from gpu_platform.planning.cost import HOURS_PER_MONTH
-from gpu_platform.planning.suggest import OtherVendor, SuggestedPool, Suggestion, suggest
+from gpu_platform.planning.suggest import OtherVendor, SuggestedPool, Suggestion, Throughput, suggest
 from gpu_platform.spec.workloads import Demands, read_demands
 
 
@@ -70,6 +70,8 @@ def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
         for reason in one.reasons:
             yield f"  {reason}"
         yield f"  {_next_best(one)}"
+        if one.throughput is not None:
+            yield f"  {_throughput(one.throughput)}"
 
 
 def _amount(field: str, value: int) -> str:
@@ -111,6 +113,17 @@ def _next_best(one: SuggestedPool) -> str:
     hour = one.next_best.usd_per_hour
     pools = " + ".join(one.next_best.pools)
     return f"next best: {pools} at {hour:.2f} USD/h ({hour - one.usd_per_hour:+.2f} USD/h)"
+
+
+def _throughput(found: Throughput) -> str:
+    own = f"{found.tflops:.0f} TFLOP/s in bfloat16, {found.tflops_per_usd_hour:.0f} for each USD/h"
+    most = found.most
+    if most is None:
+        return f"{own}: no other machine type that fits gives more for the money"
+    return (
+        f"{own}; the most for the money: {most.nodes} x {most.machine_type}, {most.tflops_per_usd_hour:.0f} for "
+        f"each USD/h, at {most.usd_per_hour:.2f} USD/h"
+    )
 
 
 def _document(suggestion: Suggestion, demands: Demands) -> dict[str, Any]:
@@ -166,6 +179,7 @@ def _document(suggestion: Suggestion, demands: Demands) -> dict[str, Any]:
                     "pools": list(one.next_best.pools),
                     "usd_per_hour": round(one.next_best.usd_per_hour, 4),
                 },
+                "throughput": None if one.throughput is None else asdict(one.throughput),
             }
             for one in suggestion.pools
         ],

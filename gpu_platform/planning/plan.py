@@ -17,6 +17,7 @@ from gpu_platform.planning.dra.section import DeviceClassPlan
 from gpu_platform.planning.guide.section import GuidePlan
 from gpu_platform.planning.maintenance.section import ChangesPlan
 from gpu_platform.planning.monitoring.section import MonitoringPlan
+from gpu_platform.planning.objects.section import ObjectsPlan
 from gpu_platform.planning.operator.section import OperatorPlan
 from gpu_platform.planning.policy.section import PolicyPlan
 from gpu_platform.planning.pools.section import PoolPlan
@@ -54,6 +55,7 @@ class EnvironmentPlan:
     """What members of each team are told."""
     addons: AddonsPlan = field(default_factory=AddonsPlan)
     charts: ChartsPlan = field(default_factory=ChartsPlan)
+    objects: ObjectsPlan = field(default_factory=ObjectsPlan)
     protect: bool = False
     """Whether both engines refuse to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -78,6 +80,7 @@ class TeamPlan:
     """What the team runs beside its Deployments."""
     guides: tuple[GuidePlan, ...] = ()
     """What members of the team are told."""
+    objects: ObjectsPlan = field(default_factory=ObjectsPlan)
     protect: bool = False
     """Whether both engines refuse to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -21,6 +21,7 @@ from gpu_platform.planning import (
     guide,
     maintenance,
     monitoring,
+    objects,
     operator,
     policy,
     pools,
@@ -93,7 +94,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     if found := _check_all_but_teams(spec, spec.cluster, spec.operator, catalog):
         # Quotas and workloads cannot be checked with invalid pools.
         raise BadInput(stack, [*found, *teams_alone])
-    changes = maintenance.plan(spec.changes)
+    changes, catalog = maintenance.plan(spec.changes), objects.mirrored(catalog, spec.images)
     context = CompleteContext(
         catalog=catalog,
         cloud=cloud_of(
@@ -135,6 +136,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     guides = guide.plan(context, available, tenants.value, queued.value, stored.value, run.value)
     added = addons.plan(context)
     set_charts = charts.plan(context)
+    common = objects.plan(context, [tenant.namespace for tenant in tenants.value])
     monitored = monitoring.plan(context, planned.value)
     costs = cost.plan(planned.value, teams.total_quota(spec.teams), connected.value.cloud)
     return EnvironmentPlan(
@@ -153,6 +155,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         guides=guides,
         addons=added.value,
         charts=set_charts.value,
+        objects=common.value,
         monitoring=monitored.value,
         validation=validation.plan(context, planned.value),
         policy=policy.plan(spec.policy, spec.overcommit),
@@ -179,6 +182,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             ),
             *added.decisions,
             *set_charts.decisions,
+            *common.decisions,
             *monitored.decisions,
             *cost.decisions(stack, costs, planned.value, connected.value.cloud),
         ),
@@ -200,6 +204,7 @@ def _check_all_but_teams(
     spec: Environment, cluster: Cluster | None, operator: Operator | None, catalog: Catalog
 ) -> list[Problem]:
     found = check_parts(list(enumerate(spec.pools)), cluster, operator, catalog, spec.sharing)
+    found += objects.check(spec, catalog)
     if cluster is None:
         return found
     cloud = cloud_of(cluster)
@@ -249,7 +254,7 @@ def plan_team(
     spec: TeamStack, environment: Environment, environment_plan: EnvironmentPlan, stack: str, catalog: Catalog
 ) -> TeamPlan:
     """Return the plan of one team's stack on its environment; raises BadInput with every problem."""
-    problems = Problems()
+    problems, catalog = Problems(), objects.mirrored(catalog, environment.images)
     available = teams.available_resources(environment_plan.pools, environment.device_classes, catalog)
     teams.check_one(spec.team, environment, available, problems)
     cloud = cloud_of(environment.cluster)
@@ -294,6 +299,7 @@ def plan_team(
         volumes=volumes.value,
         workloads=run.value,
         guides=(told,),
+        objects=objects.plan_one(environment),
         policy=policy.plan(
             spec.policy,
             environment.overcommit,

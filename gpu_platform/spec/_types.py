@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic import BaseModel as _PydanticModel
@@ -31,6 +31,9 @@ _MIN_MEMORY = 2**20
 _EVERYBODY = {"*", "allUsers", "allAuthenticatedUsers"}
 _PLATFORM_NAMESPACES = {names.OPERATOR_NAMESPACE, names.VALIDATION_NAMESPACE, names.SANDBOX_NAMESPACE}
 _MEMBER = re.compile(r"(user|group):\S+|serviceaccount:[a-z0-9-]+/[a-z0-9.-]+")
+
+
+NodeGate = Literal["never", "startup", "always"]
 
 
 class SpecModel(_PydanticModel):
@@ -286,3 +289,11 @@ KubeconfigPath = Annotated[str, AfterValidator(_path)]
 Member = Annotated[str, AfterValidator(_member)]
 UsdPerHour = Annotated[float, Field(gt=0, le=100_000)]
 """Price of one node. The upper bound excludes infinity, which JSON and sums cannot hold."""
+AwsTagKey = Annotated[
+    str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_ .:/=+@-]+$", examples=["cost-center"])
+]
+AwsTagValue = Annotated[str, Field(max_length=256, pattern=r"^[A-Za-z0-9_ .:/=+@-]*$", examples=["ml-4711"])]
+GCP_LABEL_KEY = r"^[a-z][a-z0-9_-]{0,62}$"
+GCP_LABEL_VALUE = r"^[a-z0-9_-]{0,63}$"
+GcpLabelKey = Annotated[str, Field(pattern=GCP_LABEL_KEY, examples=["cost-center"])]
+GcpLabelValue = Annotated[str, Field(pattern=GCP_LABEL_VALUE, examples=["ml-4711"])]

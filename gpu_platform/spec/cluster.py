@@ -8,7 +8,18 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpu_platform.spec._instant import Instant
-from gpu_platform.spec._types import Cidr, DnsLabel, KubeconfigPath, OperatorVersion, SpecModel, Zone
+from gpu_platform.spec._types import (
+    AwsTagKey,
+    AwsTagValue,
+    Cidr,
+    DnsLabel,
+    GcpLabelKey,
+    GcpLabelValue,
+    KubeconfigPath,
+    OperatorVersion,
+    SpecModel,
+    Zone,
+)
 from gpu_platform.spec.declared import Shows
 from gpu_platform.spec.eks_access import IamPrincipal, Login, Oidc
 from gpu_platform.spec.eks_network import EksNetwork, Iam, RoleArn, SubnetId
@@ -18,12 +29,6 @@ from gpu_platform.spec.parts import EksParts
 
 _PROJECT_ID = r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$"
 SecurityGroupId = Annotated[str, Field(pattern=r"^sg-[0-9a-f]{8,17}$", examples=["sg-0a1b2c3d4e5f60718"])]
-AwsTagKey = Annotated[
-    str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_ .:/=+@-]+$", examples=["cost-center"])
-]
-AwsTagValue = Annotated[str, Field(max_length=256, pattern=r"^[A-Za-z0-9_ .:/=+@-]*$", examples=["ml-4711"])]
-GcpLabelKey = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$", examples=["cost-center"])]
-GcpLabelValue = Annotated[str, Field(pattern=r"^[a-z0-9_-]{0,63}$", examples=["ml-4711"])]
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.\d{2}$", examples=["1.36"])]
 
 

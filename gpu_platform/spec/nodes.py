@@ -108,6 +108,26 @@ class Disk(SpecModel):
     """Customer-managed key (its ARN, or the name of a Cloud KMS key); unset: the cloud's default key."""
 
 
+_SYSCTL = r"^[a-z0-9_-]+(\.[A-Za-z0-9_-]+)+$"
+SysctlName = Annotated[str, Field(pattern=_SYSCTL, max_length=128)]
+SysctlValue = Annotated[str, Field(pattern=r"^[\w.:/ -]{1,200}$")] | int
+
+
+class Tuning(SpecModel):
+    """Kernel settings that a pool's nodes have from their first boot on; without it those of their image."""
+
+    intent: Literal["training", "inference"] | None = None
+    """What NVIDIA's tuned profiles set for this purpose, as far as images of the clouds take it."""
+    sysctls: Annotated[dict[SysctlName, SysctlValue], Field(max_length=50)] = Field(
+        default={}, examples=[{"vm.max_map_count": 1048576}]
+    )
+    """Kernel parameters by name, in addition to those of `intent` and instead of equal ones. GKE takes a list of
+    names alone."""
+    huge_pages: int | None = Field(default=None, ge=1, le=524288)
+    """Huge pages of 2 MiB that a node sets aside at boot, for pods that request `hugepages-2Mi`; no other pod can
+    use this memory. Not with EFA, whose images reserve theirs, nor with Karpenter."""
+
+
 class Upgrade(SpecModel):
     """Strategy for replacing the nodes of a pool during an upgrade."""
 

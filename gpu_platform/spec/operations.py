@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gpu_platform.spec._types import Duration, LabelKey, LabelValue, SpecModel, at_most
+from gpu_platform.spec._types import Duration, LabelKey, LabelValue, NodeGate, SpecModel, at_most
 
 
 class Monitoring(SpecModel):
@@ -54,6 +54,16 @@ class Validation(SpecModel):
     """`up` waits until all nodes pass validation, and fails if they do not."""
     timeout: Annotated[Duration, at_most("24h")] = "15m"
     """Maximum time that `up` waits until all nodes of a pool pass."""
+    gate_nodes: NodeGate = "never"
+    """When GPU nodes are tainted so that no pod of a team starts on them. `startup`: new nodes, also those that an
+    autoscaler adds, until they pass validation. `always`: also later, while a check fails. `gate_nodes` of a pool
+    overrides it."""
+    max_held_percent: Annotated[int, Field(ge=1, le=100)] = 25
+    """With `gate_nodes: always`: the largest part of a pool's nodes that failing checks may hold back at a time,
+    but one node at least. It does not limit new nodes, which have never passed."""
+
+
+ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", examples=["acme_rules"])]
 
 
 class Policy(SpecModel):
@@ -64,3 +74,6 @@ class Policy(SpecModel):
     medium and low severity warn. `advisory`: every rule only warns."""
     rules: dict[str, Annotated[dict[str, Any], Field()]] = {}
     """Settings by rule id, in the format of the policy pack's configuration."""
+    own_rules: Annotated[tuple[ModuleName, ...], Field(max_length=20)] = ()
+    """Python modules with rules of the company, evaluated beside the pack: installed with gpu-platform, or files
+    in the project's root folder. Each has RULES, a tuple of policies.api.Rule."""

@@ -151,6 +151,8 @@ def split(path: str, document: object) -> Path:
         parts.append(key)
         if not key:
             break
+    if path.endswith(".") and parts[-1:] != [""]:
+        parts.append("")  # a key without characters
     return tuple(parts)
 
 

@@ -9,10 +9,13 @@ from pydantic import Field, model_validator
 
 from gpu_platform.spec._instant import Instant
 from gpu_platform.spec._types import (
+    AwsTagKey,
+    AwsTagValue,
     DnsLabel,
     Duration,
     LabelKey,
     LabelValue,
+    NodeGate,
     NodeName,
     SpecModel,
     UsdPerHour,
@@ -21,7 +24,7 @@ from gpu_platform.spec._types import (
     wrong,
 )
 from gpu_platform.spec.declared import ON_CLOUDS, On, Shows
-from gpu_platform.spec.nodes import Disk, Image, Karpenter, Network, Upgrade
+from gpu_platform.spec.nodes import Disk, Image, Karpenter, Network, Tuning, Upgrade
 from gpu_platform.spec.sharing import NoSharing, Sharing, SharingOrName
 
 BLOCK_ID = r"^cr-[0-9a-f]+$"
@@ -283,10 +286,26 @@ class Pool(SpecModel):
     topology: Annotated[
         Topology | None, Shows(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config",))
     ] = None
+    tuning: Annotated[
+        Tuning | None,
+        ON_CLOUDS,
+        Shows(eks=("user_data",), karpenter=("node_class",), gke=("linux_node_config",)),
+    ] = None
     labels: Annotated[dict[LabelKey, LabelValue], Shows(karpenter=("template",))] = {}
+    tags: Annotated[
+        dict[AwsTagKey, AwsTagValue],
+        Field(max_length=10),
+        ON_CLOUDS,
+        Shows(eks=("tags",), karpenter=("node_class",)),
+    ] = {}
+    """EKS and GKE: tags of the company on instances of the pool and their disks, beside those of the cluster
+    (`tags`, on GKE `labels`). On GKE they are labels of resources: lower case, at most 63 characters."""
     taints: Annotated[tuple[Taint, ...], Field(max_length=50), Shows(karpenter=("template",))] = ()
     """Taints in addition to `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has; a CPU pool has only
     these."""
+    gate_nodes: Annotated[NodeGate | None, Shows(eks=("user_data",), karpenter=("template",))] = None
+    """When nodes are tainted so that no pod of a team starts on them; unset: `validation.gate_nodes`. On an
+    existing cluster the nodes must register with the startup taint themselves."""
     nodes: Annotated[ExistingNodes | None, On(("existing",), "elsewhere the program creates the nodes")] = None
     """Only on an existing cluster: the nodes that form the pool."""
     provisioner: Annotated[

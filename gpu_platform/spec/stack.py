@@ -13,6 +13,8 @@ from gpu_platform.spec.charts import ChartRepository, ChartSettings
 from gpu_platform.spec.claims import DeviceClass, DeviceClassName
 from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.compute_class import ComputeClass
+from gpu_platform.spec.images import Images
+from gpu_platform.spec.objects import Objects
 from gpu_platform.spec.operations import Budget, Monitoring, Policy, Validation
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.queueing import Queueing
@@ -56,6 +58,8 @@ class Environment(SpecModel):
     """Settings of the Helm charts that the program installs, by their names, such as gpu-operator."""
     chart_mirror: ChartRepository | None = None
     """Repository that has all charts under their names and versions; unset: each chart's own."""
+    images: Images = Images()
+    objects: Objects = Objects()
     monitoring: Monitoring = Monitoring()
     budget: Budget | None = None
     """What the nodes may cost. Unset: nothing is compared."""

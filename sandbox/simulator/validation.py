@@ -37,6 +37,7 @@ _AGAIN_SECONDS: Final = 5.0
 _IDLE_SECONDS: Final = 60.0
 _TOKEN_SECONDS: Final = 3600
 _KEPT: Final = ("PATH", "PYTHONPATH", "HOME", "LANG", "TMPDIR")  # of the environment, for an agent
+_OURS: Final = "GPU_PLATFORM_"
 _QUIET_VERDICTS: Final = ("pass", "not-applicable")
 
 PatchStatus = Callable[[Object, Object], None]
@@ -230,9 +231,12 @@ def read_mounts(pod: Object, config_maps: Sequence[Object]) -> Mounted | None:
 
 
 def pod_environment(pod: Object) -> dict[str, str]:
-    """Return the agent's environment variables of the downward API."""
+    """Return the agent's environment variables: its own, and those of the downward API."""
     metadata = pod["metadata"]
+    variables = pod["spec"]["containers"][0].get("env") or ()
+    ours = {one["name"]: one["value"] for one in variables if one["name"].startswith(_OURS) and "value" in one}
     return {
+        **ours,
         "NODE_NAME": pod["spec"]["nodeName"],
         "POD_NAME": metadata["name"],
         "POD_UID": metadata["uid"],

@@ -26,6 +26,7 @@ def test_no_entry_is_written_twice(catalog: Catalog):
         "gpus": ("model",),
         "operator_releases": ("version",),
         "node_images": ("vendor", "family"),
+        "settable_sysctls": ("platform",),
         "pool_properties": ("platform", "name"),
         "drain_limits": ("platform", "action"),
         "no_control_plane_zones": ("zone_id",),

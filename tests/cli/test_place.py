@@ -163,6 +163,30 @@ def test_a_stack_of_a_team_is_refused_with_the_environment_to_name(run: Run, wri
     assert "gpu-platform place local" in ran.err
 
 
+def test_the_profile_packed_leaves_whole_nodes_to_large_pods(run: Run, write: Callable[[str], str]) -> None:
+    """Two pods of two GPUs: the default profile puts one on each of the two nodes, and none has seven left."""
+    pods = """\
+pods:
+  - {name: small, team: vision, pool: train, count: 2, requests: {cpu: 24, memory: 280Gi, nvidia.com/gpu: 2}}
+  - {name: large, team: vision, pool: train, requests: {cpu: 80, memory: 1000Gi, nvidia.com/gpu: 7}}
+"""
+    found = {}
+    for profile in ("default", "packed"):
+        ran = run("place", "local", "--workloads", write(pods), "--profile", profile, "--format", "json")
+        found[profile] = (ran.code, ran.json["summary"]["placed"])
+        assert {one["name"]: one["placed"] for one in ran.json["profiles"]} == {"default": 2, "packed": 3}
+    assert found == {"default": (1, 2), "packed": (0, 3)}
+
+
+@pytest.mark.parametrize(("stack", "words"), [("speech", "scheduler-config local"), ("Pulumi.dra.yaml", "DRA")])
+def test_a_stack_without_resources_of_gpus_has_no_profile(
+    run: Run, tmp_path: Path, stack: str, words: str
+) -> None:
+    (tmp_path / "Pulumi.dra.yaml").write_text(DRA, "utf-8")
+    ran = run("scheduler-config", str(tmp_path / stack) if "." in stack else stack)
+    assert (ran.code, words in ran.err) == (2, True), ran.err
+
+
 def test_claims_that_are_not_simulated_are_named_and_whole_gpus_are_placed(
     run: Run, write: Callable[[str], str], tmp_path: Path
 ) -> None:

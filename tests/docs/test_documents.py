@@ -96,7 +96,10 @@ def test_a_stack_file_of_the_documents_passes_check(block: Block, tmp_path: Path
 
 
 @pytest.mark.parametrize("block", yaml_blocks(FRAGMENT), ids=str)
-def test_a_fragment_of_the_documents_is_part_of_a_stack_file(block: Block, tmp_path: Path):
+def test_a_fragment_of_the_documents_is_part_of_a_stack_file(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.syspath_prepend(str(PROJECT_ROOT / "examples" / "policy-rules"))  # as in the project's root folder
     whole = {
         "kind": "environment",
         "cluster": {"provider": "sandbox", "name": "documented"},

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.engine.client import Refused
 from gpu_platform.engine.taints import repair_taints
 from tests.e2e.conftest import Platform
+from tests.e2e.impersonation import member
 from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-taints")]
@@ -109,3 +111,91 @@ def test_validate_and_up_mention_them_with_who_and_since_when_and_fail_nothing(
     assert up.code == 0, up.err
     [node] = [one for one in up.json["validation"]["nodes"] if one["node"] == NODE]
     assert len(node["notes"]) == 3
+
+
+STARTUP = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"
+FAILED = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"
+LOST = '{"kind": "gpu-missing", "index": 0}'
+
+
+def keys(platform: Platform, node: str) -> set[str]:
+    live = platform.client.get("v1", "Node", node)
+    assert live is not None
+    return {taint["key"] for taint in live["spec"].get("taints") or ()}
+
+
+def condition(platform: Platform, node: str) -> dict[str, Any]:
+    live = platform.client.get("v1", "Node", node)
+    assert live is not None
+    found = [one for one in live["status"]["conditions"] if one["type"] == "GpuPlatformValidated"]
+    return found[0] if found else {"status": "", "message": ""}
+
+
+def leases_of(platform: Platform) -> list[dict[str, Any]]:
+    namespace = "gpu-platform-validation"
+    return list(platform.client.objects("coordination.k8s.io/v1", "Lease", namespace=namespace))
+
+
+def write_faults(platform: Platform, **faults: str) -> None:
+    """Write the faults of nodes, which need not exist yet."""
+    metadata = {"name": "gpu-faults", "namespace": "sandbox-system"}
+    platform.client.merge({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": faults or None})
+
+
+@pytest.fixture
+def gated(platform: Platform, base: dict[str, Any]) -> Iterator[Platform]:
+    """The deployed stack with a pool `fresh` whose nodes are held back, the second of which lacks its GPU."""
+    gpu = {"machine_type": "g4dn.xlarge", "workload": "inference", "count": {"desired": 2}}
+    base["pools"].append({"name": "fresh", **gpu, "gate_nodes": "always"})
+    base["validation"] = {"gate": False}
+    write_faults(platform, **{"fresh-1": f"[{LOST}]"})
+    ran = platform.up(base)
+    assert ran.code == 0, ran.err
+    yield platform
+    write_faults(platform)
+
+
+def test_no_pod_starts_on_an_unproven_node_and_a_node_that_fails_later_is_held_back_within_the_share(
+    gated: Platform, base: dict[str, Any]
+) -> None:
+    eventually(lambda: condition(gated, "fresh-1")["status"] == "False")
+    for node in ("fresh-0", "fresh-1"):
+        of_node = {"gpu-platform.dev/pool": "fresh", "kubernetes.io/hostname": node}
+        gated.pod(f"on-{node}", "nvidia.com/gpu", nodeSelector=of_node)
+    eventually(lambda: gated.find_pod("on-fresh-0")["status"].get("phase") == "Running")
+    assert keys(gated, "fresh-0") == {"nvidia.com/gpu"}
+    assert STARTUP in keys(gated, "fresh-1")
+    assert "untolerated taint" in gated.unschedulable("on-fresh-1")
+    with pytest.raises(Refused, match="gpu-unproven-node"):
+        gated.pod("escape", "nvidia.com/gpu", namespace="vision", tolerations=[{"operator": "Exists"}])
+
+    write_faults(gated)
+    eventually(lambda: gated.find_pod("on-fresh-1")["status"].get("phase") == "Running")
+    assert STARTUP not in keys(gated, "fresh-1")
+    changes = gated.up(base).json["changes"]["changes"]
+    assert changes == [], "a node that has passed gets no startup taint again"
+
+    write_faults(gated, **{"fresh-0": f"[{LOST}]", "fresh-1": f"[{LOST}]"})
+    eventually(lambda: all(condition(gated, node)["status"] == "False" for node in ("fresh-0", "fresh-1")))
+    held = [node for node in ("fresh-0", "fresh-1") if FAILED in keys(gated, node)]
+    assert len(held) == 1, "25 % of two nodes, but one at least"
+    [free] = {"fresh-0", "fresh-1"} - set(held)
+    assert condition(gated, free)["message"].startswith("not held back: 1 nodes of the pool are held back already")
+    leases = leases_of(gated)
+    assert [lease["spec"]["holderIdentity"] for lease in leases] == held
+
+    agent = "system:serviceaccount:gpu-platform-validation:gpu-node-validation"
+    other = member(gated.kubeconfig, "system:serviceaccounts", agent, node=free)
+    with pytest.raises(Refused, match="Leases for its own node alone"):
+        other.delete(leases[0])
+    with pytest.raises(Refused, match="its own node alone"):
+        other.merge({"apiVersion": "v1", "kind": "Node", "metadata": {"name": held[0]}, "spec": {"taints": []}})
+    evicting = {"key": FAILED, "effect": "NoExecute"}
+    with pytest.raises(Refused, match="writes the label"):
+        other.merge(
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": free}, "spec": {"taints": [evicting]}}
+        )
+
+    write_faults(gated)
+    eventually(lambda: FAILED not in keys(gated, held[0]))
+    eventually(lambda: leases_of(gated), [])

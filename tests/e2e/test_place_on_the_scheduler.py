@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from gpu_platform.planning.scheduling.nodes import planned_nodes, quotas_of
 from gpu_platform.planning.scheduling.schedule import admit, start
 from gpu_platform.planning.scheduling.state import NodeState
 from gpu_platform.pod_sources import read_workloads
+from gpu_platform.progress import Progress
 from gpu_platform.stacks import load_stack
+from sandbox.build import binaries
 from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
 from tests.support.eventually import eventually
 from tests.support.restricted import satisfying
@@ -219,6 +222,34 @@ def test_the_same_pods_stay_pending_as_on_the_real_scheduler(placing: Platform, 
         members.remove()
     assert checked == SAMPLES
     assert with_pending >= SAMPLES // 2
+
+
+@pytest.fixture
+def packed(placing: Platform, tmp_path: Path) -> Iterator[None]:
+    """Runs a second kube-scheduler with the configuration that `scheduler-config` prints."""
+    config = yaml.safe_load(placing.run("scheduler-config", str(placing.folder / "Pulumi.shop.yaml")).out)
+    config["clientConnection"] = {"kubeconfig": str(placing.kubeconfig)}
+    config["leaderElection"]["leaderElect"] = False
+    (tmp_path / "scheduler.yaml").write_text(yaml.safe_dump(config), "utf-8")
+    program = binaries(Progress(quiet=True)).path("kube-scheduler")
+    command = [str(program), f"--config={tmp_path / 'scheduler.yaml'}", "--secure-port=0"]
+    with (tmp_path / "log").open("w") as log, subprocess.Popen(command, stderr=log) as scheduler:
+        yield
+        scheduler.terminate()
+
+
+def test_a_scheduler_with_the_printed_configuration_packs_pods_with_gpus(
+    placing: Platform, members: Members, packed: None
+) -> None:
+    """The default profile would put the second pod on the other node; each pod has its GPUs' part of a node."""
+    del packed
+    nodes = set()
+    for index in range(3):
+        pod = _pod(f"small-{index}", {GPU: 2, "cpu": "22", "memory": "250Gi"})
+        pod["spec"]["schedulerName"] = "gpu-packed"
+        nodes.add(members.create(pod))
+    assert len(nodes) == 1
+    assert None not in nodes
 
 
 @pytest.fixture

@@ -254,6 +254,22 @@ def test_an_existing_cluster_that_fits_is_fine(account: AwsAccount) -> None:
     assert "EKS 1.34" in by_title(findings, "existing cluster ml").found
 
 
+def test_an_existing_cluster_whose_vpc_cni_enforces_no_network_policies_is_warned_of(account: AwsAccount) -> None:
+    account.addons["vpc-cni"] = {"configurationValues": '{"env": {"WARM_PREFIX_TARGET": "1"}}'}
+    finding = by_title(ask(account, existing_cluster(account)), "NetworkPolicies on ml")
+    assert finding.severity == "warns"
+    assert '{"env": {"WARM_PREFIX_TARGET": "1"}, "enableNetworkPolicy": "true"}' in finding.fix
+
+
+def test_an_existing_cluster_without_the_vpc_cni_as_an_add_on_is_told_what_enforces_network_policies(
+    account: AwsAccount,
+) -> None:
+    del account.addons["vpc-cni"]
+    finding = by_title(ask(account, existing_cluster(account)), "add-on vpc-cni of ml")
+    assert (finding.severity, finding.found) == ("warns", "not installed as an EKS add-on")
+    assert "NetworkPolicies of teams" in finding.why
+
+
 def test_an_existing_cluster_of_another_version_stops_up(account: AwsAccount) -> None:
     finding = by_title(ask(account, existing_cluster(account, kubernetes="1.35")), "existing cluster ml")
 

@@ -163,6 +163,22 @@ def test_scores_are_those_of_kube_scheduler() -> None:
     assert state.score(pods("a", cpu=1, memory=2, gpus=1), 0, 0) == 81 + 71
 
 
+def test_scores_of_the_profile_packed_are_those_of_kube_scheduler() -> None:
+    """Hand-computed: 2 of 8 cores, 4 of 16 GiB and 2 of 4 GPUs, of which one is in use with 1 core.
+
+    MostAllocated: 3 of 4 GPUs, 75. Balance before, of (1/8, 0, 1/4): deviation 0.10206, so 89; after, of
+    (3/8, 1/4, 3/4): 0.21246, so 78. 50 + (50 + 78 - 89) // 2 = 69.
+    """
+    state = NodeState(0, node(cpu=8, memory=16, gpus=4))
+    state.take(pods("there", cpu=1, memory=0, gpus=1))
+    assert state.score(pods("a", cpu=2, memory=4, gpus=2), 0, 0, "packed") == 75 + 30 * 69
+
+
+def test_pods_without_gpus_have_the_default_profile_beside_packed_ones() -> None:
+    state, pod = NodeState(0, node(cpu=8, memory=16, gpus=4)), pods("a", cpu=2, memory=4)
+    assert state.score(pod, 0, 0, "packed") == state.score(pod, 0, 0)
+
+
 def test_pods_spread_over_equal_nodes_as_the_default_profile_prefers() -> None:
     scenario = Scenario(nodes=(node("n0", gpus=8), node("n1", gpus=8)), groups=(pods("a", 2, gpus=1, cpu=4),))
     assert [one.node for one in place(scenario).assignments] == [0, 1]

@@ -341,3 +341,32 @@ def test_more_pools_stay_where_fewer_cost_more_than_one_percent() -> None:
     found = _suggest(want, families=["g4dn", "g6"], provider="aws", usd_per_hour={"g6.xlarge": 0.75})
     assert found.cheapest is None
     assert [nodes for _, nodes, _ in _pools(found)] == [10, 1]
+
+
+def test_the_machine_type_with_the_most_work_for_the_money_is_named_beside_the_cheapest_for_training() -> None:
+    """8 x 312 TFLOP/s of A100 at 27.44705 USD/h: 90.9 for each; 8 x 989 of H100 at 55.04 USD/h: 143.8."""
+    job = _want(kind="training", gpu_memory="70GB", gpus=8, cpu="80", memory="500Gi")
+    [pool] = _suggest(job, provider="aws", families=["p4de", "p5"]).pools
+    assert (pool.pool["machine_type"], pool.throughput is not None) == ("p4de.24xlarge", True)
+    assert pool.throughput is not None
+    assert pool.throughput.tflops == 8 * 312
+    assert pool.throughput.tflops_per_usd_hour == pytest.approx(90.9, abs=0.1)
+    most = pool.throughput.most
+    assert most is not None
+    assert (most.machine_type, most.nodes) == ("p5.48xlarge", 1)
+    assert (most.usd_per_hour, most.tflops_per_usd_hour) == (
+        pytest.approx(55.04, abs=0.01),
+        pytest.approx(143.8, abs=0.2),
+    )
+
+
+def test_a_cheapest_pool_with_the_most_work_for_the_money_names_no_other() -> None:
+    job = _want(kind="training", gpu_memory="70GB", gpus=8, cpu="80", memory="500Gi")
+    [pool] = _suggest(job, provider="aws", families=["p5"]).pools
+    assert pool.throughput is not None
+    assert pool.throughput.most is None
+
+
+def test_a_pool_of_shares_has_no_throughput() -> None:
+    [pool] = _suggest(_want(compute=0.2), provider="aws", families=["g6"]).pools
+    assert pool.throughput is None

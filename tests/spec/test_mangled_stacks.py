@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpu_platform.errors import BadInput, Problem
@@ -53,6 +53,7 @@ def _put(platform: Any, path: tuple[Any, ...], value: Any) -> None:
 
 
 @settings(max_examples=size(50, 1500))
+@example([(("pools",), [{"": None}, None])])
 @given(st.lists(st.tuples(st.sampled_from(PLACES), VALUES), min_size=1, max_size=3))
 def test_a_mangled_stack_gives_a_plan_or_problems_that_name_their_place(
     changes: list[tuple[tuple[Any, ...], Any]],

@@ -28,6 +28,8 @@ ACCOUNT = "123456789012"
 _SERVICES = ("ec2", "efs", "eks", "fsx", "iam", "kms", "logs")
 _KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 
+_POLICIES = '{"enableNetworkPolicy": "true"}'
+
 Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
@@ -41,7 +43,10 @@ class AwsAccount:
         self.quotas: dict[str, float] = {}
         """Values by code; others have no value of their own, and a default of 5000."""
         self.reservations: list[dict[str, Any]] = []
+        self.addons: dict[str, Mapping[str, Any]] = {"vpc-cni": {"configurationValues": _POLICIES}}
+        """Add-ons of every cluster by name, with what differs from a version alone."""
         self._recorded: Mapping[str, Recorded] = {
+            "DescribeAddon": self._addon,
             "GetServiceQuota": self._quota,
             "GetAWSDefaultServiceQuota": lambda _: {"Quota": {"Value": 5000.0}},
             "DescribeCapacityReservations": self._reservations,
@@ -84,10 +89,17 @@ class AwsAccount:
         recorded = self._recorded.get(model.name)
         if recorded is None:
             return None
-        answer = recorded(params["body"])
+        answer = recorded(params["body"] or {"path": params["url_path"]})
         report = ParamValidator().validate(answer, model.output_shape)
         assert not report.has_errors(), report.generate_report()
         return AWSResponse("", 200, {}, None), answer
+
+    def _addon(self, body: Any) -> Mapping[str, Any]:
+        name = str(body["path"]).rpartition("/")[2]
+        if name not in self.addons:
+            error = {"Error": {"Code": "ResourceNotFoundException", "Message": "no such add-on"}}
+            raise ClientError(error, "DescribeAddon")
+        return {"addon": {"addonName": name, "addonVersion": "v1.20.4-eksbuild.2", **self.addons[name]}}
 
     def _quota(self, body: Any) -> Mapping[str, Any]:
         code = next(code for code in (*self.quotas, "L-") if code in str(body))

@@ -21,10 +21,14 @@ class Api:
     def __init__(self):
         self.requests = []
         self.status, self.body = 200, {}
+        self.node = {"metadata": {"name": "train-0", "uid": "1", "resourceVersion": "7"}, "spec": {}}
         api = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
+                self.do_PATCH()
+
+            def do_DELETE(self):
                 self.do_PATCH()
 
             def do_PATCH(self):
@@ -32,7 +36,7 @@ class Api:
                 api.requests.append((self.path, dict(self.headers), json.loads(sent)))
                 if "/configmaps/" in self.path:
                     api.reports.append(api.requests[-1])
-                body = json.dumps(api.body).encode()
+                body = json.dumps(api.node if "/nodes/" in self.path and api.status == 200 else api.body).encode()
                 self.send_response(api.answers.get(self.path.rpartition("/")[2], api.status))
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from agent_tables import DRIVER
 
 from sandbox.nvml import NodeProfile
+from validators.agent.hold import FAILED_TAINT, STARTUP_TAINT, Holding, NodeTaints
 from validators.agent.mark import NodeMarks
 from validators.agent.publish import ApiServer, PublishError, publish
 from validators.agent.report import Identity
@@ -106,7 +108,7 @@ FAILED = {
 
 def marked(api, token, *reports):
     """Mark the node with reports, one after the other, and return label, condition and Events of each."""
-    marks, found = NodeMarks(HERE, ApiServer(api.url, token, "")), []
+    marks, found = NodeMarks(HERE, ApiServer(api.url, token, ""), Holding(0)), []
     for report in reports:
         api.requests.clear()
         marks.set({**REPORT, "expectations_hash": "abc", **report})
@@ -201,3 +203,67 @@ def test_a_failure_that_could_not_be_published_is_still_a_failure(check, tmp_pat
     assert done.returncode == 1
     assert json.loads(done.stdout)["verdict"] == "fail"
     assert "could not be published" in done.stderr
+
+
+GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+STARTING = {"key": STARTUP_TAINT, "value": "true", "effect": "NoSchedule"}
+NODE_HASH = hashlib.sha256(b"train-0").hexdigest()[:16]
+HELD = {"key": FAILED_TAINT, "value": "held-train-1", "effect": "NoSchedule"}
+
+
+def tainted(api, token, verdict, taints, most=0):
+    """Return what the agent sends about the taints of a node with a verdict, by path."""
+    api.node["spec"] = {"taints": taints}
+    report = {**REPORT, "verdict": verdict}
+    said = NodeTaints(HERE, ApiServer(api.url, token, ""), Holding(most)).set(report, api.node, "now")
+    return said, {path.partition("?")[0].rpartition("/")[2]: sent for path, _, sent in api.requests}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "taints", "left"),
+    [
+        ("pass", [GPU, STARTING], [GPU]),
+        ("pass", [STARTING], []),
+        ("pass", [GPU], None),
+        ("fail", [GPU, STARTING], None),
+        ("unknown", [GPU, STARTING], None),
+        ("fail", [GPU], None),
+    ],
+)
+def test_the_startup_taint_goes_with_the_first_pass_alone(api, token, verdict, taints, left):
+    said, sent = tainted(api, token, verdict, taints)
+    wanted = {"metadata": {"resourceVersion": "7"}, "spec": {"taints": left}}
+    assert (said, sent) == ("", {} if left is None else {"train-0": wanted})
+
+
+def test_a_failing_node_is_held_back_by_a_lease_that_goes_with_the_node_and_ends_with_a_pass(api, token):
+    said, sent = tainted(api, token, "fail", [GPU], most=2)
+    assert said == ""
+    assert sent["held-train-0"]["spec"] == {"holderIdentity": "train-0"}
+    assert [owner["kind"] for owner in sent["held-train-0"]["metadata"]["ownerReferences"]] == ["Node"]
+    [_, taint] = sent["train-0"]["spec"]["taints"]
+    assert taint == {"key": FAILED_TAINT, "value": "held-train-0", "effect": "NoSchedule", "timeAdded": "now"}
+    api.requests.clear()
+    _, sent = tainted(api, token, "pass", [GPU, HELD], most=2)
+    assert list(sent) == ["train-0", "held-train-1"]
+    assert sent["train-0"]["spec"]["taints"] == [GPU]
+
+
+@pytest.mark.parametrize("verdict", ["fail", "unknown"])
+def test_a_node_that_is_held_back_stays_so_until_it_passes(api, token, verdict):
+    assert tainted(api, token, verdict, [GPU, HELD], most=2) == ("", {})
+
+
+def test_no_more_nodes_are_held_back_than_allowed(api, token):
+    api.answers = {
+        f"held-train-{number}?fieldManager=gpu-platform-node-agent-{NODE_HASH}": 409 for number in (0, 1)
+    }
+    said, sent = tainted(api, token, "fail", [GPU], most=2)
+    assert said == "2 nodes of the pool are held back already, the most allowed"
+    assert list(sent) == ["held-train-0", "held-train-1"]
+
+
+def test_the_taints_of_a_node_that_somebody_else_changes_are_read_again(api, token):
+    api.answers = {"train-0?fieldManager=gpu-platform-node-agent": 409}
+    with pytest.raises(PublishError, match="409"):
+        tainted(api, token, "pass", [GPU, STARTING])

@@ -93,6 +93,7 @@ def _node_checks() -> Iterator[tuple[str, Mapping[str, str]]]:
         machine, catalog, driver_version="580.65.06", mig_layouts=[_LAYOUT] * machine.gpu_count
     )
     document = expected.to_json()
+    document["expect"] |= {"fabric-nics": {"value": {"efa": 4}}, "nic-affinity": {"value": "efa"}}
     document["expect"] |= {check: {"value": True, "source": ""} for check in _OF_OTHERS}
     expectations = parse_expectations(json.dumps(document), _MACHINE_TYPE)
     found: dict[str, Mapping[str, str]] = {}
@@ -110,6 +111,7 @@ def _broken(gpus: int) -> Snapshot:
         gpus=tuple(
             GpuSnapshot(
                 index=index,
+                pci=Reading((0, 0x10 + index, 0)),
                 handle=Reading(True),
                 name=Reading("Tesla T4"),
                 uuid=Reading("GPU-0"),
@@ -145,6 +147,13 @@ def _broken(gpus: int) -> Snapshot:
         driver_version=Reading("1.0"),
         gpu_count=Reading(gpus),
         xids=Reading([(79, 0, 0x10, 0, 60)]),
+        pci_devices=Reading(
+            [
+                ("gpu", "0000:10:00.0", ("pci0000:00", "0000:00:01.0")),
+                ("gpu", "0000:11:00.0", ("pci0000:01", "0000:01:01.0")),
+                ("efa", "0000:12:00.0", ("pci0000:00", "0000:00:01.0")),
+            ]
+        ),
     )
 
 

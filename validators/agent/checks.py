@@ -12,6 +12,7 @@ from typing import Any
 
 from validators.agent.calls import NO_ANSWER
 from validators.agent.expectations import MOST, Expectation, Expectations
+from validators.agent.fabric import fabric_nics, nic_affinity
 from validators.agent.health import (
     REPLACE,
     RESET,
@@ -91,7 +92,7 @@ def _entry(check: str, device: str | None, outcome: Outcome, expectation: Expect
 
 def _unread(check: str, snapshot: Snapshot, expectation: Expectation | None) -> Outcome | None:
     """Return the outcome of a check if NVML could not be read, else None."""
-    if not snapshot.failure or check == "xid":  # which is not read by NVML
+    if not snapshot.failure or check in _WITHOUT_NVML:
         return None
     if expectation is None:
         return not_expected()
@@ -455,6 +456,7 @@ _NODE_CHECKS: Mapping[str, Callable[[Snapshot, Expectation | None], Outcome]] = 
     "firmware": firmware,
     "peer-access": peer_access,
     "xid": xids,
+    "fabric-nics": fabric_nics,
     "driver-version": _driver_version,
     "driver-minimum": _driver_minimum,
 }
@@ -481,7 +483,9 @@ _GPU_CHECKS: Mapping[str, Callable[[GpuSnapshot, Expectation | None, Snapshot], 
     "application-clocks": application_clocks,
     "power-limit": power_limit,
     "processes": processes,
+    "nic-affinity": nic_affinity,
 }
+_WITHOUT_NVML = ("xid", "fabric-nics")
 _MODES = ("ecc", "mig-mode")
 _FABRIC_COMPLETED = 3
 _FABRIC_STATES: Mapping[int, str] = {1: "registration not started", 2: "registration in progress", 3: "registered"}
@@ -491,6 +495,8 @@ _SEVERITIES: Mapping[str, str] = {
     "gpu-serial": "warning",
     "firmware": "warning",
     "xid": "warning",
+    "fabric-nics": "warning",
+    "nic-affinity": "info",
     "ecc-errors": "warning",
     "sram-errors": "warning",
     "retired-pages": "warning",

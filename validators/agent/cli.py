@@ -11,6 +11,7 @@ from pathlib import Path
 
 from validators.agent import AGENT_VERSION
 from validators.agent.expectations import BadExpectations, Expectations, parse_expectations
+from validators.agent.hold import Holding
 from validators.agent.mark import NodeMarks
 from validators.agent.publish import ApiServer, PublishError, publish
 from validators.agent.reading import READ_COMMAND, NvmlReader, write_snapshot
@@ -56,7 +57,7 @@ def _check(parsed: argparse.Namespace, expectations: Expectations | None) -> int
         try:
             server = ApiServer.of_environment()
             publish(report, identity, server)
-            NodeMarks(identity, server).set(report)
+            NodeMarks(identity, server, Holding.of_environment()).set(report)
         except PublishError as error:
             print(f"the report could not be published: {error}", file=sys.stderr)
             code = code or _UNKNOWN  # a node whose report was not published has not passed
@@ -78,7 +79,7 @@ def _serve(parsed: argparse.Namespace, expectations: Expectations | None) -> int
         server = ApiServer.of_environment()
         publish(report, identity, server)
         if not marks:
-            marks.append(NodeMarks(identity, server))
+            marks.append(NodeMarks(identity, server, Holding.of_environment()))
         marks[0].set(report)
 
     publisher = Publisher(publish_all)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import TypeGuard  # from Python 3.10 on
 
 VERSION = 1
+NIC_KINDS = ("efa", "mlx5", "gvnic")
 MOST = "most"
 """Expected width of a PCIe link: the most that GPU and slot can use together."""
 
@@ -175,6 +176,10 @@ def _is_layouts(value: object) -> bool:
     return _is_list(value) and all(_is_layout(each) for each in value)
 
 
+def _is_nics(value: object) -> bool:
+    return _is_object(value) and len(value) == 1 and set(value) <= set(NIC_KINDS) and _is_layout(value)
+
+
 def _is_version(value: object) -> bool:
     return isinstance(value, str) and all(part.isdecimal() for part in value.split("."))
 
@@ -219,4 +224,6 @@ _VALUES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "application-clocks": _TRUE,
     "power-limit": _TRUE,
     "processes": _TRUE,
+    "fabric-nics": (f"a kind of NIC ({', '.join(NIC_KINDS)}) and its count", _is_nics),
+    "nic-affinity": (f"one of {', '.join(NIC_KINDS)}", lambda value: value in NIC_KINDS),
 }

@@ -1,4 +1,4 @@
-"""Writes the verdict to the node's own object: a condition, a label, and an Event for each failed check.
+"""Writes the verdict to the node's own object: taints, a condition, a label, and an Event for each failed check.
 
 By server-side apply, so that the agent needs no right to read nodes and owns nothing but its fields.
 """
@@ -9,6 +9,7 @@ import datetime
 import hashlib
 from typing import Any
 
+from validators.agent.hold import Holding, NodeTaints
 from validators.agent.outcome import FAIL, PASS, UNKNOWN
 from validators.agent.publish import FIELD_MANAGER, ApiServer, Conflict, send
 from validators.agent.report import Identity, Report
@@ -26,37 +27,39 @@ _MOST_CHARACTERS = 900  # of a message; an Event takes 1024
 class NodeMarks:
     """Marks the agent's node; keeps since when the condition has its status."""
 
-    def __init__(self, identity: Identity, server: ApiServer) -> None:
+    def __init__(self, identity: Identity, server: ApiServer, holding: Holding) -> None:
         self._identity = identity
         self._server = server
+        self._taints = NodeTaints(identity, server, holding)
         self._status = ""
         self._since = ""
 
     def set(self, report: Report) -> None:
-        """Apply condition and label, and create the Events of failed checks; raises PublishError."""
+        """Apply label, taints and condition, and create the Events of failed checks; raises PublishError."""
         node, now = self._identity.node, _now()
         status = _STATUS[report["verdict"]]
         if status != self._status:
             self._status, self._since = status, now
+        labels = {VALIDATED_LABEL: report["expectations_hash"]} if report["verdict"] == PASS else {}
+        live = self._apply(f"/api/v1/nodes/{node}", {"metadata": {"name": node, "labels": labels}})
+        not_held = self._taints.set(report, live, now)
         condition = {
             "type": CONDITION,
             "status": status,
             "reason": _REASONS[report["verdict"]],
-            "message": summary(report),
+            "message": _limited(f"not held back: {not_held}; {summary(report)}" if not_held else summary(report)),
             "lastHeartbeatTime": now,
             "lastTransitionTime": self._since,
         }
-        labels = {VALIDATED_LABEL: report["expectations_hash"]} if report["verdict"] == PASS else {}
-        self._apply(f"/api/v1/nodes/{node}", {"metadata": {"name": node, "labels": labels}})
         self._apply(
             f"/api/v1/nodes/{node}/status", {"metadata": {"name": node}, "status": {"conditions": [condition]}}
         )
         for entry in [each for each in report["checks"] if each["verdict"] == FAIL][:_MOST_EVENTS]:
             self._create_event(entry, now)
 
-    def _apply(self, path: str, fields: dict[str, Any]) -> None:
+    def _apply(self, path: str, fields: dict[str, Any]) -> dict[str, Any]:
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        send(self._server, "PATCH", path, {"apiVersion": "v1", "kind": "Node", **fields}, query)
+        return send(self._server, "PATCH", path, {"apiVersion": "v1", "kind": "Node", **fields}, query)
 
     def _create_event(self, entry: dict[str, Any], now: str) -> None:
         """Create an Event, unless this pod has created it before."""
@@ -89,7 +92,11 @@ def summary(report: Report) -> str:
     """Return what does not pass, for the condition's message."""
     quiet = PASS if report["verdict"] == PASS else report["verdict"]
     bad = [_text(entry) for entry in report["checks"] if entry["verdict"] == quiet != PASS]
-    return ("; ".join(bad) or "all checks pass")[:_MOST_CHARACTERS]
+    return _limited("; ".join(bad) or "all checks pass")
+
+
+def _limited(text: str) -> str:
+    return text[:_MOST_CHARACTERS]
 
 
 def _text(entry: dict[str, Any]) -> str:

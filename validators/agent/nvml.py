@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import pynvml
 
 from validators.agent.calls import NO_ANSWER, Call, Calls, Emit, Journal
+from validators.agent.fabric import SYSFS_VARIABLE, read_pci
 from validators.agent.snapshot import NOT_SUPPORTED, GpuSnapshot, Reading, Snapshot
 from validators.agent.xids import read_xids
 
@@ -22,7 +23,6 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 LIBRARY = "libnvidia-ml.so.1"
-SYSFS_VARIABLE = "GPU_PLATFORM_SYSFS"  # path of sysfs; a sandbox sets it to a folder that does not exist
 FUNCTION_NOT_FOUND = "function-not-found"
 INVALID_ARGUMENT = "invalid-argument"
 _LIBRARY_NOT_FOUND = "library-not-found"
@@ -112,7 +112,11 @@ def read_nvml(journal: Journal, emit: Emit, *, live: bool = True) -> Snapshot:
         calls.value(Call("kernel log"), read_xids, (), lambda found: found),
         lambda found: [(code, domain, bus, slot, age) for code, domain, bus, slot, age in found],
     )
-    return replace(_read(calls), xids=xids)
+    devices = _mapped(
+        calls.value(Call("PCI devices of sysfs"), read_pci, (), _plain),
+        lambda found: [(kind, address, tuple(above)) for kind, address, above in found],
+    )
+    return replace(_read(calls), xids=xids, pci_devices=devices)
 
 
 def _read(calls: Calls) -> Snapshot:

@@ -20,6 +20,7 @@ REPORT_LABEL = "gpu-platform.dev/validation-report"
 REPORT_KEY = "report.json"
 _TIMEOUT_SECONDS = 10
 _CONFLICT = 409
+_NOT_FOUND = 404
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -29,6 +30,10 @@ class PublishError(Exception):
 
 class Conflict(PublishError):
     """The object exists already, or another field manager changes it at the same time."""
+
+
+class NotFound(PublishError):
+    """There is no such object."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +81,24 @@ def publish(report: Report, identity: Identity, server: ApiServer) -> None:
     send(server, "PATCH", path, manifest, {"fieldManager": FIELD_MANAGER, "force": "true"})
 
 
-def send(server: ApiServer, method: str, path: str, manifest: Mapping[str, Any], query: Mapping[str, str]) -> None:
-    """Send an object to the API server: PATCH applies it, POST creates it.
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
 
-    Raises Conflict for one that exists already, else PublishError.
+
+def send(
+    server: ApiServer,
+    method: str,
+    path: str,
+    manifest: Mapping[str, Any],
+    query: Mapping[str, str],
+    *,
+    patch: str = APPLY,
+) -> dict[str, Any]:
+    """Send a request about an object to the API server and return the answer; `patch`: the kind of a PATCH.
+
+    Raises Conflict for one that exists already or that somebody else changed, NotFound, else PublishError.
     """
-    kind = "application/apply-patch+yaml" if method == "PATCH" else "application/json"
+    kind = patch if method == "PATCH" else "application/json"
     url = server.url + path + (f"?{urllib.parse.urlencode(query)}" if query else "")
     try:
         with open(server.token_file, encoding="ascii") as file:  # read each time: the kubelet renews it
@@ -93,9 +110,10 @@ def send(server: ApiServer, method: str, path: str, manifest: Mapping[str, Any],
             headers={"Authorization": f"Bearer {token}", "Content-Type": kind},
         )
         with _opener(server).open(request, timeout=_TIMEOUT_SECONDS) as response:
-            response.read()
+            answer: dict[str, Any] = json.loads(response.read())
+            return answer
     except urllib.error.HTTPError as error:
-        problem = Conflict if error.code == _CONFLICT else PublishError
+        problem = {_CONFLICT: Conflict, _NOT_FOUND: NotFound}.get(error.code, PublishError)
         raise problem(f"API server: {error.code} {_message(error)}") from None
     except (OSError, ValueError) as error:  # URLError is an OSError
         raise PublishError(f"API server {server.url}: {error}") from None

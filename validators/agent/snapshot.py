@@ -123,6 +123,8 @@ class Snapshot:
     """NVML's count, which may include a GPU that has fallen off the bus."""
     xids: Reading[list[tuple[int, int, int, int, int]]] = field(default_factory=_unread)
     """Xid errors in the kernel's log: code, PCI domain, bus and device, age in seconds."""
+    pci_devices: Reading[list[tuple[str, str, tuple[str, ...]]]] = field(default_factory=_unread)
+    """GPUs and NICs of sysfs: kind, address, and the bridges above it."""
     failure: str = ""
     remediation: str = ""
     unanswered: tuple[str, ...] = ()
@@ -140,6 +142,7 @@ class Snapshot:
             driver_version=_reading(data["driver_version"]),
             gpu_count=_reading(data["gpu_count"]),
             xids=_xids(data["xids"]),
+            pci_devices=_pci_devices(data["pci_devices"]),
             failure=data["failure"],
             remediation=data["remediation"],
             unanswered=tuple(data["unanswered"]),
@@ -175,6 +178,12 @@ def _gpu(data: Mapping[str, Any]) -> GpuSnapshot:
 def _xids(data: Mapping[str, Any]) -> Reading[Any]:
     value = data["value"]
     return Reading(None if value is None else [tuple(each) for each in value], data["problem"], data["call"])
+
+
+def _pci_devices(data: Mapping[str, Any]) -> Reading[Any]:
+    value = data["value"]
+    found = None if value is None else [(kind, address, tuple(above)) for kind, address, above in value]
+    return Reading(found, data["problem"], data["call"])
 
 
 def _reading(data: Mapping[str, Any], as_tuple: bool = False) -> Reading[Any]:

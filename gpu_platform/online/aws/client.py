@@ -15,6 +15,7 @@ from gpu_platform.online.aws.answers import (
     Zone,
 )
 from gpu_platform.online.aws.api import AwsApi, Missing
+from gpu_platform.planning.clouds.eks.existing_cluster import AddonFacts
 
 CALLS: Final[Sequence[tuple[str, str]]] = (
     ("ec2", "DescribeAddresses"),
@@ -167,10 +168,10 @@ class AwsClient:
             tags=found.get("tags") or {},
         )
 
-    def addon_version(self, cluster: str, addon: str) -> str:
-        """Return the version of an add-on; raises Missing."""
+    def addon(self, cluster: str, addon: str) -> AddonFacts:
+        """Return version and configuration of an add-on; raises Missing."""
         found = self._api.call("eks", "DescribeAddon", clusterName=cluster, addonName=addon)["addon"]
-        return found["addonVersion"]
+        return AddonFacts(version=found["addonVersion"], configuration=found.get("configurationValues") or "")
 
     def log_group_exists(self, name: str) -> bool:
         """Return whether CloudWatch Logs has a log group."""

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gpu_platform import names
 from gpu_platform.errors import Problem
 from gpu_platform.online.aws.answers import Cluster, InstanceType, Subnet
-from gpu_platform.online.finding import OnlineFinding
+from gpu_platform.online.finding import OnlineFinding, Severity
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.existing_cluster import (
     SUBNET_TAG,
     VPC_CNI,
+    AddonFacts,
     ExistingEksFacts,
     check_looked_up,
+    network_policy_warning,
     required_addons,
 )
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
@@ -56,9 +58,10 @@ def compare_new_cluster(
 
 
 def facts_of(
-    plan: EksClusterPlan, found: Cluster, addons: Mapping[str, str | None], subnets: Iterable[Subnet]
+    plan: EksClusterPlan, found: Cluster, addons: Mapping[str, AddonFacts | None], subnets: Iterable[Subnet]
 ) -> ExistingEksFacts:
-    """Return the facts that `up` compares; `addons`: version by name, None: no EKS add-on."""
+    """Return the facts that `up` compares; `addons`: by name, None: no EKS add-on."""
+    vpc_cni = addons.get(VPC_CNI)
     tagged = [one for one in subnets if one.vpc == found.vpc and one.tags.get(SUBNET_TAG) == "1"]
     by_zone = {
         zone: (plan.subnets[zone],)
@@ -69,14 +72,18 @@ def facts_of(
     return ExistingEksFacts(
         kubernetes=found.version,
         authentication_mode=found.authentication_mode,
-        vpc_cni=addons.get(VPC_CNI),
+        vpc_cni=vpc_cni.version if vpc_cni is not None else None,
+        vpc_cni_configuration=vpc_cni.configuration if vpc_cni is not None else "",
         subnets=by_zone,
         all_subnets=tuple(plan.subnets.values()) or tuple(one.subnet_id for one in tagged),
     )
 
 
 def compare_existing_cluster(
-    plan: EksClusterPlan, found: Cluster | None, facts: ExistingEksFacts | None, addons: Mapping[str, str | None]
+    plan: EksClusterPlan,
+    found: Cluster | None,
+    facts: ExistingEksFacts | None,
+    addons: Mapping[str, AddonFacts | None],
 ) -> Iterator[OnlineFinding]:
     """Yield why `up` refuses an existing cluster: the check of `up` itself, and add-ons that are missing."""
     looked_at = f"existing cluster {plan.name}"
@@ -102,24 +109,26 @@ def compare_existing_cluster(
         )
     elif not problems:
         yield OnlineFinding(looked_at=looked_at, severity="fine", found=text)
-    for addon, why in required_addons(plan).items():
-        version = addons.get(addon)
+    for name, why in required_addons(plan).items():
+        addon = addons.get(name)
         yield OnlineFinding(
-            looked_at=f"add-on {addon} of {plan.name}",
-            severity="fine" if version is not None else "warns",
-            found=version or "not installed as an EKS add-on",
-            why="" if version is not None else why,
+            looked_at=f"add-on {name} of {plan.name}",
+            severity="fine" if addon is not None else "warns",
+            found=addon.version if addon is not None else "not installed as an EKS add-on",
+            why="" if addon is not None else why,
             fix=""
-            if version is not None
-            else f"aws eks create-addon --cluster-name {plan.name} --addon-name {addon}",
+            if addon is not None
+            else f"aws eks create-addon --cluster-name {plan.name} --addon-name {name}",
         )
+    if (warning := network_policy_warning(facts, plan)) is not None:
+        yield problem_finding(f"NetworkPolicies on {plan.name}", warning, "warns")
 
 
-def problem_finding(looked_at: str, problem: Problem) -> OnlineFinding:
+def problem_finding(looked_at: str, problem: Problem, severity: Severity = "stops") -> OnlineFinding:
     """Return a problem of planning's own check as a finding."""
     return OnlineFinding(
         looked_at=looked_at,
-        severity="stops",
+        severity=severity,
         found=f"{problem.path}: {problem.found}",
         why=f"allowed: {problem.allowed}",
         fix=problem.fix,

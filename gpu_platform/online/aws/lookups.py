@@ -40,7 +40,7 @@ from gpu_platform.online.aws.storage import bucket_names, compare_bucket, compar
 from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding
 from gpu_platform.online.quota import QuotaDemand, QuotaState, compare_quota, gpu_demands, unnamed_findings
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
-from gpu_platform.planning.clouds.eks.existing_cluster import required_addons
+from gpu_platform.planning.clouds.eks.existing_cluster import AddonFacts, required_addons
 from gpu_platform.planning.clouds.eks.existing_file_systems import EFS_DRIVER, FSX_DRIVER
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
@@ -269,9 +269,9 @@ class AwsCloud:
     def _subnets(self, found: Cluster) -> Sequence[Subnet]:
         return self._kept("subnets", lambda: self._client.subnets(vpc=found.vpc))
 
-    def _addon(self, name: str) -> str | None:
+    def _addon(self, name: str) -> AddonFacts | None:
         try:
-            return self._client.addon_version(self._cluster.name, name)
+            return self._client.addon(self._cluster.name, name)
         except Missing:
             return None
 

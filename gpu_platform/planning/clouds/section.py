@@ -224,6 +224,14 @@ class CloudCluster(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FabricNics:
+    """NICs for traffic between GPUs of several nodes: at least `count` of a kind that the node agent knows."""
+
+    kind: Literal["efa", "mlx5", "gvnic"]
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NicDevices:
     """NICs of a node for traffic between nodes, as devices that pods claim.
 
@@ -338,6 +346,11 @@ class CloudPool(Protocol):
     @property
     def nic_devices(self) -> NicDevices | None:
         """Devices of a node's NICs that pods claim; None: there are none."""
+        ...
+
+    @property
+    def fabric_nics(self) -> FabricNics | None:
+        """NICs that a node shows on its PCI bus for traffic between GPUs; None: it is created with none."""
         ...
 
     @property

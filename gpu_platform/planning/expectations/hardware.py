@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.section import FabricNics
 from gpu_platform.planning.expectations.section import Expectation, Expectations, MigLayout
 
 MOST: Final = "most"  # width of a PCIe link: what the GPU and its slot can use together
@@ -39,12 +40,15 @@ def expectations_for_machine(
     mig_layouts: Sequence[MigLayout] | None = None,
     mig_source: str = "",
     mps: bool = False,
+    nics: FabricNics | None = None,
+    nics_source: str = "",
 ) -> Expectations:
     """Return the expected facts of a node, as far as the catalogue knows its machine type.
 
     `driver_version` is the exact driver; None expects only the GPU's first driver branch. `mig_layouts` has
     one entry per GPU, an empty one where MIG is off; None expects nothing about MIG. Facts that the
     catalogue does not have are not expected. `mps`: the daemon of MPS sets the compute mode.
+    `nics`: those of the fabric that nodes are created with.
     """
     gpu = catalog.gpu_of(machine)
     of_machine = f"machine type {machine.name} ({machine.source})"
@@ -83,6 +87,9 @@ def expectations_for_machine(
         expect["numa-nodes"] = Expectation(list(machine.numa_nodes), of_machine)
     if driver_version is not None:
         expect["driver-version"] = Expectation(driver_version, driver_source)
+    if nics is not None:
+        expect["fabric-nics"] = Expectation({nics.kind: nics.count}, nics_source)
+        expect["nic-affinity"] = Expectation(nics.kind, nics_source)
     if mig_layouts is not None:
         expect.update(_mig(mig_layouts, mig_source))
     return Expectations(pool, machine.name, MappingProxyType(expect))

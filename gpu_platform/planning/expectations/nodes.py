@@ -25,12 +25,12 @@ from gpu_platform.quantity import counted
 def plan(context: CompleteContext, requirements: NodeRequirements, pool: CloudPool | None) -> PoolExpectations:
     """Return what every node of a pool must turn out to be; `pool`: how the cloud creates it."""
     return PoolExpectations(
-        hardware=_hardware(requirements, context),
+        hardware=_hardware(requirements, context, pool),
         node=_node(requirements, context.cloud, context.catalog, pool),
     )
 
 
-def _hardware(requirements: NodeRequirements, context: CompleteContext) -> Expectations:
+def _hardware(requirements: NodeRequirements, context: CompleteContext, pool: CloudPool | None) -> Expectations:
     """Return what the node agent compares a pool's nodes with: nothing without GPUs, where it does not run."""
     machine, sharing = requirements.machine, requirements.sharing
     if requirements.gpu is None:
@@ -48,6 +48,9 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext) -> Expec
         driver_source=_driver_source(requirements, context),
         mig_layouts=layouts,
         mps=sharing.mode == "mps",
+        # Nodes of another machine type of the pool may have other NICs.
+        nics=pool.fabric_nics if pool is not None and not requirements.pool.alternatives else None,
+        nics_source=f"stack: {requirements.path}.network on machine type {machine.name} ({machine.source})",
         mig_source=f"stack: {sharing.source}.{part}"
         if sharing.mig_layouts
         else f"stack: {sharing.source} (no MIG)",

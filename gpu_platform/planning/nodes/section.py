@@ -21,6 +21,18 @@ class Taint:
         return f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
 
 
+HUGE_PAGE_MIB = 2
+"""Size of the huge pages that nodes set aside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSettings:
+    """Kernel settings that a pool's nodes get at boot. `huge_pages`: of 2 MiB."""
+
+    sysctls: Mapping[str, str]
+    huge_pages: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kubelet:
     """Kubelet settings that a pool's nodes are created with."""

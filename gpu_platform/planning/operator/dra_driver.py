@@ -129,7 +129,7 @@ def plan_dra_driver(
 
 def _values(settings: OperatorSettings, racks: Sequence[PoolPlan]) -> Mapping[str, Any]:
     of_operator = any(pool.software.driver == "operator" for pool in racks)
-    taints = {(taint.key, taint.effect): None for pool in racks for taint in pool.all_taints}
+    taints = {(taint.key, taint.effect): None for pool in racks for taint in pool.tolerated_by_daemons}
     return {
         "nvidiaDriverRoot": _OPERATORS_DRIVER if of_operator else settings.driver_root,
         "resources": {"gpus": {"enabled": False}, "computeDomains": {"enabled": True}},

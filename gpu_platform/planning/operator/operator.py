@@ -257,5 +257,5 @@ def _feature_discovery(pools: Sequence[PoolPlan]) -> Mapping[str, Any]:
 def _tolerations(pools: Sequence[PoolPlan]) -> tuple[Toleration, ...]:
     taints: dict[tuple[str, str], Taint] = {}
     for pool in pools:
-        taints |= {(taint.key, taint.effect): taint for taint in pool.all_taints}
+        taints |= {(taint.key, taint.effect): taint for taint in pool.tolerated_by_daemons}
     return tuple(Toleration(key=key, operator="Exists", effect=effect) for key, effect in taints)

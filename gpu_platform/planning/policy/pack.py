@@ -28,4 +28,4 @@ def plan(policy: Policy, overcommit: float = 1, offered: Mapping[str, int] | Non
         config[_PLACE_RULE] = {**capacity, **policy.rules.get(_PLACE_RULE, {})}
     if overcommit > 1:
         config[_CAPACITY_RULE] = {"overcommit": overcommit, **config.get(_CAPACITY_RULE, {})}
-    return PolicyPlan(level=policy.level, config=config)
+    return PolicyPlan(level=policy.level, config=config, own_rules=policy.own_rules)

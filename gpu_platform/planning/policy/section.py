@@ -13,3 +13,5 @@ class PolicyPlan:
 
     level: str
     config: Mapping[str, Any]
+    own_rules: tuple[str, ...] = ()
+    """Modules with rules of the company."""

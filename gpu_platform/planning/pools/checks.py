@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
@@ -19,7 +20,6 @@ from gpu_platform.planning.sharing.sharing import DEFAULT_KEY, check_sharing
 from gpu_platform.quantity import counted
 from gpu_platform.spec.pool import Pool
 
-RESERVED_LABEL_DOMAINS = ("gpu-platform.dev", "nvidia.com", "kubernetes.io", "k8s.io")
 MAX_POOL_NAME = 40  # a node's name, <pool>-<number>, is also its hostname label, of at most 63
 
 
@@ -70,11 +70,11 @@ def check_pool(context: Context, resolved: ResolvedPool) -> None:
             f"{len(pool.name)} characters", f"at most {MAX_POOL_NAME}: nodes are named after it", "shorten it"
         )
     for key in pool.labels:
-        if key.split("/")[0].endswith(RESERVED_LABEL_DOMAINS) and "/" in key:
+        if key.split("/")[0].endswith(names.RESERVED_DOMAINS) and "/" in key:
             problems.at("labels").at(key).add(
                 f"{key!r}",
                 "a label outside the reserved domains: those of "
-                + ", ".join(RESERVED_LABEL_DOMAINS)
+                + ", ".join(names.RESERVED_DOMAINS)
                 + " are set by the program",
                 "remove it, or use the fields of the pool",
             )

@@ -21,6 +21,7 @@ _GPU_FIELDS = {
     "topology": "its policies align GPUs and NICs with CPUs",
     "network": "its interfaces are for traffic between GPUs",
     "utilisation": "it is the utilisation of GPUs",
+    "gate_nodes": "the node agent, which proves nodes, runs on GPU nodes",
 }
 
 

@@ -70,6 +70,8 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
         expectations=expected.hardware,
         node_expectation=expected.node,
         devices=needed.devices,
+        startup_taints=needed.startup_taints,
+        failed_taints=needed.failed_taints,
         protect=pool.protect,
     )
     of_taints = tuple(

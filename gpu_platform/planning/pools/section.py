@@ -91,6 +91,10 @@ class PoolPlan:
     """DaemonSets on a node; what they request is not left for teams (`pools/free.py`)."""
     devices: tuple[DeviceOffer, ...] = ()
     """With DRA: devices that claims can request."""
+    startup_taints: tuple[Taint, ...] = ()
+    """Taints of new nodes until they pass validation; no pod of a team tolerates them."""
+    failed_taints: tuple[Taint, ...] = ()
+    """Taints of nodes while a check fails; no pod of a team tolerates them."""
     protect: bool = False
     """Whether the stack file says that the pool must not be deleted."""
 
@@ -118,6 +122,11 @@ class PoolPlan:
     def all_taints(self) -> tuple[Taint, ...]:
         """What a pod must tolerate to run on the nodes."""
         return (*self.taints, *self.added_taints)
+
+    @property
+    def tolerated_by_daemons(self) -> tuple[Taint, ...]:
+        """What the platform's DaemonSets must tolerate: they make a node ready, and run on failing ones."""
+        return (*self.all_taints, *self.startup_taints, *self.failed_taints)
 
     @property
     def units_desired(self) -> Mapping[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from gpu_platform import names
-from gpu_platform.catalog import MachineType
+from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.gpu_parts import gpu_parts
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext
@@ -14,6 +14,7 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.claims import class_resources, offered_devices
 from gpu_platform.planning.nodes.section import Kubelet, Labels, Taint
 from gpu_platform.planning.nodes.software import NO_GPU_SOFTWARE, NodeSoftware, driver_version, node_software
+from gpu_platform.planning.requirements.kernel import plan_kernel
 from gpu_platform.planning.requirements.section import ClassPlace, NodeRequirements
 from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.planning.sharing.section import SharingPlan
@@ -26,6 +27,9 @@ from gpu_platform.planning.sharing.sharing import (
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
 
+STARTUP_TAINT = Taint(key=names.STARTUP_TAINT_KEY, value="true", effect="NoSchedule")
+FAILED_TAINT = Taint(key=names.FAILED_TAINT_KEY, value="", effect="NoSchedule")
+"""The agent sets it, with the name of the Lease that allows it as value."""
 GPU_TAINT = Taint(key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="NoSchedule")
 
 
@@ -34,12 +38,14 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
     pool, catalog, operator = resolved.pool, context.catalog, context.operator
     machine = catalog.machine_types[pool.machine_type]
     if not machine.has_gpus:
-        return _without_gpus(resolved, machine)
+        return _without_gpus(resolved, machine, catalog)
     gpu = catalog.gpu_of(machine)
     software = node_software(pool, context.cloud, operator, catalog)
     sharing = plan_sharing(resolved, gpu, software.device_plugin)
     kubelet = _kubelet(pool, machine.gpu_count, context.cloud)
+    kernel = plan_kernel(pool, catalog)
     by_dra = sharing.mode == "dra"
+    gate = pool.gate_nodes or context.environment.validation.gate_nodes
     devices = offered_devices(machine, gpu, partitions=sharing.partitions) if by_dra else ()
     place = class_place(pool.name, context.environment.compute_classes)
     class_labels: Labels = dict(context.cloud.class_labels(place.name)) if place is not None else {}
@@ -60,18 +66,46 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
             **class_labels,
         },
         taints=(GPU_TAINT, *_declared_taints(pool), *class_taints),
+        startup_taints=(STARTUP_TAINT,) if gate != "never" else (),
+        failed_taints=(FAILED_TAINT,) if gate == "always" else (),
         compute_class=place,
+        kernel=kernel.value,
     )
     return Decided(
         requirements,
         (
+            *_gate_decisions(context, pool, requirements),
             *sharing_decisions(pool.name, sharing, resolved),
             *kubelet.decisions,
+            *kernel.decisions,
             *_taint_decisions(pool, requirements.taints),
             *_class_decisions(pool, place, class_labels, class_taints),
             *_software_decision(context, pool, software),
         ),
     )
+
+
+def _gate_decisions(context: CompleteContext, pool: Pool, requirements: NodeRequirements) -> tuple[Decision, ...]:
+    """Return what holds teams' pods off unproven and failing nodes."""
+    subject = f"pool {pool.name}"
+    why = "no pod of a team starts on a node that has not passed: the node agent removes the taint when it does"
+    if requirements.startup_taints and context.cloud.cluster.provider == "existing":
+        why += "; nodes of an existing cluster must register with it themselves"
+    starting = tuple(
+        Decision(subject=subject, what="taint of new nodes", chosen=str(taint), why=why)
+        for taint in requirements.startup_taints
+    )
+    percent = context.environment.validation.max_held_percent
+    failing = tuple(
+        Decision(
+            subject=subject,
+            what="taint of failing nodes",
+            chosen=str(taint),
+            why=f"set while a check fails, on at most {percent} % of the pool's nodes, at least one",
+        )
+        for taint in requirements.failed_taints
+    )
+    return (*starting, *failing)
 
 
 def _driver_version(context: CompleteContext, pool: Pool, software: NodeSoftware) -> str | None:
@@ -88,10 +122,11 @@ def _configures_plugin(context: CompleteContext) -> bool:
     return parts.gpu_operator == "install" and parts.device_plugin == "install"
 
 
-def _without_gpus(resolved: ResolvedPool, machine: MachineType) -> Decided[NodeRequirements]:
+def _without_gpus(resolved: ResolvedPool, machine: MachineType, catalog: Catalog) -> Decided[NodeRequirements]:
     """Return the requirements on nodes of a CPU pool: no GPU software, and only declared taints."""
     pool = resolved.pool
     taints = _declared_taints(pool)
+    kernel = plan_kernel(pool, catalog)
     requirements = NodeRequirements(
         path=resolved.path,
         pool=pool,
@@ -110,6 +145,7 @@ def _without_gpus(resolved: ResolvedPool, machine: MachineType) -> Decided[NodeR
             **pool.labels,
         },
         taints=taints,
+        kernel=kernel.value,
     )
     subject = f"pool {pool.name}"
     no_gpus = Decision(
@@ -119,7 +155,8 @@ def _without_gpus(resolved: ResolvedPool, machine: MachineType) -> Decided[NodeR
         why=f"{machine.name} has no GPUs: no driver, device plugin, operand or node agent runs there",
     )
     open_to_all = Decision(subject=subject, what="taint", chosen="none", why="pods without GPUs run on a CPU pool")
-    return Decided(requirements, (no_gpus, *(_taint_decisions(pool, taints) if taints else (open_to_all,))))
+    by_taints = _taint_decisions(pool, taints) if taints else (open_to_all,)
+    return Decided(requirements, (no_gpus, *kernel.decisions, *by_taints))
 
 
 def _labels(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpu_platform.catalog import Gpu, MachineType
 from gpu_platform.planning.dra.section import DeviceOffer
-from gpu_platform.planning.nodes.section import Kubelet, Labels, Taint
+from gpu_platform.planning.nodes.section import KernelSettings, Kubelet, Labels, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.sharing.section import ResourceOffer, SharingPlan
 from gpu_platform.spec.pool import Pool
@@ -42,4 +42,10 @@ class NodeRequirements:
     kubelet: Kubelet | None
     labels: Labels
     taints: tuple[Taint, ...]
+    startup_taints: tuple[Taint, ...] = ()
+    """Taints of new nodes, which the node agent removes when a node passes validation."""
+    failed_taints: tuple[Taint, ...] = ()
+    """Taints that the node agent sets while a check fails."""
     compute_class: ClassPlace | None = None
+    kernel: KernelSettings | None = None
+    """None: the image's own settings."""

@@ -21,6 +21,9 @@ GIB: Final = 2**30
 
 Amounts = Mapping[str, int]
 
+ProfileName = Literal["default", "packed"]
+"""By which scores kube-scheduler compares nodes: planning/scheduling/profiles.py."""
+
 _EVERY_NODE_HAS: Final = (CPU, MEMORY, PODS, EPHEMERAL)
 _BLOCKS: Final = ("NoSchedule", "NoExecute")
 
@@ -176,6 +179,7 @@ class Scenario:
     groups: tuple[PodGroup, ...]
     quotas: Mapping[str, Amounts] = field(default_factory=dict[str, Amounts])
     running: tuple[RunningPod, ...] = ()
+    profile: ProfileName = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from gpu_platform.planning.scheduling.advice import Advice, Adviser, NodeType
 from gpu_platform.planning.scheduling.explain import Reason, reason_of
 from gpu_platform.planning.scheduling.fragmentation import Fragmentation, fragmentation
-from gpu_platform.planning.scheduling.model import Pending, Scenario
+from gpu_platform.planning.scheduling.model import Pending, ProfileName, Scenario
 from gpu_platform.planning.scheduling.moves import MovePlan, plan_moves
 from gpu_platform.planning.scheduling.optimum import WORK, Optimum, optimum
 from gpu_platform.planning.scheduling.schedule import Placement, place, start
+
+_PROFILES: Final[tuple[ProfileName, ...]] = ("default", "packed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,8 @@ class PlacementReport:
     fragmentation: dict[str, tuple[Fragmentation, Fragmentation]]
     optimum: tuple[Optimum, ...]
     moves: tuple[MovePlan, ...]
+    profiles: dict[ProfileName, tuple[int, Fragmentation]]
+    """Placed pods and fragmentation of all nodes by profile of the scheduler, the scenario's own among them."""
 
 
 def report_placement(scenario: Scenario, types: Sequence[NodeType], *, work: int = WORK) -> PlacementReport:
@@ -75,4 +80,10 @@ def report_placement(scenario: Scenario, types: Sequence[NodeType], *, work: int
         },
         optimum=optimum(scenario, placement, work=work),
         moves=plan_moves(scenario, placement),
+        profiles={name: _by_profile(scenario, name, placement) for name in _PROFILES},
     )
+
+
+def _by_profile(scenario: Scenario, profile: ProfileName, known: Placement) -> tuple[int, Fragmentation]:
+    placement = known if profile == scenario.profile else place(replace(scenario, profile=profile))
+    return len(placement.assignments), fragmentation(scenario, placement.states)

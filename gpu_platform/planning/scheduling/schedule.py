@@ -1,6 +1,6 @@
 """Place pods as kube-scheduler does: quota admission in the order of the file, then by priority.
 
-One pod after the other gets the node with the best score of the default profile (`NodeState.score`); among equal
+One pod after the other gets the node with the best score of a profile (`NodeState.score`); among equal
 ones the first, where kube-scheduler takes a random one. Preemption is not simulated: a list that is placed from
 the start needs none, because higher priorities come first.
 """
@@ -32,13 +32,13 @@ class Placement:
 
 
 def place(scenario: Scenario) -> Placement:
-    """Return where the pods go and which stay pending."""
+    """Return where the pods go and which stay pending, by the scenario's profile."""
     states, running_gpus = start(scenario)
     admitted, pending = admit(scenario)
     assignments: list[Assignment] = []
     for index in in_order(scenario.groups):
         if admitted[index]:
-            placed, rest = _place_group(index, scenario.groups[index], admitted[index], states)
+            placed, rest = _place_group(index, scenario, admitted[index], states)
             assignments.extend(placed)
             if rest is not None:
                 pending.append(rest)
@@ -96,15 +96,18 @@ def admit(scenario: Scenario) -> tuple[list[int], list[Pending]]:
 
 
 def _place_group(
-    index: int, group: PodGroup, count: int, states: Sequence[NodeState]
+    index: int, scenario: Scenario, count: int, states: Sequence[NodeState]
 ) -> tuple[list[Assignment], Pending | None]:
+    group, profile = scenario.groups[index], scenario.profile
     needs = group.needs()
     allowed = [state for state in states if group.may_run_on(state.node)]
     disliked = {state.index: group.disliked(state.node) for state in allowed}
     most = max(disliked.values(), default=0)
     # A score changes only on the node that a pod was placed on.
     queue = [
-        (-state.score(group, disliked[state.index], most), state.index) for state in allowed if state.fits(needs)
+        (-state.score(group, disliked[state.index], most, profile), state.index)
+        for state in allowed
+        if state.fits(needs)
     ]
     heapq.heapify(queue)
     placed: list[Assignment] = []
@@ -113,7 +116,7 @@ def _place_group(
         state = states[node]
         placed.append(Assignment(group=index, node=node, gpus=state.take(group)))
         if state.fits(needs):
-            heapq.heappush(queue, (-state.score(group, disliked[node], most), node))
+            heapq.heappush(queue, (-state.score(group, disliked[node], most, profile), node))
     rest = count - len(placed)
     return placed, _pending(index, group, rest, states, allowed) if rest else None
 

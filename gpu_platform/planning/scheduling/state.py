@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Final
 
-from gpu_platform.planning.scheduling.model import CPU, MEMORY, Amounts, Lack, Node, PodGroup, free_of
+from gpu_platform.planning.scheduling.model import CPU, MEMORY, Amounts, Lack, Node, PodGroup, ProfileName, free_of
+from gpu_platform.planning.scheduling.profiles import BALANCE_WEIGHT, scored_by_amount
 
 _MOST: Final = 100
 _TAINT_WEIGHT: Final = 3
@@ -85,13 +88,20 @@ class NodeState:
         for name in self._scored:
             self._scored[name] -= group.scored.get(name, group.requests.get(name, 0))
 
-    def score(self, group: PodGroup, disliked: int, most_disliked: int) -> int:
-        """Return the score of the default profile of kube-scheduler for a pod that fits.
+    def score(self, group: PodGroup, disliked: int, most_disliked: int, profile: ProfileName = "default") -> int:
+        """Return the score of a profile of kube-scheduler for a pod that fits.
 
-        NodeResourcesFit with LeastAllocated, NodeResourcesBalancedAllocation and TaintToleration. Source:
-        kubernetes v1.36.3, pkg/scheduler/framework/plugins/noderesources (least_allocated.go,
+        The default one: NodeResourcesFit with LeastAllocated, NodeResourcesBalancedAllocation and TaintToleration.
+        Source: kubernetes v1.36.3, pkg/scheduler/framework/plugins/noderesources (least_allocated.go,
         balanced_allocation.go) and apis/config/v1/default_plugins.go (weights 1, 1 and 3), read 2026-11-23.
         """
+        gpus = [name for name in self.node.gpu_resources if group.requests.get(name) and scored_by_amount(name)]
+        total_score = self._packed(group, gpus) if profile == "packed" and gpus else self._least(group)
+        if most_disliked:
+            total_score += _TAINT_WEIGHT * (_MOST - _MOST * disliked // most_disliked)
+        return total_score
+
+    def _least(self, group: PodGroup) -> int:
         least: list[int] = []
         for name in (CPU, MEMORY):
             total = self.node.allocatable.get(name, 0)
@@ -100,11 +110,17 @@ class NodeState:
                 least.append((total - used) * _MOST // total if used <= total else 0)
         total_score = sum(least) // len(least) if least else 0
         if any(group.requests.get(name) for name in (CPU, MEMORY)):
-            after, before = self._balance(group.requests), self._balance({})
-            total_score += _MOST // 2 + (_MOST // 2 + after - before) // 2
-        if most_disliked:
-            total_score += _TAINT_WEIGHT * (_MOST - _MOST * disliked // most_disliked)
+            total_score += self._evenness(group.requests, (CPU, MEMORY))
         return total_score
+
+    def _packed(self, group: PodGroup, gpus: Sequence[str]) -> int:
+        most = [
+            (total - self.free[name] + group.requests[name]) * _MOST // total
+            for name in gpus
+            if (total := self.node.allocatable.get(name, 0))
+        ]
+        in_use = sum(most) // len(most) if most else 0
+        return in_use + BALANCE_WEIGHT * self._evenness(group.requests, (CPU, MEMORY, *gpus))
 
     def idle_gpus(self) -> list[int]:
         """Return the GPUs of which no pod has a part."""
@@ -115,11 +131,23 @@ class NodeState:
         used = {index: self.node.gpus[index][name] - self.gpus[index][name] for index in offering}
         return min(offering, key=lambda index: used[index]) if offering else None
 
-    def _balance(self, more: Amounts) -> int:
+    def _evenness(self, requests: Amounts, resources: Sequence[str]) -> int:
+        """Return the score of NodeResourcesBalancedAllocation: how much more even a pod makes the node's use."""
+        after, before = self._balance(requests, resources), self._balance({}, resources)
+        return _MOST // 2 + (_MOST // 2 + after - before) // 2
+
+    def _balance(self, more: Amounts, resources: Sequence[str]) -> int:
         parts = [
             min(1.0, (total - self.free[name] + more.get(name, 0)) / total)
-            for name in (CPU, MEMORY)
+            for name in resources
             if (total := self.node.allocatable.get(name, 0))
         ]
-        deviation = abs(parts[0] - parts[1]) / 2 if len(parts) == 2 else 0.0
+        mean = sum(parts) / len(parts) if parts else 0.0
+        deviation = (
+            abs(parts[0] - parts[1]) / 2
+            if len(parts) == 2
+            else math.sqrt(sum((part - mean) ** 2 for part in parts) / len(parts))
+            if len(parts) > 2
+            else 0.0
+        )
         return int((1 - deviation) * _MOST)

@@ -18,6 +18,7 @@ from gpu_platform.planning.suggest.choose import ChosenPool, Mix, cheapest_mix, 
 from gpu_platform.planning.suggest.near_misses import NearMiss, near_misses
 from gpu_platform.planning.suggest.options import Layout, Option, PodRequest, options_for, request_of
 from gpu_platform.planning.suggest.reasons import mode_name, reasons
+from gpu_platform.planning.suggest.throughput import Throughput, throughput
 from gpu_platform.spec.workloads import Demands
 
 TRUST_DOMAIN_TAINT = "trust-domain"
@@ -54,6 +55,7 @@ class SuggestedPool:
     pods: tuple[PodsInPool, ...]
     reasons: tuple[str, ...]
     next_best: NextBest | None
+    throughput: Throughput | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +237,7 @@ def _pools(
                 ),
                 reasons=reasons(chosen, requests),
                 next_best=_next_best(chosen, requests, allowed),
+                throughput=throughput(chosen, requests, allowed),
             )
             for chosen in split(whole, requests, most)
         ]

@@ -120,6 +120,7 @@ def _rules(
             message="pods without GPUs may not tolerate taints of GPU nodes, nor all taints: remove the "
             "toleration, or request a GPU",
         ),
+        *_no_unproven_nodes(pools),
         PodRule(
             id="gpu-node-name",
             expression=f"{scheduled}!has({of.spec}.nodeName) || {of.spec}.nodeName == ''",
@@ -304,6 +305,24 @@ def _tolerates_none(effect: str, keys: Sequence[str]) -> str:
     return (
         f"((has(one.effect) && !(one.effect in ['', '{effect}'])) || "
         f"(has(one.key) && one.key != '' && !(one.key in {_texts(keys)})))"
+    )
+
+
+def _no_unproven_nodes(pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
+    """Return the rule that keeps pods off nodes that validation holds back, where a pool has such nodes."""
+    keys: dict[str, set[str]] = {}
+    for pool in pools:
+        for taint in (*pool.startup_taints, *pool.failed_taints):
+            keys.setdefault(taint.effect, set()).add(taint.key)
+    return tuple(
+        PodRule(
+            id="gpu-unproven-node",
+            expression="!has(object.spec.tolerations) || object.spec.tolerations.all(one, "
+            f"{_tolerates_none(effect, sorted(found))})",
+            message=f"pods may not tolerate {' or '.join(sorted(found))}, nor all taints: no pod starts on a node "
+            "that has not passed validation; remove the toleration, or name the taints that the pod tolerates",
+        )
+        for effect, found in sorted(keys.items())
     )
 
 

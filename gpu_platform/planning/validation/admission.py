@@ -55,6 +55,24 @@ def _other_conditions(where: str) -> str:
     return f"{conditions}.filter(one, one.type != '{names.VALIDATED_CONDITION}')"
 
 
+_TAINTS: Final = f"['{names.STARTUP_TAINT_KEY}', '{names.FAILED_TAINT_KEY}']"
+
+
+def _taints(where: str) -> str:
+    return f"(has({where}.spec.taints) ? {where}.spec.taints : [])"
+
+
+def _other_taints(where: str) -> str:
+    """Return the taints of a node that are not the agent's, in CEL."""
+    return f"{_taints(where)}.filter(one, !(one.key in {_TAINTS}))"
+
+
+LEASE_RULE: Final = AgentRule(
+    f"(request.operation == 'DELETE' || object.spec.holderIdentity == {_NODE}) && "
+    f"(request.operation == 'CREATE' || oldObject.spec.holderIdentity == {_NODE})",
+    "the node agent takes and gives back Leases for its own node alone",
+)
+
 NODE_RULES: Final = (
     AgentRule(f"object.metadata.name == {_NODE}", "the node agent marks its own node alone"),
     AgentRule(
@@ -65,10 +83,16 @@ NODE_RULES: Final = (
                 _same("metadata.annotations", "{}"),
                 _same("metadata.finalizers", "[]"),
                 _same("metadata.ownerReferences", "[]"),
-                "oldObject.spec == object.spec",
+                f"{_other_taints('object')} == {_other_taints('oldObject')}",
+                f"{_taints('object')}.all(one, !(one.key in {_TAINTS}) || one.effect == 'NoSchedule')",
+                _same("spec.unschedulable", "false"),
+                _same("spec.providerID", "''"),
+                _same("spec.podCIDR", "''"),
+                _same("spec.podCIDRs", "[]"),
             )
         ),
-        f"of a node's metadata and spec the node agent writes the label {names.VALIDATED_LABEL} alone",
+        f"of a node's metadata and spec the node agent writes the label {names.VALIDATED_LABEL} and its taints "
+        f"{names.STARTUP_TAINT_KEY} and {names.FAILED_TAINT_KEY} alone",
     ),
     AgentRule(
         " && ".join(

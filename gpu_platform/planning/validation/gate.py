@@ -23,5 +23,10 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> ValidationPlan:
         image=context.catalog.images[AGENT_IMAGE].reference,
         namespace=names.VALIDATION_NAMESPACE,
         pod_security="privileged" if any(one.privileged for one in access) else "baseline",
+        most_held={
+            pool.name: max(1, pool.nodes.max * validation.max_held_percent // 100) if pool.failed_taints else 0
+            for pool in pools
+            if pool.startup_taints
+        },
         claims_devices=any(one.claim for one in access),
     )

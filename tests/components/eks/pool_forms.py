@@ -67,6 +67,11 @@ FORMS: dict[str, dict[str, Any]] = {
         "local_nvme": False,
     },
     "g6-parallel-pull": {"machine_type": "g6.12xlarge", "workload": "inference", "image": {"fast_pull": True}},
+    "g6-tuned": {
+        "machine_type": "g6.12xlarge",
+        "workload": "inference",
+        "tuning": {"intent": "inference", "sysctls": {"vm.max_map_count": 1048576}, "huge_pages": 1024},
+    },
     "g5g-arm": {"machine_type": "g5g.2xlarge", "workload": "development"},
     "own-image": {"machine_type": "g6e.12xlarge", "workload": "inference", "image": {"ami": AMI}},
 }

@@ -11,6 +11,7 @@ from typing import Any
 import pulumi
 import pulumi_aws
 import pytest
+from pulumi.runtime.mocks import MockResourceArgs
 
 from components.eks.cluster import EksCluster
 from gpu_platform import names
@@ -19,6 +20,7 @@ from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.engine.record import ResourceRecord
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from tests.components.eks.known_aws import KnownAws, deploy
+from tests.components.known_cloud import deploy_on
 from tests.support.eks_stacks import ADMIN, CREATED, EXISTING, plan_eks, record_eks
 from tests.support.recorded import Recorded
 
@@ -74,6 +76,50 @@ def statements(documents: Iterable[str]) -> list[dict[str, Any]]:
 
 
 # -- network --------------------------------------------------------------------------------------------------
+
+
+class ZonesOfUsEast1(KnownAws):
+    """An account in which us-east-1e is the zone without control planes, and us-east-1b in the first of two."""
+
+    ids: Mapping[str, str] = {"us-east-1a": "use1-az1", "us-east-1b": "use1-az2", "us-east-1e": "use1-az3"}
+
+    def new_resource(self, args: MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        own_id, outputs = super().new_resource(args)
+        if args.typ.endswith(":Subnet"):
+            outputs["availabilityZoneId"] = self.ids[args.inputs["availabilityZone"]]
+        return own_id, outputs
+
+
+def created_in_us_east_1(zones: list[str]) -> list[str]:
+    """Return the subnets of the control plane of a new cluster in these zones."""
+    of_zones = cluster(region="us-east-1", create={"zones": zones})
+    needed = plan_eks({"zones": [zones[-1]]}, cluster=of_zones).cluster.cloud
+    assert isinstance(needed, EksClusterPlan)
+    aws_of_zones = ZonesOfUsEast1()
+
+    def program() -> pulumi.Output[str]:
+        provider = pulumi_aws.Provider("ml", region="us-east-1")
+        return EksCluster("ml", needed, pulumi.ResourceOptions(providers=[provider])).outputs.name
+
+    deploy_on(aws_of_zones, program)
+    [made_cluster] = aws_of_zones.of("Cluster")
+    return made_cluster["vpcConfig"]["subnetIds"]
+
+
+def test_the_control_plane_gets_no_subnet_of_a_zone_where_eks_has_none_and_nodes_may_be_there() -> None:
+    subnets = created_in_us_east_1(["us-east-1a", "us-east-1b", "us-east-1e"])
+    assert subnets == ["ml-private-us-east-1a-id", "ml-private-us-east-1b-id"]
+
+
+def test_a_control_plane_that_is_left_with_one_zone_stops_the_program_with_the_zone_that_does_not_count() -> None:
+    with pytest.raises(pulumi.RunError, match="us-east-1e is use1-az3"):
+        created_in_us_east_1(["us-east-1a", "us-east-1e"])
+
+
+def test_the_control_plane_has_the_subnets_of_all_zones_where_no_zone_of_the_region_lacks_control_planes() -> None:
+    [control_plane] = of_the_cluster(made(), "Cluster")
+    subnets = {one.urn for one in made().of("Subnet") if "-private-" in one.name}
+    assert set(control_plane.property_dependencies["vpcConfig"]) >= subnets
 
 
 def test_each_zone_has_a_private_subnet_tagged_for_internal_load_balancers_and_a_public_one() -> None:

@@ -150,10 +150,17 @@ def test_a_vpc_cni_that_is_no_add_on_is_a_warning_and_no_error(caplog: pytest.Lo
     assert "EFA-only interfaces need 1.18.5 or newer" in caplog.text
 
 
-def test_no_add_on_is_asked_for_where_no_pool_has_efa_and_none_is_karpenters() -> None:
-    serve = {"name": "serve", "machine_type": "g6e.12xlarge", "workload": "inference"}
-    _, found = look_up(plan(serve), {key: value for key, value in answers().items() if key != "getAddon"})
+@pytest.mark.parametrize("enforced", [True, False])
+def test_a_vpc_cni_that_enforces_no_network_policies_is_a_warning_with_the_command_that_mends_it(
+    enforced: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    addon = {
+        "addonVersion": "v1.20.4-eksbuild.2",
+        "configurationValues": f'{{"enableNetworkPolicy": "{enforced}"}}',
+    }
+    _, found = look_up(plan(), {**answers(), "getAddon": lambda _: addon})
     assert found["name"] == "ml"
+    assert ("aws eks update-addon --cluster-name ml --addon-name vpc-cni" in caplog.text) == (not enforced)
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -161,6 +168,8 @@ def test_karpenter_is_warned_of_a_cluster_without_the_agent_that_gives_it_creden
     is_there: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     def find_addon(arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        if arguments["addonName"] == "vpc-cni":
+            return {"addonVersion": "v1.20.4-eksbuild.2"}
         assert arguments["addonName"] == "eks-pod-identity-agent"
         return {"addonVersion": "v1.3.10-eksbuild.3"} if is_there else None
 

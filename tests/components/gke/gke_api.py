@@ -63,6 +63,7 @@ NODE_POOL: Table = {
     # The block is there or not; the API has a switch of its own beside it.
     ("NodePool", "autoscaling"): Spelt("autoscaling", lambda block: {**block, "enabled": True}),
     ("NodeConfig", "guestAccelerators"): Spelt("accelerators"),
+    ("LinuxNodeConfig", "hugepagesConfig"): Spelt("hugepages"),
     ("NodeConfig", "gpudirectStrategy"): Spelt("gpuDirectConfig.gpuDirectStrategy"),
     ("AcceleratorConfig", "type"): Spelt("acceleratorType"),
     ("AcceleratorConfig", "count"): Spelt("acceleratorCount"),

@@ -31,6 +31,10 @@ FORMS: dict[str, dict[str, Any]] = {
         "workload": "development",
         "sharing": {"mode": "mig", "layout": {"1g.10gb": 7}},
     },
+    "a3-mega-tuned": {
+        "machine_type": "a3-megagpu-8g",
+        "tuning": {"intent": "training", "sysctls": {"vm.max_map_count": 1048576}, "huge_pages": 4096},
+    },
     "a3-high": {
         "machine_type": "a3-highgpu-8g",
         "count": {"desired": 2},

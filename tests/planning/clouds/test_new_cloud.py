@@ -60,6 +60,7 @@ class AzurePool:
     nodes_by_request: bool = False
     nic_resources: Mapping[str, int] = field(default_factory=lambda: {"rdma/hca": 8})
     nic_devices: None = None
+    fabric_nics: None = None
     node_fabric: None = None
     account_needs: tuple[()] = ()
     alternatives: tuple[()] = ()

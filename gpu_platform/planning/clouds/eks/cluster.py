@@ -294,7 +294,7 @@ def _plan_create(
     vpc: Decided[VpcPlan | ExistingVpcPlan] = (
         plan_existing_vpc(cluster, create.network)
         if create.network is not None
-        else plan_vpc(cluster, create, zones)
+        else plan_vpc(cluster, create, zones, catalog)
     )
     reach = ", ".join(create.api_access) or "no network outside the VPC"
     locked_out = not create.api_access and create.network is None

@@ -40,11 +40,15 @@ class ZoneSubnets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VpcPlan:
-    """A new VPC: private nodes, gateway endpoint for S3, all other traffic to the internet by NAT."""
+    """A new VPC: private nodes, gateway endpoint for S3, all other traffic to the internet by NAT.
+
+    `no_control_plane`: ids of zones whose subnets the control plane must not get; their letters differ by account.
+    """
 
     cidr: str
     zones: tuple[ZoneSubnets, ...]
     nat: Literal["one", "per-zone"]
+    no_control_plane: tuple[str, ...]
 
     @property
     def shown(self) -> str:

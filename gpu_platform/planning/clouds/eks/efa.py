@@ -25,7 +25,10 @@ def efa_device_plugin(pools: Sequence[PoolPlan], catalog: Catalog) -> HelmChartP
     """Return the device plugin of all nodes with EFA interfaces; it tolerates the taints of their pools."""
     chart = catalog.charts[CHART]
     taints = {
-        taint for pool in pools if pool.cloud is not None and pool.cloud.nic_resources for taint in pool.taints
+        taint
+        for pool in pools
+        if pool.cloud is not None and pool.cloud.nic_resources
+        for taint in pool.tolerated_by_daemons
     }
     return HelmChartPlan(
         name=chart.name,
@@ -52,7 +55,7 @@ def dranet(pools: Sequence[PoolPlan], catalog: Catalog) -> HelmChartPlan:
         taint
         for pool in pools
         if isinstance(pool.cloud, EksPoolPlan) and pool.cloud.dranet
-        for taint in pool.all_taints
+        for taint in pool.tolerated_by_daemons
     }
     return HelmChartPlan(
         name=chart.name,

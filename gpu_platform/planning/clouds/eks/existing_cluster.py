@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, cast
+
+import yaml
 
 from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
@@ -15,6 +19,15 @@ from gpu_platform.quantity import counted
 
 SUBNET_TAG = "kubernetes.io/role/internal-elb"
 VPC_CNI = "vpc-cni"
+_NETWORK_POLICY = "enableNetworkPolicy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddonFacts:
+    """An EKS add-on of an existing cluster. `configuration`: JSON or YAML as its owner wrote it; empty: none."""
+
+    version: str
+    configuration: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +40,8 @@ class ExistingEksFacts:
     """CONFIG_MAP, API or API_AND_CONFIG_MAP."""
     vpc_cni: str | None
     """Version of the VPC CNI add-on; None: not known, or no EKS add-on."""
+    vpc_cni_configuration: str = ""
+    """Its configuration, as its owner wrote it."""
     subnets: Mapping[str, tuple[str, ...]]
     """By zone: subnets with the tag, or the one of the stack file."""
     all_subnets: tuple[str, ...]
@@ -35,9 +50,10 @@ class ExistingEksFacts:
 
 def required_addons(plan: EksClusterPlan) -> Mapping[str, str]:
     """Return the add-ons that an existing cluster needs, as EKS add-ons or otherwise, and why."""
-    wanted: dict[str, str] = {}
+    of_cni = ["NetworkPolicies of teams are enforced by it, or by another network plugin of the cluster's owner"]
     if plan.minimum_vpc_cni is not None:
-        wanted[VPC_CNI] = f"EFA-only interfaces need {plan.minimum_vpc_cni} or newer"
+        of_cni.append(f"EFA-only interfaces need {plan.minimum_vpc_cni} or newer")
+    wanted = {VPC_CNI: "; ".join(of_cni)}
     controllers = {"Karpenter": plan.karpenter, "Cluster Autoscaler": plan.cluster_autoscaler}
     needs: list[str] = []
     if served := [title for title, installed in controllers.items() if installed is not None]:
@@ -86,6 +102,37 @@ def check_looked_up(found: ExistingEksFacts, plan: EksClusterPlan) -> list[Probl
             "write subnets: {<zone>: subnet-...}, or tag the cluster's private subnets",
         )
     return problems.found
+
+
+def network_policy_warning(found: ExistingEksFacts, plan: EksClusterPlan) -> Problem | None:
+    """Return the warning that nothing enforces NetworkPolicies; None: they are, or it is not known.
+
+    Source: EKS user guide, "Restrict Pod network traffic with Kubernetes network policies": the VPC CNI enforces
+    them from 1.14 with `enableNetworkPolicy` alone; read 2026-11-25.
+    """
+    if found.vpc_cni is None:
+        return None
+    configuration = _mapping(found.vpc_cni_configuration)
+    if str(configuration.get(_NETWORK_POLICY, "")).lower() == "true":
+        return None
+    values = json.dumps({**configuration, _NETWORK_POLICY: "true"})
+    problems = Problems("cluster")
+    problems.at("name").add(
+        f"the VPC CNI of {plan.name} without {_NETWORK_POLICY}",
+        "it set, unless another network plugin enforces NetworkPolicies: without, the pods of teams reach each "
+        "other and every address, whatever `egress` and the isolation of the teams say",
+        f"aws eks update-addon --cluster-name {plan.name} --addon-name {VPC_CNI} --resolve-conflicts PRESERVE "
+        f"--configuration-values '{values}'",
+    )
+    return problems.found[0]
+
+
+def _mapping(configuration: str) -> Mapping[str, Any]:
+    try:
+        found = yaml.safe_load(configuration)
+    except yaml.YAMLError:
+        return {}
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
 def _check_version(found: ExistingEksFacts, plan: EksClusterPlan, problems: Problems) -> None:

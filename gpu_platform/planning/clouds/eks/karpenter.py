@@ -6,7 +6,7 @@ v1.14.1; read 2026-11-21.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from gpu_platform import names
@@ -25,9 +25,8 @@ from gpu_platform.planning.clouds.eks.placement import placement_group, zones_of
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.user_data import user_data, write_user_data
 from gpu_platform.planning.decision import Decided, Decision
-from gpu_platform.planning.nodes.section import Kubelet, Taint
-from gpu_platform.planning.nodes.software import NodeSoftware
-from gpu_platform.planning.requirements.section import ClassPlace, NodeRequirements
+from gpu_platform.planning.nodes.section import Taint
+from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.nodes import Karpenter
 from gpu_platform.spec.pool import CapacityBlock, Pool
@@ -48,7 +47,7 @@ def plan_karpenter_pool(
     efa = uses_efa(pool, machine)
     group = placement_group(pool, machine, cluster)
     settings = pool.karpenter or Karpenter()
-    node_class = _node_class(pool, machine, requirements.software, requirements.kubelet, efa, catalog)
+    node_class = _node_class(pool, machine, requirements, efa, catalog)
     if group is not None:
         node_class["placementGroupSelector"] = {"name": group.name}
     labels = eks_labels(requirements.labels, has_gpus=machine.has_gpus, efa=efa)
@@ -65,8 +64,7 @@ def plan_karpenter_pool(
             machine,
             settings,
             labels,
-            requirements.taints,
-            requirements.compute_class,
+            requirements,
         ),
         protect=cluster.is_protected or pool.protect,
     )
@@ -74,7 +72,7 @@ def plan_karpenter_pool(
 
 
 def _node_class(
-    pool: Pool, machine: MachineType, software: NodeSoftware, kubelet: Kubelet | None, efa: bool, catalog: Catalog
+    pool: Pool, machine: MachineType, requirements: NodeRequirements, efa: bool, catalog: Catalog
 ) -> dict[str, Any]:
     """Return the spec of the EC2NodeClass; the component adds role, subnets and security groups of the cluster."""
     image = image_of(pool, catalog)
@@ -93,12 +91,18 @@ def _node_class(
             "httpPutResponseHopLimit": METADATA_HOP_LIMIT,
             "httpTokens": "required",
         },
-        "tags": {names.POOL_LABEL: pool.name, names.WORKLOAD_LABEL: pool.workload},
+        "tags": {**pool.tags, names.POOL_LABEL: pool.name, names.WORKLOAD_LABEL: pool.workload},
     }
     if on_nvme:
         spec["instanceStorePolicy"] = "RAID0"
     # Karpenter has a field for local disks; the Topology Manager is set by user data.
-    base = user_data(pool.model_copy(update={"local_nvme": False}), machine, software, kubelet)
+    base = user_data(
+        pool.model_copy(update={"local_nvme": False}),
+        machine,
+        requirements.software,
+        requirements.kubelet,
+        requirements.kernel,
+    )
     if base is not None:
         spec["userData"] = write_user_data(base)
     if efa:
@@ -139,18 +143,19 @@ def _node_pool(
     machine: MachineType,
     settings: Karpenter,
     labels: Mapping[str, str],
-    taints: tuple[Taint, ...],
-    place: ClassPlace | None,
+    requirements: NodeRequirements,
 ) -> dict[str, Any]:
+    place = requirements.compute_class
     disruption = DISRUPTION[pool.workload]
     spec: dict[str, Any] = {
         "template": {
             "metadata": {"labels": dict(labels)},
-            # No startup taints: nothing would remove them. Karpenter itself waits until the GPUs and EFA
-            # interfaces that the pods request are advertised.
+            # Karpenter itself waits until the GPUs and EFA interfaces that the pods request are advertised; of
+            # startup taints it knows that a pod need not tolerate them.
             "spec": {
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": pool.name},
-                "taints": [{"key": one.key, "value": one.value, "effect": one.effect} for one in taints],
+                "taints": _taints(requirements.taints),
+                **({"startupTaints": _taints(startup)} if (startup := requirements.startup_taints) else {}),
                 "requirements": _requirements(pool, machine),
                 "expireAfter": settings.expire_after or disruption.expire_after,
                 "terminationGracePeriod": disruption.termination_grace,
@@ -169,6 +174,10 @@ def _node_pool(
         # Pods that fit several pools use reserved capacity first.
         spec["weight"] = _PREPAID_WEIGHT
     return spec
+
+
+def _taints(taints: Sequence[Taint]) -> list[dict[str, str]]:
+    return [{"key": one.key, "value": one.value, "effect": one.effect} for one in taints]
 
 
 def _requirements(pool: Pool, machine: MachineType) -> list[dict[str, Any]]:

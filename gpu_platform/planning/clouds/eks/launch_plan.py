@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 
@@ -40,6 +40,8 @@ class UserData:
     format: Literal["nodeadm", "bottlerocket"]
     settings: Mapping[str, Any]
     needs_cluster_access: bool
+    sysctls: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Kernel parameters that cloud-init loads before the kubelet starts; Bottlerocket has them in `settings`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,12 +25,14 @@ from gpu_platform.planning.clouds.eks.properties import karpenter_properties, no
 from gpu_platform.planning.clouds.section import (
     AccountNeed,
     CloudCluster,
+    FabricNics,
     NicDevices,
     RollLimits,
     Timeouts,
 )
 from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
 from gpu_platform.planning.clouds.windows import CapacityWindow, SizedGroup
+from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB
 from gpu_platform.planning.requirements.section import ClassPlace
 from gpu_platform.quantity import duration_text, parse_duration
 
@@ -120,6 +122,8 @@ class EksPoolPlan:
     block_devices: tuple[BlockDevice, ...]
     user_data: UserData | None
     """Beside the user data that EKS adds; None: none."""
+    huge_pages: int = 0
+    """Huge pages of 2 MiB that the stack file sets aside."""
     metadata_hop_limit: int
     labels: Mapping[str, str]
     taints: tuple[EksTaint, ...]
@@ -137,6 +141,8 @@ class EksPoolPlan:
     delete_before_replace: bool
     """Reserved capacity does not suffice for a second pool beside the first."""
     protect: bool
+    company_tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Those of `tags` that the stack file declares for the pool."""
     group_tags: Mapping[str, str] = field(default_factory=dict[str, str])
     """Tags of the Auto Scaling group, which those of the node group do not reach; none without an autoscaler."""
     alternatives: tuple[str, ...] = ()
@@ -232,8 +238,8 @@ class EksPoolPlan:
 
     @property
     def huge_pages_mib(self) -> int:
-        """What the EFA installer of the node image reserves, MiB."""
-        return EFA_HUGE_PAGES_MIB if self.efa_interfaces else 0
+        """What the EFA installer of the node image reserves, or the stack file, MiB."""
+        return EFA_HUGE_PAGES_MIB if self.efa_interfaces else self.huge_pages * HUGE_PAGE_MIB
 
     @property
     def efa_interfaces(self) -> int:
@@ -244,6 +250,11 @@ class EksPoolPlan:
     def nodes_by_request(self) -> bool:
         """False: waiting pods are enough."""
         return False
+
+    @property
+    def fabric_nics(self) -> FabricNics | None:
+        """Its EFA devices."""
+        return FabricNics(kind="efa", count=self.efa_interfaces) if self.efa_interfaces else None
 
     @property
     def nic_resources(self) -> Mapping[str, int]:
@@ -384,6 +395,11 @@ class KarpenterPoolPlan:
     def nodes_by_request(self) -> bool:
         """False: waiting pods are enough."""
         return False
+
+    @property
+    def fabric_nics(self) -> FabricNics | None:
+        """Its EFA devices."""
+        return FabricNics(kind="efa", count=self.efa_interfaces) if self.efa_interfaces else None
 
     @property
     def nic_resources(self) -> Mapping[str, int]:

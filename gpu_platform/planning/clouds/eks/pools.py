@@ -25,8 +25,10 @@ from gpu_platform.planning.clouds.eks.placement import check_placement, check_zo
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.reasons import reasons
 from gpu_platform.planning.clouds.eks.user_data import user_data, with_own_image
+from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
 from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.requirements.kernel import check_kernel
 from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import CapacityBlock, Pool
@@ -42,6 +44,7 @@ def check_eks_pool(
     """Record every combination that EKS refuses, or that wastes paid capacity."""
     family = catalog.aws_family(machine)
     check_capacity(pool, machine, family, cluster, problems)
+    _check_tags(pool, problems.at("tags"))
     check_network(pool, machine, family, cluster, catalog, problems)
     check_placement(pool, machine, family, cluster, problems)
     check_zones(pool, machine, cluster, problems)
@@ -49,6 +52,8 @@ def check_eks_pool(
     check_disk(pool, cluster, problems)
     check_alternatives(pool, machine, catalog, problems)
     _check_kubelet(pool, problems)
+    check_kernel(pool, machine, problems)
+    _check_huge_pages(pool, machine, problems)
     _check_labels(pool, problems)
     if pool.provisioner == "karpenter":
         check_karpenter_pool(pool, machine, catalog, problems)
@@ -80,6 +85,24 @@ def _check_upgrade(pool: Pool, problems: Problems) -> None:
     if pool.upgrade.max_unavailable == 0:
         problems.at("upgrade").at("max_unavailable").add(
             "0", "1 or more: EKS replaces that many nodes at a time", "write max_unavailable: 1"
+        )
+
+
+def _check_huge_pages(pool: Pool, machine: MachineType, problems: Problems) -> None:
+    if pool.tuning is None or pool.tuning.huge_pages is None:
+        return
+    here = problems.at("tuning").at("huge_pages")
+    if uses_efa(pool, machine):
+        here.add(
+            f"{pool.tuning.huge_pages} on {machine.name} with EFA",
+            f"none: the EFA installer of the image reserves {EFA_HUGE_PAGES_MIB} MiB of them itself",
+            "remove huge_pages",
+        )
+    elif pool.provisioner == "karpenter":
+        here.add(
+            f"{pool.tuning.huge_pages} with provisioner karpenter",
+            "none: Karpenter knows no huge pages and creates no node for pods that request them",
+            "remove huge_pages, or write provisioner: managed",
         )
 
 
@@ -120,8 +143,9 @@ def plan_eks_pool(
     if scales and requirements.gpu is not None:
         labels = {**labels, **accelerator_label(requirements.gpu.model, requirements.resources)}
     nics = interfaces(machine, family, layout_of(pool, family)) if efa else ()
-    base = user_data(pool, machine, requirements.software, requirements.kubelet)
+    base = user_data(pool, machine, requirements.software, requirements.kubelet, requirements.kernel)
     own_image = pool.image.ami is not None
+    new_taints = (*requirements.taints, *requirements.startup_taints)
     plan = EksPoolPlan(
         # Unique within the cluster, of 63 at most with the eight that Pulumi may add; a pool's name has up to 40.
         node_group=pool.name,
@@ -142,10 +166,11 @@ def plan_eks_pool(
         placement_group=placement_group(pool, machine, cluster),
         zones=zones_of(pool),
         block_devices=block_devices(pool, image, on_nvme=pool.local_nvme and machine.local_nvme_gb > 0),
-        user_data=with_own_image(base, pool, labels, requirements.taints) if own_image else base,
+        user_data=with_own_image(base, pool, labels, new_taints) if own_image else base,
+        huge_pages=requirements.kernel.huge_pages if requirements.kernel is not None else 0,
         metadata_hop_limit=METADATA_HOP_LIMIT,
         labels=labels,
-        taints=eks_taints(requirements.taints),
+        taints=eks_taints(new_taints),
         # An autoscaler of the cluster's owner finds groups of fixed size, too, and would empty an idle one. Of
         # reserved capacity EKS itself removes nodes, at the end of a block or in a roll.
         min_size=pool.count.min if pool.count.is_range or reserved(pool.capacity) else pool.count.desired,
@@ -155,7 +180,8 @@ def plan_eks_pool(
         max_unavailable=pool.upgrade.max_unavailable or 1,
         update_strategy="MINIMAL" if reserved(pool.capacity) else "DEFAULT",
         node_repair=repaired(pool),
-        tags={"Name": f"{cluster.name}-{pool.name}", names.POOL_LABEL: pool.name},
+        tags={**pool.tags, "Name": f"{cluster.name}-{pool.name}", names.POOL_LABEL: pool.name},
+        company_tags=pool.tags,
         delete_before_replace=reserved(pool.capacity),
         protect=cluster.is_protected or pool.protect,
         local_nvme=pool.local_nvme and machine.local_nvme_gb > 0,
@@ -170,3 +196,11 @@ def repaired(pool: Pool) -> bool:
     A capacity block has no spare: a replacement would wait for the host that was released.
     """
     return not isinstance(pool.capacity, CapacityBlock) if pool.repair is None else pool.repair
+
+
+def _check_tags(pool: Pool, problems: Problems) -> None:
+    """Record tags of a pool that AWS or the program sets; `problems` is at its `tags`."""
+    own = ("Name", names.POOL_LABEL, names.STACK_LABEL, names.WORKLOAD_LABEL)
+    for tag in pool.tags:
+        if tag.casefold().startswith(("aws:", "karpenter.sh/", "kubernetes.io/", "eks:")) or tag in own:
+            problems.at(tag).add(f"{tag!r}", "tags of the company: AWS and the program set theirs", "rename it")

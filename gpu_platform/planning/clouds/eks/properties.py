@@ -43,8 +43,12 @@ def _cluster(cluster: EksClusterPlan) -> Mapping[str, str]:
         "region": cluster.region,
         "vpc": cluster.create.vpc.shown if cluster.create is not None else NOT_SET,
         "security_groups": listed(cluster.security_groups),
-        "tags": listed(f"{key}={value}" for key, value in sorted(cluster.company_tags.items())),
+        "tags": _tags(cluster.company_tags),
     }
+
+
+def _tags(tags: Mapping[str, str]) -> str:
+    return listed(f"{key}={value}" for key, value in sorted(tags.items()))
 
 
 def _interfaces(pool: EksPoolPlan) -> str:
@@ -57,6 +61,7 @@ def _interfaces(pool: EksPoolPlan) -> str:
 
 def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]:
     return {
+        "tags": _tags({**cluster.company_tags, **pool.company_tags}),
         "ami_type": pool.ami_type,
         "version": (cluster.kubernetes or NOT_SET) if pool.ami is None else NOT_SET,
         "release_version": pool.release_version or NOT_SET,
@@ -98,6 +103,8 @@ def _user_data_hash(user_data: UserData) -> str:
             "format": user_data.format,
             "settings": plan_to_json(user_data.settings),
             "joins": user_data.needs_cluster_access,
+            # Absent without any, so that pools of before keep their hash.
+            **({"sysctls": dict(user_data.sysctls)} if user_data.sysctls else {}),
         }
     )
 

@@ -150,12 +150,12 @@ def plan_eks_storage(
 
     `pool_zones`: all that pools name, sorted; `kubernetes`: its minor version, known of a created one.
     """
-    partition = partition_of(cluster.region)
     of_buckets = {name: one for name, one in storage.items() if isinstance(one, BucketStorage)}
     classes = [
         _class(name, one, stack, cluster.tags) for name, one in storage.items() if not isinstance(one, TeamStorage)
     ]
     decisions = [_by_class(name, one, cluster) for name, one in storage.items()]
+    decisions += [_untagged(name) for name, one in storage.items() if isinstance(one, NfsStorage) and cluster.tags]
     if cluster.create is not None and not any(one.default for one in classes):
         classes.append(_class(DEFAULT_CLASS, DiskStorage(type="disk", default=True), stack, cluster.tags))
         decisions.append(
@@ -173,7 +173,7 @@ def plan_eks_storage(
         drivers=()
         if cluster.create is None or kubernetes is None
         else (
-            *_drivers(storage, stack, kubernetes, partition, catalog),
+            *_drivers(storage, stack, kubernetes, cluster.region, catalog),
             *_bucket_driver(of_buckets, cluster, kubernetes, catalog),
         ),
         file_systems=tuple(
@@ -271,10 +271,11 @@ def _class(name: str, one: ClaimableStorage, stack: str, tags: Mapping[str, str]
 
 
 def _drivers(
-    storage: Mapping[str, StorageClass], stack: str, kubernetes: str, partition: str, catalog: Catalog
+    storage: Mapping[str, StorageClass], stack: str, kubernetes: str, region: str, catalog: Catalog
 ) -> Iterator[Addon]:
     """Yield the add-ons of file systems; that of EBS every created cluster has."""
 
+    partition = partition_of(region)
     types = {one.type for one in storage.values()}
     existing = {one.system for one in storage.values() if isinstance(one, ExistingStorage)}
 
@@ -303,29 +304,42 @@ def _drivers(
     if "lustre" in types:
         # Not AmazonFSxFullAccess: it may delete every file system of the account.
         keys = sorted({one.kms_key for one in storage.values() if isinstance(one, LustreStorage) and one.kms_key})
-        statements = (*_lustre_statements(partition, stack), *key_statements(keys))
+        statements = (*_lustre_statements(partition, region, stack), *key_statements(keys))
         yield addon("aws-fsx-csi-driver", "fsx-csi-controller-sa", statements=statements)
     elif "fsx-lustre" in existing:
         statements = (existing_file_systems.READ_FSX,)
         yield addon("aws-fsx-csi-driver", "fsx-csi-controller-sa", statements=statements)
 
 
-def _lustre_statements(partition: str, stack: str) -> tuple[Mapping[str, Any], ...]:
-    """Return what the FSx driver may do: make file systems with the stack's tag, change and delete only those."""
-    file_systems = f"arn:{partition}:fsx:*:*:file-system/*"
+def _lustre_statements(partition: str, region: str, stack: str) -> tuple[Mapping[str, Any], ...]:
+    """Return what the FSx driver may do: make file systems with the stack's tag, change and delete only those.
+
+    FSx asks for `TagResource` too when tags are given at the creation, and has no condition key that tells the one
+    from the other (Service Authorization Reference, Amazon FSx; FSx guides, "Using tags"; read 2026-11-25). A file
+    system that another stack has tagged is excluded: at the creation there is no tag yet.
+    """
+    file_systems = f"arn:{partition}:fsx:{region}:*:file-system/*"
+    requested = {f"aws:RequestTag/{names.STACK_LABEL}": stack}
+    owned = {f"aws:ResourceTag/{names.STACK_LABEL}": stack}
     return (
         {"Effect": "Allow", "Action": ["fsx:DescribeFileSystems"], "Resource": "*"},
         {
             "Effect": "Allow",
-            "Action": ["fsx:CreateFileSystem", "fsx:TagResource"],
+            "Action": ["fsx:CreateFileSystem"],
             "Resource": file_systems,
-            "Condition": {"StringEquals": {f"aws:RequestTag/{names.STACK_LABEL}": stack}},
+            "Condition": {"StringEquals": requested},
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["fsx:TagResource"],
+            "Resource": file_systems,
+            "Condition": {"StringEquals": requested, "StringEqualsIfExists": owned},
         },
         {
             "Effect": "Allow",
             "Action": ["fsx:UpdateFileSystem", "fsx:DeleteFileSystem"],
             "Resource": file_systems,
-            "Condition": {"StringEquals": {f"aws:ResourceTag/{names.STACK_LABEL}": stack}},
+            "Condition": {"StringEquals": owned},
         },
         {
             "Effect": "Allow",
@@ -359,6 +373,21 @@ def _by_class(name: str, one: StorageClass, cluster: EksCluster) -> Decision:
             why = "a file system for each claim, 1,200 GiB at least"
     return Decision(
         subject="storage", what=name, chosen=chosen, why=f"{why}; {kept} when its claim is deleted{driver}"
+    )
+
+
+def _untagged(name: str) -> Decision:
+    """Return the warning about access points without the tags of the company.
+
+    Sources: aws/containers-roadmap#2755 (open): the add-on has no setting for tags; aws-efs-csi-driver#1921:
+    AmazonEFSCSIDriverPolicy allows the one tag key of the driver alone; read 2026-11-25.
+    """
+    return Decision(
+        subject="storage",
+        what=f"warning: {name}",
+        chosen="EFS access points without cluster.tags",
+        why="the EFS add-on sets no tags on the access point of each claim, and AWS' policy for it allows none: "
+        "the file system that the program creates has them, and access points cost nothing of their own",
     )
 
 

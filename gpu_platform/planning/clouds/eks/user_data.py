@@ -2,7 +2,9 @@
 
 Sources: awslabs/amazon-eks-ami, nodeadm's API, examples and kubelet defaults, 2026-07-23; bottlerocket.dev 1.54,
 settings reference (kubernetes, kubelet-device-plugins, bootstrap-commands, container-runtime,
-container-runtime-plugins); read 2026-11-21 and 2026-11-23.
+container-runtime-plugins, kernel); read 2026-11-21 and 2026-11-23. nodeadm has no field for kernel parameters; on
+AL2023 nodeadm-run.service starts the kubelet after cloud-final.service, which runs what cloud-config has; read
+2026-11-25.
 """
 
 from __future__ import annotations
@@ -19,11 +21,13 @@ from gpu_platform.planning.clouds.eks.launch_plan import ClusterAccess, UserData
 from gpu_platform.planning.clouds.eks.network import uses_efa
 from gpu_platform.planning.config_maps import as_yaml
 from gpu_platform.planning.nodes.allocatable import EVICTION_MIB, kube_reserved
-from gpu_platform.planning.nodes.section import Kubelet, Taint
+from gpu_platform.planning.nodes.section import KernelSettings, Kubelet, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Mig, Mps, Sharing, TimeSlicing
 
+_NR_HUGE_PAGES = "vm.nr_hugepages"
+_SYSCTL_FILE = "/etc/sysctl.d/99-gpu-platform.conf"
 _BOUNDARY = "NODECONFIG"  # a random one would change the launch template on every run
 _BOTTLEROCKET_STATE = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 _SOCI_STATE = "/var/lib/soci-snapshotter"
@@ -43,12 +47,16 @@ _EFA_HUGE_PAGES = (
 
 
 def user_data(
-    pool: Pool, machine: MachineType, software: NodeSoftware, kubelet: Kubelet | None
+    pool: Pool,
+    machine: MachineType,
+    software: NodeSoftware,
+    kubelet: Kubelet | None,
+    kernel: KernelSettings | None = None,
 ) -> UserData | None:
     """Return the user data of a pool beside that of EKS or Karpenter; None: none."""
     nvme = pool.local_nvme and machine.local_nvme_gb > 0
     if pool.image.family == "bottlerocket":
-        settings = _bottlerocket(pool, machine, software, kubelet, nvme)
+        settings = _bottlerocket(pool, machine, software, kubelet, nvme, _sysctls(kernel))
         return UserData(format="bottlerocket", settings=settings, needs_cluster_access=False) if settings else None
     spec: dict[str, Any] = {}
     if nvme:
@@ -57,7 +65,19 @@ def user_data(
         spec["kubelet"] = {"config": _kubelet_config(machine, kubelet)}
     if pool.image.fast_pull:
         spec["featureGates"] = {"FastImagePull": True}
-    return UserData(format="nodeadm", settings=_node_config(spec), needs_cluster_access=False) if spec else None
+    sysctls = _sysctls(kernel)
+    if not spec and not sysctls:
+        return None
+    settings = _node_config(spec) if spec else {}
+    return UserData(format="nodeadm", settings=settings, needs_cluster_access=False, sysctls=sysctls)
+
+
+def _sysctls(kernel: KernelSettings | None) -> dict[str, str]:
+    """Return kernel parameters, huge pages among them: the kubelet counts those that exist when it starts."""
+    if kernel is None:
+        return {}
+    pages = {_NR_HUGE_PAGES: str(kernel.huge_pages)} if kernel.huge_pages else {}
+    return {**kernel.sysctls, **pages}
 
 
 def with_own_image(
@@ -85,11 +105,12 @@ def with_own_image(
         format="nodeadm",
         settings=_merged(user_data.settings if user_data else {}, config),
         needs_cluster_access=True,
+        sysctls=user_data.sysctls if user_data else {},
     )
 
 
 def write_user_data(user_data: UserData, cluster: ClusterAccess | None = None) -> str:
-    """Return user data as text: MIME with one NodeConfig, or TOML.
+    """Return user data as text: MIME with a NodeConfig and kernel parameters, or TOML.
 
     `cluster` is added only with `needs_cluster_access`.
     """
@@ -106,10 +127,24 @@ def write_user_data(user_data: UserData, cluster: ClusterAccess | None = None) -
         else {"spec": {"cluster": _nodeadm_cluster(cluster)}}
     )
     document = MIMEMultipart("mixed", boundary=_BOUNDARY)
-    part = MIMENonMultipart("application", "node.eks.aws")
-    part.set_payload(as_yaml(_merged(user_data.settings, joining)))
-    document.attach(part)
+    if config := _merged(user_data.settings, joining):
+        part = MIMENonMultipart("application", "node.eks.aws")
+        part.set_payload(as_yaml(config))
+        document.attach(part)
+    if user_data.sysctls:
+        part = MIMENonMultipart("text", "cloud-config")
+        part.set_payload(f"#cloud-config\n{as_yaml(_cloud_config(user_data.sysctls))}")
+        document.attach(part)
     return document.as_string()
+
+
+def _cloud_config(sysctls: Mapping[str, str]) -> dict[str, Any]:
+    """Return the file of kernel parameters, which later boots load by themselves, and the command of the first."""
+    lines = "".join(f"{name} = {value}\n" for name, value in sysctls.items())
+    return {
+        "write_files": [{"path": _SYSCTL_FILE, "content": lines}],
+        "runcmd": [["sysctl", "--load", _SYSCTL_FILE]],
+    }
 
 
 def _node_config(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,7 +201,12 @@ def _reserved_memory(machine: MachineType) -> str:
 
 
 def _bottlerocket(
-    pool: Pool, machine: MachineType, software: NodeSoftware, kubelet: Kubelet | None, nvme: bool
+    pool: Pool,
+    machine: MachineType,
+    software: NodeSoftware,
+    kubelet: Kubelet | None,
+    nvme: bool,
+    sysctls: Mapping[str, str],
 ) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     if kubelet is not None:
@@ -189,8 +229,9 @@ def _bottlerocket(
         }
     if software.device_plugin == "image" and (sharing := _bottlerocket_sharing(pool.sharing, machine)):
         settings["kubelet-device-plugins"] = {"nvidia": sharing}
-    if uses_efa(pool, machine):
-        settings["kernel"] = {"sysctl": {"vm.nr_hugepages": _EFA_HUGE_PAGES}}
+    pages = {_NR_HUGE_PAGES: _EFA_HUGE_PAGES} if uses_efa(pool, machine) else {}
+    if sysctls or pages:
+        settings["kernel"] = {"sysctl": {**sysctls, **pages}}
     return settings
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 
+from gpu_platform.catalog import Catalog
+from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.eks.cluster_plan import ExistingVpcPlan, IamPlan, VpcPlan, ZoneSubnets
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
@@ -34,7 +36,7 @@ def vpc_zones(cluster: EksCluster, named: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(wanted))
 
 
-def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str]) -> Decided[VpcPlan]:
+def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], catalog: Catalog) -> Decided[VpcPlan]:
     """Return the VPC of a new cluster whose pools name the zones `named`."""
     zones = vpc_zones(cluster, named)
     subject = f"cluster {cluster.name}"
@@ -73,7 +75,19 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str]) -> De
         why="the stack file sets it" if create.nat is not None else reasons[nat],
     )
     subnets = tuple(zone_subnets(create.cidr, zone) for zone in zones)
-    return Decided(VpcPlan(cidr=create.cidr, zones=subnets, nat=nat), (by_zones, *by_pools, by_nat))
+    refused = tuple(one.zone_id for one in catalog.no_control_plane_zones.values() if one.region == cluster.region)
+    by_ids = tuple(
+        Decision(
+            subject=subject,
+            what="zones of the control plane",
+            chosen=f"these, without {zone}",
+            why="EKS accepts no subnet of a control plane there; nodes can be in it. Which letter it has differs "
+            "by account, so `up` learns it from the subnets",
+        )
+        for zone in refused
+    )
+    plan = VpcPlan(cidr=create.cidr, zones=subnets, nat=nat, no_control_plane=refused)
+    return Decided(plan, (by_zones, *by_ids, *by_pools, by_nat))
 
 
 def plan_iam(cluster: EksCluster) -> IamPlan:
@@ -132,6 +146,22 @@ def check_existing_vpc(
                 "a private subnet for every zone that a pool names",
                 f"add {missing[0]}: subnet-...",
             )
+
+
+def check_control_plane_zones(plan: VpcPlan, zone_ids: Sequence[str]) -> list[Problem]:
+    """Return why the zones of a new VPC hold no control plane; `zone_ids`: as AWS says, in the plan's order."""
+    pairs = zip(plan.zone_names, zone_ids, strict=True)
+    refused = {name: zone for name, zone in pairs if zone in plan.no_control_plane}
+    problems = Problems("cluster.create")
+    if len(zone_ids) - len(refused) < LEAST_ZONES:
+        problems.at("zones").add(
+            f"{', '.join(plan.zone_names)}, and "
+            + " and ".join(f"{name} is {zone}" for name, zone in refused.items()),
+            f"{LEAST_ZONES} zones at least beside {', '.join(plan.no_control_plane)}, where EKS accepts no subnet "
+            "of a control plane",
+            "name another zone by create.zones; aws ec2 describe-availability-zones prints letters and ids",
+        )
+    return problems.found
 
 
 def zone_subnets(cidr: str, zone: str) -> ZoneSubnets:

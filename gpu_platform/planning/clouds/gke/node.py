@@ -16,6 +16,7 @@ from gpu_platform.planning.clouds.gke.plan import Accelerator, GkeKubelet, GkeTa
 from gpu_platform.planning.nodes.section import Kubelet, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.requirements.kernel import check_kernel
 from gpu_platform.spec.declared import takes
 from gpu_platform.spec.nodes import Disk
 from gpu_platform.spec.pool import FlexStart, Pool
@@ -130,12 +131,22 @@ def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pro
     """Record a disk that GKE nodes of the machine type cannot have."""
     _check_disk(pool, machine, catalog, problems.at("disk"))
     _check_image(pool, problems.at("image"))
+    check_kernel(pool, machine, problems)
+    _check_sysctls(pool, catalog, problems.at("tuning").at("sysctls"))
     if not pool.local_nvme and machine.local_nvme_gb:
         problems.at("local_nvme").add(
             f"false on {machine.name}",
             f"true: its {local_ssd_count(machine)} local SSDs are part of the machine type and its price",
             "remove local_nvme",
         )
+
+
+def _check_sysctls(pool: Pool, catalog: Catalog, here: Problems) -> None:
+    """Record kernel parameters that GKE lets nobody set."""
+    settable = catalog.settable_sysctls["gke"].sysctls
+    for name in pool.tuning.sysctls if pool.tuning is not None else ():
+        if name not in settable:
+            here.at(name).add(f"{name!r}", "on GKE one of " + ", ".join(settable), "remove it")
 
 
 def _check_image(pool: Pool, here: Problems) -> None:

@@ -14,12 +14,14 @@ from gpu_platform.planning.clouds.section import (
     CloudCluster,
     CloudPrerequisites,
     ClusterSetting,
+    FabricNics,
     NicDevices,
     NodeFabric,
     RollLimits,
     Timeouts,
 )
 from gpu_platform.planning.clouds.windows import CapacityWindow
+from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB
 from gpu_platform.planning.requirements.section import ClassPlace
 
 # The defaults of the provider: terraform-provider-google, resource_container_cluster.go.
@@ -133,6 +135,10 @@ class GkePoolPlan:
     gvnic: bool
     secure_boot: bool
     kubelet: GkeKubelet | None
+    sysctls: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Kernel parameters, of those that GKE lets others set."""
+    huge_pages: int = 0
+    """Huge pages of 2 MiB that nodes set aside."""
     image_streaming: bool = False
     image_cache: str | None = None
     """Disk image of a secondary boot disk with container images."""
@@ -225,8 +231,8 @@ class GkePoolPlan:
 
     @property
     def huge_pages_mib(self) -> int:
-        """None are reserved."""
-        return 0
+        """What the stack file sets aside, MiB."""
+        return self.huge_pages * HUGE_PAGE_MIB
 
     @property
     def nodes_by_request(self) -> bool:
@@ -237,6 +243,14 @@ class GkePoolPlan:
     def nic_resources(self) -> Mapping[str, int]:
         """None: pods get GPU NICs by annotations or claims."""
         return {}
+
+    @property
+    def fabric_nics(self) -> FabricNics | None:
+        """The NICs of its GPUs: with RDMA those of NVIDIA, else gVNIC interfaces beside that of the node."""
+        if self.fabric == "rdma":
+            count = self.claimed_nics or len(self.node_fabric.networks if self.node_fabric is not None else ())
+            return FabricNics(kind="mlx5", count=count) if count else None
+        return FabricNics(kind="gvnic", count=self.gpu_networks + 1) if self.gpu_networks else None
 
     @property
     def nic_devices(self) -> NicDevices | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpu_platform.catalog import Catalog, MachineType
@@ -42,10 +43,14 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.quantity import counted
+from gpu_platform.spec._types import GCP_LABEL_KEY, GCP_LABEL_VALUE
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import FlexStart, Pool, Reservation
 
 MAX_NAME = 32  # a node pool's name has at most 40 characters, and Pulumi appends 8 so that two can exist at once
+
+_LABEL_KEY = re.compile(GCP_LABEL_KEY)
+_LABEL_VALUE = re.compile(GCP_LABEL_VALUE)
 
 
 def check_gke_pool(
@@ -59,6 +64,7 @@ def check_gke_pool(
             "shorten it",
         )
     check_capacity(pool, cluster, problems)
+    _check_tags(pool, problems.at("tags"))
     check_autoscaler(pool, machine, sizes(pool, cluster), problems)
     check_placement(pool, machine, cluster, catalog, problems)
     check_upgrade(pool, machine, cluster, catalog, problems)
@@ -104,6 +110,8 @@ def plan_gke_pool(
         gvnic=True,
         secure_boot=secure_boot(pool, machine),
         kubelet=kubelet_config(requirements.kubelet),
+        sysctls=dict(requirements.kernel.sysctls) if requirements.kernel is not None else {},
+        huge_pages=requirements.kernel.huge_pages if requirements.kernel is not None else 0,
         image_streaming=pool.image.fast_pull,
         image_cache=pool.image.cache,
         network=network,
@@ -111,8 +119,13 @@ def plan_gke_pool(
         claimed_nics=machine.rdma_interfaces if network == "profile" and fabric == "rdma" else 0,
         fabric=fabric,
         labels=node_labels(pool, requirements.labels, requirements.software, network),
-        taints=node_taints(requirements.taints),
-        resource_labels={**cluster.labels, "gpu-platform-pool": pool.name, "gpu-platform-workload": pool.workload},
+        taints=node_taints((*requirements.taints, *requirements.startup_taints)),
+        resource_labels={
+            **cluster.labels,
+            **pool.tags,
+            "gpu-platform-pool": pool.name,
+            "gpu-platform-workload": pool.workload,
+        },
         autoscaled=nodes.autoscaled,
         nodes_per_location=nodes.per_location,
         min_nodes=nodes.min,
@@ -228,3 +241,19 @@ def _reasons(
         if plan.secure_boot
         else "the driver's kernel modules are unsigned",
     )
+
+
+def _check_tags(pool: Pool, problems: Problems) -> None:
+    """Record tags that cannot be labels of Google's resources, or that the program sets."""
+    own = ("gpu-platform-pool", "gpu-platform-workload", "managed-by", "stack")
+    for key, value in pool.tags.items():
+        if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
+            problems.at(key).add(
+                f"{key}: {value}",
+                "a label of Google's resources: at most 63 of a-z, 0-9, - and _, the key with a letter first",
+                "change it",
+            )
+        elif key in own or key.startswith("goog"):
+            problems.at(key).add(
+                f"{key!r}", "labels of the company: Google and the program set theirs", "rename it"
+            )

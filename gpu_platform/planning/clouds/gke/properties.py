@@ -81,6 +81,12 @@ def _node_pool(pool: GkePoolPlan, cluster: GkeClusterPlan) -> Mapping[str, str]:
             if kubelet is not None
             else []
         ),
+        "linux_node_config": listed(
+            [
+                *(f"{name}={value}" for name, value in sorted(pool.sysctls.items())),
+                *([f"{pool.huge_pages} huge pages"] if pool.huge_pages else []),
+            ]
+        ),
         "gcfs_config": "image streaming" if pool.image_streaming else NOT_SET,
         "secondary_boot_disks": pool.image_cache or NOT_SET,
         "node_locations": listed(pool.node_locations) or ALL_ZONES,

@@ -76,7 +76,7 @@ def test_a_lustre_class_without_one_zone_is_refused() -> None:
 def test_the_driver_of_fsx_may_change_and_delete_only_file_systems_of_the_stack() -> None:
     plan = planned(fast={"type": "lustre"})
     [driver] = behind(plan).drivers
-    statements = {
+    statements: dict[str, Any] = {
         action: one["Condition"]["StringEquals"]
         for one in driver.statements
         if "Condition" in one
@@ -85,9 +85,26 @@ def test_the_driver_of_fsx_may_change_and_delete_only_file_systems_of_the_stack(
     tag = {"gpu-platform.dev/stack": "test"}
     assert statements["fsx:DeleteFileSystem"] == {f"aws:ResourceTag/{key}": value for key, value in tag.items()}
     assert statements["fsx:CreateFileSystem"] == {f"aws:RequestTag/{key}": value for key, value in tag.items()}
+    [tagging] = [one for one in driver.statements if "fsx:TagResource" in one["Action"]]
+    assert tagging["Condition"] == {
+        "StringEquals": {"aws:RequestTag/gpu-platform.dev/stack": "test"},
+        "StringEqualsIfExists": {"aws:ResourceTag/gpu-platform.dev/stack": "test"},
+    }, "a file system of another stack gets no second owner"
+    assert tagging["Resource"] == "arn:aws:fsx:us-east-2:*:file-system/*"
     # The class sets the tag, or the driver could make none.
     assert the("fast", plan).parameters["extraTags"] == "gpu-platform.dev/stack=test"
     assert (driver.name, driver.managed_policies) == ("aws-fsx-csi-driver", ())
+
+
+def test_access_points_of_efs_without_the_tags_of_the_company_are_named() -> None:
+    home = {"home": {"type": "nfs"}}
+
+    def warned(cluster: dict[str, Any]) -> list[str]:
+        found = plan_eks(IN_A, cluster=cluster, storage=home).decisions
+        return [one.chosen for one in found if one.what == "warning: home"]
+
+    assert warned({**CREATED, "tags": {"cost-center": "ml"}}) == ["EFS access points without cluster.tags"]
+    assert warned(CREATED) == []
 
 
 def test_drivers_are_installed_for_declared_types_and_only_on_a_created_cluster() -> None:

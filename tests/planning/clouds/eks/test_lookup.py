@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
-from gpu_platform.planning.clouds.eks.existing_cluster import ExistingEksFacts, check_looked_up
+from gpu_platform.planning.clouds.eks.existing_cluster import (
+    ExistingEksFacts,
+    check_looked_up,
+    network_policy_warning,
+)
 from tests.planning.clouds.eks.test_cluster import KARPENTER, SERVE, TRAIN, cloud, eks
 
 ZONE = "us-east-2a"
@@ -60,6 +64,35 @@ def test_eks_9_a_newer_vpc_cni_and_one_that_nobody_can_say_are_none(version: str
 
 def test_an_old_vpc_cni_is_no_problem_where_no_pool_has_efa() -> None:
     assert found_problems(replace(GOOD, vpc_cni="v1.12.0-eksbuild.1"), needed({**SERVE, "zones": [ZONE]})) == {}
+
+
+@pytest.mark.parametrize(
+    ("configuration", "warned"),
+    [
+        ("", True),
+        ('{"env": {"WARM_PREFIX_TARGET": "1"}}', True),
+        ('{"enableNetworkPolicy": "false"}', True),
+        ('{"enableNetworkPolicy": "true"}', False),
+        ("enableNetworkPolicy: true\n", False),
+        ("- not a mapping", True),
+    ],
+)
+def test_an_existing_cluster_whose_vpc_cni_enforces_no_network_policies_is_warned_of(
+    configuration: str, warned: bool
+) -> None:
+    found = network_policy_warning(replace(GOOD, vpc_cni_configuration=configuration), needed())
+    assert (found is not None) == warned
+    assert network_policy_warning(replace(GOOD, vpc_cni=None, vpc_cni_configuration=""), needed()) is None
+
+
+def test_the_fix_of_network_policies_keeps_the_configuration_that_the_add_on_has() -> None:
+    own = '{"env": {"ENABLE_PREFIX_DELEGATION": "true"}}'
+    found = network_policy_warning(replace(GOOD, vpc_cni_configuration=own), needed())
+    assert found is not None
+    assert (
+        '--configuration-values \'{"env": {"ENABLE_PREFIX_DELEGATION": "true"}, "enableNetworkPolicy": "true"}\''
+        in found.fix
+    )
 
 
 def test_karpenter_needs_access_entries_and_managed_node_groups_do_not() -> None:

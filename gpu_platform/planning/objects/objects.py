@@ -1,0 +1,78 @@
+"""Check and plan `objects` and `images` of the stack file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpu_platform import names
+from gpu_platform.catalog import Catalog
+from gpu_platform.errors import Problem, did_you_mean
+from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.objects.images import registries
+from gpu_platform.planning.objects.section import ObjectsPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.objects import Objects
+from gpu_platform.spec.stack import Environment
+
+_ANNOTATIONS_BYTES = 64 * 1024  # of all annotations; Kubernetes allows 256 KiB, and the program has its own
+
+
+def check(environment: Environment, catalog: Catalog) -> list[Problem]:
+    """Return what is wrong with `objects` and `images`; `catalog` has the images under their own registries."""
+    problems = Problems()
+    _check_objects(environment.objects, problems.at("objects"))
+    known = registries(catalog)
+    for registry in environment.images.registries:
+        if registry not in known:
+            allowed = "a registry that images of the program are from: " + ", ".join(known)
+            place = problems.at("images.registries").at(registry)
+            place.add(f"{registry!r}", allowed, did_you_mean(registry, known) or "remove it")
+    return problems.found
+
+
+def _check_objects(objects: Objects, problems: Problems) -> None:
+    """Record labels and annotations that the program, Kubernetes or its controllers set."""
+    domains = (*names.RESERVED_DOMAINS, "pulumi.com")
+    for field, keys in (("labels", objects.labels), ("annotations", objects.annotations)):
+        for key in keys:
+            domain, slash, _ = key.partition("/")
+            if slash and domain.endswith(domains):
+                problems.at(field).at(key).add(
+                    f"{key!r}", "a key outside the domains " + ", ".join(domains), "use a domain of your own"
+                )
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in objects.annotations.items())
+    if size > _ANNOTATIONS_BYTES:
+        problems.at("annotations").add(f"{size} bytes", f"at most {_ANNOTATIONS_BYTES} bytes", "shorten them")
+
+
+def plan(context: CompleteContext, team_namespaces: Iterable[str]) -> Decided[ObjectsPlan]:
+    """Return what all objects of an environment without problems have in common."""
+    objects, images = context.environment.objects, context.environment.images
+    section = ObjectsPlan(
+        labels=objects.labels,
+        annotations=objects.annotations,
+        pull_secrets=images.pull_secrets,
+        team_namespaces=tuple(team_namespaces),
+    )
+    found: list[Decision] = []
+    if images.mirror is not None:
+        why = "images.mirror: each image of the program's pods is there, below the name of its own registry"
+        found.append(Decision(subject="images", what="registry", chosen=images.mirror, why=why))
+    for registry, path in images.registries.items():
+        why = f"images.registries: images of {registry} are there under their repositories"
+        found.append(Decision(subject="images", what=f"registry instead of {registry}", chosen=path, why=why))
+    if images.pull_secrets:
+        why = "each must be in the namespaces that `gpu-platform images` names"
+        chosen = ", ".join(images.pull_secrets)
+        found.append(Decision(subject="images", what="pull secrets", chosen=chosen, why=why))
+    for what, keys in (("labels", objects.labels), ("annotations", objects.annotations)):
+        if keys:
+            why = f"objects.{what}: on every Kubernetes object of the program and on its pods"
+            found.append(Decision(subject="objects", what=what, chosen=", ".join(keys), why=why))
+    return Decided(section, tuple(found))
+
+
+def plan_one(environment: Environment) -> ObjectsPlan:
+    """Return what the objects of a team's own stack have in common: what its environment declares."""
+    return ObjectsPlan(labels=environment.objects.labels, annotations=environment.objects.annotations)

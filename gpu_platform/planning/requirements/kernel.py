@@ -1,0 +1,56 @@
+"""Decide the kernel settings of a pool's nodes by what they are used for."""
+
+from __future__ import annotations
+
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB, KernelSettings
+from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import counted
+from gpu_platform.spec.pool import Pool
+
+_HUGE_PAGES_PREFIX = "vm.nr_hugepages"
+_LARGEST_SHARE = 0.5
+"""Of a node's memory that huge pages may take: no pod that requests memory can use them."""
+
+
+def check_kernel(pool: Pool, machine: MachineType, problems: Problems) -> None:
+    """Record kernel settings that no cloud's nodes can have; `problems` is at the pool."""
+    if pool.tuning is None:
+        return
+    here = problems.at("tuning")
+    for name in pool.tuning.sysctls:
+        if name.startswith(_HUGE_PAGES_PREFIX):
+            here.at("sysctls").at(name).add(
+                f"{name!r}", "huge_pages: the plan counts the memory that they take", "write tuning.huge_pages"
+            )
+    pages, most = pool.tuning.huge_pages or 0, int(machine.memory_mib * _LARGEST_SHARE / HUGE_PAGE_MIB)
+    if pages > most:
+        here.at("huge_pages").add(
+            f"{pages} of {HUGE_PAGE_MIB} MiB on {machine.name}",
+            f"at most {most}, half of its memory: pods cannot use that memory otherwise",
+            f"write huge_pages: {most} or less",
+        )
+
+
+def plan_kernel(pool: Pool, catalog: Catalog) -> Decided[KernelSettings | None]:
+    """Return the kernel settings of a pool; None: those of the image."""
+    tuning = pool.tuning
+    if tuning is None:
+        return Decided(None)
+    profile = catalog.kernel_settings[tuning.intent] if tuning.intent is not None else None
+    declared = {name: str(value) for name, value in tuning.sysctls.items()}
+    settings = KernelSettings(
+        sysctls={**(profile.sysctls if profile is not None else {}), **declared},
+        huge_pages=tuning.huge_pages or 0,
+    )
+    chosen = [counted(len(settings.sysctls), "sysctl")] if settings.sysctls else []
+    if settings.huge_pages:
+        chosen.append(f"{counted(settings.huge_pages, 'huge page')} of {HUGE_PAGE_MIB} MiB")
+    decision = Decision(
+        subject=f"pool {pool.name}",
+        what="kernel settings",
+        chosen=", ".join(chosen) or "those of the image",
+        why=f"intent {tuning.intent}: {profile.because}" if profile is not None else "the stack file sets them",
+    )
+    return Decided(settings, (decision,))

@@ -1,0 +1,67 @@
+"""Load rules of a company: Python modules beside the pack that a stack file names."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Final, cast
+
+from gpu_platform.errors import BadInput, Problem
+from policies._rule import Rule
+
+OWN_ID: Final = r"^[a-z0-9-]+(\.[a-z0-9-]+)+$"
+"""Ids of own rules: with a prefix and a dot, so that no rule of the pack ever has the same."""
+_LIST = "RULES"
+_WRONG = "own rules"
+
+
+def own_rules(modules: Sequence[str]) -> tuple[Rule[Any, Any], ...]:
+    """Return the rules of modules, in order; raises BadInput with every problem, at `own_rules[i]`."""
+    problems: list[Problem] = []
+    found: dict[str, Rule[Any, Any]] = {}
+    for index, module in enumerate(modules):
+        path = f"own_rules[{index}]"
+        try:
+            loaded = _load(module)
+        except BadInput as error:
+            problems += [Problem(path, one.found, one.allowed, one.fix) for one in error.problems]
+            continue
+        for rule in loaded:
+            if rule.id in found:
+                problems.append(Problem(path, f"rule {rule.id!r} again", "each id once", "rename one of them"))
+            found[rule.id] = rule
+    if problems:
+        raise BadInput(_WRONG, problems)
+    return tuple(found.values())
+
+
+@cache
+def _load(module: str) -> tuple[Rule[Any, Any], ...]:
+    """Return the rules of a module. Whatever it raises while it is imported is an error of the module."""
+    allowed = f"a module with {_LIST}, a tuple of policies.api.Rule"
+    try:
+        loaded = importlib.import_module(module)
+    except Exception as error:
+        missing = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
+        found = f"no module {module!r}" if missing else f"module {module!r} raises {type(error).__name__}: {error}"
+        fix = (
+            "install it beside gpu-platform, or put the file in the project's root folder"
+            if missing
+            else "mend it"
+        )
+        raise BadInput(_WRONG, [Problem("", found, allowed, fix)]) from None
+    rules: object = getattr(loaded, _LIST, None)
+    if not isinstance(rules, tuple | list):
+        raise BadInput(_WRONG, [Problem("", f"{module} has no {_LIST}", allowed, f"write {_LIST} = (rule, ...)")])
+    problems: list[Problem] = []
+    for rule in cast("Sequence[object]", rules):
+        if not isinstance(rule, Rule):
+            problems.append(Problem("", f"{rule!r} in {module}.{_LIST}", allowed, "remove it"))
+        elif not re.fullmatch(OWN_ID, rule.id):
+            wanted = "an id with a prefix of your own, such as acme.image-registry"
+            problems.append(Problem("", f"id {rule.id!r} in {module}", wanted, "rename the rule"))
+    if problems:
+        raise BadInput(_WRONG, problems)
+    return tuple(cast("Sequence[Rule[Any, Any]]", rules))

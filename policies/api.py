@@ -1,0 +1,25 @@
+"""What rules of a company import: rules and their parts, and views of the resources of a stack."""
+
+from policies._inputs import NotVisible, Value
+from policies._pools import NodePool, pools
+from policies._rule import Breach, Level, Rule, Settings, Severity
+from policies._stack import ObjectSubject, Resource, Stack
+from policies._workloads import Container, Workload, workloads
+
+__all__ = [
+    "Breach",
+    "Container",
+    "Level",
+    "NodePool",
+    "NotVisible",
+    "ObjectSubject",
+    "Resource",
+    "Rule",
+    "Settings",
+    "Severity",
+    "Stack",
+    "Value",
+    "Workload",
+    "pools",
+    "workloads",
+]

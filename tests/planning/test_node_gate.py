@@ -1,0 +1,149 @@
+"""Nodes that have not passed validation are tainted from their creation, and no pod of a team tolerates that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_platform import names
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import LoadedStack, plan_platform
+from tests.support.recorded import Recorded
+
+STARTUP, FAILED = names.STARTUP_TAINT_KEY, names.FAILED_TAINT_KEY
+CLUSTERS: dict[str, dict[str, Any]] = {
+    "sandbox": {"provider": "sandbox", "name": "local"},
+    "existing": {"provider": "existing", "context": "lab"},
+    "eks": {"provider": "eks", "name": "ml", "region": "us-east-2"},
+    "karpenter": {"provider": "eks", "name": "ml", "region": "us-east-2"},
+    "gke": {"provider": "gke", "project": "my-project", "name": "ml", "location": "us-central1"},
+}
+MEMBERS = dict.fromkeys(CLUSTERS, "group:vision") | {"gke": "group:vision@example.com"}
+MACHINES = {"gke": "a2-highgpu-8g", "existing": "p4de.24xlarge", "sandbox": "p4de.24xlarge"}
+
+
+def stack(cloud: str, gate: str = "startup", count: int = 2, **rest: Any) -> dict[str, Any]:
+    pool: dict[str, Any] = {
+        "name": "train",
+        "machine_type": MACHINES.get(cloud, "p5.48xlarge"),
+        "count": {"desired": count} if cloud == "sandbox" else {"desired": count, "max": count},
+        "workload": "training",
+        **rest,
+    }
+    if cloud == "existing":
+        pool["nodes"] = {"selector": {"gpu": "train"}}
+    if cloud == "karpenter":
+        pool |= {"provisioner": "karpenter", "zones": ["us-east-2a"], "count": {"desired": 0, "max": count}}
+    if cloud == "gke":
+        pool["zones"] = ["us-central1-a"]
+    if cloud == "eks":
+        pool["zones"] = ["us-east-2a"]
+    return {
+        "kind": "environment",
+        "cluster": CLUSTERS[cloud],
+        "pools": [pool],
+        "teams": [{"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": [MEMBERS[cloud]]}],
+        "priorities": {"training": 100},
+        "validation": {"gate_nodes": gate},
+    }
+
+
+def planned(platform: dict[str, Any]) -> EnvironmentPlan:
+    found = plan_platform(platform, "test")
+    assert isinstance(found, EnvironmentPlan)
+    return found
+
+
+def recorded(platform: dict[str, Any], tmp_path: Path) -> Recorded:
+    return Recorded(record_stack(LoadedStack("test", tmp_path / "Pulumi.test.yaml", platform, planned(platform))))
+
+
+def created_with(plan: EnvironmentPlan) -> list[str]:
+    """Return the keys of the taints that the pool's nodes are created with, but need not be tolerated."""
+    cloud = plan.pools[0].cloud
+    if isinstance(cloud, KarpenterPoolPlan):
+        return [one["key"] for one in cloud.node_pool["template"]["spec"].get("startupTaints", ())]
+    assert isinstance(cloud, EksPoolPlan | GkePoolPlan)
+    return [one.key for one in cloud.taints if one.key == STARTUP]
+
+
+@pytest.mark.parametrize("cloud", ["eks", "karpenter", "gke"])
+@pytest.mark.parametrize(("gate", "keys"), [("never", []), ("startup", [STARTUP]), ("always", [STARTUP])])
+def test_the_cloud_creates_nodes_with_the_startup_taint_where_the_stack_asks_for_it(
+    cloud: str, gate: str, keys: list[str]
+) -> None:
+    assert created_with(planned(stack(cloud, gate))) == keys
+
+
+def test_a_pool_overrides_the_environment() -> None:
+    assert created_with(planned(stack("eks", "always", gate_nodes="never"))) == []
+    assert created_with(planned(stack("eks", "never", gate_nodes="startup"))) == [STARTUP]
+
+
+def test_the_keys_have_the_prefixes_of_the_cluster_autoscaler_and_the_length_that_eks_takes() -> None:
+    assert STARTUP.startswith("startup-taint.cluster-autoscaler.kubernetes.io/")
+    assert FAILED.startswith("status-taint.cluster-autoscaler.kubernetes.io/")
+    assert len(STARTUP) <= 63
+
+
+@pytest.mark.parametrize("cloud", ["sandbox", "existing", "eks", "karpenter", "gke"])
+def test_daemons_of_the_platform_tolerate_what_pods_of_teams_do_not(cloud: str) -> None:
+    plan = planned(stack(cloud, "always"))
+    pool = plan.pools[0]
+    assert {STARTUP, FAILED}.isdisjoint(one.key for one in pool.all_taints)
+    assert {STARTUP, FAILED}.isdisjoint(one["key"] for one in pool.node_expectation.taints)
+    assert plan.operator is not None
+    values = str(plan.operator)
+    assert STARTUP in values
+    assert FAILED in values
+
+
+def test_admission_refuses_pods_that_tolerate_them_where_a_pool_has_them(tmp_path: Path) -> None:
+    def rules(gate: str) -> list[str]:
+        policy = (
+            recorded(stack("sandbox", gate), tmp_path).one("ValidatingAdmissionPolicy", "pods-of-vision").inputs
+        )
+        return [one["message"] for one in policy["spec"]["validations"] if "gpu-unproven-node" in one["message"]]
+
+    assert rules("never") == []
+    assert STARTUP in rules("startup")[0]
+    assert FAILED not in rules("startup")[0]
+    assert FAILED in rules("always")[0]
+
+
+@pytest.mark.parametrize(
+    ("gate", "count", "percent", "most"),
+    [("never", 8, 25, None), ("startup", 8, 25, "0"), ("always", 8, 25, "2"), ("always", 2, 25, "1")],
+)
+def test_the_agent_is_told_how_many_failing_nodes_are_held_back_at_a_time(
+    tmp_path: Path, gate: str, count: int, percent: int, most: str | None
+) -> None:
+    platform = stack("sandbox", gate, count)
+    platform["validation"]["max_held_percent"] = percent
+    found = recorded(platform, tmp_path)
+    [container] = found.one("DaemonSet", "validate-train").inputs["spec"]["template"]["spec"]["containers"]
+    variables = {one["name"]: one.get("value") for one in container["env"]}
+    assert variables.get("GPU_PLATFORM_MOST_HELD") == most
+    rules = [rule for role in found.of("Role") for rule in role.inputs["rules"] if rule["resources"] == ["leases"]]
+    assert [rule["verbs"] for rule in rules] == ([["create", "patch", "delete"]] if gate == "always" else [])
+
+
+def test_a_cpu_pool_is_refused_a_gate_because_no_agent_runs_there() -> None:
+    platform = stack("eks", "startup")
+    cpu = {"name": "web", "machine_type": "m7i.4xlarge", "count": {"desired": 1}, "workload": "general"}
+    platform["pools"].append({**cpu, "gate_nodes": "startup"})
+    with pytest.raises(Exception, match=r"pools\[1\].gate_nodes"):
+        planned(platform)
+    del platform["pools"][1]["gate_nodes"]
+    assert planned(platform).pools[1].startup_taints == ()
+
+
+def test_an_existing_cluster_is_told_that_its_nodes_must_register_with_the_taint() -> None:
+    plan = planned(stack("existing"))
+    [why] = [one.why for one in plan.decisions if one.what == "taint of new nodes"]
+    assert "register with it themselves" in why

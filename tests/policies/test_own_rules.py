@@ -1,0 +1,82 @@
+"""Rules of a company beside the pack: in `check`, in the pack of the Pulumi CLI, and where they do not load."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_platform.paths import PROJECT_ROOT, STACKS_DIR
+from tests.policies.test_policy_pack import running
+from tests.support.command_line import run
+
+EXAMPLE = PROJECT_ROOT / "examples/policy-rules"
+
+
+@pytest.fixture(autouse=True)
+def on_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def _platform(policy: dict[str, Any], **more: Any) -> dict[str, Any]:
+    document = yaml.safe_load((STACKS_DIR / "Pulumi.local.yaml").read_text("utf-8"))
+    return {**document["config"]["gpu-platform:platform"], "policy": policy, **more}
+
+
+def _stack(tmp_path: Path, policy: dict[str, Any], **more: Any) -> str:
+    path = tmp_path / "Pulumi.own.yaml"
+    path.write_text(yaml.safe_dump({"config": {"gpu-platform:platform": _platform(policy, **more)}}), "utf-8")
+    return str(path)
+
+
+def test_an_own_rule_stops_check_and_its_settings_are_in_the_stack_file(tmp_path: Path) -> None:
+    code, out, _ = run("check", _stack(tmp_path, {"own_rules": ["acme_rules"]}))
+    assert code == 1
+    assert "mandatory: acme.image-registry (high): validate-train" in out
+    settings = {"acme.image-registry": {"registries": ["registry.example.com/"]}}
+    policy = {"own_rules": ["acme_rules"], "rules": settings}
+    code, out, err = run("check", _stack(tmp_path, policy, images={"mirror": "registry.example.com/mirror"}))
+    assert (code, "acme" in out) == (0, False), err
+    code, out, _ = run("check", _stack(tmp_path, {"own_rules": ["acme_rules"]}), "--format", "sarif")
+    log = json.loads(out)["runs"][0]
+    assert "acme.image-registry" in {one["ruleId"] for one in log["results"]}
+    assert "acme.image-registry" in {one["id"] for one in log["tool"]["driver"]["rules"]}
+
+
+def test_the_pack_of_the_pulumi_cli_has_the_own_rules() -> None:
+    config = {"gpu-platform:platform": json.dumps(_platform({"own_rules": ["acme_rules"]}))}
+    with running(PULUMI_CONFIG=json.dumps(config), PULUMI_STACK="local", PYTHONPATH=str(EXAMPLE)) as pack:
+        assert "acme.image-registry" in {one.name for one in pack.info().policies}
+
+
+@pytest.mark.parametrize(
+    ("case", "content", "said"),
+    [
+        (0, None, "no module 'broken_rules'; allowed: a module with RULES"),
+        (1, "1 / 0", "module 'broken_rules' raises ZeroDivisionError: division by zero"),
+        (2, "", "broken_rules has no RULES"),
+        (3, "RULES = (1,)", "1 in broken_rules.RULES"),
+        (
+            4,
+            "from policies import rules\nRULES = rules()[:1]",
+            "id 'sharing-for-training' in broken_rules; allowed: an id with a prefix of your own",
+        ),
+    ],
+)
+def test_a_module_that_is_no_module_of_rules_is_an_error_at_its_line(
+    tmp_path: Path, case: int, content: str | None, said: str
+) -> None:
+    name = f"broken_rules_{case}"  # a module is imported once in a process
+    if content is not None:
+        (tmp_path / f"{name}.py").write_text(content, "utf-8")
+    importlib.invalidate_caches()
+    code, _, err = run("check", _stack(tmp_path, {"own_rules": [name]}))
+    assert code == 2
+    assert "policy.own_rules[0]" in err
+    assert said in " ".join(err.split()).replace(name, "broken_rules")
+    assert "Traceback" not in err

@@ -1,0 +1,147 @@
+"""NICs of the fabric are counted in sysfs, and each GPU has one behind its switch where switches are visible."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from agent_tables import expecting, findings, healthy_gpu, node
+
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.stacks import plan_platform
+from tests.planning.test_node_gate import stack
+from validators.agent.fabric import read_pci
+from validators.agent.snapshot import Reading
+
+GPU = ("0x10de", "0x2330", "0x030200")
+EFA = ("0x1d0f", "0xefa2", "0x020000")
+MLX5 = ("0x15b3", "0x101e", "0x020000")
+GVNIC = ("0x1ae0", "0x0042", "0x020000")
+BRIDGE = ("0x10b5", "0x8796", "0x060400")
+
+
+@pytest.fixture
+def sysfs(tmp_path, monkeypatch):
+    """Write PCI devices, each by its path below the host bridge, as sysfs has them."""
+    monkeypatch.setenv("GPU_PLATFORM_SYSFS", str(tmp_path))
+
+    def write(devices):
+        flat = tmp_path / "bus/pci/devices"
+        flat.mkdir(parents=True)
+        for path, identity in devices.items():
+            folder = tmp_path / "devices" / path
+            folder.mkdir(parents=True, exist_ok=True)
+            for file, text in zip(("vendor", "device", "class"), identity, strict=True):
+                (folder / file).write_text(text + "\n")
+            (flat / folder.name).symlink_to(folder)
+        return read_pci()
+
+    return write
+
+
+def with_pci(*devices, gpus=2):
+    found = node(*(healthy_gpu(index) for index in range(gpus)))
+    return dataclasses.replace(found, pci_devices=Reading([tuple(each) for each in devices]))
+
+
+def gpu(index, *above):
+    return ("gpu", f"0000:{0x10 + index:02x}:00.0", above)
+
+
+def nic(kind, number, *above):
+    return (kind, f"0000:{0x40 + number:02x}:00.0", above)
+
+
+def test_gpus_and_nics_are_found_by_their_identifiers_with_the_bridges_above_them(sysfs):
+    found = sysfs(
+        {
+            "pci0000:00/0000:00:01.0": BRIDGE,
+            "pci0000:00/0000:00:01.0/0000:10:00.0": GPU,
+            "pci0000:00/0000:00:01.0/0000:40:00.0": EFA,
+            "pci0000:01/0000:41:00.0": MLX5,
+            "pci0000:01/0000:42:00.0": GVNIC,
+        }
+    )
+    assert found == [
+        ["gpu", "0000:10:00.0", ["pci0000:00", "0000:00:01.0"]],
+        ["efa", "0000:40:00.0", ["pci0000:00", "0000:00:01.0"]],
+        ["mlx5", "0000:41:00.0", ["pci0000:01"]],
+        ["gvnic", "0000:42:00.0", ["pci0000:01"]],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (2, []),
+        (3, []),
+        (1, [("fabric-nics", None, "fail", "1 EFA device")]),
+        (0, [("fabric-nics", None, "fail", "none")]),
+    ],
+)
+def test_fewer_nics_than_the_node_was_created_with_fail(found, expected):
+    snapshot = with_pci(gpu(0), gpu(1), *(nic("efa", number) for number in range(found)))
+    assert findings(snapshot, expecting(fabric_nics={"efa": 2})) == expected
+
+
+def test_nics_of_another_kind_are_not_counted():
+    snapshot = with_pci(gpu(0), nic("gvnic", 0), nic("gvnic", 1))
+    [(_, _, verdict, observed)] = findings(snapshot, expecting(fabric_nics={"mlx5": 2}))
+    assert (verdict, observed) == ("fail", "2 gVNIC interfaces")
+
+
+@pytest.mark.parametrize(
+    "snapshot", [with_pci(nic("efa", 0)), node(healthy_gpu())], ids=["a sandboxed container", "no sysfs"]
+)
+def test_a_sysfs_that_hides_gpus_or_is_not_readable_is_unknown_and_no_failure(snapshot):
+    assert [entry[2] for entry in findings(snapshot, expecting(fabric_nics={"efa": 2}))] == ["unknown"]
+
+
+@pytest.mark.parametrize(
+    ("devices", "found"),
+    [
+        # A switch of its own for each GPU and NIC.
+        ([gpu(0, "r0", "s0"), nic("efa", 0, "r0", "s0"), gpu(1, "r1", "s1"), nic("efa", 1, "r1", "s1")], []),
+        ([gpu(0, "r0", "s0", "p0"), nic("efa", 0, "r0", "s0", "p1"), gpu(1, "r0", "s0", "p2")], []),
+        (
+            [gpu(0, "r0", "s0"), nic("efa", 0, "r0", "s0"), gpu(1, "r0", "s1")],
+            [("nic-affinity", "GPU 1", "fail", "PHB at best")],
+        ),
+        (
+            [gpu(0, "r0", "s0"), nic("efa", 0, "r0", "s0"), gpu(1, "r1", "s1")],
+            [("nic-affinity", "GPU 1", "fail", "SYS at best")],
+        ),
+        # A virtual machine: every device at the root.
+        (
+            [gpu(0, "r0"), gpu(1, "r0"), nic("efa", 0, "r0")],
+            [("nic-affinity", None, "unknown", "the machine does not show its PCIe switches")],
+        ),
+    ],
+)
+def test_a_gpu_without_a_near_nic_fails_only_where_others_show_their_switch(devices, found):
+    assert findings(with_pci(*devices), expecting(nic_affinity="efa")) == found
+
+
+@pytest.mark.parametrize(
+    ("cloud", "machine_type", "nics"),
+    [
+        ("eks", "p5.48xlarge", {"efa": 32}),
+        ("eks", "p5en.48xlarge", {"efa": 16}),
+        ("karpenter", "p5.48xlarge", {"efa": 32}),
+        ("eks", "g6.xlarge", None),
+        ("gke", "a3-megagpu-8g", {"gvnic": 9}),
+        ("gke", "a3-highgpu-8g", {"gvnic": 5}),
+        ("gke", "a3-ultragpu-8g", {"mlx5": 8}),
+        ("gke", "a2-highgpu-8g", None),
+        ("sandbox", "p5.48xlarge", None),
+    ],
+)
+def test_the_plan_expects_the_nics_that_nodes_are_created_with(cloud, machine_type, nics):
+    platform = stack(cloud, "never", machine_type=machine_type)
+    if machine_type == "g6.xlarge":
+        platform["pools"][0]["workload"] = "inference"
+        del platform["teams"]
+    plan = plan_platform(platform, "test")
+    assert isinstance(plan, EnvironmentPlan)
+    found = plan.pools[0].expectations.expect.get("fabric-nics")
+    assert (found.value if found else None) == nics

@@ -1,0 +1,135 @@
+"""The NICs that GPUs of several nodes talk over: how many of which kind, and how near each GPU has one.
+
+Read from sysfs of PCI devices, which a container shows as the host does. Sources: Linux, drivers/infiniband/hw/efa
+(efa_main.c) and drivers/net/ethernet/google/gve (gve.h) for the identifiers; nvmlGpuTopologyLevel_t for the words
+PIX and PXB; read 2026-11-25.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from validators.agent.expectations import Expectation
+from validators.agent.outcome import FAIL, PASS, UNKNOWN, Outcome, compared, not_expected, unanswered
+from validators.agent.snapshot import GpuSnapshot, Snapshot
+
+SYSFS_VARIABLE = "GPU_PLATFORM_SYSFS"  # path of sysfs; a sandbox sets it to a folder that does not exist
+EFA, MLX5, GVNIC = "efa", "mlx5", "gvnic"
+KINDS: Mapping[str, str] = {EFA: "EFA device", MLX5: "RDMA NIC (mlx5)", GVNIC: "gVNIC interface"}
+_NVIDIA = "0x10de"
+_MELLANOX = "0x15b3"
+_NETWORK_CLASSES = ("0x02", "0x0c06")  # Ethernet and InfiniBand controllers
+_EFA_DEVICES = ("0xefa0", "0xefa1", "0xefa2", "0xefa3")
+_HIDDEN = "no PCI device of a GPU is visible in sysfs"
+
+PciDevice = tuple[str, str, tuple[str, ...]]
+"""Kind ("gpu" or one of KINDS), address, and the addresses of the bridges above it, from the host bridge."""
+
+
+def read_pci() -> list[list[Any]]:
+    """Return the GPUs and the NICs of sysfs, each as kind, address and the bridges above it."""
+    root = os.path.join(os.environ.get(SYSFS_VARIABLE, "/sys"), "bus/pci/devices")
+    found: list[list[Any]] = []
+    for address in sorted(os.listdir(root)):
+        folder = os.path.join(root, address)
+        kind = _kind(_text(folder, "vendor"), _text(folder, "device"), _text(folder, "class"))
+        if kind:
+            above = os.path.realpath(folder).split(os.sep)
+            first = next((place for place, part in enumerate(above) if part.startswith("pci")), len(above) - 1)
+            found.append([kind, address, above[first:-1]])
+    return found
+
+
+def _text(folder: str, file: str) -> str:
+    with open(os.path.join(folder, file), encoding="ascii") as opened:
+        return opened.read().strip().lower()
+
+
+def _kind(vendor: str, device: str, pci_class: str) -> str:
+    if vendor == _NVIDIA and pci_class.startswith("0x03"):
+        return "gpu"
+    if vendor == "0x1d0f" and device in _EFA_DEVICES:
+        return EFA
+    if vendor == _MELLANOX and pci_class.startswith(_NETWORK_CLASSES):
+        return MLX5
+    return GVNIC if (vendor, device) == ("0x1ae0", "0x0042") else ""
+
+
+def fabric_nics(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
+    """Check that the node has as many NICs of the fabric as it was created with."""
+    devices = snapshot.pci_devices
+    counts = {kind: sum(one[0] == kind for one in devices.value or ()) for kind in KINDS}
+    observed = ", ".join(_counted(count, kind) for kind, count in counts.items() if count) or "none"
+    if expectation is None:
+        return not_expected("" if devices.value is None else observed)
+    [(kind, count)] = expectation.value.items()
+    expected = _counted(count, kind)
+    if devices.value is None:
+        return unanswered(devices, expected)
+    if not any(one[0] == "gpu" for one in devices.value):
+        return Outcome(UNKNOWN, expected, _HIDDEN, "run node-check on the node itself")
+    remedy = (
+        "see lspci on the node: if NICs are missing there, replace the node; if all nodes of the pool lack them, "
+        "compare the network interfaces that they are created with"
+    )
+    return compared(counts[kind] >= count, expected, observed, remedy)
+
+
+def nic_affinity(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    """Check that the GPU has a NIC of the fabric behind its PCIe switch, where the machine shows its switches."""
+    devices = snapshot.pci_devices
+    if expectation is None:
+        return not_expected()
+    expected = "a NIC behind the same PCIe switch (PIX or PXB)"
+    if devices.value is None:
+        return unanswered(devices, expected)
+    kind = expectation.value
+    nearest = {
+        one[1]: min((_level(one[2], nic[2]) for nic in devices.value if nic[0] == kind), default=_FAR)
+        for one in devices.value
+        if one[0] == "gpu"
+    }
+    own = nearest.get(_address(gpu))
+    if own is None or all(level >= _HOST_BRIDGE for level in nearest.values()):
+        hidden = "the machine does not show its PCIe switches" if own is not None else _HIDDEN
+        return Outcome(UNKNOWN, expected, hidden, "normal on a virtual machine; on bare metal see lspci -t")
+    remedy = "its NIC is missing or in another slot: compare lspci -t with the other GPUs, and replace the node"
+    verdict = PASS if own < _HOST_BRIDGE else FAIL
+    return Outcome(verdict, expected, f"{_LEVELS[own]} at best", "" if verdict == PASS else remedy)
+
+
+_LEVELS = ("PIX", "PXB", "PHB", "SYS")
+_HOST_BRIDGE, _FAR = 2, 3
+
+
+def _level(one: Sequence[str], two: Sequence[str]) -> int:
+    """Return how near two devices are, by the bridges above each: an index of _LEVELS."""
+    common = sum(1 for _ in _shared(one, two))
+    if common < 1:
+        return _FAR
+    if common == 1:
+        return _HOST_BRIDGE
+    # Below a switch each port is a bridge of its own: with the switch shared, the ports alone differ.
+    return 0 if max(len(one), len(two)) - common <= 1 else 1
+
+
+def _shared(one: Sequence[str], two: Sequence[str]) -> Sequence[str]:
+    count = 0
+    for left, right in zip(one, two):
+        if left != right:
+            break
+        count += 1
+    return one[:count]
+
+
+def _address(gpu: GpuSnapshot) -> str:
+    if gpu.pci.value is None:
+        return ""
+    domain, bus, slot = gpu.pci.value
+    return f"{domain:04x}:{bus:02x}:{slot:02x}.0"
+
+
+def _counted(count: int, kind: str) -> str:
+    return f"{count} {KINDS[kind]}{'' if count == 1 else 's'}"

@@ -1,0 +1,136 @@
+"""Keeps pods off the agent's own node by taints: of a new node until it passes, and of one that fails later.
+
+A node comes up with the startup taint, by its node group, NodePool or machine image; the agent only removes it.
+The taint of a failing node is set where the stack allows it, on so many nodes of a pool at a time: each needs one
+of the pool's Leases, `held-POOL-NUMBER`, which belongs to the Node object and goes with it. The agent has no right
+to read nodes: a patch returns the object that it changed.
+
+`spec.taints` is one list of all owners, so the list is replaced only as it was read, by its resourceVersion.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from validators.agent.outcome import FAIL, PASS
+from validators.agent.publish import FIELD_MANAGER, MERGE, ApiServer, Conflict, NotFound, send
+from validators.agent.report import Identity, Report
+
+STARTUP_TAINT = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"
+FAILED_TAINT = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"
+MOST_HELD_VARIABLE = "GPU_PLATFORM_MOST_HELD"
+_LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}"
+_ATTEMPTS = 5  # a node is changed by its kubelet and controllers, each time between a read and a patch
+
+Taint = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Holding:
+    """How many nodes of the pool failing checks may hold back at a time; 0: none."""
+
+    most: int
+
+    @classmethod
+    def of_environment(cls, environment: Mapping[str, str] = os.environ) -> Holding:
+        """Return what the pod's variable says; without it no failing node is held back."""
+        text = environment.get(MOST_HELD_VARIABLE, "")
+        return cls(int(text) if text.isdigit() else 0)
+
+
+class NodeTaints:
+    """Sets and removes the agent's taints of its node."""
+
+    def __init__(self, identity: Identity, server: ApiServer, holding: Holding) -> None:
+        self._identity = identity
+        self._server = server
+        self._holding = holding
+
+    def set(self, report: Report, node: Mapping[str, Any], now: str) -> str:
+        """Set the taints of a node by its report; return why a failing node is not held back, or "".
+
+        `node`: as it was returned last. Raises PublishError.
+        """
+        for attempt in range(_ATTEMPTS):
+            taints = _taints(node)
+            if report["verdict"] == PASS:
+                wanted, lease = [one for one in taints if one["key"] not in (STARTUP_TAINT, FAILED_TAINT)], ""
+            elif report["verdict"] == FAIL and self._holding.most and not _held(taints):
+                lease = self._lease(report["pool"], node)
+                if not lease:
+                    return f"{self._holding.most} nodes of the pool are held back already, the most allowed"
+                failed = {"key": FAILED_TAINT, "value": lease, "effect": "NoSchedule", "timeAdded": now}
+                wanted = [*taints, failed]
+            else:
+                return ""
+            if wanted == list(taints):
+                return ""
+            try:
+                self._replace(node, wanted)
+            except Conflict:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                node = self._read()
+                continue
+            for one in taints:
+                if one["key"] == FAILED_TAINT and not lease:
+                    self._release(str(one.get("value") or ""))
+            return ""
+        return ""
+
+    def _replace(self, node: Mapping[str, Any], taints: Sequence[Taint]) -> None:
+        version = {"resourceVersion": node["metadata"]["resourceVersion"]}
+        self._patch({"metadata": version, "spec": {"taints": list(taints)}})
+
+    def _read(self) -> dict[str, Any]:
+        """Return the node as it is: a patch without changes returns it."""
+        return self._patch({})
+
+    def _patch(self, patch: Mapping[str, Any]) -> dict[str, Any]:
+        path = f"/api/v1/nodes/{self._identity.node}"
+        return send(self._server, "PATCH", path, patch, {"fieldManager": FIELD_MANAGER}, patch=MERGE)
+
+    def _lease(self, pool: str, node: Mapping[str, Any]) -> str:
+        """Return the name of a Lease that this node has now; empty: other nodes have all of them."""
+        # Without force an apply of another holder's Lease is a conflict, and of the own one changes nothing.
+        node_hash = hashlib.sha256(self._identity.node.encode()).hexdigest()[:16]
+        query = {"fieldManager": f"{FIELD_MANAGER}-{node_hash}"}
+        metadata = node["metadata"]
+        for number in range(self._holding.most):
+            name = f"held-{pool}-{number}"
+            owner = {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}
+            lease = {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": name, "namespace": self._identity.namespace, "ownerReferences": [owner]},
+                "spec": {"holderIdentity": self._identity.node},
+            }
+            try:
+                send(self._server, "PATCH", self._path(name), lease, query)
+            except Conflict:
+                continue
+            return name
+        return ""
+
+    def _release(self, lease: str) -> None:
+        """Delete the Lease of the node; one that is gone was deleted before."""
+        if lease:
+            with contextlib.suppress(NotFound):
+                send(self._server, "DELETE", self._path(lease), {}, {})
+
+    def _path(self, lease: str) -> str:
+        return _LEASES.format(self._identity.namespace, lease)
+
+
+def _taints(node: Mapping[str, Any]) -> Sequence[Taint]:
+    spec: Mapping[str, Any] = node.get("spec") or {}
+    return spec.get("taints") or ()
+
+
+def _held(taints: Sequence[Taint]) -> bool:
+    return any(one["key"] == FAILED_TAINT for one in taints)
