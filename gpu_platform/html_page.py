@@ -13,7 +13,14 @@ _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}"
     "table{border-collapse:collapse;margin:1rem 0}td,th{border:1px solid #ccc;padding:.3rem .6rem;text-align:left;"
     "vertical-align:top}pre{background:#f5f5f5;padding:.8rem;overflow-x:auto}code{background:#f5f5f5}"
-    "@media(prefers-color-scheme:dark){body{background:#111;color:#eee}pre,code{background:#222}td,th{border-color:#444}}"
+    ".scroll{overflow-x:auto}a{color:#0b57d0}"
+    ":focus-visible{outline:3px solid #e08a00;outline-offset:2px}"
+    ":root{color-scheme:light dark}"
+    "@media(prefers-color-scheme:dark){body{background:#111;color:#eee}pre,code{background:#222}td,th{border-color:#444}"
+    "a{color:#8ab4f8}}"
+    "@media print{:root{color-scheme:light}body{max-width:none;margin:0;background:#fff;color:#000;font-size:11pt}"
+    "*{print-color-adjust:exact;-webkit-print-color-adjust:exact}pre,code{background:#f5f5f5;white-space:pre-wrap}"
+    "figure,tr,pre,svg{break-inside:avoid}h1,h2,h3{break-after:avoid}.scroll{overflow:visible}td,th{border-color:#999}}"
 )
 
 
@@ -22,5 +29,12 @@ def html_page(title: str, body: str, style: str = "") -> str:
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{html.escape(title)}</title>\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<style>{_STYLE}{style}</style>\n'
-        f"</head>\n<body>\n{body}</body>\n</html>\n"
+        f"</head>\n<body>\n<main>\n{_reachable(body)}</main>\n</body>\n</html>\n"
+    )
+
+
+def _reachable(body: str) -> str:
+    """Return HTML whose parts that scroll sideways can be reached and scrolled by the keyboard."""
+    return body.replace('<div class="scroll">', '<div class="scroll" tabindex="0">').replace(
+        "<pre>", '<pre tabindex="0">'
     )

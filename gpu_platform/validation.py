@@ -76,6 +76,7 @@ def expected_pool(pool: PoolPlan, now: datetime) -> ExpectedPool:
         why=why,
         added_taints=tuple((taint.key, taint.effect) for taint in pool.added_taints),
         reservations=_reservations(pool, now),
+        replacement=pool.cloud.replacement if pool.cloud is not None else "",
     )
 
 

@@ -87,6 +87,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not THOROUGH:
+        left_out = [item for item in items if item.get_closest_marker("thorough")]
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=left_out)
     for item in items:
         if "sandbox" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.sandbox)
@@ -133,8 +137,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the control plane before the first test: on a new machine that takes longer than a test may."""
     # The cloud SDKs and some 8,000 tests are a million objects, through which Python's garbage collector would go
     # again and again: a tenth of the CPU time of all tests.
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # not collected before: what collection leaves behind is little, and a pass takes half a second
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
     if session.config.option.collectonly or not any(item.get_closest_marker("sandbox") for item in session.items):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -49,6 +49,8 @@ class ExpectedPool:
     """Key and effect of the taints that the cloud adds to its nodes."""
     reservations: tuple[ExpectedReservation, ...] = ()
     """The reservations that Karpenter must have found for its nodes."""
+    replacement: str = ""
+    """What creates its nodes, and how one is replaced; empty: nothing of the stack creates them anew."""
 
     @property
     def size(self) -> str:
@@ -290,7 +292,7 @@ def _node_report(
         pool=pool.name,
         machine_type=pool.hardware.machine_type,
         checks=(
-            *checks,
+            *(_with_replacement(check, pool) for check in checks),
             *check_node(node, pool.node),
             *check_devices(name, slices, pool.node),
             *check_nics(name, slices, pool.node),
@@ -299,6 +301,14 @@ def _node_report(
         reported=reported,
         notes=notes(node, pool.node, pool.added_taints),
     )
+
+
+def _with_replacement(check: CheckResult, pool: ExpectedPool) -> CheckResult:
+    """Return a check whose remedy may be to replace something, with the resource that creates the node anew."""
+    if check.verdict != FAIL or not pool.replacement or "replace" not in check.remediation:
+        return check
+    remedy = f"{check.remediation}. To replace the node of pool {pool.name}: {pool.replacement}"
+    return replace(check, remediation=remedy)
 
 
 def _why_not_counted(report: Mapping[str, Any] | None, pool: ExpectedPool, pod_uid: str | None) -> str:

@@ -220,6 +220,33 @@ def check(
     _leave(check_stack(stack, output=output.value))
 
 
+class ReviewFormat(StrEnum):
+    """Output format of `review`."""
+
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+@app.command()
+def review(
+    stack: StackArgument,
+    base: Annotated[
+        Path | None,
+        typer.Option("--base", help="The stack file before the change, to compare with; absent: a new stack."),
+    ] = None,
+    preview: Annotated[
+        Path | None, typer.Option("--preview", help="What `preview STACK --format json` printed.")
+    ] = None,
+    output: Annotated[
+        ReviewFormat, typer.Option("--format", help="Output format; json has the Markdown as `markdown`.")
+    ] = ReviewFormat.MARKDOWN,
+) -> None:
+    """Print the comment of a pull request as Markdown: GPUs and cost by pool, policies, impact."""
+    from gpu_platform.cli.review import review_stack
+
+    _leave(review_stack(stack, base=base, preview=preview, to_json=output is ReviewFormat.JSON))
+
+
 class ConformanceFormat(StrEnum):
     """Output format of `conformance`."""
 

@@ -144,7 +144,7 @@ class EmbeddedDeployment:
             if not dry:
                 raise UnknownOutcome(missing)
             self.progress.line(f"warning: {missing}")
-        if dry and plan.kind != "team":  # it reads no other stack, so a cluster changes nothing
+        if plan.kind != "team":  # it reads no other stack, so a cluster changes nothing
             return self.recorded
         return record_stack(self.loaded, preview=dry, resolve_stack=lambda name: stack_outputs(client, name))
 

@@ -64,6 +64,8 @@ def guide_to_html(
     """Return the guide with its manifests as one HTML page without links to anything outside."""
     markdown = guide_to_markdown(guide, tenant, queue, live, full=True)
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
+    # On a narrow screen a table scrolls by itself, and the text beside it stays.
+    body = body.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
     return html_page(f"Team {guide.namespace} on {guide.cluster}", body)
 
 

@@ -48,6 +48,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "recipe": ("recipe local nowhere.yaml",),
     "rehearse": ("rehearse local --trace nowhere.csv",),
     "render": ("render local --out {tmp}/rendered", "render lokal --out {tmp}/other"),
+    "review": ("review local", "review {broken}"),
     "scheduler-config": ("scheduler-config local", "scheduler-config speech"),
     "sandbox down": ("sandbox down --name nowhere",),
     "sandbox fault": ("sandbox fault train-0 wrong --name nowhere",),

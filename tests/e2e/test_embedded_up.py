@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.engine.client import Refused
+from gpu_platform.program import record_stack
 from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
 from tests.e2e.impersonation import member
 from tests.support.command_line import COMMAND
@@ -112,6 +113,21 @@ def test_a_fault_of_a_node_or_gpu_that_is_not_there_is_refused(
     ran = deployed.run("sandbox", "fault", node, fault, "--name", SANDBOX)
     assert ran.code == 2
     assert said in ran.err
+
+
+def test_up_runs_the_program_once(
+    deployed: Platform, base: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[str] = []
+
+    def counting(*arguments: Any, **options: Any) -> Any:
+        runs.append("run")
+        return record_stack(*arguments, **options)
+
+    monkeypatch.setattr("gpu_platform.cli.deploy.record_stack", counting)
+    monkeypatch.setattr("gpu_platform.cli.engines.record_stack", counting)
+    assert deployed.up(base).code == 0
+    assert runs == ["run"]
 
 
 def test_up_again_changes_nothing(deployed: Platform, base: dict[str, Any]) -> None:
@@ -229,17 +245,20 @@ def test_removing_a_pool_and_a_team_removes_their_objects_and_no_others(
     ("node", "fault", "check", "source"),
     [
         ("train-0", '{"kind": "gpu-missing", "index": 3}', "gpu-count", "machine type p4de.24xlarge"),
-        (
+        # tests/validators/test_agent_on_simulated_nodes.py has every fault; one is enough for the way to `up`.
+        pytest.param(
             "train-0",
             '{"kind": "nvlink-degraded", "index": 0, "link": 5}',
             "nvlink-count",
             "machine type p4de.24xlarge",
+            marks=pytest.mark.thorough,
         ),
-        (
+        pytest.param(
             "lab-0",
             '{"kind": "mig-wrong-layout", "index": 0, "instances": {"3g.40gb": 2}}',
             "mig-instances",
             "stack: pools[2].sharing.layout",
+            marks=pytest.mark.thorough,
         ),
     ],
 )

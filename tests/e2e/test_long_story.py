@@ -32,7 +32,7 @@ from tests.support.witness import Gone, Witness
 # Some sixty runs of the command line: minutes on a quiet machine, more on a loaded one and with the Pulumi CLI.
 pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(7200)]
 
-KILLS = size(8, 20)
+KILLS = size(4, 20)
 DATA = {"PersistentVolumeClaim", "Secret", "StatefulSet"}
 TAKES_NODES = {"replaces", "removes-capacity"}
 STACK: dict[str, Any] = {
@@ -153,14 +153,15 @@ class Story:
 
     # -- operators -------------------------------------------------------------------------------------------
 
-    def change(self, *, kills: int, code: int = 0) -> dict[str, Any]:
+    def change(self, *, kills: int, usual: int = 0, code: int = 0) -> dict[str, Any]:
         """Announce a change of the stack file, kill its `up`, finish it and compare; return the rows.
 
-        `kills`: how often in `make test-thorough`.
+        `kills`: how often in `make test-thorough`; `usual`: in `make test`, where changes that take away nodes are
+        killed. A killed apply, retention and rollout have cheaper tests, in tests/engine and test_mig_change.py.
         """
         announced = self.announced()
         rows = list(announced)
-        for _ in range(size(1, kills)):
+        for _ in range(size(usual, kills)):
             self.killed("up")
             rows += self.announced()  # what an interrupted change has left to do is announced again
         ran = self.run("up", "--format", "json")
@@ -277,14 +278,14 @@ def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(
     # It returns, and a pool shrinks under its pods.
     story.stack["teams"].insert(1, search)
     story.stack["pools"][1]["count"]["desired"] = 2
-    rows = story.change(kills=3)
+    rows = story.change(kills=3, usual=1)
     assert (rows["pool serve"]["effect"], rows["pool serve"]["nodes"]) == ("removes-capacity", 1)
     assert story.nodes("serve") == {"serve-0", "serve-1"}
 
     # A pool gets another name: its nodes are replaced, also under a budget, which preview names.
     guard = story.budget("search", "api", least=6)
     story.stack["pools"][1]["name"] = "infer"
-    rows = story.change(kills=2)
+    rows = story.change(kills=2, usual=1)
     assert rows["pool serve"]["budgets"] == ["search/guard-api"]
     assert story.nodes("serve") == set()
     eventually(lambda: story.running("search", "api") == 6)
@@ -301,7 +302,7 @@ def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(
     assert rows["pool lab"]["budgets"] == ["audio/guard-notebooks"]
     assert story.running("audio", "notebooks") == 3
     story.client.delete(guard)
-    story.change(kills=3)
+    story.change(kills=3, usual=1)
     eventually(lambda: story.running("audio", "notebooks") == 3)
 
     # The driver is upgraded: the operator rolls every node, with the pods on it.

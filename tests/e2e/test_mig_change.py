@@ -475,6 +475,7 @@ def test_an_interrupted_change_is_finished_by_the_next_up(lab: Lab, how: signal.
     assert lab.mark("lab-0") is None
 
 
+@pytest.mark.thorough  # tests/rollout/test_rollout_plan.py: going back changes only what was begun
 def test_a_rollout_that_is_given_up_goes_back_with_the_stack_file(lab: Lab) -> None:
     lab.fault("lab-0", '{"kind": "mig-change-failed"}')
     assert lab.platform.up(lab.stack()).code == 1
@@ -523,6 +524,7 @@ def test_a_node_that_somebody_else_has_cordoned_is_changed_and_stays_cordoned(la
     assert lab.offers("lab-0") == MIXED
 
 
+@pytest.mark.thorough  # the plan is in tests/rollout/test_rollout_plan.py, node by node in the first test here
 def test_whole_gpus_are_cut_node_by_node_and_the_others_are_offered_whole_meanwhile(lab: Lab) -> None:
     whole = copy.deepcopy(LAB)
     whole["pools"][0]["sharing"] = {"mode": "none"}

@@ -174,7 +174,7 @@ def test_a_changed_job_is_started_anew_and_preview_says_so(up: Platform, declare
     }
 
 
-def test_checkpoints_outlive_the_entry_and_the_team_and_are_found_again(up: Platform, declared: Object) -> None:
+def test_checkpoints_outlive_the_entry(up: Platform, declared: Object) -> None:
     claim = find(up.client, "v1", "PersistentVolumeClaim", "pretrain-checkpoints")
     uid = claim["metadata"]["uid"]
     without = copy.deepcopy(declared)
@@ -187,7 +187,12 @@ def test_checkpoints_outlive_the_entry_and_the_team_and_are_found_again(up: Plat
     assert up.client.get("batch/v1", "Job", "pretrain", "vision") is None
     assert changes(up.up(without)) == set()
 
-    gone = copy.deepcopy(without)
+
+@pytest.mark.thorough  # test_team_retention.py: a team that returns finds its data
+def test_checkpoints_outlive_the_team_and_are_found_again(up: Platform, declared: Object) -> None:
+    claim = find(up.client, "v1", "PersistentVolumeClaim", "pretrain-checkpoints")
+    uid = claim["metadata"]["uid"]
+    gone = copy.deepcopy(declared)
     del gone["teams"][0]
     assert ("retain", "Namespace", "vision") in changes(up.up(gone))
     assert find(up.client, "v1", "PersistentVolumeClaim", "pretrain-checkpoints")["metadata"]["uid"] == uid

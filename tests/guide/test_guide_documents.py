@@ -194,6 +194,17 @@ def test_the_html_page_has_the_manifests_and_loads_nothing(capsys: pytest.Captur
         assert f"<h3>{kind}.yaml</h3>" in out
 
 
+def test_what_scrolls_on_a_narrow_screen_is_reached_by_the_keyboard_and_the_page_prints(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, page, _ = run(capsys, "local", "vision", "--format", "html")
+    assert page.count("<table>") == page.count('<div class="scroll" tabindex="0"><table>') >= 2
+    assert page.count("<pre") == page.count('<pre tabindex="0">') >= 2
+    assert page.count("<main>") == page.count("</main>") == 1
+    assert "@media print" in page
+    assert ":focus-visible" in page
+
+
 def test_names_of_members_are_text_on_the_html_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = written(tmp_path, pool(), teams=[team(members=["group:<img/src=x/onerror=alert(1)>"])])
     _, out, _ = run(capsys, file, "vision", "--format", "html")

@@ -134,6 +134,13 @@ def test_a_zone_that_eks_excludes_is_found_by_its_id_whatever_its_letter() -> No
     assert finding.fix.endswith("us-east-1a, us-east-1b")
 
 
+def test_a_zone_that_eks_excludes_is_for_nodes_alone_where_two_others_are_left() -> None:
+    (finding,) = compare_control_plane_zones(("us-east-1a", "us-east-1b", "us-east-1e"), ZONES, UNUSABLE)
+
+    assert finding.severity == "fine"
+    assert finding.found.endswith("us-east-1e is use1-az3, for nodes alone")
+
+
 def test_a_zone_that_the_account_does_not_have_stops_up() -> None:
     (finding,) = compare_control_plane_zones(("us-east-1a", "us-east-1d"), ZONES, UNUSABLE)
 

@@ -270,6 +270,44 @@ def test_an_existing_cluster_without_the_vpc_cni_as_an_add_on_is_told_what_enfor
     assert "NetworkPolicies of teams" in finding.why
 
 
+def own_network(account: AwsAccount, *zones: str) -> dict[str, Any]:
+    """Create a VPC with a small subnet in each of two zones; return it as if they were in `zones`."""
+    ec2 = account.client("ec2")
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    made = [
+        ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.0.{index}.0/28", AvailabilityZone=zone)["Subnet"]["SubnetId"]
+        for index, zone in enumerate(("us-east-2a", "us-east-2b"))
+    ]
+    return {"vpc": vpc, "subnets": dict(zip(zones, made, strict=True))}
+
+
+def in_own_network(network: dict[str, Any]) -> EnvironmentPlan:
+    create = {**CREATED["create"], "network": network}
+    pool = {"machine_type": "g6e.12xlarge", "count": {"desired": 2, "max": 40}, "workload": "inference"}
+    return plan_eks(pool, cluster={**CREATED, "create": create})
+
+
+def test_subnets_of_an_existing_vpc_are_looked_up_for_a_new_cluster_with_their_free_addresses(
+    account: AwsAccount,
+) -> None:
+    findings = ask(account, in_own_network(own_network(account, "us-east-2a", "us-east-2b")))
+    assert by_title(findings, "subnets of vpc-").severity == "fine"
+    addresses = by_title(findings, "free addresses for pool train")
+    assert addresses.severity == "warns"
+    assert "40 nodes with pods take about" in addresses.why
+
+
+def test_a_subnet_of_another_zone_or_vpc_stops_a_new_cluster_in_an_existing_vpc(account: AwsAccount) -> None:
+    wrong = own_network(account, "us-east-2a", "us-east-2c")
+    wrong["control_plane_subnets"] = [wrong["subnets"]["us-east-2a"], "subnet-0a1b2c3d4e5f60718"]
+    found = [one for one in ask(account, in_own_network(wrong)) if one.looked_at.startswith("subnets of vpc-")]
+    assert {one.severity for one in found} == {"stops"}
+    texts = " ".join(one.found for one in found)
+    assert "is in us-east-2b" in texts
+    assert "no subnet-0a1b2c3d4e5f60718" in texts
+    assert "control-plane subnets in fewer than two zones" in texts
+
+
 def test_an_existing_cluster_of_another_version_stops_up(account: AwsAccount) -> None:
     finding = by_title(ask(account, existing_cluster(account, kubernetes="1.35")), "existing cluster ml")
 

@@ -259,8 +259,8 @@ def test_karpenter_replaces_nodes_that_have_drifted_from_template_or_node_class(
     assert what(karpenter(), karpenter(node_class={"spec": {"amiSelectorTerms": [{"alias": "al2023@v2"}]}})) == (
         "rolled",
         [
-            "pools[0].capacity.reservation, capacity.placement_group, placement, topology, image.family, "
-            "image.ami, image.release, image.fast_pull, image.cache, network, disk or local_nvme"
+            "pools[0].capacity.reservation, capacity.placement_group, placement, topology, tuning, tags, "
+            "image.family, image.ami, image.release, image.fast_pull, image.cache, network, disk or local_nvme"
         ],
     )
     assert what(karpenter(), karpenter(node_pool={"spec": {"template": {"spec": other_types}}})) == (
@@ -272,7 +272,7 @@ def test_karpenter_replaces_nodes_that_have_drifted_from_template_or_node_class(
     )
     assert what(karpenter(), karpenter(node_pool={"spec": {"template": {"spec": tainted}}})) == (
         "rolled",
-        ["pools[0].labels, taints or karpenter.expire_after"],
+        ["pools[0].labels, taints, gate_nodes or karpenter.expire_after"],
     )
 
 

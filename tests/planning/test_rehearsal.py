@@ -81,6 +81,11 @@ def test_without_queues_a_gang_holds_gpus_while_it_waits_for_the_rest() -> None:
     assert found["right"] == 25
 
 
+def test_without_queues_the_scheduler_stops_a_lower_priority_for_a_higher_one() -> None:
+    trace = (job("low", "a", 0, 100, 8, pods=2), job("high", "a", 40, 10, 8, priority=5))
+    assert ends(platform(queues=False), *trace) == {"low": 150, "high": 50}
+
+
 def test_a_job_larger_than_all_nodes_is_impossible() -> None:
     (found,) = rehearse(platform(), [job("huge", "a", 0, 10, 8, pods=3)]).jobs
     assert (found.state, found.ended) == ("impossible", None)

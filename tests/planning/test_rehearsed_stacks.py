@@ -198,3 +198,10 @@ def test_a_job_that_no_node_has_room_for_is_impossible_and_not_among_the_waits()
     assert (found.total.impossible, found.total.ended, found.total.unfinished) == (1, 1, 0)
     assert found.total.wait is not None
     assert found.total.wait.worst == 0
+
+
+def test_jobs_of_a_trace_without_teams_are_those_of_the_only_team_and_of_none_of_two() -> None:
+    asked = trace(entry(team=""))
+    one = stack(teams=[{"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["group:v"]}])
+    assert [job.team for job in fit(asked, one, {}).jobs] == ["vision"]
+    assert fit(asked, stack(), {}).problems

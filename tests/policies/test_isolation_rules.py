@@ -19,6 +19,8 @@ from policy_records import (
     violations,
 )
 
+from policies._pools import NodeTaint
+
 BYPASS = "gpu-visible-devices-bypass"
 ANNOTATION = "gpu-device-annotation"
 RUNTIME = "gpu-runtime-class"
@@ -215,3 +217,9 @@ def test_daemon_sets_and_pods_with_gpus_may_tolerate_everything():
 
 def test_tolerations_that_are_not_known_are_not_checked():
     assert "tolerations" in not_checked(TOLERATION, deployment(pod_spec(container(CPU), tolerations=UNKNOWN)))
+
+
+def test_taints_that_a_node_loses_once_it_has_started_need_no_toleration():
+    starting = NodeTaint("startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated", "true", "NoSchedule")
+    assert not starting.keeps_pods_off
+    assert NodeTaint("nvidia.com/gpu", "present", "NoSchedule").keeps_pods_off

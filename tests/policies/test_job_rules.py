@@ -179,7 +179,8 @@ def test_a_class_of_another_stack_is_not_checked():
 
 
 def test_a_high_class_as_the_default_is_found_and_a_low_one_passes():
-    assert only(violations("priority-globaldefault", priority_class("high", 100, globalDefault=True)))
+    found = only(violations("priority-globaldefault", priority_class("high", 100, globalDefault=True)))
+    assert found.problem.path.endswith("globalDefault")
     assert violations("priority-globaldefault", priority_class("low", 0, globalDefault=True)) == []
     assert "globalDefault" in not_checked("priority-globaldefault", priority_class("x", 1, globalDefault=UNKNOWN))
 

@@ -165,6 +165,8 @@ def test_a_gpu_that_nvml_counts_and_that_does_not_answer_is_not_a_gpu():
     lost = Reading(problem="gpu-lost", call="nvmlDeviceGetHandleByIndex")
     snapshot = node(healthy_gpu(0), healthy_gpu(1, handle=lost, uuid=lost))
     assert ("gpu-count", None, "fail", "1 (GPU 1: gpu lost)") in findings(snapshot, expecting(gpu_count=2))
+    remedies = [entry["remediation"] for entry in run_checks(snapshot, expecting(gpu_count=2))]
+    assert any("power-cycle" in remedy for remedy in remedies)
 
 
 def test_a_gpu_lost_between_two_calls_is_not_a_gpu_either():

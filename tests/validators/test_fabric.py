@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import UTC, datetime
 
 import pytest
 from agent_tables import expecting, findings, healthy_gpu, node
 
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
+from gpu_platform.validation import expected_pool
 from tests.planning.test_node_gate import stack
 from validators.agent.fabric import read_pci
 from validators.agent.snapshot import Reading
@@ -120,6 +122,17 @@ def test_a_sysfs_that_hides_gpus_or_is_not_readable_is_unknown_and_no_failure(sn
 )
 def test_a_gpu_without_a_near_nic_fails_only_where_others_show_their_switch(devices, found):
     assert findings(with_pci(*devices), expecting(nic_affinity="efa")) == found
+
+
+@pytest.mark.parametrize(
+    ("cloud", "resource"),
+    [("eks", "EKS node group train"), ("karpenter", "Karpenter NodePool train"), ("gke", "GKE node pool")],
+)
+def test_the_plan_says_which_resource_creates_a_node_anew(cloud, resource):
+    platform = stack(cloud, "never", 1, machine_type="a3-highgpu-8g" if cloud == "gke" else "p5.48xlarge")
+    plan = plan_platform(platform, "test")
+    assert isinstance(plan, EnvironmentPlan)
+    assert resource in expected_pool(plan.pools[0], datetime.now(UTC)).replacement
 
 
 @pytest.mark.parametrize(

@@ -326,3 +326,16 @@ def test_a_node_of_a_cpu_pool_that_is_not_ready_fails():
 def test_a_node_of_a_cpu_pool_that_advertises_gpus_fails():
     report = of_cpu_pool(without_gpus(allocatable={"nvidia.com/gpu": "1"}))
     assert attention(report) == [("serve-0", "allocatable", "fail", "1")]
+
+
+@pytest.mark.parametrize(
+    ("remedy", "said"),
+    [("replace the node", True), ("have the GPU replaced", True), ("reset the GPU", False)],
+)
+def test_a_failed_check_that_may_need_another_node_names_what_creates_it(remedy, said):
+    pool = dataclasses.replace(POOL, replacement="node group serve: terminate its instance")
+    broken = {**entry("row-remapping", "fail", "failed"), "remediation": remedy}
+    report = build_report([pool], [node()], {"serve-0": agent_report("serve-0", broken)})
+    [found] = [check.remediation for one in report.nodes for check in one.checks if check.id == "row-remapping"]
+    assert found.startswith(remedy)
+    assert ("To replace the node of pool serve: node group serve" in found) is said

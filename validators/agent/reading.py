@@ -227,7 +227,7 @@ class _Process:
                     ended = not self.alive()
                     limit = until if heard.answers < _OPENING_CALLS else min(until, heard.since + call_seconds)
                     if not ended and time.monotonic() >= limit:
-                        how = f"did not return within {round(limit - heard.since, 1):g} s"
+                        how = f"did not return within {max(0.0, round(limit - heard.since, 1)):g} s"
                         return End(heard.snapshot, heard.call, DID_NOT_RETURN, how)
         except BaseException:
             self.kill()

@@ -9,6 +9,7 @@ from typing import Final
 from gpu_platform.online.aws.answers import CapacityReservation, Zone
 from gpu_platform.online.finding import OnlineFinding, Severity
 from gpu_platform.planning.clouds.eks.blocks import DRAIN_BEFORE_END, minutes
+from gpu_platform.planning.clouds.eks.limits import LEAST_ZONES
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.windows import CapacityWindow, utc_text
 from gpu_platform.planning.pools.section import PoolPlan
@@ -20,9 +21,9 @@ _SOON: Final = timedelta(hours=24)
 def compare_control_plane_zones(
     wanted: tuple[str, ...], zones: Mapping[str, Zone], unusable: Container[str]
 ) -> Iterator[OnlineFinding]:
-    """Yield whether the zones of a new cluster exist in the account and can have a control plane.
+    """Yield whether the zones of a new VPC exist in the account, and two of them can have a control plane.
 
-    `unusable`: ids of zones in which EKS accepts no subnets of a control plane.
+    `unusable`: ids of zones in which EKS accepts no subnets of a control plane; `up` leaves these out.
     """
     looked_at = "zones of the new cluster"
     usable = sorted(
@@ -30,11 +31,12 @@ def compare_control_plane_zones(
     )
     fix = f"name others by cluster.create.zones; the account has {', '.join(usable) or 'none'}"
     wrong = False
+    left = sum(name in zones and zones[name].zone_id not in unusable for name in wanted)
     for name in wanted:
         zone = zones.get(name)
         if zone is None:
             why = "the account has no such zone, so the subnet cannot be created"
-        elif zone.zone_id in unusable:
+        elif zone.zone_id in unusable and left < LEAST_ZONES:
             why = "EKS accepts no subnets of a control plane in this zone"
         elif zone.state != "available":
             why = f"the zone is {zone.state}"
@@ -44,7 +46,10 @@ def compare_control_plane_zones(
         found = f"{name} is {zone.zone_id}" if zone is not None else f"no {name}"
         yield OnlineFinding(looked_at=looked_at, severity="stops", found=found, why=why, fix=fix)
     if not wrong:
-        named = ", ".join(f"{name} is {zones[name].zone_id}" for name in wanted)
+        named = ", ".join(
+            f"{name} is {zones[name].zone_id}" + (", for nodes alone" if zones[name].zone_id in unusable else "")
+            for name in wanted
+        )
         yield OnlineFinding(looked_at=looked_at, severity="fine", found=named)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from gpu_platform import names
 from gpu_platform.errors import Problem
-from gpu_platform.online.aws.answers import Cluster, InstanceType, Subnet
+from gpu_platform.online.aws.answers import Cluster, InstanceType, Subnet, Zone
 from gpu_platform.online.finding import OnlineFinding, Severity
-from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan, ExistingVpcPlan
 from gpu_platform.planning.clouds.eks.existing_cluster import (
     SUBNET_TAG,
     VPC_CNI,
@@ -18,6 +18,7 @@ from gpu_platform.planning.clouds.eks.existing_cluster import (
     network_policy_warning,
     required_addons,
 )
+from gpu_platform.planning.clouds.eks.limits import LEAST_ZONES
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
@@ -178,6 +179,39 @@ def compare_subnets(
             yield OnlineFinding(looked_at=looked_at, severity="warns", found=found, why=why, fix=fix)
         else:
             yield OnlineFinding(looked_at=looked_at, severity="fine", found=found)
+
+
+def compare_own_network(
+    vpc: ExistingVpcPlan, subnets: Iterable[Subnet], zones: Mapping[str, Zone], unusable: Container[str]
+) -> Iterator[OnlineFinding]:
+    """Yield whether subnets of an existing VPC carry a new cluster; `unusable`: zones without control planes."""
+    found = {one.subnet_id: one for one in subnets}
+    looked_at = f"subnets of {vpc.vpc}"
+    named = tuple(dict.fromkeys((*vpc.subnets.values(), *vpc.control_plane_subnets)))
+    wrong: list[tuple[str, str, str]] = []
+    for zone, subnet in vpc.subnets.items():
+        if subnet in found and found[subnet].zone != zone:
+            why = f"the stack file has it in {zone}, so nodes would start in another zone than their pool names"
+            wrong.append((f"{subnet} is in {found[subnet].zone}", why, "correct cluster.create.network.subnets"))
+    for subnet in named:
+        if subnet not in found:
+            fix = "correct cluster.create.network; see aws ec2 describe-subnets"
+            wrong.append((f"no {subnet}", "the cluster's subnets are all in its VPC", fix))
+    of_control_plane = [found[one] for one in vpc.control_plane_subnets if one in found]
+    fix = "name subnets of two other zones by cluster.create.network.control_plane_subnets"
+    for one in of_control_plane:
+        zone_id = zones[one.zone].zone_id if one.zone in zones else ""
+        if zone_id in unusable:
+            why = "EKS accepts no subnets of a control plane in this zone"
+            wrong.append((f"{one.subnet_id} is in {one.zone}, {zone_id}", why, fix))
+    if len({one.zone for one in of_control_plane}) < LEAST_ZONES:
+        why = "EKS places the interfaces of the control plane in two"
+        wrong.append(("control-plane subnets in fewer than two zones", why, fix))
+    for text, why, mend in wrong:
+        yield OnlineFinding(looked_at=looked_at, severity="stops", found=text, why=why, fix=mend)
+    if not wrong:
+        text = ", ".join(f"{one} ({found[one].zone})" for one in named)
+        yield OnlineFinding(looked_at=looked_at, severity="fine", found=text)
 
 
 def declared_subnets(plan: EnvironmentPlan) -> Sequence[str]:

@@ -21,6 +21,7 @@ from gpu_platform.online.aws.cluster import (
     compare_existing_cluster,
     compare_key,
     compare_new_cluster,
+    compare_own_network,
     compare_spot_role,
     compare_subnets,
     disk_keys,
@@ -39,8 +40,12 @@ from gpu_platform.online.aws.quotas import (
 from gpu_platform.online.aws.storage import bucket_names, compare_bucket, compare_file_system, file_systems
 from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding
 from gpu_platform.online.quota import QuotaDemand, QuotaState, compare_quota, gpu_demands, unnamed_findings
-from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
-from gpu_platform.planning.clouds.eks.existing_cluster import AddonFacts, required_addons
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan, ExistingVpcPlan
+from gpu_platform.planning.clouds.eks.existing_cluster import (
+    AddonFacts,
+    ExistingEksFacts,
+    required_addons,
+)
 from gpu_platform.planning.clouds.eks.existing_file_systems import EFS_DRIVER, FSX_DRIVER
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
@@ -98,7 +103,11 @@ class AwsCloud:
                 yield Lookup(
                     title=f"quota {demand.name} in {demand.region}", look=partial(self._network_quota, demand)
                 )
-            yield Lookup(title="zones of the new cluster", look=self._control_plane_zones)
+            if isinstance(cluster.create.vpc, ExistingVpcPlan):
+                network = partial(self._own_network, cluster.create.vpc)
+                yield Lookup(title=f"subnets of {cluster.create.vpc.vpc}", look=network)
+            else:
+                yield Lookup(title="zones of the new cluster", look=self._control_plane_zones)
         for pool in plan.pools:
             for name in (pool.machine_type, *(pool.cloud.alternatives if pool.cloud is not None else ())):
                 yield Lookup(
@@ -193,6 +202,23 @@ class AwsCloud:
         return compare_control_plane_zones(
             self._created_zones(), self._client.zones(), self._catalog.no_control_plane_zones
         )
+
+    def _own_network(self, vpc: ExistingVpcPlan) -> Iterator[OnlineFinding]:
+        subnets = self._client.subnets(vpc=vpc.vpc)
+        yield from compare_own_network(vpc, subnets, self._client.zones(), self._catalog.no_control_plane_zones)
+        types: Mapping[str, InstanceType]
+        try:
+            types = self._client.instance_types([pool.machine_type for pool in self._plan.pools])
+        except Missing:
+            types = {}
+        facts = ExistingEksFacts(
+            kubernetes=self._cluster.kubernetes or "",
+            authentication_mode="API",
+            vpc_cni=None,
+            subnets={zone: (subnet,) for zone, subnet in vpc.subnets.items()},
+            all_subnets=tuple(vpc.subnets.values()),
+        )
+        yield from compare_subnets(self._plan, facts, subnets, types)
 
     def _offers(self, pool: PoolPlan, machine_type: str) -> Iterator[OnlineFinding]:
         own = pool.cloud.zones if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan) else ()

@@ -349,6 +349,11 @@ class CloudPool(Protocol):
         ...
 
     @property
+    def replacement(self) -> str:
+        """How a node is replaced: the resource that creates its nodes, and what to do with the broken one."""
+        ...
+
+    @property
     def fabric_nics(self) -> FabricNics | None:
         """NICs that a node shows on its PCI bus for traffic between GPUs; None: it is created with none."""
         ...

@@ -61,6 +61,7 @@ class AzurePool:
     nic_resources: Mapping[str, int] = field(default_factory=lambda: {"rdma/hca": 8})
     nic_devices: None = None
     fabric_nics: None = None
+    replacement: str = "the group creates another"
     node_fabric: None = None
     account_needs: tuple[()] = ()
     alternatives: tuple[()] = ()

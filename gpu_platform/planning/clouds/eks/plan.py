@@ -252,6 +252,14 @@ class EksPoolPlan:
         return False
 
     @property
+    def replacement(self) -> str:
+        """The node group creates another instance for one that is terminated."""
+        return (
+            f"EKS node group {self.node_group}: drain the node and terminate its instance (the end of "
+            "spec.providerID, aws ec2 terminate-instances --instance-ids ID); the group creates another"
+        )
+
+    @property
     def fabric_nics(self) -> FabricNics | None:
         """Its EFA devices."""
         return FabricNics(kind="efa", count=self.efa_interfaces) if self.efa_interfaces else None
@@ -395,6 +403,14 @@ class KarpenterPoolPlan:
     def nodes_by_request(self) -> bool:
         """False: waiting pods are enough."""
         return False
+
+    @property
+    def replacement(self) -> str:
+        """Karpenter drains and terminates a node that is deleted."""
+        return (
+            f"Karpenter NodePool {self.name}: delete the NodeClaim of the node (kubectl get nodeclaims -o wide); "
+            "it is drained, and Karpenter creates another for pods that wait"
+        )
 
     @property
     def fabric_nics(self) -> FabricNics | None:

@@ -245,6 +245,14 @@ class GkePoolPlan:
         return {}
 
     @property
+    def replacement(self) -> str:
+        """The managed instance group of the node pool recreates an instance."""
+        return (
+            "GKE node pool of the node: drain the node and recreate its instance (gcloud compute instance-groups "
+            "managed recreate-instances GROUP --instances NODE)"
+        )
+
+    @property
     def fabric_nics(self) -> FabricNics | None:
         """The NICs of its GPUs: with RDMA those of NVIDIA, else gVNIC interfaces beside that of the node."""
         if self.fabric == "rdma":

@@ -1,0 +1,209 @@
+"""`gpu-platform review`: a comment for a pull request, as Markdown: pools, GPUs, cost, policies, impact."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from gpu_platform.cli.check import verdict
+from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.policy_check import evaluate_policies
+from gpu_platform.program import record_stack
+from gpu_platform.quantity import counted
+from gpu_platform.spec import find_stack_file
+from gpu_platform.spec.positions import located
+from gpu_platform.stacks import LoadedStack, load_stack
+from policies import Level, PolicyReport
+
+_HOURS_PER_MONTH = 730
+_ALL = "**all**"
+_MOST = 30  # lines of a list: comments of GitHub have at most 65,536 characters
+
+
+def review_stack(stack: str, *, base: Path | None, preview: Path | None, to_json: bool) -> ExitCode:
+    """Print the comment; exit as `check` does.
+
+    `base`: the stack file before the change; `preview`: a file with what `preview` printed as JSON.
+    Raises BadInput for a file that is not valid, after it printed the comment: the log of a job has it, too.
+    """
+    path = find_stack_file(stack)
+    try:
+        loaded = load_stack(stack)
+    except BadInput as error:
+        problems = located(error).problems
+        head = f"**The stack file is not valid: {counted(len(problems), 'mistake')}.**\n"
+        lines = [head, *_listed([str(problem) for problem in problems])]
+        _print(path, lines, error.exit_code, to_json=to_json)
+        raise
+    report = evaluate_policies(record_stack(loaded), loaded.plan)
+    code = verdict(report)
+    lines = ["**No rule stops this.**" if code is ExitCode.GOOD else "**A mandatory rule is violated.**"]
+    for part in (_plan(loaded, base), _policies(report), _impact(preview)):
+        found = list(part)
+        lines += ["", *found] if found else []
+    _print(path, lines, code, to_json=to_json)
+    return code
+
+
+def _print(path: Path, lines: Sequence[str], code: ExitCode, *, to_json: bool) -> None:
+    text = "\n".join([f"### gpu-platform: `{path.name}`\n", *lines])
+    if to_json:
+        print(json.dumps({"version": 1, "file": str(path), "exit_code": int(code), "markdown": text}, indent=2))
+    else:
+        print(text + "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One pool of a plan, or all of them, as the table has it."""
+
+    machine_type: str
+    nodes: int | str
+    gpus: int
+    usd_per_hour: float | None
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Its values as text."""
+        return tuple(map(_shown, (self.machine_type, self.nodes, self.gpus, self.usd_per_hour)))
+
+
+def _rows(plan: EnvironmentPlan) -> dict[str, _Row]:
+    prices = {one.pool: one.usd_per_hour for one in plan.cost.pools}
+    rows = {
+        pool.name: _Row(
+            pool.machine_type, pool.nodes.desired, pool.nodes.desired * pool.gpus_per_node, prices.get(pool.name)
+        )
+        for pool in plan.pools
+    }
+    return {**rows, _ALL: _Row("", "", sum(row.gpus for row in rows.values()), plan.cost.usd_per_hour)}
+
+
+def _plan(loaded: LoadedStack, base: Path | None) -> Iterator[str]:
+    """Yield the table of pools with nodes, GPUs and cost; with `base` before and after."""
+    plan = loaded.plan
+    if not isinstance(plan, EnvironmentPlan):
+        return
+    before, note = _before(base)
+    if note:
+        yield f"{note}\n"
+    yield "| pool | machine type | nodes | GPUs | USD/h |"
+    yield "|---|---|---:|---:|---:|"
+    new = _rows(plan)
+    old = new if before is None else _rows(before)
+    for name in sorted({**new, **old}, key=lambda one: one == _ALL):
+        was, now = old.get(name), new.get(name)
+        cells = [
+            _change(*(None if row is None else row.cells[column] for row in (was, now))) for column in range(4)
+        ]
+        yield f"| {name} | " + " | ".join(cells) + " |"
+    hourly = plan.cost.usd_per_hour
+    if hourly is not None:
+        yield f"\nAt the desired size {hourly * _HOURS_PER_MONTH:,.0f} USD a month, list prices."
+
+
+def _before(base: Path | None) -> tuple[EnvironmentPlan | None, str]:
+    """Return the plan before the change; None with a note where there is none."""
+    if base is None:
+        return None, ""
+    if not base.is_file():
+        return None, "The stack is new."
+    try:
+        plan = load_stack(str(base)).plan
+    except BadInput:
+        return None, "The stack file before this change is not valid: there is nothing to compare with."
+    return (plan, "") if isinstance(plan, EnvironmentPlan) else (None, "")
+
+
+def _shown(value: str | float | None) -> str:
+    """Return a value of a cell; of a price None: it is not known."""
+    if value is None:
+        return "unknown"
+    return value if isinstance(value, str) else f"{value:,.2f}".removesuffix(".00")
+
+
+def _change(old: str | None, new: str | None) -> str:
+    """Return a value, and before it that of before where it was another; None: there was, or is, no such pool."""
+    return str(new) if old == new else f"{old or 'none'} → **{new or 'none'}**"
+
+
+def _policies(report: PolicyReport) -> Iterator[str]:
+    """Yield violations, the mandatory ones first, and what could not be checked."""
+    ordered = sorted(report.violations, key=lambda one: one.level is not Level.MANDATORY)
+    yield from _details(
+        f"Policies: {counted(len(ordered), 'violation')}" if ordered else "Policies: no violation",
+        [f"{one.level.value} `{one.rule}` ({one.severity.value}): {one}" for one in ordered],
+        opened=bool(ordered),
+    )
+    if report.not_checked:
+        gaps = [f"`{gap.rule}`: {gap}" for gap in report.not_checked]
+        yield from _details(f"Not checked: {len(gaps)}", gaps, opened=False)
+
+
+def _impact(preview: Path | None) -> Iterator[str]:
+    """Yield what a preview says of nodes, pods and data; the worst first."""
+    if preview is None:
+        return
+    document = _read(preview)
+    if document is None:
+        yield "Impact: unknown, the preview printed no report; see the log of the job."
+        return
+    impact = cast("Mapping[str, Any]", document["impact"])
+    changes = cast("Sequence[Mapping[str, Any]]", impact["changes"])
+    if not changes:
+        yield "Impact: none on nodes, pods, data and access."
+        return
+    yield "| impact | what | nodes | GPUs | pods | data |"
+    yield "|---|---|---:|---:|---:|---|"
+    for one in changes[:_MOST]:
+        what = f"{one['subject']}" + (f": {one['field']} {one['old']} → {one['new']}" if one["field"] else "")
+        pods = "unknown" if one["pods"] is None else len(one["pods"])
+        data = ", ".join(str(item.get("name", item)) for item in one["data"]) or "none"
+        cells = (one["effect"], what, one["nodes"] or "", one["gpus"] or "", pods, data)
+        yield "| " + " | ".join(_cell(str(cell)) for cell in cells) + " |"
+    if len(changes) > _MOST:
+        yield f"\nand {len(changes) - _MOST} more"
+    if not impact["cluster_read"]:
+        yield "\nPods and data were not read from the cluster."
+
+
+def _read(path: Path) -> Mapping[str, Any] | None:
+    """Return the JSON report of `preview`; None for a file without one. Raises BadInput for another document."""
+    text = path.read_text("utf-8") if path.is_file() else ""
+    if not text.strip():
+        return None
+    try:
+        document: object = json.loads(text)
+    except ValueError:
+        document = None
+    if not isinstance(document, Mapping) or "impact" not in document:
+        allowed = "what `preview STACK --format json` prints"
+        raise BadInput(str(path), [Problem("", "another document", allowed, "write its output to the file")])
+    return cast("Mapping[str, Any]", document)
+
+
+def _details(title: str, lines: Sequence[str], *, opened: bool) -> Iterator[str]:
+    if not lines:
+        yield title
+        return
+    yield f"<details{' open' if opened else ''}><summary>{title}</summary>\n"
+    yield from _listed(lines)
+    yield "\n</details>"
+
+
+def _listed(lines: Sequence[str]) -> list[str]:
+    more = [f"- and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
+    return [*(f"- {_text(line)}" for line in lines[:_MOST]), *more]
+
+
+def _text(line: str) -> str:
+    """Return text without what would be HTML, or would mention people."""
+    return line.replace("&", "&amp;").replace("<", "&lt;").replace("@", "@\u200b")
+
+
+def _cell(text: str) -> str:
+    return _text(text).replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,170 @@
+"""`gpu-platform review`, and the CI templates that run it: as far as a shell without GitHub and GitLab can."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_platform.paths import PROJECT_ROOT, STACKS_DIR
+from tests.support.command_line import run
+
+CI = PROJECT_ROOT / "examples/ci"
+
+
+def _edited(path: Path, old: str, new: str) -> Path:
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), "utf-8")
+    return path
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with the stack `local` and the scripts, one commit."""
+    folder = tmp_path / "repository"
+    (folder / "stacks").mkdir(parents=True)
+    shutil.copy(STACKS_DIR / "Pulumi.local.yaml", folder / "stacks")
+    shutil.copytree(CI, folder / "examples/ci")
+    _git(folder, "init", "--quiet", "--initial-branch", "main")
+    _git(folder, "add", ".")
+    _git(folder, "commit", "--quiet", "--message", "first")
+    return folder
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
+    return subprocess.run(
+        ["git", "-C", folder, *who, *arguments], check=True, capture_output=True, text=True
+    ).stdout
+
+
+def _script(folder: Path, command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path} | variables
+    call = ["bash", "-eo", "pipefail", "-c", command]
+    return subprocess.run(call, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_a_comment_has_pools_before_and_after_and_the_cost_of_the_change(tmp_path: Path) -> None:
+    before, after = tmp_path / "Pulumi.a.yaml", tmp_path / "Pulumi.b.yaml"
+    shutil.copy(STACKS_DIR / "Pulumi.gke-training.yaml", before)
+    document = yaml.safe_load(before.read_text("utf-8"))
+    train = document["config"]["gpu-platform:platform"]["pools"][0]
+    old, train["count"] = train["count"], {"desired": 3, "max": 8}
+    after.write_text(yaml.safe_dump(document), "utf-8")
+    code, out, _ = run("review", str(after), "--base", str(before))
+    assert code == 0
+    assert out.startswith("### gpu-platform: `Pulumi.b.yaml`")
+    row = next(line for line in out.splitlines() if line.startswith("| train |"))
+    assert f"| {old['desired']} → **3** | {8 * old['desired']} → **24** |" in row
+    assert re.search(r"^\| \*\*all\*\* \|.*→", out, re.MULTILINE)
+    assert "USD a month" in out
+    code, out, _ = run("review", str(after), "--base", str(tmp_path / "nothing.yaml"))
+    assert "The stack is new." in out
+
+
+def test_a_file_with_mistakes_and_a_broken_rule_are_comments_with_the_exit_codes_of_check(tmp_path: Path) -> None:
+    broken = PROJECT_ROOT / "tests/broken_stacks/Pulumi.two_mistakes_in_one_pool.yaml"
+    code, out, _ = run("review", str(broken))
+    assert code == 2
+    assert "not valid: 2 mistakes" in out
+    assert "- line 10, column 17: pools[0].count.desired" in out
+    path = Path(shutil.copy(STACKS_DIR / "Pulumi.local.yaml", tmp_path / "Pulumi.local.yaml"))
+    document = yaml.safe_load(path.read_text("utf-8"))
+    document["config"]["gpu-platform:platform"]["policy"] = {
+        "rules": {"cost-ceiling": {"enforcementLevel": "mandatory", "maxUsdPerHour": 1}}
+    }
+    path.write_text(yaml.safe_dump(document), "utf-8")
+    code, out, _ = run("review", str(path))
+    assert (code, "**A mandatory rule is violated.**" in out, "mandatory `cost-ceiling`" in out) == (1, True, True)
+
+
+def _preview(changes: list[dict[str, Any]]) -> str:
+    return json.dumps({"impact": {"effect": "x", "cluster_read": True, "order": [], "changes": changes}})
+
+
+def test_the_impact_of_a_preview_is_a_table_that_cannot_mention_people(tmp_path: Path) -> None:
+    file = tmp_path / "preview.json"
+    change = {
+        "subject": "pool train", "effect": "removes-capacity", "field": "count.desired", "old": "4", "new": "2",
+        "nodes": 2, "gpus": 16, "pods": [{"name": "a"}], "data": [{"name": "claim <b>@team|x"}],
+    }  # fmt: skip
+    file.write_text(_preview([change]), "utf-8")
+    _, out, _ = run("review", "local", "--preview", str(file))
+    row = next(line for line in out.splitlines() if line.startswith("| removes-capacity"))
+    assert (
+        row == "| removes-capacity | pool train: count.desired 4 → 2 | 2 | 16 | 1 | claim &lt;b>@\u200bteam\\|x |"
+    )
+    file.write_text(_preview([]), "utf-8")
+    assert "Impact: none" in run("review", "local", "--preview", str(file))[1]
+    file.write_text("", "utf-8")
+    assert "Impact: unknown" in run("review", "local", "--preview", str(file))[1]
+    file.write_text("[]", "utf-8")
+    code, _, err = run("review", "local", "--preview", str(file))
+    assert (code, "another document" in err) == (2, True)
+
+
+def test_the_script_reviews_the_stack_files_that_differ_and_ends_with_the_worst_exit_code(
+    repository: Path,
+) -> None:
+    base = _git(repository, "rev-parse", "HEAD").strip()
+    ran = _script(repository, f"examples/ci/review.sh {base} comment.md")
+    assert (ran.returncode, (repository / "comment.md").read_text()) == (
+        0,
+        "gpu-platform: no stack file changes.\n",
+    )
+    stacks = repository / "stacks"
+    shutil.copy(stacks / "Pulumi.local.yaml", stacks / "Pulumi.other.yaml")
+    _edited(stacks / "Pulumi.other.yaml", "workload: training", "workload: trainin")
+    (stacks / "Pulumi.local.yaml").unlink()
+    _git(repository, "add", ".")
+    ran = _script(repository, f"examples/ci/review.sh {base} comment.md")
+    comment = (repository / "comment.md").read_text()
+    assert ran.returncode == 2, ran.stderr
+    assert "`Pulumi.local.yaml`\n\n**The stack file is removed." in comment
+    assert "did you mean 'training'?" in comment
+    assert len(_git(repository, "worktree", "list").splitlines()) == 1
+
+
+def test_the_commands_of_both_templates_write_the_comment_and_post_it(repository: Path, tmp_path: Path) -> None:
+    base = _git(repository, "rev-parse", "HEAD").strip()
+    _edited(repository / "stacks/Pulumi.local.yaml", "workload: training", "workload: training # changed")
+    _git(repository, "commit", "--quiet", "--all", "--message", "second")
+    posted = tmp_path / "bin"
+    posted.mkdir()
+    for name in ("gh", "curl"):
+        (posted / name).write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/{name}.txt\n')
+        (posted / name).chmod(0o755)
+    steps = yaml.safe_load((CI / "github.yaml").read_text("utf-8"))["jobs"]["review"]["steps"]
+    named = {one.get("name"): one["run"] for one in steps if "run" in one}
+    path = {"PATH": f"{posted}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for name in ("Review", "Comment"):
+        ran = _script(repository, named[name], BASE=base, NUMBER="7", **path)
+        assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "gh.txt").read_text().split()[:5] == ["pr", "comment", "7", "--body-file", "comment.md"]
+    assert "`Pulumi.local.yaml`" in (repository / "comment.md").read_text()
+    (repository / "comment.md").unlink()
+    job = yaml.safe_load((CI / "gitlab.yaml").read_text("utf-8"))["gpu-platform"]
+    variables = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": base, "CI_API_V4_URL": "https://gitlab.example.com/api/v4"}
+    for line in (*job["script"], *job["after_script"]):
+        ran = _script(
+            repository,
+            line,
+            **variables,
+            **path,
+            CI_PROJECT_ID="1",
+            CI_MERGE_REQUEST_IID="2",
+            GPU_PLATFORM_TOKEN="t",
+        )
+        assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "curl.txt").read_text().splitlines()[-1].endswith("/projects/1/merge_requests/2/notes")
+    assert "`Pulumi.local.yaml`" in (repository / "comment.md").read_text()
