@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
@@ -11,7 +11,15 @@ import pulumi_kubernetes as k8s
 
 from components._options import child_options
 from gpu_platform import names
-from gpu_platform.planning.queues.admission import NAMES_NO_CLASS, QUEUED_KINDS, priority_patch, rules_of
+from gpu_platform.planning.queues.admission import (
+    GUARDED_RESOURCES,
+    NAMES_NO_CLASS,
+    QUEUED_RESOURCES,
+    TOLERATING_RESOURCES,
+    TOLERATION_PATCHES,
+    priority_patch,
+    rules_of,
+)
 from gpu_platform.planning.queues.section import (
     CHART,
     CONFIG_KEY,
@@ -178,16 +186,18 @@ class TeamQueue(pulumi.ComponentResource):
                             api_groups=[group],
                             api_versions=["*"],
                             operations=["CREATE", "UPDATE"],
-                            resources=list(resources),
+                            resources=[resource],
                         )
-                        for group, resources in QUEUED_KINDS
+                        for group, resource in GUARDED_RESOURCES
                     ],
                 ),
                 validations=[
                     k8s.admissionregistration.v1.ValidationArgs(
                         expression=rule.expression, message=f"{rule.id}: {rule.message}", reason="Forbidden"
                     )
-                    for rule in rules_of(args.local_queue, args.priorities, required=args.required)
+                    for rule in rules_of(
+                        args.local_queue, args.priorities, required=args.required, tainted=args.tainted
+                    )
                 ],
             ),
             opts=opts,
@@ -203,16 +213,40 @@ class TeamQueue(pulumi.ComponentResource):
         return [policy, binding]
 
     def _create_defaults(self, args: TeamQueuePlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-        """Give what waits and names no priority class that of the team."""
+        """Give what waits the class of the team, and the toleration of GPU nodes, where it names none."""
         if args.default_priority is None:
             return []
-        name = f"queue-defaults-of-{args.namespace}"
+        classes = self._mutate(
+            f"queue-defaults-of-{args.namespace}",
+            args,
+            [one for one in QUEUED_RESOURCES if one[0]],  # pods get their own class
+            [priority_patch(args.default_priority)],
+            opts,
+            condition=k8s.admissionregistration.v1.MatchConditionArgs(
+                name="names-no-class", expression=NAMES_NO_CLASS
+            ),
+        )
+        tolerations = self._mutate(
+            f"queue-tolerations-of-{args.namespace}", args, TOLERATING_RESOURCES, TOLERATION_PATCHES, opts
+        )
+        return [*classes, *tolerations]
+
+    def _mutate(
+        self,
+        name: str,
+        args: TeamQueuePlan,
+        matched: Sequence[tuple[str, str]],
+        patches: Sequence[str],
+        opts: pulumi.ResourceOptions,
+        condition: k8s.admissionregistration.v1.MatchConditionArgs | None = None,
+    ) -> list[pulumi.Resource]:
+        """Create a policy that changes what is created in the team's namespace, with its binding."""
         metadata = k8s.meta.v1.ObjectMetaArgs(name=name)
         policy = k8s.admissionregistration.v1.MutatingAdmissionPolicy(
             name,
             metadata=metadata,
             spec=k8s.admissionregistration.v1.MutatingAdmissionPolicySpecArgs(
-                # Without the class a Job waits behind others: no reason to refuse it.
+                # Without the default a Job waits longer than it has to: no reason to refuse it.
                 failure_policy="Ignore",
                 reinvocation_policy="Never",
                 match_constraints=k8s.admissionregistration.v1.MatchResourcesArgs(
@@ -222,24 +256,18 @@ class TeamQueue(pulumi.ComponentResource):
                             api_groups=[group],
                             api_versions=["*"],
                             operations=["CREATE"],
-                            resources=list(resources),
+                            resources=[resource],
                         )
-                        for group, resources in QUEUED_KINDS
-                        if group  # pods get their own class
+                        for group, resource in matched
                     ],
                 ),
-                match_conditions=[
-                    k8s.admissionregistration.v1.MatchConditionArgs(
-                        name="names-no-class", expression=NAMES_NO_CLASS
-                    )
-                ],
+                match_conditions=[condition] if condition is not None else None,
                 mutations=[
                     k8s.admissionregistration.v1.MutationArgs(
                         patch_type="JSONPatch",
-                        json_patch=k8s.admissionregistration.v1.JSONPatchArgs(
-                            expression=priority_patch(args.default_priority)
-                        ),
+                        json_patch=k8s.admissionregistration.v1.JSONPatchArgs(expression=patch),
                     )
+                    for patch in patches
                 ],
             ),
             opts=opts,
@@ -316,7 +344,9 @@ def _flavor(flavor: FlavorPlan) -> Mapping[str, Any]:
     spec: dict[str, Any] = {
         "nodeLabels": dict(flavor.node_labels),
         "nodeTaints": [{"key": one.key, "value": one.value, "effect": one.effect} for one in flavor.taints],
-        "tolerations": [{"key": one.key, "operator": "Exists", "effect": one.effect} for one in flavor.taints],
+        "tolerations": [
+            {"key": one.key, "operator": "Exists", "effect": one.effect} for one in flavor.tolerations
+        ],
     }
     if flavor.topology is not None:
         spec["topologyName"] = flavor.topology

@@ -97,7 +97,12 @@ class Tenant(pulumi.ComponentResource):
         self._kept = retained(self._child)
         admission = TenantAdmission(
             self._logical("admission"),
-            TenantAdmissionArgs(namespace=args.namespace, rules=args.rules, claim_rules=args.claim_rules),
+            TenantAdmissionArgs(
+                namespace=args.namespace,
+                rules=args.rules,
+                template_rules=args.template_rules,
+                claim_rules=args.claim_rules,
+            ),
             self._child,
         )
         guards = [*self._create_quotas(), self._create_limits(), *admission.guards]
@@ -112,7 +117,6 @@ class Tenant(pulumi.ComponentResource):
                 ),
                 self._child,
             ).guards
-        self._create_access()
         self._create_network_policies()
         for claim in args.claims:
             template = claim_template(
@@ -126,6 +130,8 @@ class Tenant(pulumi.ComponentResource):
         if queue is not None:
             subjects = [_rbac_subject(member) for member in args.members]
             guards += TeamQueue(self._logical("team-queue"), queue, subjects, self._child).guards
+        # Members come when everything that judges what they create is there.
+        self._create_access(guards)
         if args.service_account is not None:
             guards.append(self._create_service_account(args.service_account))
         if guide is not None:
@@ -242,18 +248,18 @@ class Tenant(pulumi.ComponentResource):
             opts=self._child,
         )
 
-    def _create_access(self) -> None:
+    def _create_access(self, guards: Sequence[pulumi.Resource]) -> None:
         """Create the Roles, each bound to its members, and the ClusterRole that every member reads by.
 
-        Viewer and admin have Roles only where the team names somebody.
+        Viewer and admin have Roles only where the team names somebody. `guards`: what the bindings wait for.
         """
         args = self._args
         writes, reads = ((COMPUTE_DOMAINS,), (COMPUTE_DOMAINS_READ,)) if args.compute_domains else ((), ())
-        self._create_role("member", (*USER, *writes), args.members)
+        self._create_role("member", (*USER, *writes), args.members, guards)
         if args.admins:
-            self._create_role("admin", (*ADMIN, *writes), args.admins)
+            self._create_role("admin", (*ADMIN, *writes), args.admins, guards)
         if args.viewers:
-            self._create_role("viewer", (*VIEWER, *reads), args.viewers)
+            self._create_role("viewer", (*VIEWER, *reads), args.viewers, guards)
         name = cluster_role_name(args.namespace)
         role = k8s.rbac.v1.ClusterRole(
             self._logical("cluster-read"),
@@ -269,7 +275,13 @@ class Tenant(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
         )
 
-    def _create_role(self, role: str, rules: Sequence[AccessRule], members: Sequence[TeamMember]) -> None:
+    def _create_role(
+        self,
+        role: str,
+        rules: Sequence[AccessRule],
+        members: Sequence[TeamMember],
+        guards: Sequence[pulumi.Resource],
+    ) -> None:
         """Create the Role `team-<role>` and bind it to members."""
         created = k8s.rbac.v1.Role(
             self._logical(role),
@@ -284,7 +296,7 @@ class Tenant(pulumi.ComponentResource):
                 api_group="rbac.authorization.k8s.io", kind="Role", name=f"team-{role}"
             ),
             subjects=[_rbac_subject(member) for member in members],
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[created]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[created, *guards]),
         )
 
     def _create_network_policies(self) -> None:

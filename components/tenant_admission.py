@@ -15,35 +15,59 @@ from gpu_platform.planning.teams.admission import (
     POD_CHANGES,
     SERVICE_RULE,
     SPEC_CHANGES,
+    TEMPLATE_CHANGES,
+    TEMPLATE_VARIABLES,
     VARIABLES,
     PodRule,
 )
 from gpu_platform.planning.teams.fabric import FabricAccess, exec_rule
+from gpu_platform.planning.teams.pod_templates import TEMPLATE_KINDS
 
 # A policy that cannot be evaluated refuses: an outage of it must not open the namespace.
 _FAILURE_POLICY = "Fail"
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
-_PODS = ("pods", "pods/ephemeralcontainers")
 _CHANGES = ("CREATE", "UPDATE")
-_SERVICES = ("services",)
-_CLAIMS = ("resourceclaims", "resourceclaimtemplates")
-_CLAIM_GROUP = "resource.k8s.io"
-_CLAIM_VERSIONS = ("v1", "v1beta2")
-_EXEC = ("pods/exec", "pods/attach")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Matched:
+    """Resources of a group of the API, in versions with the same fields, which the server converts others to."""
+
+    resources: tuple[str, ...]
+    group: str = ""
+    versions: tuple[str, ...] = ("v1",)
+
+
+_PODS = _Matched(resources=("pods", "pods/ephemeralcontainers"))
+_SERVICES = _Matched(resources=("services",))
+_CLAIMS = _Matched(
+    resources=("resourceclaims", "resourceclaimtemplates"), group="resource.k8s.io", versions=("v1", "v1beta2")
+)
+_EXEC = _Matched(resources=("pods/exec", "pods/attach"))
+# Versions of these kinds have their templates at the same places.
+_TEMPLATES = tuple(
+    _Matched(
+        resources=tuple(kind.resource for kind in TEMPLATE_KINDS if kind.group == group),
+        group=group,
+        versions=("*",),
+    )
+    for group in dict.fromkeys(kind.group for kind in TEMPLATE_KINDS)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantAdmissionArgs:
-    """The team's namespace, and the rules of its pods and claims."""
+    """The team's namespace, and the rules of its pods, of pod templates and of claims."""
 
     namespace: str
     rules: tuple[PodRule, ...]
+    template_rules: tuple[PodRule, ...] = ()
     claim_rules: tuple[PodRule, ...] = ()
 
 
 class TenantAdmission(pulumi.ComponentResource):
-    """Policies of the API server for one namespace: on its pods, on its Services and on its
-    claims of devices, each with a binding.
+    """Policies of the API server for one namespace, each with a binding: on its pods, on pod templates of other
+    objects, on its Services and on its claims of devices.
 
     They stay in the cluster as long as the namespace may: without them pods of a team that left could be recreated
     with what admission refused.
@@ -62,23 +86,31 @@ class TenantAdmission(pulumi.ComponentResource):
         pods: list[pulumi.Resource] = []
         if args.rules:  # a policy has one rule at least
             pods = namespace_policy(
-                "pods-of", args.namespace, _PODS, args.rules, child, variables=VARIABLES, condition=POD_CHANGES
+                "pods-of", args.namespace, [_PODS], args.rules, child, variables=VARIABLES, condition=POD_CHANGES
+            )
+        if args.template_rules:
+            pods += namespace_policy(
+                "templates-of",
+                args.namespace,
+                _TEMPLATES,
+                args.template_rules,
+                child,
+                variables=TEMPLATE_VARIABLES,
+                condition=TEMPLATE_CHANGES,
             )
         services = namespace_policy(
-            "services-of", args.namespace, _SERVICES, (SERVICE_RULE,), child, condition=SPEC_CHANGES
+            "services-of", args.namespace, [_SERVICES], (SERVICE_RULE,), child, condition=SPEC_CHANGES
         )
         claims: list[pulumi.Resource] = []
         if args.claim_rules:
             claims = namespace_policy(
                 "claims-of",
                 args.namespace,
-                _CLAIMS,
+                [_CLAIMS],
                 args.claim_rules,
                 child,
                 variables=CLAIM_VARIABLES,
                 operations=("CREATE",),  # their specs cannot be changed
-                group=_CLAIM_GROUP,
-                versions=_CLAIM_VERSIONS,
             )
         self.guards = [*pods, *services, *claims]
         rules = (*args.rules, SERVICE_RULE, *args.claim_rules)
@@ -115,7 +147,7 @@ class TenantPodSecurity(pulumi.ComponentResource):
         self.guards = namespace_policy(
             names.POD_SECURITY_POLICY,
             args.namespace,
-            _PODS,
+            [_PODS],
             fabric.rules,
             child,
             variables=fabric.variables,
@@ -124,7 +156,7 @@ class TenantPodSecurity(pulumi.ComponentResource):
         if fabric.daemons:
             rules.append(exec_rule(fabric.daemons))
             self.guards += namespace_policy(
-                names.EXEC_POLICY, args.namespace, _EXEC, rules[-1:], child, operations=("CONNECT",)
+                names.EXEC_POLICY, args.namespace, [_EXEC], rules[-1:], child, operations=("CONNECT",)
             )
         self.rules = pulumi.Output.from_input([rule.id for rule in rules])
         self.register_outputs({"rules": self.rules})
@@ -133,20 +165,17 @@ class TenantPodSecurity(pulumi.ComponentResource):
 def namespace_policy(
     prefix: str,
     namespace: str,
-    resources: Sequence[str],
+    matched: Sequence[_Matched],
     rules: Sequence[PodRule],
     opts: pulumi.ResourceOptions,
     *,
     variables: Mapping[str, str] | None = None,
     operations: Sequence[str] = _CHANGES,
     condition: str | None = None,
-    group: str = "",
-    versions: Sequence[str] = ("v1",),
 ) -> list[pulumi.Resource]:
     """Create a policy for one namespace, `<prefix>-<namespace>`, with its binding.
 
-    `resources`: of a group of the API in versions with the same fields, which the API server converts the others
-    to, by `operations`; `condition`: which requests are judged, as CEL.
+    `matched`: the resources, by `operations`; `condition`: which requests are judged, as CEL.
     """
     name = f"{prefix}-{namespace}"
     metadata = k8s.meta.v1.ObjectMetaArgs(name=name, labels={names.TEAM_LABEL: namespace})
@@ -159,11 +188,12 @@ def namespace_policy(
                 namespace_selector=k8s.meta.v1.LabelSelectorArgs(match_labels={_NAMESPACE_LABEL: namespace}),
                 resource_rules=[
                     k8s.admissionregistration.v1.NamedRuleWithOperationsArgs(
-                        api_groups=[group],
-                        api_versions=list(versions),
+                        api_groups=[one.group],
+                        api_versions=list(one.versions),
                         operations=list(operations),
-                        resources=list(resources),
+                        resources=list(one.resources),
                     )
+                    for one in matched
                 ],
             ),
             match_conditions=[
@@ -179,7 +209,10 @@ def namespace_policy(
             else None,
             validations=[
                 k8s.admissionregistration.v1.ValidationArgs(
-                    expression=rule.expression, message=f"{rule.id}: {rule.message}", reason="Forbidden"
+                    expression=rule.expression,
+                    message=f"{rule.id}: {rule.message}",
+                    message_expression=rule.message_expression,
+                    reason="Forbidden",
                 )
                 for rule in rules
             ],

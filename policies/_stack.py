@@ -53,6 +53,10 @@ class Resource:
         """The Kubernetes object's namespace; empty where it has none or it is not visible."""
         return self._metadata("namespace")
 
+    def seen_namespace(self) -> str:
+        """Return the namespace; empty where the object has none. Raises NotVisible where it cannot be seen."""
+        return self.inputs.get("metadata", "namespace").text() or ""
+
     def _metadata(self, key: str) -> str:
         try:
             return self.inputs.get("metadata", key).text() or ""

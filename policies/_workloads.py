@@ -45,7 +45,7 @@ class Workload(ObjectSubject):
     @property
     def namespace(self) -> str:
         """The namespace; empty where the resource names none."""
-        return self.resource.inputs.get("metadata", "namespace").text() or ""
+        return self.resource.seen_namespace()
 
     @property
     def pod_spec(self) -> Value:
@@ -87,16 +87,25 @@ class Workload(ObjectSubject):
     @property
     def labels(self) -> Value:
         """The labels of the pods."""
-        return self.template.metadata.get("labels")
+        return self._metadata.get("labels")
 
     @property
     def annotations(self) -> Value:
         """The annotations of the pods."""
-        return self.template.metadata.get("annotations")
+        return self._metadata.get("annotations")
+
+    @property
+    def _metadata(self) -> Value:
+        """The metadata of the pods, which cannot be seen either where the template cannot."""
+        if isinstance(self.template.spec, NotVisible):
+            raise self.template.spec
+        return self.template.metadata
 
     @property
     def pods_together(self) -> int:
         """The number of pods that work on one task; 1 where each works by itself."""
+        if isinstance(self.template.spec, NotVisible):
+            raise self.template.spec
         product = 1
         for count in self.template.counts:
             product *= count.whole() or 1

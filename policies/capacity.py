@@ -24,11 +24,12 @@ _QUOTA_PREFIX = "requests."
 def _promised(stack: Stack) -> dict[str, list[tuple[str, Value, Decimal]]]:
     """Return the quotas of the teams' namespaces by GPU resource: namespace, place, units. Raises NotVisible."""
     teams = {space.resource.object_name for space in stack.view(namespaces) if space.team.present}
-    queued = {one.namespace for one in stack.of_kind("kueue.x-k8s.io/LocalQueue")}
+    queued = {one.seen_namespace() for one in stack.of_kind("kueue.x-k8s.io/LocalQueue")}
     found: dict[str, list[tuple[str, Value, Decimal]]] = {}
     for quota in stack.of_kind("core/ResourceQuota"):
         # With a queue the quota of the namespace holds what may be borrowed, too.
-        if quota.namespace not in teams or quota.namespace in queued:
+        namespace = quota.seen_namespace()
+        if namespace not in teams or namespace in queued:
             continue
         spec = quota.inputs.get("spec")
         if spec.get("scopes").items() or spec.get("scopeSelector").present:
@@ -36,7 +37,7 @@ def _promised(stack: Stack) -> dict[str, list[tuple[str, Value, Decimal]]]:
         for key, amount in spec.get("hard").entries():
             resource, units = key.removeprefix(_QUOTA_PREFIX), amount.quantity()
             if key.startswith(_QUOTA_PREFIX) and is_gpu_resource(resource) and units:
-                found.setdefault(resource, []).append((quota.namespace, amount, units))
+                found.setdefault(resource, []).append((namespace, amount, units))
     return found
 
 

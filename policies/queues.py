@@ -49,7 +49,7 @@ def _no_queue(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]
     if workload.resource.kind not in _QUEUED or not workload.requests_gpus:
         return
     local, namespace = stack.of_kind("kueue.x-k8s.io/LocalQueue"), workload.namespace
-    queues = [one.object_name for one in local if namespace and one.namespace == namespace]
+    queues = [one.object_name for one in local if namespace and one.seen_namespace() == namespace]
     if not queues:
         return
     label = _queue_of(workload)

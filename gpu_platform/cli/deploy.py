@@ -36,6 +36,7 @@ from gpu_platform.cli.window import MaintenanceWindow, window_of
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.choice import EngineName
 from gpu_platform.engine.members import ObjectsSkipped
+from gpu_platform.engine.queues import release_deleted_queues
 from gpu_platform.engine.wait import NotReady
 from gpu_platform.errors import BadInput, ExitCode, Finding, GpuPlatformError
 from gpu_platform.live_objects import ObjectsOnce
@@ -47,6 +48,7 @@ from gpu_platform.planning.clouds.offerings import offering_warnings
 from gpu_platform.planning.operator import check_allocation
 from gpu_platform.planning.pools import capacity_gaps, ended_capacity
 from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.queues.section import QueuesPlan
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
@@ -287,6 +289,7 @@ def _deploy(
         # Before the engine, which would change all nodes at once.
         summary.mig_changes = change_nodes(plan, outputs, prepared.cluster, prepared.progress, window.closed)
         window.check_still_open(announced.impacts.found)
+        _release_queues(prepared, outputs)
         summary.changes = prepared.deployment.up(rolled_configs(plan))
         hold_nodes(plan, prepared.cluster)
     except RolloutFailed as error:
@@ -316,6 +319,16 @@ def _deploy(
         return failure.exit_code
     gated = plan.kind == "environment" and plan.validation.gate
     return summary.report.exit_code if gated and summary.report is not None else ExitCode.GOOD
+
+
+def _release_queues(prepared: _Prepared, outputs: Mapping[str, Any]) -> None:
+    """Let queues of teams that came back go, which are being deleted, so that the engine creates them again."""
+    plan = prepared.loaded.plan
+    declared = plan.queues.teams if isinstance(plan.queues, QueuesPlan) else plan.queues or ()
+    if not declared or (plan.kind == "environment" and not outputs):
+        return  # the cluster may not exist yet
+    for name in release_deleted_queues(prepared.cluster.client(), [one.namespace for one in declared]):
+        prepared.progress.line(f"queue {name} was being deleted; it is created again, and what runs there runs on")
 
 
 def _observe(summary: Summary, prepared: _Prepared, *, failed: bool) -> None:

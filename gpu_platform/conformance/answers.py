@@ -215,9 +215,16 @@ def _node_scaling(plan: EnvironmentPlan) -> _Finding:
     )
 
 
+def _scrapes(plan: EnvironmentPlan) -> bool:
+    """Return whether a Prometheus collects the metrics of GPUs, which an autoscaler can ask."""
+    monitoring = plan.monitoring
+    scraped = monitoring is not None and (monitoring.service_monitor or monitoring.pod_monitoring)
+    return scraped or (monitoring is not None and plan.addons.has("prometheus"))
+
+
 def _pod_scaling(plan: EnvironmentPlan) -> _Finding:
     by = _addon(plan, "keda", "prometheus")
-    if plan.addons.has("keda") and plan.monitoring is not None:
+    if plan.addons.has("keda") and _scrapes(plan):
         return _Finding(Status.IMPLEMENTED, by, objects=(_deployment("keda", "keda-operator"),))
     return _Finding(
         Status.PARTIAL if by else Status.MISSING, by, "write addons: {keda: install, prometheus: install}"
@@ -249,7 +256,8 @@ def _service_metrics(plan: EnvironmentPlan) -> _Finding:
     elif plan.monitoring is not None and plan.monitoring.service_monitor and not by:
         by += ("the Prometheus operator of the cluster's owner",)
     if by:
-        return _Finding(Status.IMPLEMENTED, by)
+        opened = "a team lets it reach its pods by `ingress`, and an operator names their endpoints (PodMonitor)"
+        return _Finding(Status.IMPLEMENTED, (*by, opened))
     return _Finding(Status.MISSING, missing="write addons: {prometheus: install}")
 
 
@@ -259,7 +267,7 @@ def _access(plan: EnvironmentPlan) -> _Finding:
         "the policy pack refuses environment variables, annotations and host paths that name devices",
     )
     if plan.tenants and all(tenant.rules for tenant in plan.tenants):
-        kind = "ValidatingAdmissionPolicy"
+        # A policy without its binding refuses nothing.
         objects = tuple(
             LiveObject(
                 api_version="admissionregistration.k8s.io/v1",
@@ -268,6 +276,7 @@ def _access(plan: EnvironmentPlan) -> _Finding:
                 name=f"pods-of-{one.namespace}",
             )
             for one in plan.tenants
+            for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
         )
         refused = f"the API server refuses such pods in the namespaces of {len(plan.tenants)} teams"
         return _Finding(Status.IMPLEMENTED, (*by, refused), objects=objects)

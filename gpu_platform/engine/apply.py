@@ -35,6 +35,10 @@ from gpu_platform.quantity import counted
 
 NAMESPACE_SKIPPED: Final = "is in a Namespace that is skipped"
 _HELD_SECONDS: Final = 60.0  # for the deletion of an object that has no pods
+# An API server reads admission policies once a second (apiserver v0.36.3, plugin/policy/generic/policy_source.go;
+# read 2026-11-25). What members create before has not the defaults of their namespace, and is not checked.
+_POLICY_SECONDS: Final = 2.0
+_POLICY_GROUP: Final = "admissionregistration.k8s.io"
 
 
 def apply(
@@ -107,6 +111,7 @@ class _Run:
         self._waiter = Waiter(client, members, progress)
         self._awaited: dict[str, Awaited] = {}  # by URN
         self._first: set[str] = set()  # URNs in _awaited of Namespaces and CRDs, which all others wait for
+        self._policies_act = 0.0  # when all API servers act on the policies that were changed; monotonic clock
         self.applied: dict[ObjectKey, str] = {}  # with uids
         self.skipped: set[ObjectKey] = set()
         self.changes: list[Change] = []
@@ -148,6 +153,8 @@ class _Run:
         if change.action is Action.SKIP:
             self.skipped.add(key)
             return
+        if key.group == _POLICY_GROUP and change.action is not Action.UNCHANGED:
+            self._policies_act = time.monotonic() + _POLICY_SECONDS
         if is_awaited(declared.manifest):
             timeout = timeout_seconds(declared, "create" if change.action is Action.CREATE else "update")
             self._awaited[urn] = Awaited(key, declared.api_version, time.monotonic(), timeout)
@@ -157,6 +164,7 @@ class _Run:
     def wait(self) -> None:
         self._waiter.until_ready(self._awaited.values())
         self._awaited = {}
+        time.sleep(max(0.0, self._policies_act - time.monotonic()))
 
     def prune(self) -> None:
         superfluous = [live for key, live in self._live.items() if key not in {*self.applied, *self.skipped}]

@@ -293,7 +293,9 @@ def _refused(tenant: TenantPlan, queue: TeamQueuePlan | None) -> Iterator[str]:
 
 def _rules(tenant: TenantPlan, queue: TeamQueuePlan | None) -> tuple[PodRule | AdmissionRule, ...]:
     """Return the rules of the API server in the team's namespace."""
-    of_queue = () if queue is None else rules_of(queue.local_queue, queue.priorities, required=queue.required)
+    if queue is None:
+        return (*tenant.rules, *tenant.claim_rules, SERVICE_RULE)
+    of_queue = rules_of(queue.local_queue, queue.priorities, required=queue.required, tainted=queue.tainted)
     return (*tenant.rules, *tenant.claim_rules, SERVICE_RULE, *of_queue)
 
 

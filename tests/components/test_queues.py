@@ -149,12 +149,34 @@ def test_a_second_kueue_is_not_installed_and_a_missing_one_not_relied_on() -> No
     assert problems("install") == problems("present", foreign) == []
 
 
+def test_the_queue_puts_no_pod_without_gpus_on_gpu_nodes_and_job_templates_tolerate_their_taint_instead(
+    tmp_path: Path,
+) -> None:
+    found = recorded(queued(), tmp_path)
+    flavors = [one.inputs["spec"] for one in found.of("ResourceFlavor")]
+    tainted = [one for one in flavors if "nvidia.com/gpu" in {taint["key"] for taint in one.get("nodeTaints", ())}]
+    assert tainted
+    assert not [one for one in tainted if "nvidia.com/gpu" in {each["key"] for each in one.get("tolerations", ())}]
+    policy = found.one("MutatingAdmissionPolicy", "queue-tolerations-of-vision").inputs["spec"]
+    rules = policy["matchConstraints"]["resourceRules"]
+    matched = {resource for one in rules for resource in one["resources"]}
+    assert matched >= {"jobs", "jobsets", "trainjobs", "rayclusters", "rayjobs", "rayservices", "leaderworkersets"}
+    assert policy["failurePolicy"] == "Ignore"
+
+
 def test_every_rule_of_a_queue_has_an_id_in_its_message(tmp_path: Path) -> None:
     policy = recorded(queued(queueing={"without_queue": "refuse"}), tmp_path).one(
         "ValidatingAdmissionPolicy", "queue-of-vision"
     )
     ids = {one["message"].partition(":")[0] for one in policy.inputs["spec"]["validations"]}
-    assert ids == {"queue-of-team", "queue-priority-class", "queue-pod-gate", "queue-owner", "kueue-queue-name"}
+    assert ids == {
+        "queue-of-team",
+        "queue-priority-class",
+        "queue-pod-gate",
+        "queue-owner",
+        "gpu-toleration",
+        "kueue-queue-name",
+    }
 
 
 @pytest.mark.parametrize("required", [True, False])

@@ -167,6 +167,104 @@ def random_toleration(chance: random.Random) -> Object:
     return found
 
 
+LABELS = {"app": "attempt"}
+SELECTED = {"selector": {"matchLabels": LABELS}}
+JOBS = "spec.replicatedJobs[second].template.spec.template"
+# How each kind holds pod templates: group and version, plural, the spec around a template (and a harmless one if
+# the kind has several), and the place of the template in messages.
+HOLDERS: dict[str, tuple[str, str, Callable[[Object, Object], Object], str]] = {
+    "Deployment": ("apps/v1", "deployments", lambda _, t: {**SELECTED, "template": t}, "spec.template"),
+    "ReplicaSet": ("apps/v1", "replicasets", lambda _, t: {**SELECTED, "template": t}, "spec.template"),
+    "StatefulSet": ("apps/v1", "statefulsets", lambda _, t: {**SELECTED, "template": t}, "spec.template"),
+    "Job": ("batch/v1", "jobs", lambda _, t: {"template": t}, "spec.template"),
+    "CronJob": (
+        "batch/v1",
+        "cronjobs",
+        lambda _, t: {"schedule": "0 0 * * *", "jobTemplate": {"spec": {"template": t}}},
+        "spec.jobTemplate.spec.template",
+    ),
+    "JobSet": ("jobset.x-k8s.io/v1alpha2", "jobsets", lambda h, t: {"replicatedJobs": groups(h, t)}, JOBS),
+    "TrainingRuntime": (
+        "trainer.kubeflow.org/v1alpha1",
+        "trainingruntimes",
+        lambda h, t: {"template": {"spec": {"replicatedJobs": groups(h, t)}}},
+        f"spec.template.{JOBS}",
+    ),
+    "LeaderWorkerSet": (
+        "leaderworkerset.x-k8s.io/v1",
+        "leaderworkersets",
+        lambda h, t: {"leaderWorkerTemplate": {"leaderTemplate": h, "workerTemplate": t}},
+        "spec.leaderWorkerTemplate.workerTemplate",
+    ),
+    "RayCluster": ("ray.io/v1", "rayclusters", lambda h, t: ray(h, t), "spec.workerGroupSpecs[second].template"),
+    "RayJob": (
+        "ray.io/v1",
+        "rayjobs",
+        lambda h, t: {"rayClusterSpec": ray(h, h), "submitterPodTemplate": t},
+        "spec.submitterPodTemplate",
+    ),
+    "RayService": (
+        "ray.io/v1",
+        "rayservices",
+        lambda h, t: {"rayClusterConfig": ray(h, t)},
+        "spec.rayClusterConfig.workerGroupSpecs[second].template",
+    ),
+    "PyTorchJob": (
+        "kubeflow.org/v1",
+        "pytorchjobs",
+        lambda h, t: {"pytorchReplicaSpecs": {"Master": {"template": h}, "Worker": {"template": t}}},
+        "spec.pytorchReplicaSpecs[Worker].template",
+    ),
+    "MPIJob": (
+        "kubeflow.org/v2beta1",
+        "mpijobs",
+        lambda h, t: {"mpiReplicaSpecs": {"Launcher": {"template": h}, "Worker": {"template": t}}},
+        "spec.mpiReplicaSpecs[Worker].template",
+    ),
+}
+BUILT_IN = ("apps/v1", "batch/v1")
+
+
+def groups(*templates: Object) -> list[Object]:
+    found = zip(("first", "second"), templates, strict=True)
+    return [{"name": name, "template": {"spec": {"template": one}}} for name, one in found]
+
+
+def ray(head: Object, worker: Object) -> Object:
+    workers = [{"groupName": name, "template": one} for name, one in (("first", head), ("second", worker))]
+    return {"headGroupSpec": {"template": head}, "workerGroupSpecs": workers}
+
+
+def held(kind: str, wanted: Object) -> Object:
+    """Return an object of a kind that makes pods like one."""
+    version, _, spec, _ = HOLDERS[kind]
+    policy = {"restartPolicy": "Never"} if version == "batch/v1" else {}
+    annotations = wanted["metadata"].get("annotations", {})
+    harmless, last = (
+        {"metadata": {"labels": LABELS, "annotations": found}, "spec": {**one, **policy}}
+        for one, found in ((a_pod([main()])["spec"], {}), (wanted["spec"], annotations))
+    )
+    metadata = {"name": "attempt", "namespace": "here"}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec(harmless, last)}
+
+
+def definition(kind: str) -> Object:
+    """Return the definition of a kind that is not Kubernetes's own, with any content."""
+    version, plural, _, _ = HOLDERS[kind]
+    group, _, served = version.partition("/")
+    content = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    names = {"kind": kind, "plural": plural, "singular": kind.casefold(), "listKind": f"{kind}List"}
+    versions = [{"name": served, "served": True, "storage": True, "schema": content}]
+    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": versions}
+    metadata = {"name": f"{plural}.{group}"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
 def random_debugger(chance: random.Random) -> Object:
     found = {"name": "debug", "image": "none", "securityContext": dict(CONTAINER)}
     if chance.random() < 0.8:
@@ -266,7 +364,9 @@ class Place:
 @pytest.fixture(scope="module")
 def client(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[KubernetesClient]:
     client = KubernetesClient(start_sandbox().kubeconfig)
-    made = [one for one in map(runtime_class, RUNTIMES) if client.get(*identity(one)) is None]
+    wanted = [runtime_class(name) for name in RUNTIMES]
+    wanted += [definition(kind) for kind, (version, *_) in HOLDERS.items() if version not in BUILT_IN]
+    made = [one for one in wanted if client.get(*identity(one)) is None]
     for one in made:
         client.create(one)
     yield client
@@ -294,6 +394,8 @@ def place_of(client: KubernetesClient, platform: Object) -> Place:
     order = tuple(one["message"].partition(":")[0] for one in policy["spec"]["validations"])
     loaded = LoadedStack("test", Path("/nowhere/Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
     found = Place(client, namespace, [one.to_json() for one in record_stack(loaded).resources], order)
+    for kind, (version, *_) in HOLDERS.items():
+        eventually(lambda version=version, kind=kind: client.find_resource(version, kind) is not None)
     for name in RUNTIMES:
         plain = found.moved(a_pod([main()], runtimeClassName=name))
         eventually(lambda wanted=plain: "not found" not in refusal(client, wanted))
@@ -342,6 +444,22 @@ def test_the_policy_pack_and_admission_refuse_the_same_objects_by_the_same_rules
     # On GKE no resource that is a share has a name of its own, so most requests of shares are unknown resources.
     assert all(counts[verdict] >= 2 for verdict in (*OF_PODS, ADDRESS, CLAIM, NO_RULE)), counts
     assert counts[NO_RULE] > len(found) * 0.15
+
+
+def test_pod_templates_are_refused_by_the_rules_of_their_pods_in_every_kind(place: Place):
+    chance = random.Random(f"20261125 {place.namespace}")
+    objects = [held(kind, random_pod(chance)) for kind in HOLDERS for _ in range(size(6, 60))]
+    texts = [refusal(place.client, place.moved(one)) for one in objects]
+    expected = [place.first(broken) for broken in place.before_a_deploy(objects)]
+    found = [place._named(text) for text in texts]
+    differ = [one for one in zip(objects, expected, found, strict=True) if one[1] != one[2]]
+    assert not differ, f"{len(differ)} differ, the first: {differ[:2]}"
+    assert not [
+        (one["kind"], text)
+        for one, text in zip(objects, texts, strict=True)
+        if text and f": {HOLDERS[one['kind']][3]}: " not in text
+    ]
+    assert {NO_RULE} < set(found)
 
 
 # -- different, on purpose --------------------------------------------------------------------------------
@@ -461,7 +579,7 @@ def test_admission_gives_a_daemon_its_devices_for_teams_that_may_have_a_whole_no
         remove(client, ["equal-few"])
 
 
-# -- pods that exist --------------------------------------------------------------------------------------
+# -- objects that exist --------------------------------------------------------------------------------------
 
 
 @operator
@@ -488,5 +606,32 @@ def test_a_pod_that_is_older_than_a_rule_can_change_what_no_rule_is_about_and_no
         # The controller of a Job does the same when its pod has ended.
         client.merge({**older, "metadata": {**older["metadata"], "finalizers": None}})
         live = client.get("v1", "Pod", "older", place.namespace)
+        assert live is not None
+        client.delete(live)
+
+
+@operator
+def test_a_template_that_is_older_than_a_rule_can_be_scaled_and_labelled_and_not_changed(place: Place):
+    client, name = place.client, f"templates-of-{place.namespace}"
+    binding = client.get(ADMISSION, "ValidatingAdmissionPolicyBinding", name)
+    assert binding is not None
+    forbidden = place.moved(held("Deployment", a_pod([main()], tolerations=[{"operator": "Exists"}])))
+    forbidden["spec"]["replicas"] = 0
+    older = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": forbidden["metadata"]}
+    client.delete(binding)
+    try:
+        eventually(lambda: refusal(client, forbidden) == "")
+        client.create(forbidden)
+    finally:
+        client.apply({**binding, "metadata": {key: binding["metadata"][key] for key in ("name", "labels")}})
+    eventually(
+        lambda: TOLERATION in refusal(client, {**forbidden, "metadata": {**older["metadata"], "name": "b"}})
+    )
+    try:
+        client.merge({**older, "metadata": {**older["metadata"], "labels": {"a": "b"}}, "spec": {"paused": True}})
+        with pytest.raises(Refused, match=TOLERATION):
+            client.merge({**older, "spec": {"template": {"spec": {"priorityClassName": "training"}}}})
+    finally:
+        live = client.get("apps/v1", "Deployment", "attempt", place.namespace)
         assert live is not None
         client.delete(live)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from gpu_platform.engine.client import KubernetesClient
@@ -11,6 +13,21 @@ from tests.e2e.queues import KUEUE, Team, bring, job, stack
 from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-queues")]
+
+
+CPU_NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {
+        "name": "cpu-0",
+        "labels": {"kubernetes.io/os": "linux", "kubernetes.io/hostname": "cpu-0"},
+        "annotations": {"kwok.x-k8s.io/node": "fake"},
+    },
+    "status": {
+        "capacity": {"cpu": "16", "memory": "64Gi", "pods": "110"},
+        "allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"},
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -52,21 +69,63 @@ def test_what_runs_of_a_team_that_leaves_runs_on_and_its_queue_goes_with_the_las
     assert queue["metadata"]["deletionTimestamp"]
     pods = list(platform.client.objects("v1", "Pod", namespace="search"))
     assert [pod["status"]["phase"] for pod in pods] == ["Running"]
+    # The team comes back while its last workload runs, as when a rename is undone.
+    bring(platform, stack(kueue_sandbox))
+    queue = platform.client.get(KUEUE, "ClusterQueue", "search")
+    assert queue is not None
+    assert "deletionTimestamp" not in queue["metadata"]
+    after = list(platform.client.objects("v1", "Pod", namespace="search"))
+    assert [pod["metadata"]["uid"] for pod in after] == [pod["metadata"]["uid"] for pod in pods]
+    search.job("many", gpus=8, pods=2)  # all GPUs but one are free, and the queue counts the one in use
+    assert "insufficient unused quota" in search.waits("many")
+    search.client.delete(search.live("many"))
+    bring(platform, without)
     live = platform.client.get("batch/v1", "Job", "last", "search")
     assert live is not None
     platform.client.delete(live)
     eventually(lambda: platform.client.get(KUEUE, "ClusterQueue", "search") is None)
 
 
-def test_where_a_queue_must_be_named_a_job_without_one_is_refused(
+def test_where_a_queue_must_be_named_a_job_without_one_is_refused_and_one_beyond_the_cpus_waits(
     platform: Platform, kueue_sandbox: Status
 ) -> None:
-    bring(platform, stack(kueue_sandbox, queueing={"without_queue": "refuse"}))
+    wanted = stack(kueue_sandbox, queueing={"without_queue": "refuse"})
+    wanted["teams"][0]["quota"]["cpu"] = 4
+    bring(platform, wanted)
     vision = Team(platform.kubeconfig, "vision")
     # The API server reads a changed policy a moment after it is written.
     eventually(lambda: "name the queue: write the label" in vision.refusal("unnamed"))
     vision.job("named", gpus=1, queue="vision")
     eventually(lambda: vision.running("named") == 1)
+    # A Job without GPUs beyond the quota of CPUs waits: it was started on the CPUs of GPU nodes, which refuse it.
+    many = job("vision", "many", 1, queue="vision")
+    many["spec"]["template"]["spec"]["containers"][0]["resources"] = {
+        "requests": {"cpu": "5"},
+        "limits": {"cpu": "5"},
+    }
+    vision.create(many)
+    assert "untolerated taint" in vision.waits("many")
+    # One within the quota runs on a node without GPUs, and the next one waits for it.
+    node = platform.client.create(CPU_NODE)
+    try:
+        for name in ("first", "next"):
+            few = copy.deepcopy(many) | {"metadata": {**many["metadata"], "name": name}}
+            few["spec"]["template"]["spec"]["containers"][0]["resources"] = {
+                "requests": {"cpu": "3"},
+                "limits": {"cpu": "3"},
+            }
+            vision.create(few)
+            if name == "first":
+                eventually(lambda: vision.running("first") == 1)
+        assert "insufficient unused quota for cpu in flavor nodes-without-gpus" in vision.waits("next")
+        vision.end("first")
+        eventually(lambda: vision.running("next") == 1)
+        vision.end("next")
+    finally:
+        platform.client.delete(node)
+    guide = platform.run("guide", str(platform.write(wanted)), "vision", "--live").out
+    assert "| 1 | many | can never start: it asks for 5 cpu, and at most 4 can be had in one pool |" in guide
+    assert "| nvidia.com/gpu | 8 | 1 |" in guide
     vision.remove()
 
 

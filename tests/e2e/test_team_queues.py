@@ -183,26 +183,30 @@ def test_a_member_enters_no_other_queue_and_no_higher_class(vision: Team, change
 def test_a_member_cannot_pretend_that_a_queued_job_owns_a_pod(vision: Team) -> None:
     owner = vision.job("owner", gpus=1)
     eventually(lambda: vision.workload("owner"))  # or Kueue, which has not seen the Job yet, refuses first
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": "stray",
-            "namespace": "vision",
-            "ownerReferences": [
-                {
-                    "apiVersion": "batch/v1",
-                    "kind": "Job",
-                    "name": "owner",
-                    "uid": owner["metadata"]["uid"],
-                    "controller": True,
-                }
-            ],
-        },
-        "spec": satisfying({"containers": [{"name": "main", "image": "none"}]}),
+    owners = [
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "name": "owner",
+            "uid": owner["metadata"]["uid"],
+            "controller": True,
+        }
+    ]
+    spec = satisfying({"containers": [{"name": "main", "image": "none"}]})
+    metadata = {"name": "stray", "namespace": "vision", "ownerReferences": owners}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    labels = {"app": "stray"}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    # Kueue takes the pods of a ReplicaSet for those of the Job that owns it.
+    copies = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": metadata,
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
     }
-    with pytest.raises(Refused, match="controllers set ownerReferences"):
-        vision.client.create(pod)
+    for wanted in (pod, copies):
+        with pytest.raises(Refused, match="controllers set ownerReferences"):
+            vision.client.create(wanted)
 
 
 def test_a_member_cannot_remove_the_gate_of_a_waiting_pod(queues: Platform, vision: Team, search: Team) -> None:
@@ -223,7 +227,7 @@ def test_a_member_cannot_remove_the_gate_of_a_waiting_pod(queues: Platform, visi
 def test_a_job_that_a_member_starts_by_hand_is_stopped_again(vision: Team, search: Team) -> None:
     search.job("all", gpus=8, pods=2)
     eventually(lambda: search.running("all") == 2)
-    vision.job("hasty", gpus=9)
+    vision.job("hasty", gpus=8, pods=2)
     assert vision.waits("hasty")
     metadata = {"name": "hasty", "namespace": "vision"}
     vision.client.merge(

@@ -50,6 +50,24 @@ def test_what_is_missing_is_met_by_the_edit_that_the_answer_names(requirement: s
     assert (after.status, after.missing) == (Status.IMPLEMENTED, "")
 
 
+def test_pods_cannot_be_scaled_by_metrics_that_no_prometheus_collects() -> None:
+    unscraped = {"addons": {"keda": "install"}, "monitoring": {"prometheus_operator": False}}
+    found = answered("existing", **unscraped)["pod_autoscaling"]
+    assert (found.status, found.missing) == (
+        Status.PARTIAL,
+        "write addons: {keda: install, prometheus: install}",
+    )
+
+
+def test_a_rule_at_admission_is_shown_by_its_policy_and_its_binding() -> None:
+    objects = answered("existing")["secure_accelerator_access"].objects
+    team = STACKS["existing"]["teams"][0]["name"]
+    assert [(one.kind, one.name) for one in objects if one.name == f"pods-of-{team}"] == [
+        ("ValidatingAdmissionPolicy", f"pods-of-{team}"),
+        ("ValidatingAdmissionPolicyBinding", f"pods-of-{team}"),
+    ]
+
+
 def test_sharing_is_met_by_a_pool_that_shares() -> None:
     pool = {
         **STACKS["existing"]["pools"][0],

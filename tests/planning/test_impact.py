@@ -29,7 +29,7 @@ GPU = "nvidia.com/gpu"
 CLAIM = DataObject(kind="PersistentVolumeClaim", namespace="vision", name="scratch", size="2Ti")
 
 
-def plan_of(*, teams: Any = (TEAM,), operator: Any = None, **pool: Any) -> EnvironmentPlan:
+def plan_of(*, teams: Any = (TEAM,), operator: Any = None, queueing: Any = None, **pool: Any) -> EnvironmentPlan:
     entry = {
         "name": "train",
         "machine_type": "p4de.24xlarge",
@@ -38,7 +38,8 @@ def plan_of(*, teams: Any = (TEAM,), operator: Any = None, **pool: Any) -> Envir
         **pool,
     }
     document = {"kind": "environment", "cluster": {"provider": "sandbox"}, "pools": [entry], "teams": list(teams)}
-    plan = plan_platform(document | ({"operator": operator} if operator else {}), "test")
+    others = {"operator": operator, "queueing": queueing}
+    plan = plan_platform(document | {key: value for key, value in others.items() if value is not None}, "test")
     assert plan.kind == "environment"
     return plan
 
@@ -252,6 +253,15 @@ def test_a_lower_quota_removes_capacity_and_names_what_is_in_use_above_it() -> N
     assert "8 x gpu in use, 4 allowed" in impact.because
     raised = plan_of(teams=[{**TEAM, "quota": {**TEAM["quota"], "gpus": 16}}])
     assert impacts(plan_of(), raised) == ()
+
+
+def test_a_lower_quota_of_a_team_with_a_queue_refuses_nothing() -> None:
+    def queued(gpus: int) -> EnvironmentPlan:
+        return plan_of(teams=[{**TEAM, "quota": {**TEAM["quota"], "gpus": gpus}}], queueing={})
+
+    [impact] = [one for one in impacts(queued(8), queued(4), pod("a")) if one.field == "quota"]
+    assert "the queue starts the next workload when usage is below the quota" in impact.because
+    assert "8 x gpu in use, 4 allowed" in impact.because
 
 
 def test_the_worst_change_comes_first() -> None:

@@ -126,11 +126,14 @@ def test_the_declared_quota_of_a_team_stays_the_one_that_stacks_add_up(make_plan
     assert plan.tenants[0].quota["requests.nvidia.com/gpu"] == "6"
 
 
-def test_a_flavor_selects_the_nodes_of_its_pool_and_tolerates_their_taints(queues: Any) -> None:
+def test_a_flavor_selects_the_nodes_of_its_pool_and_tolerates_their_taints_but_that_of_gpu_nodes(
+    queues: Any,
+) -> None:
     plan = queues(pool(taints=[{"key": "example.com/a", "value": "b", "effect": "NoExecute"}]), teams=[team()])
     flavor = plan.flavors[1]
     assert (flavor.pool, flavor.node_labels) == ("train", {"gpu-platform.dev/pool": "train"})
     assert [taint.key for taint in flavor.taints] == ["nvidia.com/gpu", "example.com/a"]
+    assert [taint.key for taint in flavor.tolerations] == ["example.com/a"]
 
 
 def test_pools_of_a_fixed_size_are_topology_aware_and_a_growing_one_makes_none_of_them_so(queues: Any) -> None:

@@ -14,6 +14,9 @@ from policy_records import (
     karpenter_node_pool,
     kubernetes,
     launch_template,
+    layout,
+    mig_node,
+    mig_parted_config_map,
     namespace,
     node,
     not_checked,
@@ -64,6 +67,27 @@ def test_a_shared_resource_without_replicas_counts_its_gpus_once():
     stack = [cluster_policy(), device_plugin_config_map(serve=config), node("serve-0", machine_type="g4dn.xlarge")]
     assert violations("quota-exceeds-capacity", *stack, *promised(a={SHARES: 1})) == []
     assert only(violations("quota-exceeds-capacity", *stack, *promised(a={SHARES: 2})))
+
+
+def test_instances_of_the_strategy_single_count_as_gpus():
+    parted = mig_parted_config_map(layout("notebooks", g1_10gb=7))
+    config = device_plugin_config_map(notebooks="version: v1")
+    stack = [cluster_policy(mig={"strategy": "single"}), config, parted, mig_node()]
+    assert violations("quota-exceeds-capacity", *stack, *promised(a={GPUS: 56})) == []
+    assert only(violations("quota-exceeds-capacity", *stack, *promised(a={GPUS: 57})))
+
+
+def test_a_pool_without_gpus_whose_size_is_not_known_leaves_quotas_checked():
+    system = eks_node_group(
+        scalingConfig=UNKNOWN,
+        instanceTypes=["m7i.xlarge"],
+        amiType="AL2023_x86_64_STANDARD",
+        labels={"gpu-platform.dev/pool": "system"},
+    )
+    stack = [*fleet(node("train-0"), system), *promised(a={GPUS: 9})]
+    found = report_of("quota-exceeds-capacity", *stack)
+    assert only(list(found.violations))
+    assert not found.not_checked
 
 
 def test_overcommit_is_a_setting():

@@ -1,10 +1,17 @@
-"""The examples of the rules' reference page: a rule is violated by its wrong example, not by its right one."""
+"""The examples of the rules' reference page: a rule is violated by its wrong example, not by its right one.
+
+A value of them that is not known before the deploy, whichever it is, makes neither a pass nor a violation.
+"""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 import yaml
-from policy_records import Record, record, report_of
+from policy_records import UNKNOWN, Record, record, report_of
 
 from gpu_platform.paths import PROJECT_ROOT
 from policies import rules
@@ -43,6 +50,54 @@ def test_a_rule_is_satisfied_by_its_right_example_and_can_judge_it(rule: str):
     found = report_of(rule, *records(f"{rule}.right"), **SETTINGS.get(rule, {}))
     assert not found.violations, [str(violation) for violation in found.violations]
     assert not found.not_checked, found.not_checked
+
+
+# A ConfigMap that no operator of the stack names is recognised by its content alone.
+BY_CONTENT = {"sharing-replicas-bounded", "sharing-rename"}
+
+
+def hidden(example: str) -> Iterator[tuple[str, list[Record]]]:
+    """Yield the records of an example with one of their values unknown, and its place: every value in turn."""
+    base = records(example)
+    for index, one in enumerate(base):
+        for path in places(one["inputs"]):
+            changed = copy.deepcopy(base)
+            here: Any = changed[index]["inputs"]
+            for key in path[:-1]:
+                here = here[key]
+            here[path[-1]] = UNKNOWN
+            yield f"{one['name']}: {'.'.join(map(str, path))}", changed
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every value below one."""
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield (*path, key)
+        if isinstance(item, dict | list):
+            yield from places(item, (*path, key))
+
+
+@pytest.mark.parametrize("rule", IDS)
+def test_a_rule_does_not_pass_what_it_cannot_see(rule: str):
+    passed: list[str] = []
+    unknown = 0
+    for place, changed in hidden(f"{rule}.wrong"):
+        found = report_of(rule, *changed, **SETTINGS.get(rule, {}))
+        unknown += bool(found.not_checked)
+        if not found.violations and not found.not_checked:
+            passed.append(place)
+    if rule in BY_CONTENT:
+        passed = [place for place in passed if not place.endswith((": data", ": data.serve"))]
+    else:
+        assert unknown
+    assert passed == []
+
+
+@pytest.mark.parametrize("rule", IDS)
+def test_a_rule_is_not_violated_by_what_it_cannot_see(rule: str):
+    for place, changed in hidden(f"{rule}.right"):
+        found = report_of(rule, *changed, **SETTINGS.get(rule, {}))
+        assert not found.violations, place
 
 
 def test_every_example_belongs_to_a_rule():

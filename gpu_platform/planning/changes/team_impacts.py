@@ -18,6 +18,7 @@ from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, Part, Phase, short
 from gpu_platform.planning.changes.live import LiveState
 from gpu_platform.planning.plan import Plan
+from gpu_platform.planning.queues.section import QueuesPlan
 from gpu_platform.quantity import parse_quantity
 
 # What the output `teams` names, the right that it stands for, and the keys that give the right too.
@@ -46,6 +47,8 @@ def impacts_of_teams(
     before: Mapping[str, Mapping[str, Any]], plan: Plan, live: LiveState | None
 ) -> Iterator[Impact]:
     now = team_facts(plan)
+    queues = plan.queues.teams if isinstance(plan.queues, QueuesPlan) else plan.queues or ()
+    queued = {queue.namespace for queue in queues}
     for namespace, facts in before.items():
         if namespace not in now:
             yield Impact(
@@ -66,11 +69,11 @@ def impacts_of_teams(
                 because="the stack file no longer has the team; its members lose their rights in the namespace",
             )
             continue
-        yield from _of_team(namespace, facts, now[namespace], live)
+        yield from _of_team(namespace, facts, now[namespace], live, queued=namespace in queued)
 
 
 def _of_team(
-    namespace: str, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None
+    namespace: str, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None, *, queued: bool
 ) -> Iterator[Impact]:
     for key, what, keepers in _RIGHTS:
         kept = {text for keeper in keepers for text in new[keeper]}
@@ -112,7 +115,12 @@ def _of_team(
             old=", ".join(f"{short(name)}: {amount}" for name, (amount, _) in lower.items()),
             new=", ".join(f"{short(name)}: {amount}" for name, (_, amount) in lower.items()),
             parts=(Part(Phase.TEAMS, f"team {namespace}", "quota"),),
-            because="pods that run keep running; new ones are refused above the quota" + over,
+            because=(
+                "what runs goes on; the queue starts the next workload when usage is below the quota"
+                if queued
+                else "pods that run keep running; new ones are refused above the quota"
+            )
+            + over,
         )
 
 

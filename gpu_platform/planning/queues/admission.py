@@ -15,19 +15,30 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_platform import names
+from gpu_platform.planning.teams.admission import asks_for_gpus
+from gpu_platform.planning.teams.pod_templates import (
+    QUEUED_KINDS,
+    TEMPLATE_KINDS,
+    TemplateKind,
+    patches_of,
+    templates_of,
+)
 
 QUEUE_LABEL: Final = names.QUEUE_LABEL
 PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
 
-# API groups and resources of what Kueue queues.
-QUEUED_KINDS: Final = (
-    ("", ("pods",)),
-    ("batch", ("jobs",)),
-    ("jobset.x-k8s.io", ("jobsets",)),
-    ("trainer.kubeflow.org", ("trainjobs",)),
-    ("ray.io", ("rayclusters", "rayjobs", "rayservices")),
-    ("leaderworkerset.x-k8s.io", ("leaderworkersets",)),
+_TRAIN_JOBS: Final = ("trainer.kubeflow.org", "trainjobs")
+QUEUED_RESOURCES: Final = (
+    ("", "pods"),
+    *((kind.group, kind.resource) for kind in QUEUED_KINDS),
+    _TRAIN_JOBS,
 )
+"""API groups and resources of what Kueue queues."""
+GUARDED_RESOURCES: Final = (
+    *QUEUED_RESOURCES,
+    *((kind.group, kind.resource) for kind in TEMPLATE_KINDS if not kind.queued),
+)
+"""Those, and what makes pods: Kueue takes the pods of a ReplicaSet whose owner is queued for that owner's."""
 # Who may set the status of workloads is Kueue, or an administrator.
 _BY_KUEUE = (
     "authorizer.group('kueue.x-k8s.io').resource('workloads').subresource('status')"
@@ -37,35 +48,28 @@ _BY_A_CONTROLLER = (
     "(request.userInfo.username.startsWith('system:') && "
     "!request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':'))"
 )
-_QUEUED_OWNERS = "['Job', 'JobSet', 'TrainJob', 'RayJob', 'RayCluster', 'RayService', 'LeaderWorkerSet']"
+_QUEUED_OWNERS = "['TrainJob', " + ", ".join(f"'{kind.kind}'" for kind in QUEUED_KINDS) + "]"
+_QUEUED_NAMES = f"['Pod'] + {_QUEUED_OWNERS}"
 _LABELS = "object.metadata.?labels.orValue({})"
 _OWNERS = "object.metadata.?ownerReferences.orValue([])"
 _OLD_OWNERS = "oldObject.metadata.?ownerReferences.orValue([])"
 _GATES = "object.spec.?schedulingGates.orValue([])"
 _OLD_GATES = "oldObject.spec.?schedulingGates.orValue([])"
-# Pod specs of an object: Kueue takes a workload's priority from the first that names a class.
-_POD_SPECS = (
-    "object.kind == 'Pod' ? [object.spec] : "
-    "object.kind == 'Job' ? [object.spec.template.spec] : "
-    "object.kind == 'JobSet' ? object.spec.replicatedJobs.map(one, one.template.spec.template.spec) : "
-    "object.kind == 'LeaderWorkerSet' ? "
-    "[object.spec.leaderWorkerTemplate.workerTemplate.spec] + "
-    "(has(object.spec.leaderWorkerTemplate.leaderTemplate) ? "
-    "[object.spec.leaderWorkerTemplate.leaderTemplate.spec] : []) : "
-    "object.kind == 'RayCluster' ? [object.spec.headGroupSpec.template.spec] + "
-    "object.spec.?workerGroupSpecs.orValue([]).map(one, one.template.spec) : "
-    "object.kind == 'RayJob' && has(object.spec.rayClusterSpec) ? "
-    "[object.spec.rayClusterSpec.headGroupSpec.template.spec] + "
-    "object.spec.rayClusterSpec.?workerGroupSpecs.orValue([]).map(one, one.template.spec) : "
-    "object.kind == 'RayService' && has(object.spec.rayClusterConfig) ? "
-    "[object.spec.rayClusterConfig.headGroupSpec.template.spec] + "
-    "object.spec.rayClusterConfig.?workerGroupSpecs.orValue([]).map(one, one.template.spec) : []"
-)
+
+
+def _specs(kinds: Sequence[TemplateKind]) -> str:
+    """Return the pod specs of an object, a pod or one of these kinds, as CEL."""
+    templates = templates_of("object", kinds)
+    return f"(object.kind == 'Pod' ? [dyn(object.spec)] : {templates}.map(each, dyn(each.template.spec)))"
+
+
+# Kueue takes a workload's priority from the first that names a class.
+_POD_SPECS: Final = _specs(QUEUED_KINDS)
 
 
 NAMES_NO_CLASS: Final = (
     f"!('{PRIORITY_LABEL}' in {_LABELS}) && {_OWNERS}.size() == 0 && "
-    f"({_POD_SPECS}).all(spec, spec.?priorityClassName.orValue('') == '')"
+    f"{_POD_SPECS}.all(spec, spec.?priorityClassName.orValue('') == '')"
 )
 """That an object which nobody owns names no priority class, neither itself nor in its pods, as CEL."""
 
@@ -80,6 +84,57 @@ def priority_patch(priority: str) -> str:
     )
 
 
+_TOLERATION: Final = f"{{'key': '{names.GPU_TAINT_KEY}', 'operator': 'Exists', 'effect': 'NoSchedule'}}"
+
+
+def _lacks_toleration(spec: str) -> str:
+    """Return that a pod spec requests GPUs and does not tolerate the taint of their nodes, as CEL."""
+    return (
+        f"({asks_for_gpus(spec)}) && !{spec}.?tolerations.orValue([]).exists(each, "
+        f"each.?key.orValue('') in ['', '{names.GPU_TAINT_KEY}'] && "
+        "each.?effect.orValue('') in ['', 'NoSchedule'])"
+    )
+
+
+def _tolerate(template: str, pointer: str) -> str:
+    """Return the JSON patches of a template: none, or one. `pointer`: to it, as a text of CEL that is open."""
+    spec = f"{template}.spec"
+    return (
+        f"!({_lacks_toleration(spec)}) ? [] : has({spec}.tolerations) ? "
+        f"[JSONPatch{{op: 'add', path: {pointer}/spec/tolerations/-', value: {_TOLERATION}}}] : "
+        f"[JSONPatch{{op: 'add', path: {pointer}/spec/tolerations', value: [{_TOLERATION}]}}]"
+    )
+
+
+# Pods of a TrainJob are those of its runtime, with patches. Trainer calls the Job of its nodes `node`.
+_PATCHES: Final = "object.spec.?runtimePatches.orValue([])"
+_NODE_JOB: Final = f"dyn({{'spec': {{'template': {{'spec': {{'tolerations': [{_TOLERATION}]}}}}}}}})"
+_RUNTIME_PATCH: Final = (
+    "{'manager': dyn('gpu-platform.dev/defaults'), 'trainingRuntimeSpec': dyn({'template': {'spec': "
+    f"{{'replicatedJobs': [{{'name': dyn('node'), 'template': {_NODE_JOB}}}]}}}}}})}}"
+)
+_TRAIN_JOB_PATCH: Final = (
+    "object.kind == 'TrainJob' && ['limits', 'requests'].exists(each, "
+    "object.spec.?trainer.?resourcesPerNode[?each].orValue({}).exists(name, "
+    f"name.startsWith('{names.NVIDIA_PREFIX}'))) && !{_PATCHES}.exists(each, "
+    "each.?trainingRuntimeSpec.?template.?spec.?replicatedJobs.orValue([]).exists(one, "
+    "one.?template.?spec.?template.?spec.?tolerations.hasValue())) ? (has(object.spec.runtimePatches) ? "
+    f"[JSONPatch{{op: 'add', path: '/spec/runtimePatches/-', value: {_RUNTIME_PATCH}}}] : "
+    f"[JSONPatch{{op: 'add', path: '/spec/runtimePatches', value: [{_RUNTIME_PATCH}]}}]) : []"
+)
+_RUNTIMES: Final = tuple(kind for kind in TEMPLATE_KINDS if kind.kind == "TrainingRuntime")
+TOLERATING_RESOURCES: Final = (
+    *((kind.group, kind.resource) for kind in (*QUEUED_KINDS, *_RUNTIMES)),
+    _TRAIN_JOBS,
+)
+"""API groups and resources of what gets the toleration of GPU nodes in its pod templates."""
+TOLERATION_PATCHES: Final = (*patches_of((*QUEUED_KINDS, *_RUNTIMES), _tolerate), _TRAIN_JOB_PATCH)
+"""JSON patches, as CEL, by which pod templates that request GPUs tolerate the taint of GPU nodes.
+
+Kueue reads templates; the same default of pods comes too late for it.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionRule:
     """A CEL expression that must hold, with the message where it does not. `id`: as in the policy pack."""
@@ -89,8 +144,13 @@ class AdmissionRule:
     message: str
 
 
-def rules_of(local_queue: str, priorities: Sequence[str], *, required: bool) -> tuple[AdmissionRule, ...]:
-    """Return the rules of a team's namespace. `required`: Jobs and pods must name the queue themselves."""
+def rules_of(
+    local_queue: str, priorities: Sequence[str], *, required: bool, tainted: bool
+) -> tuple[AdmissionRule, ...]:
+    """Return the rules of a team's namespace.
+
+    `required`: Jobs and pods must name the queue themselves; `tainted`: all GPU nodes have the taint of GPUs.
+    """
     allowed = f"[{', '.join(repr(name) for name in priorities)}]"
     classes = ", ".join(priorities) or "none"
     rules = [
@@ -107,7 +167,7 @@ def rules_of(local_queue: str, priorities: Sequence[str], *, required: bool) -> 
         AdmissionRule(
             id="queue-priority-class",
             expression=(
-                f"({_POD_SPECS}).all(spec, spec.?priorityClassName.orValue('') == '' || "
+                f"{_specs(TEMPLATE_KINDS)}.all(spec, spec.?priorityClassName.orValue('') == '' || "
                 f"spec.?priorityClassName.orValue('') in {allowed})"
             ),
             message=f"priorityClassName may be {classes}: no class above the team's own",
@@ -125,17 +185,33 @@ def rules_of(local_queue: str, priorities: Sequence[str], *, required: bool) -> 
             id="queue-owner",
             expression=(
                 f"(request.operation == 'UPDATE' ? {_OWNERS}.all(one, one in {_OLD_OWNERS}) : "
-                f"{_OWNERS}.size() == 0) || {_BY_A_CONTROLLER} || 'system:masters' in request.userInfo.groups"
+                f"{_OWNERS}.size() == 0) || {_BY_A_CONTROLLER} || 'system:masters' in request.userInfo.groups || "
+                # An operator of the team's own may own what only makes pods, if no queued object owns that.
+                f"(!(object.kind in {_QUEUED_NAMES}) && {_OWNERS}.all(one, !(one.kind in {_QUEUED_NAMES})))"
             ),
             message="controllers set ownerReferences, members do not: what has a queued owner is not queued",
         ),
     ]
+    if tainted:
+        rules.append(
+            AdmissionRule(
+                id="gpu-toleration",
+                # Controllers make what is older than the rule again.
+                expression=(
+                    f"request.operation != 'CREATE' || {_OWNERS}.size() > 0 || "
+                    f"{_POD_SPECS}.all(spec, !({_lacks_toleration('spec')}))"
+                ),
+                message="pods that request GPUs would wait for ever: add the toleration "
+                f"{{key: {names.GPU_TAINT_KEY}, operator: Exists, effect: NoSchedule}} to them",
+            )
+        )
     if required:
         rules.append(
             AdmissionRule(
                 id="kueue-queue-name",
                 expression=(
                     f"request.operation != 'CREATE' || '{QUEUE_LABEL}' in {_LABELS} || "
+                    f"!(object.kind in {_QUEUED_NAMES}) || "
                     f"{_OWNERS}.exists(one, one.kind in {_QUEUED_OWNERS})"
                 ),
                 message=f"name the queue: write the label {QUEUE_LABEL}: {local_queue}",

@@ -146,6 +146,11 @@ def _plan_team(
         priorities=tenant.priorities,
         required=required,
         default_priority=tenant.pod_defaults.priority_class if tenant.pod_defaults is not None else None,
+        tainted=all(
+            any(taint.key == names.GPU_TAINT_KEY and taint.effect == "NoSchedule" for taint in pool.all_taints)
+            for pool in pools
+            if pool.has_gpus
+        ),
     )
 
 
@@ -190,7 +195,9 @@ def _flavors(cloud: Cloud, pools: Sequence[PoolPlan], *, aware: bool) -> tuple[F
 
 def _flavor_name(pool: PoolPlan, levels: tuple[str, ...]) -> str:
     """Return the name of a flavor with a topology: its labels, tolerations and topology are immutable."""
-    content = json.dumps([sorted(pool.node_selector.items()), [str(one) for one in pool.all_taints], levels])
+    content = json.dumps(
+        [sorted(pool.node_selector.items()), [str(one) for one in pool.all_taints], levels, "own"]
+    )
     return f"{pool.name}-{hashlib.sha256(content.encode()).hexdigest()[:6]}"
 
 

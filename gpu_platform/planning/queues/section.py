@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from gpu_platform import names
 from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.teams.section import PriorityClassPlan
 
@@ -42,7 +43,8 @@ class TopologyPlan:
 class FlavorPlan:
     """A ResourceFlavor: nodes of one kind. Pods that start on it get its labels as node selector, and tolerations.
 
-    `pool`: the pool of its nodes; None: nodes that no pool describes.
+    `pool`: the pool of its nodes; None: nodes that no pool describes. The taint of GPU nodes is not tolerated:
+    pods without GPUs would start on what is left of the CPU of GPU nodes, where they are refused.
     """
 
     name: str
@@ -50,6 +52,11 @@ class FlavorPlan:
     node_labels: Labels
     taints: tuple[Taint, ...] = ()
     topology: str | None = None
+
+    @property
+    def tolerations(self) -> tuple[Taint, ...]:
+        """The taints that pods are made to tolerate."""
+        return tuple(taint for taint in self.taints if taint.key != names.GPU_TAINT_KEY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +93,8 @@ class TeamQueuePlan:
 
     `ceiling`: nominal quota and borrowing limit together by key of a ResourceQuota; `required`: whether Jobs and
     pods must name the queue themselves; `priorities`: the classes that the team may use; `default_priority`: that
-    of what waits and names none, None: the cluster cannot add it, and such Jobs have priority 0.
+    of what waits and names none, None: the cluster cannot add it, and such Jobs have priority 0; `tainted`:
+    whether all GPU nodes have the taint of GPUs, which no queue tolerates for its workloads.
     """
 
     namespace: str
@@ -100,6 +108,7 @@ class TeamQueuePlan:
     priorities: tuple[str, ...]
     required: bool = False
     default_priority: str | None = None
+    tainted: bool = False
 
     @property
     def resources(self) -> tuple[str, ...]:

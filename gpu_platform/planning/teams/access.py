@@ -34,7 +34,6 @@ _OBJECTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("batch", ("jobs", "cronjobs")),
     ("policy", ("poddisruptionbudgets",)),
     ("autoscaling", ("horizontalpodautoscalers",)),
-    ("autoscaling.x-k8s.io", ("provisioningrequests",)),
     ("resource.k8s.io", ("resourceclaims", "resourceclaimtemplates")),
     ("networking.k8s.io", ("ingresses",)),
     ("gateway.networking.k8s.io", ("httproutes", "grpcroutes")),
@@ -55,6 +54,8 @@ _READ_ALONE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("networking.k8s.io", ("networkpolicies",)),
     ("rbac.authorization.k8s.io", ("roles", "rolebindings")),
     ("kueue.x-k8s.io", ("localqueues", "workloads")),
+    # Kueue makes them for what it starts: one of a member's own would bring nodes past queue and quota.
+    ("autoscaling.x-k8s.io", ("provisioningrequests",)),
 )
 _SCALES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("apps", ("deployments/scale", "statefulsets/scale", "replicasets/scale")),

@@ -1,4 +1,4 @@
-"""Rules at admission that keep the pods of a team to what it was granted.
+"""Rules at admission that keep the pods of a team, and pod templates, to what it was granted.
 
 They judge what quotas, Pod Security and RBAC do not see: GPUs taken by an environment variable or an annotation,
 GPU nodes entered without a request for a GPU, and requests that no node can ever satisfy. The ids are those of the
@@ -18,6 +18,7 @@ from typing import Final
 from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.cel import text
+from gpu_platform.planning.teams.pod_templates import templates_of
 from gpu_platform.pod_devices import (
     DEVICE_ANNOTATIONS,
     NO_DEVICES,
@@ -32,11 +33,31 @@ _KINDS_OF_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRule:
-    """One rule: a CEL expression that must be true, and a message with what is wrong and the fix."""
+    """One rule: a CEL expression that must be true, and a message with what is wrong and the fix.
+
+    `message_expression`: the message as CEL, where it names a part of the object.
+    """
 
     id: str
     expression: str
     message: str
+    message_expression: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judged:
+    """What a rule judges, as CEL: `pod` has metadata and spec, `asks`: whether it asks for GPUs."""
+
+    pod: str
+    asks: str
+
+    @property
+    def spec(self) -> str:
+        return f"{self.pod}.spec"
+
+
+_POD: Final = _Judged(pod="object", asks="variables.asksForGpus")
+_TEMPLATE: Final = _Judged(pod="each.template", asks="each.asks")
 
 
 def pod_rules(pools: Sequence[PoolPlan], devices: Mapping[str, str] | None = None) -> tuple[PodRule, ...]:
@@ -45,18 +66,39 @@ def pod_rules(pools: Sequence[PoolPlan], devices: Mapping[str, str] | None = Non
     `devices`: annotations that give a fabric's daemon its devices, and their values as regular expressions; other
     rules keep the names of daemons for them.
     """
+    return _rules(_POD, "request.operation != 'CREATE' || ", pools, devices)
+
+
+def template_rules(pools: Sequence[PoolPlan], devices: Mapping[str, str] | None = None) -> tuple[PodRule, ...]:
+    """Return the same rules of the pod templates of other objects: their pods would be refused one by one."""
+    return tuple(
+        PodRule(
+            id=rule.id,
+            expression=f"variables.templates.all(each, {rule.expression})",
+            message=rule.message,
+            message_expression=f"'{rule.id}: ' + variables.templates.filter(each, !({rule.expression}))"
+            f".map(each, string(each.at)).join(', ') + {text(f': {rule.message}')}",
+        )
+        for rule in _rules(_TEMPLATE, "", pools, devices)
+    )
+
+
+def _rules(
+    of: _Judged, scheduled: str, pools: Sequence[PoolPlan], devices: Mapping[str, str] | None
+) -> tuple[PodRule, ...]:
+    """Return the rules of what is judged. `scheduled`: as CEL, with `||`, that a pod may have its node by now."""
     return (
         PodRule(
             id="gpu-visible-devices-bypass",
-            expression=" && ".join(_of_all(kind, _NO_VISIBLE_DEVICES) for kind in _KINDS_OF_CONTAINERS),
+            expression=" && ".join(_of_all(of, kind, _NO_VISIBLE_DEVICES) for kind in _KINDS_OF_CONTAINERS),
             message=f"{VISIBLE_DEVICES} may be void or none alone: remove it, and request GPUs under "
             "resources.limits",
         ),
         PodRule(
             id="gpu-device-annotation",
-            expression="!has(object.metadata.annotations) || object.metadata.annotations.all(key, "
+            expression=f"{of.pod}.?metadata.?annotations.orValue({{}}).all(key, "
             + " && ".join(f"!key.startsWith('{prefix}')" for prefix in DEVICE_ANNOTATIONS)
-            + "".join(f" || ({_gives_a_daemon(key, value)})" for key, value in (devices or {}).items())
+            + "".join(f" || ({_gives_a_daemon(of, key, value)})" for key, value in (devices or {}).items())
             + ")",
             message="annotations may not name devices ("
             + ", ".join(DEVICE_ANNOTATIONS)
@@ -66,14 +108,13 @@ def pod_rules(pools: Sequence[PoolPlan], devices: Mapping[str, str] | None = Non
         ),
         PodRule(
             id="gpu-runtime-class",
-            expression="!has(object.spec.runtimeClassName) || variables.asksForGpus || "
-            f"!object.spec.runtimeClassName.startsWith('{RUNTIME_CLASS_PREFIX}')",
+            expression=f"!has({of.spec}.runtimeClassName) || {of.asks} || "
+            f"!{of.spec}.runtimeClassName.startsWith('{RUNTIME_CLASS_PREFIX}')",
             message="the runtime class of NVIDIA is for pods that request a GPU: remove runtimeClassName",
         ),
         PodRule(
             id="gpu-wildcard-toleration",
-            expression="variables.asksForGpus || !has(object.spec.tolerations) || "
-            "object.spec.tolerations.all(one, "
+            expression=f"{of.asks} || !has({of.spec}.tolerations) || {of.spec}.tolerations.all(one, "
             + " && ".join(_tolerates_none(effect, keys) for effect, keys in _gpu_taints(pools).items())
             + ")",
             message="pods without GPUs may not tolerate taints of GPU nodes, nor all taints: remove the "
@@ -82,12 +123,12 @@ def pod_rules(pools: Sequence[PoolPlan], devices: Mapping[str, str] | None = Non
         *_no_unproven_nodes(pools),
         PodRule(
             id="gpu-node-name",
-            expression="request.operation != 'CREATE' || !has(object.spec.nodeName) || object.spec.nodeName == ''",
+            expression=f"{scheduled}!has({of.spec}.nodeName) || {of.spec}.nodeName == ''",
             message="the scheduler chooses nodes: remove nodeName, and use a node selector",
         ),
         PodRule(
             id="gpu-shared-request-one",
-            expression=" && ".join(_of_all(kind, _one_share(pools)) for kind in _WITH_RESOURCES),
+            expression=" && ".join(_of_all(of, kind, _one_share(pools)) for kind in _WITH_RESOURCES),
             message=f"a container may request {SHARES_PER_CONTAINER} share of a GPU: more give no more compute; "
             "request whole GPUs of a pool that is not shared",
         ),
@@ -95,9 +136,12 @@ def pod_rules(pools: Sequence[PoolPlan], devices: Mapping[str, str] | None = Non
             id="gpu-max-per-container",
             expression=" && ".join(
                 (
-                    *(_of_all(kind, _within(_most_per_node(pools), _judged(pools))) for kind in _WITH_RESOURCES),
+                    *(
+                        _of_all(of, kind, _within(_most_per_node(pools), _judged(pools)))
+                        for kind in _WITH_RESOURCES
+                    ),
                     # Containers run at once, and init containers one after the other.
-                    *(_sum_within(name, most) for name, most in sorted(_most_per_node(pools).items()) if most),
+                    *(_sum_within(of, name, most) for name, most in sorted(_most_per_node(pools).items()) if most),
                 )
             ),
             message=f"no node can have what the pod requests; at most per node: {_most_text(pools)}",
@@ -131,16 +175,20 @@ SERVICE_RULE: Final = PodRule(
     expression="!has(object.spec.externalIPs) || size(object.spec.externalIPs) == 0",
     message="externalIPs of a Service take traffic for any address: remove them",
 )
-ASKS_FOR_GPUS: Final = (
-    "(has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0) || "
-    + " || ".join(
-        f"(has(object.spec.{kind}) && object.spec.{kind}.exists(one, has(one.resources) && "
+
+
+def asks_for_gpus(spec: str) -> str:
+    """Return that a pod spec requests GPUs or claims devices, as CEL."""
+    return f"(has({spec}.resourceClaims) && size({spec}.resourceClaims) > 0) || " + " || ".join(
+        f"(has({spec}.{kind}) && {spec}.{kind}.exists(one, has(one.resources) && "
         "has(one.resources.limits) && one.resources.limits.exists(name, "
         f"name.startsWith('{names.NVIDIA_PREFIX}') && "
         "quantity(string(one.resources.limits[name])).isGreaterThan(quantity('0')))))"
         for kind in _WITH_RESOURCES
     )
-)
+
+
+ASKS_FOR_GPUS: Final = asks_for_gpus("object.spec")
 """That a pod requests GPUs or claims devices, as CEL."""
 VARIABLES: Final[Mapping[str, str]] = {"asksForGpus": ASKS_FOR_GPUS}
 """Variables that expressions of pods use, as CEL."""
@@ -153,6 +201,16 @@ POD_CHANGES: Final = (
     "oldObject.metadata.?annotations[?key].orValue('') != object.metadata.annotations[key])"
 )
 """That a request changes what a pod runs, or the devices that its annotations name, as CEL."""
+TEMPLATE_CHANGES: Final = (
+    f"request.operation == 'CREATE' || {templates_of('object')} != {templates_of('oldObject')}"
+)
+"""That a request changes pod templates, as CEL: what is older than a rule can be scaled, stopped and deleted."""
+TEMPLATE_VARIABLES: Final[Mapping[str, str]] = {
+    "found": templates_of("object"),
+    "templates": "variables.found.map(each, {'at': each.at, 'template': each.template, "
+    f"'asks': dyn({asks_for_gpus('each.template.spec')})}})",
+}
+"""Variables that expressions of pod templates use, as CEL: each with its place, and whether it asks for GPUs."""
 CLAIM_VARIABLES: Final[Mapping[str, str]] = {
     # A template has the spec of its claims in its own.
     "devices": "dyn(object.spec).?spec.?devices.orValue(dyn(object.spec).?devices.orValue({}))",
@@ -168,14 +226,14 @@ _NO_VISIBLE_DEVICES: Final = (
 )
 
 
-def _gives_a_daemon(annotation: str, devices: str) -> str:
+def _gives_a_daemon(of: _Judged, annotation: str, devices: str) -> str:
     """Return that the annotation `key` gives the published devices to the container of that name."""
-    return f"key == {text(annotation)} && object.metadata.annotations[key].matches({text(devices)})"
+    return f"key == {text(annotation)} && {of.pod}.metadata.annotations[key].matches({text(devices)})"
 
 
-def _of_all(kind: str, expression: str) -> str:
+def _of_all(of: _Judged, kind: str, expression: str) -> str:
     """Return that an expression of `one` holds for all containers of a kind."""
-    return f"(!has(object.spec.{kind}) || object.spec.{kind}.all(one, {expression}))"
+    return f"(!has({of.spec}.{kind}) || {of.spec}.{kind}.all(one, {expression}))"
 
 
 def _judged(pools: Sequence[PoolPlan]) -> str:
@@ -196,10 +254,10 @@ def _within(most: Mapping[str, int], judged: str) -> str:
     )
 
 
-def _sum_within(name: str, most: int) -> str:
+def _sum_within(of: _Judged, name: str, most: int) -> str:
     """Return that the containers of a pod have no more than `most` of a resource in sum."""
     return (
-        "object.spec.containers.map(one, has(one.resources) && has(one.resources.limits) && "
+        f"{of.spec}.containers.map(one, has(one.resources) && has(one.resources.limits) && "
         f"'{name}' in one.resources.limits ? quantity(string(one.resources.limits['{name}'])).asInteger() : 0)"
         f".sum() <= {most}"
     )

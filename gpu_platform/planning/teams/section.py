@@ -148,6 +148,8 @@ class TenantPlan:
     workloads: tuple[WorkloadPlan, ...] = ()
     rules: tuple[PodRule, ...] = ()
     """Rules at admission of the team's pods."""
+    template_rules: tuple[PodRule, ...] = ()
+    """The same rules, of the pod templates of its other objects."""
     claim_rules: tuple[PodRule, ...] = ()
     """Rules at admission of its claims of devices."""
     pod_defaults: PodDefaults | None = None

@@ -12,7 +12,7 @@ from gpu_platform.planning.dra.claims import plan_claim, selector_decisions
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.teams.admission import claim_rules, pod_rules
+from gpu_platform.planning.teams.admission import claim_rules, pod_rules, template_rules
 from gpu_platform.planning.teams.admission_defaults import plan_pod_defaults
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.claims import (
@@ -306,6 +306,7 @@ def plan_tenant(
         kubernetes,
         fabric.value.read_only if fabric.value is not None else (),
     )
+    devices = fabric.value.device_annotations if fabric.value is not None else None
     tenant = TenantPlan(
         namespace=team.name,
         labels={
@@ -328,7 +329,8 @@ def plan_tenant(
             *plan_nic_claims(all_pods, available.pools),
         ),
         workloads=workloads,
-        rules=pod_rules(available.pools, fabric.value.device_annotations if fabric.value else None),
+        rules=pod_rules(available.pools, devices),
+        template_rules=template_rules(available.pools, devices),
         claim_rules=claim_rules(available.pools),
         fabric=fabric.value,
         pod_defaults=defaults.value,

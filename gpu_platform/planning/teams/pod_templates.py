@@ -1,0 +1,160 @@
+"""Where the objects that members create have their pod templates, as CEL of the API server's policies.
+
+Kinds and fields: Kubernetes 1.36 API, and the CustomResourceDefinitions of JobSet v1alpha2, Trainer v1alpha1 and
+v1, KubeRay v1 and LeaderWorkerSet v1; read 2026-11-25. A kind that is not installed matches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplatePlace:
+    """One place of pod templates in an object.
+
+    `path`: to the template, or from an item to it. `items`: path to a list or mapping of items with a template
+    each, None: there is one template. `name`: the field that names an item, None: the key of the mapping does.
+    """
+
+    path: str
+    items: str | None = None
+    name: str | None = None
+
+    def templates(self, of: str) -> str:
+        """Return the list of pairs of place and template in the object `of`."""
+        if self.items is None:
+            found = f"[?{_optional(of, self.path)}]"
+            return f"{found}.map(one, {{'at': dyn('{self.path}'), 'template': dyn(one)}})"
+        items = _optional(of, self.items)
+        if self.name is None:
+            template, named = f"{of}.{self.items}[one].{self.path}", "one"
+            items = f"{items}.orValue({{}})"
+        else:
+            template, named = f"one.{self.path}", f"string(one.?{self.name}.orValue(''))"
+            items = f"{items}.orValue([])"
+        at = f"'{self.items}[' + {named} + '].{self.path}'"
+        return f"{items}.map(one, {{'at': dyn({at}), 'template': dyn({template})}})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateKind:
+    """A kind of object with pod templates. `queued`: Kueue reads its templates."""
+
+    kind: str
+    group: str
+    resource: str
+    places: tuple[TemplatePlace, ...]
+    queued: bool = False
+
+
+def _optional(of: str, path: str) -> str:
+    return f"{of}.?{path.replace('.', '.?')}"
+
+
+def _ray(cluster: str) -> tuple[TemplatePlace, ...]:
+    return (
+        TemplatePlace(path=f"{cluster}.headGroupSpec.template"),
+        TemplatePlace(items=f"{cluster}.workerGroupSpecs", name="groupName", path="template"),
+    )
+
+
+_TEMPLATE: Final = (TemplatePlace(path="spec.template"),)
+_JOBS: Final = "template.spec.template"
+TEMPLATE_KINDS: Final = (
+    TemplateKind(kind="Deployment", group="apps", resource="deployments", places=_TEMPLATE),
+    TemplateKind(kind="StatefulSet", group="apps", resource="statefulsets", places=_TEMPLATE),
+    TemplateKind(kind="ReplicaSet", group="apps", resource="replicasets", places=_TEMPLATE),
+    TemplateKind(kind="Job", group="batch", resource="jobs", places=_TEMPLATE, queued=True),
+    TemplateKind(
+        kind="CronJob",
+        group="batch",
+        resource="cronjobs",
+        places=(TemplatePlace(path="spec.jobTemplate.spec.template"),),
+    ),
+    TemplateKind(
+        kind="JobSet",
+        group="jobset.x-k8s.io",
+        resource="jobsets",
+        places=(TemplatePlace(items="spec.replicatedJobs", name="name", path=_JOBS),),
+        queued=True,
+    ),
+    TemplateKind(
+        kind="TrainingRuntime",
+        group="trainer.kubeflow.org",
+        resource="trainingruntimes",
+        places=(TemplatePlace(items="spec.template.spec.replicatedJobs", name="name", path=_JOBS),),
+    ),
+    TemplateKind(
+        kind="LeaderWorkerSet",
+        group="leaderworkerset.x-k8s.io",
+        resource="leaderworkersets",
+        places=(
+            TemplatePlace(path="spec.leaderWorkerTemplate.leaderTemplate"),
+            TemplatePlace(path="spec.leaderWorkerTemplate.workerTemplate"),
+        ),
+        queued=True,
+    ),
+    TemplateKind(kind="RayCluster", group="ray.io", resource="rayclusters", places=_ray("spec"), queued=True),
+    TemplateKind(
+        kind="RayJob",
+        group="ray.io",
+        resource="rayjobs",
+        places=(*_ray("spec.rayClusterSpec"), TemplatePlace(path="spec.submitterPodTemplate")),
+        queued=True,
+    ),
+    TemplateKind(
+        kind="RayService",
+        group="ray.io",
+        resource="rayservices",
+        places=_ray("spec.rayClusterConfig"),
+        queued=True,
+    ),
+    TemplateKind(
+        kind="PyTorchJob",
+        group="kubeflow.org",
+        resource="pytorchjobs",
+        places=(TemplatePlace(items="spec.pytorchReplicaSpecs", path="template"),),
+    ),
+    TemplateKind(
+        kind="MPIJob",
+        group="kubeflow.org",
+        resource="mpijobs",
+        places=(TemplatePlace(items="spec.mpiReplicaSpecs", path="template"),),
+    ),
+)
+"""Every kind that members may create, and that starts pods by a template."""
+QUEUED_KINDS: Final = tuple(kind for kind in TEMPLATE_KINDS if kind.queued)
+"""Those whose templates Kueue reads. Pods of the others wait one by one; a TrainJob has no template of its own."""
+
+
+def templates_of(of: str, kinds: Sequence[TemplateKind] = TEMPLATE_KINDS) -> str:
+    """Return the templates in the object `of`, as CEL: a list of mappings with `at`, a path, and `template`."""
+    found = "".join(
+        f"{of}.kind == '{kind.kind}' ? {' + '.join(place.templates(of) for place in kind.places)} : "
+        for kind in kinds
+    )
+    return f"({found}[])"
+
+
+def patches_of(kinds: Sequence[TemplateKind], patches: Callable[[str, str], str]) -> tuple[str, ...]:
+    """Return for each place a list of JSON patches, as CEL.
+
+    `patches`: from a template and the CEL text of its JSON pointer, whose last quote is open, a list of patches.
+    """
+    return tuple(_patch(kind, place, patches) for kind in kinds for place in kind.places)
+
+
+def _patch(kind: TemplateKind, place: TemplatePlace, patches: Callable[[str, str], str]) -> str:
+    of_kind = f"object.kind == '{kind.kind}'"
+    path = place.path.replace(".", "/")
+    if place.items is None:
+        there = f"{_optional('object', place.path)}.hasValue()"
+        found = patches(f"object.{place.path}", f"'/{path}")
+        return f"{of_kind} && {there} ? ({found}) : []"
+    items, pointer = f"{_optional('object', place.items)}.orValue([])", place.items.replace(".", "/")
+    # A list of one item for each template that is changed; no template needs more than one patch.
+    each = patches(f"one.{place.path}", f"'/{pointer}/' + string(i) + '/{path}")
+    return f"{of_kind} ? {items}.transformList(i, one, ({each}).size() > 0, ({each})[0]) : []"
