@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from policy_records import (
     UNKNOWN,
     Record,
@@ -75,6 +76,18 @@ def test_instances_of_the_strategy_single_count_as_gpus():
     stack = [cluster_policy(mig={"strategy": "single"}), config, parted, mig_node()]
     assert violations("quota-exceeds-capacity", *stack, *promised(a={GPUS: 56})) == []
     assert only(violations("quota-exceeds-capacity", *stack, *promised(a={GPUS: 57})))
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        {"scopes": ["BestEffort"]},
+        {"scopeSelector": {"matchExpressions": [{"scopeName": "BestEffort", "operator": "Exists"}]}},
+    ],
+)
+def test_a_quota_of_some_pods_alone_promises_no_gpus(scope: dict[str, Any]):
+    nodes, scoped = fleet(node("train-0"), node("train-1")), quota({GPUS: 99}, "a", **scope)
+    assert violations("quota-exceeds-capacity", *nodes, *promised(a={GPUS: 16}), scoped) == []
 
 
 def test_a_pool_without_gpus_whose_size_is_not_known_leaves_quotas_checked():

@@ -131,6 +131,12 @@ def test_gpus_without_nvlink_reach_each_other_by_their_numa_nodes():
         assert found[one][two] == ("NODE" if nodes[one] == nodes[two] != -1 else "SYS")
 
 
+def test_the_text_of_a_topology_ends_each_row_with_the_numa_node():
+    snapshot = read("g5.48xlarge")[0]
+    rows = [line.split() for line in topology.as_text(snapshot).splitlines() if line.startswith("GPU")]
+    assert [row[-1] for row in rows] == [str(gpu.numa_node.value) for gpu in snapshot.gpus]
+
+
 def test_the_best_sets_avoid_the_slowest_pair():
     found = [
         ["X", "PIX", "SYS", "SYS"],
