@@ -182,6 +182,39 @@ def test_kinds_of_changes() -> None:
     )
 
 
+def test_training_moves_to_cheaper_machines_with_the_same_gpu_alone() -> None:
+    platform = {
+        "kind": "environment",
+        "cluster": EKS,
+        "pools": [pool("train", "g6.16xlarge", count={"min": 0, "desired": 1, "max": 4}, zones=["us-east-1a"])],
+        "teams": [team(quota={"gpus": 1, "cpu": 2, "memory": "8Gi"})],
+    }
+    moves = [saving.what for saving in savings_of(platform) if "instead of 1 x g6.16xlarge" in saving.what]
+    assert moves
+    assert all(re.search(r": \d+ x g6\.", move) for move in moves), moves
+
+
+@pytest.mark.parametrize(("jobs", "is_offered"), [([True, True], True), ([True, False], False)])
+def test_spot_capacity_is_for_pools_whose_training_jobs_all_have_checkpoints(
+    jobs: list[bool], is_offered: bool
+) -> None:
+    kept = {"directory": "/checkpoints", "storage_class": "disk", "size": "10Gi"}
+    job = {"pool": "train", "image": "r.example.com/t:1", "command": ["t"], "gpus": 1, "run_as_user": 1000}
+    declared = [
+        {**job, "name": f"job-{index}", **({"checkpoints": kept} if keeps else {})}
+        for index, keeps in enumerate(jobs)
+    ]
+    platform = {
+        "kind": "environment",
+        "cluster": EKS,
+        "queueing": {},
+        "storage": {"disk": {"type": "disk"}},
+        "pools": [pool("train", "g6.12xlarge", count={"min": 0, "desired": 1, "max": 2}, zones=["us-east-1a"])],
+        "teams": [team(quota={"gpus": 4}, training_jobs=declared)],
+    }
+    assert any("spot capacity" in saving.what for saving in savings_of(platform)) is is_offered
+
+
 def test_nodes_that_are_paid_for_in_any_case_are_left_alone() -> None:
     block = {"type": "capacity-block", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-1a"}
     platform = {

@@ -51,6 +51,7 @@ def test_nodes_of_another_layout_are_drained_and_those_of_the_plans_are_left_alo
     assert change.labels == {names.MIG_CONFIG_LABEL: wanted(plan), names.DEVICE_PLUGIN_CONFIG_LABEL: wanted(plan)}
     assert change.allocatable == {"nvidia.com/mig-2g.20gb": 24, "nvidia.com/mig-1g.10gb": 8}
     assert list(found.configs) == [wanted(plan)]
+    assert rollout(plan, node("lab-0", wanted(plan))).pools == (), "a pool without changes is no part of it"
 
 
 def test_the_gpu_pods_of_each_node_are_named_and_others_are_not() -> None:
