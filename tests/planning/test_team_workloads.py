@@ -107,6 +107,16 @@ def test_training_on_spot_capacity_needs_checkpoints() -> None:
     assert job.claim is None
 
 
+def test_checkpoints_in_a_bucket_of_s3_are_named_since_no_file_can_be_renamed_there() -> None:
+    kept = {"directory": "/checkpoints", "volume": "work"}
+    teams = [team(quota={"gpus": 16}, training_jobs=[{**JOB, "checkpoints": kept}])]
+    bucket = {"work": {"type": "bucket", "bucket": "acme-work", "purpose": "checkpoints"}}
+    two = pool(count={"desired": 2}, zones=["us-east-2a"])
+    decisions = plan(two, teams=teams, cluster=EKS, storage=bucket).decisions
+    (why,) = [one.why for one in decisions if one.subject.startswith("training job") and one.what == "pods"]
+    assert why.endswith("; no file can be renamed in work: torch.distributed.checkpoint needs lustre or nfs")
+
+
 def test_checkpoints_of_several_pods_need_a_class_that_many_nodes_write() -> None:
     storage = {"disk": {"type": "disk"}, "shared": {"type": "lustre", "zone": "us-east-2a"}}
     two = pool(count={"desired": 2}, zones=["us-east-2a"])

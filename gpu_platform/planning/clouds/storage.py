@@ -52,6 +52,8 @@ class VolumePlan:
     attributes: Mapping[str, str] = field(default_factory=dict[str, str])
     mount_options: tuple[str, ...] = ()
     read_only: bool
+    renames: bool = True
+    """Whether files can be renamed, as libraries do that write a temporary file first."""
     in_pod: bool = False
     """Whether a sidecar of the pod reads and writes it, so that its requests leave by the pod's network."""
 

@@ -167,11 +167,15 @@ def _decision(team: Team, job: TrainingJobPlan, of: _Of) -> Decision:
     declared = next(one for one in team.training_jobs if one.name == job.pod.workload.name)
     why = {"job": "an indexed Job", "jobset": "a JobSet", "trainjob": "a TrainJob"}[job.api]
     workload = job.pod.workload
+    warning = ""
+    kept = declared.checkpoints.volume if declared.checkpoints is not None else None
+    if kept is not None and not of.volumes[kept].renames:
+        warning = f"; no file can be renamed in {kept}: torch.distributed.checkpoint needs lustre or nfs"
     return Decision(
         subject=f"training job {team.name}/{workload.name}",
         what="pods",
         chosen=f"{workload.replicas} of {workload.cpu} CPU and {workload.memory}, as {why}",
-        why="declared" if declared.api else has,
+        why=("declared" if declared.api else has) + warning,
     )
 
 
