@@ -241,10 +241,25 @@ class PulumiDeployment:
     def _refuse_foreign_objects(self, driver: PulumiEngine) -> None:
         declared = kubernetes_objects(self.recorded.resources)
         try:
-            refuse_parts(self.loaded, self.recorded, self.cluster.client(), driver.helm_releases())
-            refuse_foreign_objects(self.cluster.client(), self.loaded.stack, declared, driver.objects())
+            client = self._client_to_look()
+            refuse_parts(self.loaded, self.recorded, client, driver.helm_releases())
+            refuse_foreign_objects(client, self.loaded.stack, declared, driver.objects())
         except UnknownOutcome as reason:  # a cluster that is only being created, or the CLI says what it lacks
             self.progress.line(f"objects of others are not known, the cluster was not read: {reason}")
+
+    def _client_to_look(self) -> KubernetesClient:
+        """Return a client of the cluster, that of an existing one before the first `up` by its cloud's API."""
+        try:
+            return self.cluster.client()
+        except UnknownOutcome:
+            # The cloud's SDK takes time to import, and is an extra.
+            from gpu_platform.online.first_look import existing_cluster_client
+
+            plan = self.loaded.plan
+            found = existing_cluster_client(plan) if plan.kind == "environment" else None
+            if found is None:
+                raise
+            return found
 
     def _repair_taints(self) -> None:
         """Set declared taints that somebody removed: Pulumi sets only those of nodes that it creates."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,8 @@ from gpu_platform.engine.pulumi_cli import find_cli
 from gpu_platform.engine.pulumi_engine import PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.errors import BadInput, ExitCode, Finding, UnknownOutcome
+from gpu_platform.online.aws.lookups import AwsCloud
+from gpu_platform.online.finding import NotLookedAt
 from gpu_platform.planning.changes import pool_facts
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
@@ -348,6 +353,101 @@ def test_a_controller_of_somebody_else_is_refused_before_the_cli_changes_anythin
         with pytest.raises(BadInput, match="efa_plugin: present to use it") as refusal:
             run()
         assert "DaemonSet efa in namespace kube-system, which this stack did not install" in str(refusal.value)
+
+
+class TheirEfaPlugin(BaseHTTPRequestHandler):
+    """An API server that has the EFA plugin of somebody else and lists nothing besides."""
+
+    def do_GET(self) -> None:
+        labels = {"app": "efa"}
+        pod = {"spec": {"containers": [{"name": "efa", "image": "eks/aws-efa-k8s-device-plugin:v0.5"}]}}
+        plugin = {
+            "metadata": {"name": "efa", "namespace": "kube-system", "labels": labels},
+            "spec": {"template": pod},
+        }
+        documents: dict[str, Any] = {
+            "/apis/apps/v1": {
+                "kind": "APIResourceList",
+                "groupVersion": "apps/v1",
+                "resources": [
+                    {"name": f"{kind.lower()}s", "kind": kind, "namespaced": True, "verbs": ["list", "get"]}
+                    for kind in ("Deployment", "DaemonSet", "StatefulSet")
+                ],
+            },
+            "/apis/apps/v1/daemonsets": {"items": [plugin], "metadata": {}},
+            "/apis/apps/v1/deployments": {"items": [], "metadata": {}},
+            "/apis/apps/v1/statefulsets": {"items": [], "metadata": {}},
+        }
+        path = self.path.partition("?")[0]
+        missing = {"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": path}
+        body = json.dumps(documents.get(path, missing)).encode()
+        self.send_response(200 if path in documents else 404)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Write no line for each request."""
+
+
+@pytest.fixture
+def their_kubeconfig() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), TheirEfaPlugin)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {}}],
+    }
+    yield json.dumps(document)
+    server.shutdown()
+    server.server_close()
+
+
+def test_before_the_first_up_the_existing_cluster_is_reached_by_its_cloud_and_its_controllers_are_seen(
+    tmp_path: Path, backend: str, their_kubeconfig: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_pulumi(
+        tmp_path / "path",
+        SDK,
+        'case "$*" in *"stack export"*|*"stack output"*) echo "{}" ;; *) echo "error: stop" >&2; exit 255 ;; esac',
+    )
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(AwsCloud, "kubeconfig", lambda _self: their_kubeconfig)
+    loaded = load_eks({"zones": ["us-east-2a"]}, cluster=EXISTING)
+    deployment = PulumiDeployment(
+        loaded, record_stack(loaded), Progress(quiet=True), ClusterAccess(loaded.plan), find_cli(install=False)
+    )
+    for run in (deployment.preview, lambda: deployment.up({})):
+        with pytest.raises(BadInput, match="DaemonSet efa in namespace kube-system, which this stack did not"):
+            run()
+
+
+def test_without_an_answer_of_the_cloud_preview_says_that_the_cluster_was_not_read(
+    tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_pulumi(
+        tmp_path / "path",
+        SDK,
+        'case "$*" in *"stack export"*|*"stack output"*) echo "{}" ;; *) echo "error: stop" >&2; exit 255 ;; esac',
+    )
+
+    def refuse(_self: AwsCloud) -> str:
+        raise NotLookedAt("no credentials", "log in")
+
+    monkeypatch.setattr(AwsCloud, "kubeconfig", refuse)
+    loaded = load_eks({"zones": ["us-east-2a"]}, cluster=EXISTING)
+    deployment = PulumiDeployment(
+        loaded, record_stack(loaded), Progress(), ClusterAccess(loaded.plan), find_cli(install=False)
+    )
+    with pytest.raises(Finding, match="stop"):
+        deployment.preview()
+    captured = capsys.readouterr()
+    assert "the cluster was not read: no credentials: log in" in captured.err + captured.out
 
 
 @pytest.mark.parametrize(

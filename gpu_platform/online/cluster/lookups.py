@@ -29,7 +29,7 @@ def installed_lookup(plan: EnvironmentPlan, kubeconfig: Callable[[], str | None]
 
     def look() -> Iterable[OnlineFinding]:
         try:
-            client = client_of(plan) if kubeconfig is None else _client(plan, kubeconfig())
+            client = client_of(plan) if kubeconfig is None else client_with(plan, kubeconfig())
             return list(compare_installed(plan, read_installed(client.limited(_LIMITS))))
         except Refused as refusal:
             fix = "grant the user list on Deployments, DaemonSets, CRDs and admission policies (ClusterRole view)"
@@ -55,7 +55,8 @@ def read_installed(client: KubernetesClient) -> Installed:
     )
 
 
-def _client(plan: EnvironmentPlan, kubeconfig: str | None) -> KubernetesClient:
+def client_with(plan: EnvironmentPlan, kubeconfig: str | None) -> KubernetesClient:
+    """Return a client from a kubeconfig's text; raises NotLookedAt without one, UnknownOutcome if it is bad."""
     if kubeconfig is None:
         raise NotLookedAt(f"there is no cluster {plan.cluster.name}", "see the line of the cluster")
     with tempfile.NamedTemporaryFile("w", prefix="gpu-platform-kubeconfig-", encoding="utf-8") as file:

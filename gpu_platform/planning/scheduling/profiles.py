@@ -24,8 +24,8 @@ PACKED_SCHEDULER: Final = "gpu-packed"
 BALANCE_WEIGHT: Final = 30
 """Of NodeResourcesBalancedAllocation, 1 by default.
 
-With 10 GPUs in use decide too often (cpu250 of openb: 92.7 instead of 98.6 % of the GPUs). With 100 it is 0.3
-points better there, but a preferred affinity (2) or a disliked taint (3) would hardly count any more.
+With 10 GPUs in use decide too often (cpu250 of openb: 92.7 instead of 98.2 % of the GPUs). With 100 it is a little
+better there, but a preferred affinity (2) or a disliked taint (3) would hardly count any more.
 """
 
 _FIT, _BALANCE = "NodeResourcesFit", "NodeResourcesBalancedAllocation"
