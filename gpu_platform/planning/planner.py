@@ -120,6 +120,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     workloads.check(context, available)
     addons.check(spec.addons, context.cloud, context.problems)
     charts.check(context)
+    validation.check(context)
     monitoring.check(context)
     cost.check(spec.budget, planned.value, context.problems)
     if context.problems.found:

@@ -124,13 +124,24 @@ def test_the_agent_is_told_how_many_failing_nodes_are_held_back_at_a_time(
     tmp_path: Path, gate: str, count: int, percent: int, most: str | None
 ) -> None:
     platform = stack("sandbox", gate, count)
-    platform["validation"]["max_held_percent"] = percent
+    if gate == "always":
+        platform["validation"]["max_held_percent"] = percent
     found = recorded(platform, tmp_path)
     [container] = found.one("DaemonSet", "validate-train").inputs["spec"]["template"]["spec"]["containers"]
     variables = {one["name"]: one.get("value") for one in container["env"]}
     assert variables.get("GPU_PLATFORM_MOST_HELD") == most
     rules = [rule for role in found.of("Role") for rule in role.inputs["rules"] if rule["resources"] == ["leases"]]
     assert [rule["verbs"] for rule in rules] == ([["create", "patch", "delete"]] if gate == "always" else [])
+
+
+@pytest.mark.parametrize("gate", ["never", "startup"])
+def test_a_share_of_failing_nodes_is_refused_where_no_pool_holds_them_back(gate: str) -> None:
+    platform = stack("sandbox", gate)
+    platform["validation"]["max_held_percent"] = 50
+    with pytest.raises(Exception, match=r"validation.max_held_percent: found 50, and no pool"):
+        planned(platform)
+    platform["pools"][0]["gate_nodes"] = "always"
+    assert planned(platform).validation.most_held != {}
 
 
 def test_a_cpu_pool_is_refused_a_gate_because_no_agent_runs_there() -> None:

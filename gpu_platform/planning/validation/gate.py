@@ -13,6 +13,18 @@ from gpu_platform.quantity import parse_duration
 AGENT_IMAGE = "node-agent-python"  # name of an image in the catalogue
 
 
+def check(context: CompleteContext) -> None:
+    """Record a share of failing nodes where no pool holds failing nodes back."""
+    validation = context.environment.validation
+    gates = [pool.gate_nodes or validation.gate_nodes for pool in context.environment.pools]
+    if "max_held_percent" in validation.model_fields_set and "always" not in gates:
+        context.at("validation").at("max_held_percent").add(
+            f"{validation.max_held_percent}, and no pool holds failing nodes back",
+            "max_held_percent only with gate_nodes: always",
+            "write validation.gate_nodes: always, or remove max_held_percent",
+        )
+
+
 def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> ValidationPlan:
     """Return the gate: privileges only where no runtime adds NVML to the agent's container."""
     validation = context.environment.validation
