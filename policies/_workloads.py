@@ -50,9 +50,7 @@ class Workload(ObjectSubject):
     @property
     def pod_spec(self) -> Value:
         """The pod spec."""
-        if isinstance(self.template.spec, NotVisible):
-            raise self.template.spec
-        return self.template.spec
+        return self._seen[0]
 
     @property
     def containers(self) -> Iterator[Container]:
@@ -87,27 +85,25 @@ class Workload(ObjectSubject):
     @property
     def labels(self) -> Value:
         """The labels of the pods."""
-        return self._metadata.get("labels")
+        return self._seen[1].metadata.get("labels")
 
     @property
     def annotations(self) -> Value:
         """The annotations of the pods."""
-        return self._metadata.get("annotations")
+        return self._seen[1].metadata.get("annotations")
 
     @property
-    def _metadata(self) -> Value:
-        """The metadata of the pods, which cannot be seen either where the template cannot."""
+    def _seen(self) -> tuple[Value, PodTemplate]:
+        """The pod spec with its template, of which nothing can be seen where the spec cannot."""
         if isinstance(self.template.spec, NotVisible):
             raise self.template.spec
-        return self.template.metadata
+        return self.template.spec, self.template
 
     @property
     def pods_together(self) -> int:
         """The number of pods that work on one task; 1 where each works by itself."""
-        if isinstance(self.template.spec, NotVisible):
-            raise self.template.spec
         product = 1
-        for count in self.template.counts:
+        for count in self._seen[1].counts:
             product *= count.whole() or 1
         return product
 

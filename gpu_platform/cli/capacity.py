@@ -13,10 +13,11 @@ from rich.markup import escape
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.capacity_document import capacity_document
 from gpu_platform.cli.console import console
+from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.quotas import read_quotas
 from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.cluster_access import ClusterAccess
-from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.errors import ExitCode
 from gpu_platform.measured import measured_by_pool
 from gpu_platform.names import quota_key
 from gpu_platform.planning import EnvironmentPlan
@@ -43,14 +44,7 @@ def show_capacity(
     Returns a finding if the quotas do not fit the nodes at the maximum size of the pools.
     """
     plan = load_stack(stack).plan
-    if plan.kind != "environment":
-        problem = Problem(
-            "kind",
-            "'team'",
-            "a stack of kind environment, because teams have no pools",
-            f"run `gpu-platform capacity {plan.environment_stack}`",
-        )
-        raise BadInput(stack, [problem])
+    plan = environment_of(plan, stack, ", because teams have no pools", "capacity {}")
     pools = [pool.name for pool in plan.pools if pool.has_gpus]
     measured = measured_by_pool(pools, utilisation, prometheus)
     catalog = load_catalog()

@@ -10,10 +10,11 @@ from rich.text import Text
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
+from gpu_platform.cli.environment import environment_of
 from gpu_platform.cluster_access import client_of
 from gpu_platform.conformance import answers, as_json, observe, product_file
 from gpu_platform.conformance.answers import Answer, Status, unmet
-from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.errors import ExitCode
 from gpu_platform.stacks import load_stack
 
 _STYLES: Final = {
@@ -31,14 +32,7 @@ def show_conformance(stack: str, *, output: Literal["text", "json", "product"], 
     """
     loaded = load_stack(stack)
     plan = loaded.plan
-    if plan.kind != "environment":
-        problem = Problem(
-            "kind",
-            "'team'",
-            "a stack of kind environment: conformance is that of a platform",
-            f"run `gpu-platform conformance {plan.environment_stack}`",
-        )
-        raise BadInput(stack, [problem])
+    plan = environment_of(plan, stack, ": conformance is that of a platform", "conformance {}")
     conformance = max(load_catalog().ai_conformance.values(), key=lambda one: one.version)
     found = answers(plan, conformance)
     if live:

@@ -14,7 +14,8 @@ from rich.table import Table
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
-from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.cli.environment import environment_of
+from gpu_platform.errors import BadInput, ExitCode
 from gpu_platform.measured import measured_by_pool
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
@@ -29,14 +30,7 @@ def show_cost(
     """Print the cost of an environment at its desired size, and what would lower it."""
     loaded = load_stack(stack)
     plan = loaded.plan
-    if plan.kind != "environment":
-        problem = Problem(
-            "kind",
-            "'team'",
-            "a stack of kind environment, because teams have no pools",
-            f"run `gpu-platform cost {plan.environment_stack}`",
-        )
-        raise BadInput(stack, [problem])
+    plan = environment_of(plan, stack, ", because teams have no pools", "cost {}")
     pools = [pool.name for pool in plan.pools if pool.has_gpus]
     measured = measured_by_pool(pools, utilisation, prometheus)
     catalog = load_catalog()

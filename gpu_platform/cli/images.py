@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from gpu_platform.cli.console import console
@@ -86,37 +86,33 @@ def _namespace(inputs: Mapping[str, Any]) -> str:
     return str(metadata.get("namespace") or "default")
 
 
-def _pull_secrets(value: object) -> Iterator[str]:
+def _pull_secrets(inputs: object) -> Iterator[str]:
     """Yield the names in `imagePullSecrets` of pods and service accounts."""
-    if isinstance(value, Mapping):
-        mapping = cast("Mapping[str, object]", value)
-        for key, inner in mapping.items():
-            if key == "imagePullSecrets" and isinstance(inner, list | tuple):
-                named = (
-                    cast("Mapping[str, object]", one)
-                    for one in cast("list[object]", inner)
-                    if isinstance(one, Mapping)
-                )
-                yield from (str(one["name"]) for one in named if "name" in one)
-            else:
-                yield from _pull_secrets(inner)
-    elif isinstance(value, list | tuple):
-        for inner in cast("list[object]", value):
-            yield from _pull_secrets(inner)
+    for mapping in _mappings(inputs):
+        named = mapping.get("imagePullSecrets")
+        for one in cast("Sequence[object]", named) if isinstance(named, list | tuple) else ():
+            if isinstance(one, Mapping) and "name" in one:
+                yield str(cast("Mapping[str, object]", one)["name"])
 
 
-def _images(value: object) -> Iterator[str]:
+def _images(inputs: object) -> Iterator[str]:
     """Yield the images in manifests and Helm values: `image`, or `repository` with image name and version."""
-    if isinstance(value, Mapping):
-        mapping = cast("Mapping[str, object]", value)
+    for mapping in _mappings(inputs):
         image = _image(mapping)
         if image:
             yield image
+
+
+def _mappings(value: object) -> Iterator[Mapping[str, object]]:
+    """Yield a mapping and those in it, at any depth."""
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[str, object]", value)
+        yield mapping
         for inner in mapping.values():
-            yield from _images(inner)
+            yield from _mappings(inner)
     elif isinstance(value, list | tuple):
         for inner in cast("list[object]", value):
-            yield from _images(inner)
+            yield from _mappings(inner)
 
 
 def _image(mapping: Mapping[str, object]) -> str:

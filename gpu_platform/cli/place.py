@@ -15,6 +15,7 @@ from rich.table import Table
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
+from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.place_document import place_document
 from gpu_platform.cli.place_page import place_page
 from gpu_platform.cluster_access import client_of
@@ -38,6 +39,7 @@ _SCHEDULERS: Final[Mapping[ProfileName, str]] = {
     "packed": "pods with GPUs by the profile gpu-packed: nodes whose CPU, memory and GPUs are then used evenly, "
     "and of these the ones with the most GPUs in use",
 }
+_NO_POOLS: Final = ", because teams have no pools"
 _NOT_SIMULATED: Final = "; preemption and queues of Kueue are not simulated"
 
 
@@ -54,7 +56,7 @@ def show_placement(
     Returns a finding if pods stay pending. Raises BadInput for a stack of a team, a file with mistakes, or neither
     a file nor `live`; UnknownOutcome where the cluster does not answer.
     """
-    plan = _environment(stack, "place")
+    plan = environment_of(load_stack(stack).plan, stack, _NO_POOLS, "place {}")
     if workloads is None and not live:
         allowed = "a file with pods, or --live for the pods of the cluster"
         raise BadInput(stack, [Problem("--workloads", "nothing", allowed, "name a file")])
@@ -87,7 +89,7 @@ def show_scheduler_config(stack: str, *, as_json: bool) -> None:
 
     Raises BadInput for a stack of a team or one without GPUs.
     """
-    plan = _environment(stack, "scheduler-config")
+    plan = environment_of(load_stack(stack).plan, stack, _NO_POOLS, "scheduler-config {}")
     nodes = planned_nodes(plan, load_catalog())
     if not any(scored_by_amount(name) for node in nodes for name in node.gpu_resources):
         allowed = "a pool whose GPUs are offered as resources"
@@ -95,15 +97,6 @@ def show_scheduler_config(stack: str, *, as_json: bool) -> None:
         raise BadInput(stack, [Problem("pools", "no resources of GPUs", allowed, fix)])
     config = packed_config(nodes)
     print(json.dumps(config, indent=2) if as_json else yaml.safe_dump(config, sort_keys=False).rstrip())
-
-
-def _environment(stack: str, command: str) -> EnvironmentPlan:
-    plan = load_stack(stack).plan
-    if plan.kind != "environment":
-        fix = f"name the stack of its environment: `gpu-platform {command} {plan.environment_stack}`"
-        allowed = "a stack of kind environment, because teams have no pools"
-        raise BadInput(stack, [Problem("kind", "'team'", allowed, fix)])
-    return plan
 
 
 def _scenario(plan: EnvironmentPlan, listed: Workloads, *, live: bool) -> tuple[Scenario, tuple[Skipped, ...]]:

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
-from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.cli.environment import environment_of
+from gpu_platform.errors import ExitCode
 from gpu_platform.recipe.compare import Answer, ComponentAnswer, Verdict, compare, components
 from gpu_platform.recipe.document import read_recipe
 from gpu_platform.stacks import load_stack
@@ -27,18 +28,11 @@ def show_recipe(stack: str, file: Path, *, to_json: bool) -> ExitCode:
     Raises BadInput for a file that is no recipe, and for the stack of a team.
     """
     loaded = load_stack(stack)
-    if loaded.plan.kind != "environment":
-        problem = Problem(
-            "kind",
-            "'team'",
-            "a stack of kind environment: a recipe is about clusters and nodes",
-            f"run `gpu-platform recipe {loaded.plan.environment_stack} {file}`",
-        )
-        raise BadInput(stack, [problem])
+    plan = environment_of(loaded.plan, stack, ": a recipe is about clusters and nodes", f"recipe {{}} {file}")
     read = read_recipe(file)
     catalog = load_catalog()
-    answers = compare(read, loaded.plan, catalog)
-    parts = components(read, loaded.plan, catalog)
+    answers = compare(read, plan, catalog)
+    parts = components(read, plan, catalog)
     warnings = {one.name for one in read.all_constraints if one.severity == "warning"}
     failed = [one for one in answers if one.verdict is Verdict.NOT_MET and one.constraint not in warnings]
     if to_json:

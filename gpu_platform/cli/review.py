@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from gpu_platform.cli.check import verdict
 from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
@@ -19,7 +20,6 @@ from gpu_platform.spec.positions import located
 from gpu_platform.stacks import LoadedStack, load_stack
 from policies import Level, PolicyReport
 
-_HOURS_PER_MONTH = 730
 _ALL = "**all**"
 _MOST = 30  # lines of a list: comments of GitHub have at most 65,536 characters
 
@@ -103,7 +103,7 @@ def _plan(loaded: LoadedStack, base: Path | None) -> Iterator[str]:
         yield f"| {name} | " + " | ".join(cells) + " |"
     hourly = plan.cost.usd_per_hour
     if hourly is not None:
-        yield f"\nAt the desired size {hourly * _HOURS_PER_MONTH:,.0f} USD a month, list prices."
+        yield f"\nAt the desired size {hourly * HOURS_PER_MONTH:,.0f} USD a month, list prices."
 
 
 def _before(base: Path | None) -> tuple[EnvironmentPlan | None, str]:

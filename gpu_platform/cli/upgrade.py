@@ -18,6 +18,7 @@ from rich.text import Text
 
 from gpu_platform.catalog import Catalog, load_catalog
 from gpu_platform.cli.console import console
+from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.impact import details
 from gpu_platform.cluster_access import client_of
 from gpu_platform.engine.client import Refused
@@ -81,15 +82,8 @@ def report_upgrades(stack: str, *, today: str | None, to_json: bool) -> ExitCode
     """
     day = _day(today)
     loaded = load_stack(stack)
-    if loaded.plan.kind != "environment":
-        problem = Problem(
-            "kind",
-            "'team'",
-            "a stack of kind environment, because teams have no software of their own",
-            f"run `gpu-platform upgrade {loaded.plan.environment_stack}`",
-        )
-        raise BadInput(stack, [problem])
-    report = _report(loaded, loaded.plan, day)
+    plan = environment_of(loaded.plan, stack, ", because teams have no software of their own", "upgrade {}")
+    report = _report(loaded, plan, day)
     if to_json:
         print(json.dumps(_as_json(report), indent=2))
     else:

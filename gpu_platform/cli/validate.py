@@ -10,6 +10,7 @@ from typing import Any
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
+from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.validate_page import validation_page
 from gpu_platform.cluster_access import client_of
 from gpu_platform.errors import BadInput, ExitCode, Problem, UnknownOutcome
@@ -31,14 +32,7 @@ class ReportFiles:
 def validate_stack(stack: str, files: ReportFiles, *, to_json: bool) -> ExitCode:
     """Print a report of all nodes, and write it to files in other formats."""
     plan = load_stack(stack).plan
-    if plan.kind != "environment":
-        problem = Problem(
-            "kind",
-            "'team'",
-            "a stack of kind environment, because teams have no nodes",
-            f"run `gpu-platform validate {plan.environment_stack}`",
-        )
-        raise BadInput(stack, [problem])
+    plan = environment_of(plan, stack, ", because teams have no nodes", "validate {}")
     earlier = _check_files(files)
     client = client_of(plan)
     if client.get("v1", "Namespace", plan.validation.namespace) is None:

@@ -582,19 +582,24 @@ def test_admission_gives_a_daemon_its_devices_for_teams_that_may_have_a_whole_no
 # -- objects that exist --------------------------------------------------------------------------------------
 
 
-@operator
-def test_a_pod_that_is_older_than_a_rule_can_change_what_no_rule_is_about_and_nothing_else(place: Place):
-    client, name = place.client, f"pods-of-{place.namespace}"
-    binding = client.get(ADMISSION, "ValidatingAdmissionPolicyBinding", name)
+def create_without(client: KubernetesClient, policy: str, forbidden: dict[str, Any]) -> None:
+    """Create an object as long as a policy has no binding."""
+    binding = client.get(ADMISSION, "ValidatingAdmissionPolicyBinding", policy)
     assert binding is not None
-    forbidden = place.moved(a_pod([main()], tolerations=[{"operator": "Exists"}]))
-    forbidden["metadata"] |= {"name": "older", "finalizers": ["example.com/tracked"]}
     client.delete(binding)
     try:
         eventually(lambda: refusal(client, forbidden) == "")
         client.create(forbidden)
     finally:
         client.apply({**binding, "metadata": {key: binding["metadata"][key] for key in ("name", "labels")}})
+
+
+@operator
+def test_a_pod_that_is_older_than_a_rule_can_change_what_no_rule_is_about_and_nothing_else(place: Place):
+    client, name = place.client, f"pods-of-{place.namespace}"
+    forbidden = place.moved(a_pod([main()], tolerations=[{"operator": "Exists"}]))
+    forbidden["metadata"] |= {"name": "older", "finalizers": ["example.com/tracked"]}
+    create_without(client, name, forbidden)
     eventually(lambda: TOLERATION in refusal(client, forbidden))
     older = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "older", "namespace": place.namespace}}
     try:
@@ -613,17 +618,10 @@ def test_a_pod_that_is_older_than_a_rule_can_change_what_no_rule_is_about_and_no
 @operator
 def test_a_template_that_is_older_than_a_rule_can_be_scaled_and_labelled_and_not_changed(place: Place):
     client, name = place.client, f"templates-of-{place.namespace}"
-    binding = client.get(ADMISSION, "ValidatingAdmissionPolicyBinding", name)
-    assert binding is not None
     forbidden = place.moved(held("Deployment", a_pod([main()], tolerations=[{"operator": "Exists"}])))
     forbidden["spec"]["replicas"] = 0
     older = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": forbidden["metadata"]}
-    client.delete(binding)
-    try:
-        eventually(lambda: refusal(client, forbidden) == "")
-        client.create(forbidden)
-    finally:
-        client.apply({**binding, "metadata": {key: binding["metadata"][key] for key in ("name", "labels")}})
+    create_without(client, name, forbidden)
     eventually(
         lambda: TOLERATION in refusal(client, {**forbidden, "metadata": {**older["metadata"], "name": "b"}})
     )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
 from gpu_platform.stacks import load_stack
 from tests.engine.conftest import Record
+from tests.support.api_server import resource_list, serving
 from tests.support.eks_stacks import EXISTING, load_eks
 
 SDK = version("pulumi")
@@ -355,57 +354,22 @@ def test_a_controller_of_somebody_else_is_refused_before_the_cli_changes_anythin
         assert "DaemonSet efa in namespace kube-system, which this stack did not install" in str(refusal.value)
 
 
-class TheirEfaPlugin(BaseHTTPRequestHandler):
-    """An API server that has the EFA plugin of somebody else and lists nothing besides."""
-
-    def do_GET(self) -> None:
-        labels = {"app": "efa"}
-        pod = {"spec": {"containers": [{"name": "efa", "image": "eks/aws-efa-k8s-device-plugin:v0.5"}]}}
-        plugin = {
-            "metadata": {"name": "efa", "namespace": "kube-system", "labels": labels},
-            "spec": {"template": pod},
-        }
-        documents: dict[str, Any] = {
-            "/apis/apps/v1": {
-                "kind": "APIResourceList",
-                "groupVersion": "apps/v1",
-                "resources": [
-                    {"name": f"{kind.lower()}s", "kind": kind, "namespaced": True, "verbs": ["list", "get"]}
-                    for kind in ("Deployment", "DaemonSet", "StatefulSet")
-                ],
-            },
-            "/apis/apps/v1/daemonsets": {"items": [plugin], "metadata": {}},
-            "/apis/apps/v1/deployments": {"items": [], "metadata": {}},
-            "/apis/apps/v1/statefulsets": {"items": [], "metadata": {}},
-        }
-        path = self.path.partition("?")[0]
-        missing = {"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": path}
-        body = json.dumps(documents.get(path, missing)).encode()
-        self.send_response(200 if path in documents else 404)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Write no line for each request."""
-
-
 @pytest.fixture
 def their_kubeconfig() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), TheirEfaPlugin)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "users": [{"name": "u", "user": {}}],
+    """The kubeconfig of an API server that has the EFA plugin of somebody else and lists nothing besides."""
+    pod = {"spec": {"containers": [{"name": "efa", "image": "eks/aws-efa-k8s-device-plugin:v0.5"}]}}
+    plugin = {
+        "metadata": {"name": "efa", "namespace": "kube-system", "labels": {"app": "efa"}},
+        "spec": {"template": pod},
     }
-    yield json.dumps(document)
-    server.shutdown()
-    server.server_close()
+    plurals = {kind: f"{kind.lower()}s" for kind in ("Deployment", "DaemonSet", "StatefulSet")}
+    documents: dict[str, dict[str, Any]] = {
+        "/apis/apps/v1": resource_list("apps/v1", **plurals),
+        **{f"/apis/apps/v1/{plural}": {"items": [], "metadata": {}} for plural in plurals.values()},
+        "/apis/apps/v1/daemonsets": {"items": [plugin], "metadata": {}},
+    }
+    with serving(documents) as text:
+        yield text
 
 
 def test_before_the_first_up_the_existing_cluster_is_reached_by_its_cloud_and_its_controllers_are_seen(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ from gpu_platform.online.cluster.installed import SERVICE_MONITORS, Installed, W
 from gpu_platform.online.cluster.lookups import installed_lookup, read_installed
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
+from tests.support.api_server import resource_list, serving
 from tests.support.eks_stacks import EXISTING, plan_eks
 
 OPERATOR = "nvcr.io/nvidia/gpu-operator:v26.7.0"
@@ -159,45 +157,16 @@ def kubeconfig(tmp_path: Path) -> Iterator[Path]:
         "spec": {"template": {"spec": {"containers": [{"name": "gpu-operator", "image": OPERATOR}]}}},
     }
     documents: dict[str, Any] = {
-        "/api/v1": _resources("v1", Namespace="namespaces"),
-        "/apis/apps/v1": _resources("apps/v1", Deployment="deployments", DaemonSet="daemonsets"),
+        "/api/v1": resource_list("v1", Namespace="namespaces"),
+        "/apis/apps/v1": resource_list("apps/v1", Deployment="deployments", DaemonSet="daemonsets"),
         "/apis/apps/v1/deployments": {"items": [operator], "metadata": {}},
         "/apis/apps/v1/daemonsets": {"items": [], "metadata": {}},
     }
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
-            status = 200 if path in documents else 404
-            missing = {"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": path}
-            body = json.dumps(documents.get(path, missing)).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Write no line for each request."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     file = tmp_path / "kubeconfig"
-    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
-    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
-    document = {"clusters": [cluster], "contexts": [context], "users": [{"name": "u", "user": {}}]}
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "c", **document}))
-    yield file
-    server.shutdown()
-    server.server_close()
-
-
-def _resources(version: str, **plurals: str) -> dict[str, Any]:
-    entries = [
-        {"name": plural, "kind": kind, "namespaced": kind != "Namespace", "verbs": ["list", "get"]}
-        for kind, plural in plurals.items()
-    ]
-    return {"kind": "APIResourceList", "groupVersion": version, "resources": entries}
+    with serving(documents) as text:
+        file.write_text(text)
+        yield file
 
 
 def test_workloads_are_read_with_their_images_and_their_helm_release(kubeconfig: Path) -> None:

@@ -67,23 +67,28 @@ def report_placement(scenario: Scenario, types: Sequence[NodeType], *, work: int
         )
     before = start(scenario)[0]
     pools = [None, *dict.fromkeys(node.pool for node in scenario.nodes if node.gpus)]
+    found = {
+        pool or "": (
+            fragmentation(scenario, before, pool),
+            fragmentation(scenario, placement.states, pool),
+        )
+        for pool in pools
+    }
     return PlacementReport(
         scenario=scenario,
         placement=placement,
         pending=tuple(pending),
-        fragmentation={
-            pool or "": (
-                fragmentation(scenario, before, pool),
-                fragmentation(scenario, placement.states, pool),
-            )
-            for pool in pools
-        },
+        fragmentation=found,
         optimum=optimum(scenario, placement, work=work),
         moves=plan_moves(scenario, placement),
-        profiles={name: _by_profile(scenario, name, placement) for name in _PROFILES},
+        profiles={name: _by_profile(scenario, name, placement, found[""][1]) for name in _PROFILES},
     )
 
 
-def _by_profile(scenario: Scenario, profile: ProfileName, known: Placement) -> tuple[int, Fragmentation]:
-    placement = known if profile == scenario.profile else place(replace(scenario, profile=profile))
-    return len(placement.assignments), fragmentation(scenario, placement.states)
+def _by_profile(
+    scenario: Scenario, profile: ProfileName, placement: Placement, after: Fragmentation
+) -> tuple[int, Fragmentation]:
+    if profile != scenario.profile:
+        placement = place(replace(scenario, profile=profile))
+        after = fragmentation(scenario, placement.states)
+    return len(placement.assignments), after

@@ -33,6 +33,13 @@ class ChosenPool:
         """What the pool costs."""
         return self.nodes * self.option.usd_per_hour
 
+    def requests(self, every: Sequence[PodRequest]) -> list[PodRequest]:
+        """Return the demands whose pods it holds, of all demands, each with the number of its pods here."""
+        held: dict[int, int] = {}
+        for (number, _), count in self.pods.items():
+            held[number] = held.get(number, 0) + count
+        return [replace(every[number], count=count) for number, count in held.items()]
+
 
 @dataclass(frozen=True, slots=True)
 class Mix:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gpu_platform.catalog import Catalog
@@ -284,11 +284,7 @@ def _next_best(chosen: ChosenPool, requests: Sequence[PodRequest], options: Sequ
         for option in options
         if (option.machine.name, option.mode) != (chosen.option.machine.name, chosen.option.mode)
     ]
-    held: dict[int, int] = {}
-    for (number, _), count in chosen.pods.items():
-        held[number] = held.get(number, 0) + count
-    same = [replace(requests[number], count=count) for number, count in held.items()]
-    mix = cheapest_mix(same, left, seconds=5.0)
+    mix = cheapest_mix(chosen.requests(requests), left, seconds=5.0)
     if mix is None:
         return None
     return _as_text(mix.pools)

@@ -7,7 +7,7 @@ the dense bfloat16 figure of the data sheet (`tensor_tflops` of the catalogue); 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpu_platform.planning.suggest.choose import ChosenPool, cheapest_mix
 from gpu_platform.planning.suggest.options import Option, PodRequest
@@ -46,10 +46,7 @@ def throughput(chosen: ChosenPool, requests: Sequence[PodRequest], options: Sequ
 def _most(
     chosen: ChosenPool, requests: Sequence[PodRequest], options: Sequence[Option], per_usd: float
 ) -> MostWork | None:
-    held: dict[int, int] = {}
-    for (number, _), count in chosen.pods.items():
-        held[number] = held.get(number, 0) + count
-    same = [replace(requests[number], count=count) for number, count in held.items()]
+    same = chosen.requests(requests)
     better = [
         (tflops / option.usd_per_hour, option)
         for option in options

@@ -1,0 +1,48 @@
+"""An API server that answers GET requests with given documents, and else that there is nothing."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@contextmanager
+def serving(documents: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Serve documents by path, and give a kubeconfig as text."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            status = 200 if path in documents else 404
+            missing = {"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": path}
+            body = json.dumps(documents.get(path, missing)).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Write no line for each request."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    document = {"clusters": [cluster], "contexts": [context], "users": [{"name": "u", "user": {}}]}
+    yield json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "c", **document})
+    server.shutdown()
+    server.server_close()
+
+
+def resource_list(version: str, **plurals: str) -> dict[str, Any]:
+    """Return the kinds of a group and version, each with its plural, as discovery has them."""
+    entries = [
+        {"name": plural, "kind": kind, "namespaced": kind != "Namespace", "verbs": ["list", "get"]}
+        for kind, plural in plurals.items()
+    ]
+    return {"kind": "APIResourceList", "groupVersion": version, "resources": entries}
