@@ -73,6 +73,19 @@ def test_gpus_and_nics_are_found_by_their_identifiers_with_the_bridges_above_the
 
 
 @pytest.mark.parametrize(
+    ("identity", "kind"),
+    [
+        (("0x1d0f", "0xefa4", "0x020000"), "efa"),
+        (("0x1d0f", "0xec20", "0x020000"), ""),
+        (("0x1ae0", "0x1452", "0x020000"), "gvnic"),
+        (("0x1ae0", "0x0084", "0x088000"), ""),
+    ],
+)
+def test_nics_of_newer_generations_count_and_other_devices_of_the_cloud_do_not(sysfs, identity, kind):
+    assert [one[0] for one in sysfs({"pci0000:00/0000:40:00.0": identity})] == ([kind] if kind else [])
+
+
+@pytest.mark.parametrize(
     ("found", "expected"),
     [
         (2, []),

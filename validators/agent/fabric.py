@@ -1,8 +1,8 @@
 """The NICs that GPUs of several nodes talk over: how many of which kind, and how near each GPU has one.
 
 Read from sysfs of PCI devices, which a container shows as the host does. Sources: Linux, drivers/infiniband/hw/efa
-(efa_main.c) and drivers/net/ethernet/google/gve (gve.h) for the identifiers; nvmlGpuTopologyLevel_t for the words
-PIX and PXB; read 2026-11-25.
+(efa_main.c: 0xefa0 to 0xefa4, one more with each generation) and drivers/net/ethernet/google/gve (gve.h: 0x0042;
+newer machines of Google have others); nvmlGpuTopologyLevel_t for the words PIX and PXB; read 2026-11-25.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ KINDS: Mapping[str, str] = {EFA: "EFA device", MLX5: "RDMA NIC (mlx5)", GVNIC: "
 _NVIDIA = "0x10de"
 _MELLANOX = "0x15b3"
 _NETWORK_CLASSES = ("0x02", "0x0c06")  # Ethernet and InfiniBand controllers
-_EFA_DEVICES = ("0xefa0", "0xefa1", "0xefa2", "0xefa3")
+_AMAZON, _EFA = "0x1d0f", "0xefa"  # of every generation
+_GOOGLE, _GVNIC = "0x1ae0", "0x0042"
 _HIDDEN = "no PCI device of a GPU is visible in sysfs"
 
 PciDevice = tuple[str, str, tuple[str, ...]]
@@ -50,11 +51,12 @@ def _text(folder: str, file: str) -> str:
 def _kind(vendor: str, device: str, pci_class: str) -> str:
     if vendor == _NVIDIA and pci_class.startswith("0x03"):
         return "gpu"
-    if vendor == "0x1d0f" and device in _EFA_DEVICES:
+    if vendor == _AMAZON and device.startswith(_EFA):
         return EFA
     if vendor == _MELLANOX and pci_class.startswith(_NETWORK_CLASSES):
         return MLX5
-    return GVNIC if (vendor, device) == ("0x1ae0", "0x0042") else ""
+    google = vendor == _GOOGLE and (device == _GVNIC or pci_class.startswith(_NETWORK_CLASSES))
+    return GVNIC if google else ""
 
 
 def fabric_nics(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:

@@ -36,6 +36,7 @@ from gpu_platform.spec.pool import CapacityBlock, Pool
 _LABEL_DOMAIN = "amazonaws.com"
 OWN_IMAGE = "CUSTOM"  # the one AMI type that EKS accepts beside an image of the launch template
 _MAX_TAINTS = 50  # of a node group, by the EKS API
+_OWN_TAINTS = _MAX_TAINTS - 2  # beside the GPU taint and the startup taint of `gate_nodes`
 
 
 def check_eks_pool(
@@ -74,9 +75,11 @@ def _check_node_group(pool: Pool, machine: MachineType, problems: Problems) -> N
             "1 or more: a node group of EKS has a maximum of at least one node",
             "write max: 1, or remove the pool",
         )
-    if machine.has_gpus and len(pool.taints) >= _MAX_TAINTS:
+    if machine.has_gpus and len(pool.taints) > _OWN_TAINTS:
         problems.at("taints").add(
-            f"{len(pool.taints)} beside the GPU taint", f"{_MAX_TAINTS} in all", "use one taint per pool"
+            f"{len(pool.taints)} beside the GPU taint and the startup taint of gate_nodes",
+            f"{_MAX_TAINTS} in all",
+            "use one taint per pool",
         )
     _check_upgrade(pool, problems)
 

@@ -283,9 +283,9 @@ INVALID: dict[str, Invalid] = {
         ("a label outside the domain",),
     ),
     "more taints than a node group takes": Invalid(
-        {"taints": [{"key": f"team-{index}", "effect": "NoSchedule"} for index in range(50)]},
+        {"taints": [{"key": f"team-{index}", "effect": "NoSchedule"} for index in range(49)]},
         "taints",
-        ("50 beside the GPU taint", "50 in all"),
+        ("49 beside the GPU taint", "50 in all"),
     ),
     # -- what Karpenter shares with node groups
     "Karpenter with flex-start": Invalid(
