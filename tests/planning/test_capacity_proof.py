@@ -70,6 +70,12 @@ def test_a_conflict_names_the_resource_of_which_there_is_too_little_in_all() -> 
 def test_a_conflict_over_cpu_or_memory_says_which() -> None:
     cpu = smallest_conflict([room(gpus=8, cpu=8000)], [pods("a", 1, cpu=6000), pods("b", 1, cpu=3000)])
     memory = smallest_conflict([room(gpus=8)], [pods("a", 1, memory=6000), pods("b", 1, memory=3000)])
+    both = smallest_conflict(
+        [room(gpus=8, cpu=8000)],
+        [pods("a", 1, cpu=6000, memory=6000), pods("b", 1, cpu=3000, memory=3000)],
+    )
+    assert both is not None
+    assert both.lacking == ("CPU and memory on the nodes that have the GPUs",)
     assert cpu is not None
     assert memory is not None
     assert cpu.lacking == ("CPU on the nodes that have the GPUs",)

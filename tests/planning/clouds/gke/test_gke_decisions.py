@@ -81,6 +81,11 @@ def test_compact_placement_is_decided_by_work_machine_capacity_and_zones(
     assert decided(**said).placement == expected
 
 
+@pytest.mark.parametrize(("said", "placement"), [({}, "compact"), ({"workload": "inference"}, "none")])
+def test_the_plan_of_a_pool_names_the_placement_that_was_decided(said: dict[str, Any], placement: str) -> None:
+    assert decided(**said).placement_type == placement
+
+
 @pytest.mark.parametrize(("machine", "topology"), [("a3-megagpu-8g", None), ("a4x-highgpu-4g", "1x72")])
 def test_a_policy_that_is_there_is_taken_by_its_name_and_not_made(machine: str, topology: str | None) -> None:
     said = {"machine_type": machine, "capacity": RESERVED, "placement": {"type": "compact", "group": "rack-7"}}
