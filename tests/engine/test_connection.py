@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,15 +17,20 @@ import pytest
 import yaml
 
 from gpu_platform.cluster_access import client_of
+from gpu_platform.engine.applyset import ApplySet
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.connection import Limits
+from gpu_platform.engine.objects import ObjectKey
+from gpu_platform.engine.wait import Awaited, NotReady, Waiter
 from gpu_platform.errors import ExitCode, UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.progress import Progress
 from gpu_platform.stacks import load_stack
 from sandbox import diagnosis
 from tests.engine.conftest import config_map
 from tests.support.eventually import eventually
 
+LISTED = {"Event": "events", "Node": "nodes", "Pod": "pods"}
 SHORT = Limits(connect=1.0, read=0.2, total=1.0)
 
 
@@ -77,6 +83,10 @@ def answering(answer: Callable[[str, str], tuple[int, dict[str, Any]]]) -> Itera
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
@@ -158,6 +168,55 @@ def test_a_server_that_answers_later_is_not_given_up(tmp_path: Path) -> None:
         client = KubernetesClient(kubeconfig(tmp_path, port), limits=Limits(total=3600))
         assert client.find_resource("v1", "Node") is None
     assert len(asked) == 3
+
+
+def test_a_create_that_finds_the_server_starting_is_sent_again(tmp_path: Path) -> None:
+    asked: list[str] = []
+    served = {"resources": [{"kind": "Namespace", "name": "namespaces", "namespaced": False}]}
+    made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
+
+    def answer(method: str, path: str) -> tuple[int, dict[str, Any]]:
+        if method == "GET":
+            return 200, served
+        asked.append(path)
+        return (201, made) if len(asked) > 1 else (503, {"message": "starting"})
+
+    with answering(answer) as port:
+        assert KubernetesClient(kubeconfig(tmp_path, port), limits=Limits(total=3600)).create(made) == made
+
+
+def test_what_waits_in_vain_names_its_newest_warnings_first(tmp_path: Path) -> None:
+    place = {"namespace": "a"}
+    daemon_set = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "agent", **place, "generation": 1},
+        "spec": {"selector": {"matchLabels": {"app": "agent"}}},
+        "status": {},
+    }
+    events = [
+        {
+            "metadata": {"name": f"e{hour}", **place, "creationTimestamp": f"2026-11-25T{hour:02}:00:00Z"},
+            "involvedObject": {"name": "agent"},
+            "reason": "FailedCreate",
+            "message": f"at {hour}",
+        }
+        for hour in (9, 11, 10)
+    ]
+    answers: dict[str, dict[str, Any]] = {
+        "/api/v1": {"resources": [{"kind": k, "name": n, "namespaced": True} for k, n in LISTED.items()]},
+        "/apis/apps/v1": {"resources": [{"kind": "DaemonSet", "name": "daemonsets", "namespaced": True}]},
+        "/apis/apps/v1/namespaces/a/daemonsets/agent": daemon_set,
+        "/api/v1/namespaces/a/events": {"items": events},
+    }
+    with answering(lambda _method, path: (200, answers.get(path.partition("?")[0], {"items": []}))) as port:
+        client = KubernetesClient(kubeconfig(tmp_path, port), limits=SHORT)
+        key = ObjectKey("apps", "DaemonSet", namespace="a", name="agent")
+        over = Awaited(key=key, api_version="apps/v1", since=time.monotonic() - 2.0, timeout=1.0)
+        with pytest.raises(NotReady) as caught:
+            Waiter(client, ApplySet(client, "a"), Progress(quiet=True)).until_ready([over])
+    (unready,) = caught.value.unready
+    assert unready.details == tuple(f"FailedCreate: at {hour}" for hour in (11, 10, 9))
 
 
 @pytest.mark.parametrize(

@@ -206,3 +206,8 @@ def test_an_example_leaves_a_part_of_its_node_to_the_pods_that_run_on_every_node
         nodes = pools[example.workload.pool]
         assert parse_quantity(example.workload.cpu) * 1000 <= nodes.cpu_millicores * 0.9
         assert parse_quantity(example.workload.memory) / 2**20 <= nodes.memory_mib * 0.9
+
+
+def test_an_example_takes_all_memory_that_a_small_quota_leaves_and_no_more() -> None:
+    found = examples(pool(), teams=[team(quota={"gpus": 8, "cpu": 16, "memory": "300Gi"})])
+    assert found["training"].workload.requests["memory"] == "300Gi"

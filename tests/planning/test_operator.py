@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.decision import Decision
@@ -313,3 +314,23 @@ def test_without_a_cloud_the_operator_gets_what_it_always_got(make_plan: PlanMak
     assert "hostPaths" not in plan.operator.cluster_policy
     assert plan.operator.cluster_policy["toolkit"]["enabled"] is True
     assert yaml.safe_load(device_plugin_config(plan).data["default"])["flags"] == {"migStrategy": "none"}
+
+
+def test_a_driver_outside_its_release_is_refused_where_the_operator_installs_it(make_plan: PlanMaker) -> None:
+    def on_existing(owner: str) -> EnvironmentPlan:
+        operator = {"toolkit": "host", "driver": {"owner": owner, "version": "580.999.01"}}
+        cluster = {"provider": "existing", "kubernetes": "1.36"}
+        return make_plan(pool(nodes={"names": ["gpu-0"]}), cluster=cluster, operator=operator)
+
+    with pytest.raises(BadInput, match=r"operator.driver.version: .*580.999.01.*a driver of v26.7.0"):
+        on_existing("operator")
+    assert on_existing("host").pools[0].driver_version == "580.999.01"
+
+
+def test_a_driver_outside_its_release_is_refused_on_cloud_nodes_whose_image_lacks_one(
+    make_plan: PlanMaker,
+) -> None:
+    operator = {"driver": {"version": "580.999.01"}}
+    with pytest.raises(BadInput, match=r"operator.driver.version: .*580.999.01.*a driver of v26.7.0"):
+        make_plan(gcp(image=UBUNTU), cluster=GKE, operator=operator)
+    assert make_plan(aws(), cluster=EKS, operator=operator).pools[0].driver_version == "580.999.01"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpu_platform.planning.rehearsal import Platform, TraceJob, rehearse
 from gpu_platform.planning.rehearsal.model import QuotaLimits, RehearsalPool, RehearsalQueue, Shape
 
@@ -89,3 +91,9 @@ def test_without_queues_the_scheduler_stops_a_lower_priority_for_a_higher_one() 
 def test_a_job_larger_than_all_nodes_is_impossible() -> None:
     (found,) = rehearse(platform(), [job("huge", "a", 0, 10, 8, pods=3)]).jobs
     assert (found.state, found.ended) == ("impossible", None)
+
+
+def test_a_job_goes_to_the_first_of_pools_that_are_equally_good() -> None:
+    one = platform(nodes=1, queues=False)
+    two = replace(one, pools=(one.pools[0], replace(one.pools[0], name="serve")))
+    assert rehearse(two, [job("one", "b", 0, 100, 8)]).team_seconds == {(1, 0): 800.0}

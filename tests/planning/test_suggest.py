@@ -136,6 +136,18 @@ def test_gpus_of_one_node_have_different_layouts_where_one_layout_for_all_costs_
     assert_planner_places(found, wants)
 
 
+def test_gpus_of_an_own_machine_have_different_layouts_as_well() -> None:
+    wants = [
+        _want("small", count=42, gpu_memory="9GB", compute=0.1, cpu="1", memory="2Gi", trust_domain="a"),
+        _want("large", count=4, gpu_memory="35GB", compute=0.4, cpu="1", memory="2Gi", trust_domain="b"),
+    ]
+    own = "dgx-a100-640gb"
+    found = _suggest(*wants, families=[own], provider="on-prem", usd_per_hour={own: 10.0})
+    ((machine, nodes, sharing),) = _pools(found)
+    assert (machine, nodes) == (own, 1)
+    assert len(sharing["layouts"]) > 1
+
+
 def test_two_trust_domains_share_a_gpu_as_mig_instances_and_never_otherwise() -> None:
     wants = [
         _want("x", trust_domain="a", compute=0.1, count=3),

@@ -217,3 +217,23 @@ def test_the_capacity_proof_counts_services_and_the_guide_leaves_room_for_them()
     assert full.guides[0].examples == ()
     free = plan(two, teams=[team(quota={"gpus": 16}, inference_services=[{**SERVICE, "gpus": 8}])])
     assert max(one.workload.units * one.workload.replicas for one in free.guides[0].examples) == 8
+
+
+def test_a_job_may_use_what_its_team_borrows_of_a_resource_without_a_quota_of_its_own() -> None:
+    other = team(name="search", quota={"gpus": 16}, members=["group:search"])
+    mig = pool("lab", count={"desired": 2}, sharing={"mode": "mig", "layout": {"1g.10gb": 7}})
+    quota, queue = {"mig": {"1g.10gb": 7}}, {"borrow": {"gpus": 8}}
+
+    def team_with(gpus: int) -> dict[str, Any]:
+        return team(quota=quota, queue=queue, training_jobs=[{**JOB, "gpus": gpus // 2, "replicas": 2}])
+
+    two = pool(count={"desired": 2})
+    assert plan(two, mig, teams=[team_with(8), other], queueing={}).workloads
+    with pytest.raises(
+        BadInput, match=r"10 of nvidia.com/gpu .*at most 8: the team's quota.gpus and what it may borrow"
+    ):
+        plan(two, mig, teams=[team_with(10), other], queueing={})
+    instances = {**JOB, "pool": "lab", "profile": "1g.10gb", "gpus": 1, "replicas": 8}
+    own = team(quota=quota, queue=queue, training_jobs=[instances])
+    with pytest.raises(BadInput, match=r"8 of nvidia.com/mig-1g.10gb .*at most 7: the team's quota.mig.1g.10gb"):
+        plan(two, mig, teams=[own, other], queueing={})

@@ -217,7 +217,6 @@ class _Simulation:
         self._schedule(self._now + job.left, _END, job, job.epoch)
 
     def _end(self, job: Job) -> None:
-        self._changes += 1
         job.state = "ended"
         job.ended = self._now
         job.left = 0.0
@@ -273,7 +272,6 @@ class _Simulation:
         job.epoch += 1
         job.timeouts += 1
         job.queued = self._now
-        self._changes += 1
         wait = min(_MOST_RETRY_SECONDS, _RETRY_SECONDS * 2.0 ** (job.timeouts - 1))
         self._schedule(self._now + wait, _RETRY, job, job.epoch)
 
