@@ -64,7 +64,7 @@ test: $(STAMP) ## lint, types and the whole suite, side by side
 
 suite: $(STAMP)
 	$(BIN)/python -m sandbox.build --all
-	$(BIN)/pytest --numprocesses 4 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses 5 --dist loadgroup --no-loadscope-reorder
 
 # What tests draw or repeat is few in `test`, and the same in each run; here it is many, and others in each run.
 test-thorough: $(STAMP) ## the suite with many more random examples, killed runs and generated pods; an hour or more

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, cast
@@ -83,7 +84,7 @@ def install(layout: Layout, settings: Settings, given: Sequence[Document]) -> No
     """
     with _client(layout, settings) as client:
         present = {_name(item) for item in client.get(_DEFINITIONS)["items"]}
-        absent = [item for item in read_definitions(_PERMISSIVE_CRDS) if _name(item) not in present]
+        absent = [item for item in _permissive_definitions() if _name(item) not in present]
         refused: list[Problem] = []
         for definition in [*absent, *given]:
             try:
@@ -95,6 +96,11 @@ def install(layout: Layout, settings: Settings, given: Sequence[Document]) -> No
             raise BadInput("CRD folder", refused)
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SANDBOX_NAMESPACE}}
         client.apply("/api/v1/namespaces", namespace)
+
+
+@cache
+def _permissive_definitions() -> Sequence[Document]:
+    return read_definitions(_PERMISSIVE_CRDS)
 
 
 def kinds_are_served(layout: Layout, settings: Settings) -> bool:

@@ -5,7 +5,8 @@ the run ends, however its tests ended. The tests of a group (`xdist_group`) are 
 worker of pytest-xdist (`--dist loadgroup`), for they share a sandbox, and so its cluster-scoped objects. After the
 last of them the sandbox is emptied for the next group of the worker, which costs less than a start, or stopped: a
 control plane without work takes 1 s of CPU time a minute. The tests of a folder that use the fixture `sandbox` are
-a group, unless they are marked with another.
+a group, unless they are marked with another. The tests of a file that are in no group are run by one worker, too,
+which so computes once what they share (`support.lanes`).
 
 No test depends on how fast the machine is: it waits with `support.eventually`, and none asserts an upper limit of
 time. pytest-timeout (pyproject.toml) ends a test that hangs.
@@ -19,6 +20,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -45,7 +47,7 @@ settings.load_profile("suite")
 
 _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
 # pytest-xdist gives a worker whose group has one test, such as the long story, a second group at once: with the
-# four workers of `make suite` the fifth one, which is therefore short.
+# four workers of `make suite` that begin with sandboxes the fifth one, which is therefore short.
 _LONG_GROUPS = (
     *(() if MISSING else ("e2e-played-cloud", "e2e-pulumi-story", "e2e-pulumi")),
     "e2e-story",
@@ -58,6 +60,8 @@ _LONG_GROUPS = (
     "e2e-sharing",
     "sandbox-life",
 )
+# Folders whose files take longest; the short ones of the others fill up the end of a run.
+_LONG_FOLDERS = ("cli", "components", "docs", "eks", "gke", "guide", "online")
 # First part of the name of the sandbox that groups take over from each other.
 _SHARED = "e2e"
 _started: dict[str, tuple[Status, Contents]] = {}
@@ -101,11 +105,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _turn(item: pytest.Item) -> int:
-    """Return the place of a test in the order of workers: long groups first, then others, then single tests."""
+    """Return the place of a test in the order of workers: long groups first, then others, then files."""
     group = _group(item)
     if group in _LONG_GROUPS:
         return _LONG_GROUPS.index(group)
-    return len(_LONG_GROUPS) + (not group and item.get_closest_marker("sandbox") is None)
+    if group:
+        return len(_LONG_GROUPS)
+    return len(_LONG_GROUPS) + 1 + (item.path.parent.name not in _LONG_FOLDERS)
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Let the workers of `--dist loadgroup` begin with different kinds of tests."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from tests.support.lanes import Lanes
+
+    return Lanes(config, log)
 
 
 def _group(item: pytest.Item | None) -> str | None:

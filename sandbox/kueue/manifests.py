@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import yaml
 
+from sandbox._definitions import Document, read_definitions
+
 NAMESPACE: Final = "kueue-system"
 SERVICE: Final = "kueue-webhook-service"
 SECRET: Final = "kueue-webhook-server-cert"  # noqa: S105 - its name
@@ -16,14 +18,11 @@ WEBHOOKS: Final = "config/components/webhook/manifests.yaml"
 # Where Kueue puts its certificate authority; it does not start otherwise.
 _CONVERTED: Final = frozenset({"clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads"})
 
-Document = dict[str, Any]
-
 
 def definitions(folder: Path, port: int) -> list[Document]:
     """Return Kueue's CustomResourceDefinitions; `folder`: of the Go module's files."""
     found: list[Document] = []
-    for file in sorted((folder / DEFINITIONS).glob("*.yaml")):
-        document: Document = yaml.safe_load(file.read_text("utf-8"))
+    for document in read_definitions(folder / DEFINITIONS):
         if document["spec"]["names"]["plural"] in _CONVERTED:
             document["spec"]["conversion"] = {
                 "strategy": "Webhook",

@@ -10,9 +10,14 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.cli import doctor_stack
 from gpu_platform.cli.doctor import examine
+from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.errors import BadInput, ExitCode
 from gpu_platform.paths import STACKS_DIR
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import LoadedStack
+from tests.support.recorded import record_shipped
 
 SECRET = "never-to-be-printed"
 
@@ -32,7 +37,13 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise AssertionError("doctor must not use a network")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(doctor_stack, "record_stack", _record_once)
     return tmp_path / "path"
+
+
+def _record_once(loaded: LoadedStack) -> RecordedProgram:
+    """Run the program once for a stack of `stacks/`, not in each test: that takes most of the time."""
+    return record_shipped(loaded.stack) if loaded.path.parent == STACKS_DIR else record_stack(loaded)
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_an_interruption_that_compiled_code_replaces_by_an_error_of_its_own_is_s
             raise ValueError("Error building validator") from signalled
 
     monkeypatch.setattr(interruption, "_state", interruption._State())
-    monkeypatch.setattr(app, "app", interrupted_import)
+    monkeypatch.setattr(app, "_command", lambda: interrupted_import)
     with interruption.handled(restore=True), pytest.raises(SystemExit) as left:
         app.main(["check", "local"])
 
@@ -125,7 +125,7 @@ def test_a_defect_is_no_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ValueError("a defect")
 
     monkeypatch.setattr(interruption, "_state", interruption._State())
-    monkeypatch.setattr(app, "app", defect)
+    monkeypatch.setattr(app, "_command", lambda: defect)
     with interruption.handled(restore=True), pytest.raises(ValueError, match="a defect"):
         app.main(["check", "local"])
 

@@ -1,27 +1,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from gpu_platform.engine.record import RecordedProgram, record_program
-from gpu_platform.program import record_stack
-from gpu_platform.stacks import load_stack
-from tests.support.recorded import Recorded
+from gpu_platform.engine.record import record_program
+from tests.support.recorded import Recorded, record_shipped
 
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-@cache
-def _recorded(stack: str) -> RecordedProgram:
-    return record_stack(load_stack(stack))
-
-
 @pytest.fixture
 def stack() -> Callable[[str], Recorded]:
-    return lambda name: Recorded(_recorded(name))
+    return lambda name: Recorded(record_shipped(name))
 
 
 @pytest.fixture

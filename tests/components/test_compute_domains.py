@@ -10,15 +10,13 @@ import pytest
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack, plan_platform
 from tests.support.racks import POOLS, rack
-from tests.support.recorded import Recorded
+from tests.support.recorded import Recorded, record_platform
 
 
 @cache
 def recorded(provider: str) -> Recorded:
     platform = rack(provider)
-    return Recorded(
-        record_stack(LoadedStack("test", Path("Pulumi.test.yaml"), platform, plan_platform(platform, "test")))
-    )
+    return record_platform(platform)
 
 
 @pytest.mark.parametrize("provider", sorted(POOLS))

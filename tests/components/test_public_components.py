@@ -14,11 +14,10 @@ import pytest
 from components import GpuNodePool, GpuOperator, GpuPlatform, GpuTeam, GpuValidation
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.paths import PROJECT_ROOT
-from gpu_platform.program import record_stack
 from gpu_platform.spec import find_stack_file, read_stack_file
-from gpu_platform.stacks import load_stack
 from tests.components.conftest import Recorded
 from tests.components.public_programs import EXISTING, GKE, SANDBOX, TRAIN, recorded, refused
+from tests.support.recorded import record_shipped
 
 POOLS = [{"name": "train", **TRAIN}]
 TEAM: dict[str, Any] = {"quota": {"gpus": 8}, "priority": "training", "members": ["group:vision"]}
@@ -40,14 +39,14 @@ def custom(program: Recorded) -> dict[tuple[str, str], Mapping[str, Any]]:
 
 
 def test_a_platform_registers_the_same_resources_as_the_stack_file_with_its_sections() -> None:
-    stack = Recorded(record_stack(load_stack("local")))
+    stack = Recorded(record_shipped("local"))
     mine = recorded(lambda: GpuPlatform("local", sections("local")), stack="local")  # type: ignore[arg-type]
     assert custom(mine) == custom(stack)
     assert len(custom(mine)) > 40
 
 
 def test_a_platform_with_a_new_cluster_registers_the_same_resources_as_the_stack_file() -> None:
-    stack = Recorded(record_stack(load_stack("gke-training")))
+    stack = Recorded(record_shipped("gke-training"))
     mine = recorded(lambda: GpuPlatform("ml", sections("gke-training")), stack="gke-training")  # type: ignore[arg-type]
     assert custom(mine) == custom(stack)
 
@@ -127,7 +126,7 @@ def test_the_parts_together_register_the_resources_of_the_whole() -> None:
             GpuTeam(team["name"], of_team, pulumi.ResourceOptions(depends_on=[proof]))
 
     parts = recorded(declare, stack="local")
-    assert custom(parts) == custom(Recorded(record_stack(load_stack("local"))))
+    assert custom(parts) == custom(Recorded(record_shipped("local")))
     [quota] = [one for one in parts.of("Namespace") if one.name == "vision"]
     gates = {one.urn for one in parts.of("DaemonSet")}
     assert gates <= set(quota.dependencies), "a team comes after the proof"

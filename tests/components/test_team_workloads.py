@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
 from policies import evaluate
 from tests.planning.conftest import environment, pool, team
-from tests.support.recorded import Recorded
+from tests.support.recorded import Recorded, record_platform
 from tests.support.restricted import violations
 
 EKS = {"provider": "eks", "name": "prod", "region": "us-east-2"}
@@ -89,9 +87,7 @@ def recorded(**rest: Any) -> Recorded:
             )
         ],
     )
-    return Recorded(
-        record_stack(LoadedStack("test", Path("Pulumi.test.yaml"), stack, plan_platform(stack, "test")))
-    )
+    return record_platform(stack)
 
 
 @pytest.fixture(scope="module")

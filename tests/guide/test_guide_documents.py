@@ -18,7 +18,7 @@ from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
 from policies import evaluate
 from tests.planning.conftest import environment, pool, team
-from tests.support.recorded import Recorded
+from tests.support.recorded import Recorded, record_shipped
 
 KINDS = {"training", "inference", "notebook", "batch"}
 SHIPPED = [
@@ -81,7 +81,7 @@ def test_manifests_of_shipped_stacks_meet_pod_security_restricted_but_for_gpu_ni
 def test_manifests_of_shipped_stacks_violate_no_rule_of_the_policy_pack(
     capsys: pytest.CaptureFixture[str], stack: str, name: str
 ) -> None:
-    records: list[dict[str, Any]] = [one.to_json() for one in record_stack(load_stack(stack)).resources]
+    records: list[dict[str, Any]] = [one.to_json() for one in record_shipped(stack).resources]
     own = {one["urn"] for one in records}
     for kind, manifests in objects(capsys, stack, name).items():
         for manifest in manifests:
@@ -147,7 +147,7 @@ def test_a_queue_that_must_be_named_is_named_by_every_manifest(
 
 
 def test_the_config_map_of_the_namespace_has_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    recorded = Recorded(record_stack(load_stack("local")))
+    recorded = Recorded(record_shipped("local"))
     (data,) = (
         one.inputs["data"]
         for one in recorded.of("ConfigMap")
@@ -166,7 +166,7 @@ def test_members_of_a_team_with_a_stack_of_its_own_get_the_same_guide(capsys: py
     assert code == 0
     assert out.startswith("# Team speech on cluster ")
     assert objects(capsys, "speech", "speech").keys() == KINDS
-    recorded = Recorded(record_stack(load_stack("speech")))
+    recorded = Recorded(record_shipped("speech"))
     names = [one.inputs["metadata"]["name"] for one in recorded.of("ConfigMap")]
     assert "gpu-platform-guide" in names
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack, plan_platform
-from tests.support.recorded import Recorded
+from tests.support.recorded import Recorded, record_platform
 
 ADMIN = "arn:aws:iam::123456789012:role/platform-admin"
 CREATED: dict[str, Any] = {
@@ -55,12 +52,4 @@ def plan_eks(*pools: dict[str, Any], cluster: dict[str, Any] | None = None, **re
 
 def record_eks(*pools: dict[str, Any], cluster: dict[str, Any] | None = None, **rest: Any) -> Recorded:
     """Return what the program registers for an environment of these pools."""
-    return _record(json.dumps(eks_environment(*pools, cluster=cluster, **rest), default=str))
-
-
-@cache
-def _record(platform: str) -> Recorded:
-    parsed = json.loads(platform)
-    return Recorded(
-        record_stack(LoadedStack("test", Path("Pulumi.test.yaml"), parsed, plan_platform(parsed, "test")))
-    )
+    return record_platform(eks_environment(*pools, cluster=cluster, **rest))

@@ -5,13 +5,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
 from tests.support.fabric_pods import platform_of
-from tests.support.recorded import Recorded
+from tests.support.recorded import Recorded, record_platform
 
 Object = dict[str, Any]
 _IMAGE = "registry.example.com/train@sha256:" + "0" * 64
@@ -67,9 +64,7 @@ def platform_with_jobs(machine: Machine, *, gpus: int | None = None, nodes: int 
 
 def recorded(platform: Object) -> Recorded:
     """Return what the program registers for a platform."""
-    return Recorded(
-        record_stack(LoadedStack("test", Path("Pulumi.test.yaml"), platform, plan_platform(platform, "test")))
-    )
+    return record_platform(platform)
 
 
 def job_pods(platform: Object) -> Mapping[str, Object]:

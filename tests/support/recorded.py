@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
 from gpu_platform.engine.record import RecordedProgram, ResourceRecord
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
 
 
 class Recorded:
@@ -30,6 +38,23 @@ class Recorded:
 
     def _of(self, kind: str) -> list[ResourceRecord]:
         return [record for record in self.resources if _kind(record) == kind]
+
+
+def record_platform(platform: Mapping[str, Any]) -> Recorded:
+    """Return what the program registers in a preview of a platform; it is run once in this process."""
+    return Recorded(_record_text(json.dumps(platform, default=str)))
+
+
+@cache
+def record_shipped(stack: str) -> RecordedProgram:
+    """Return what the program registers in a preview of a stack of `stacks/`; it is run once in this process."""
+    return record_stack(load_stack(stack))
+
+
+@cache
+def _record_text(text: str) -> RecordedProgram:
+    platform = json.loads(text)
+    return record_stack(LoadedStack("test", Path("Pulumi.test.yaml"), platform, plan_platform(platform, "test")))
 
 
 def _kind(record: ResourceRecord) -> str:

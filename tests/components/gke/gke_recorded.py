@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from gpu_platform.engine.record import ResourceRecord
-from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
-from tests.support.recorded import Recorded
+from tests.support.recorded import Recorded, record_platform
 
 ZONE = "us-central1-a"
 EXISTING: dict[str, Any] = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
@@ -51,15 +46,7 @@ def platform_of(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> di
 
 def recorded(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> Recorded:
     """Return what the program registers."""
-    return _recorded(json.dumps(platform_of(*pools, cluster=cluster)))
-
-
-@cache
-def _recorded(platform: str) -> Recorded:
-    parsed = json.loads(platform)
-    return Recorded(
-        record_stack(LoadedStack("test", Path("Pulumi.test.yaml"), parsed, plan_platform(parsed, "test")))
-    )
+    return record_platform(platform_of(*pools, cluster=cluster))
 
 
 def made(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> dict[str, Any]:

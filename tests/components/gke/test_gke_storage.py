@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from gpu_platform.engine.properties import UNKNOWN
-from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
 from tests.components.gke.gke_cluster_api import cluster as as_api
 from tests.components.gke.gke_recorded import CREATED, EXISTING, google, platform_of
-from tests.support.recorded import Recorded
+from tests.support.recorded import Recorded, record_platform
 
 SHARED = {"home": {"type": "nfs"}, "checkpoints": {"type": "lustre"}}
 
@@ -22,9 +19,7 @@ DATASETS = {"type": "bucket", "bucket": "acme-datasets", "prefix": "imagenet"}
 
 def made(cluster: dict[str, Any] = CREATED, **storage: Any) -> Recorded:
     platform = json.loads(json.dumps({**platform_of({}, cluster=cluster), "storage": storage, "teams": [TEAM]}))
-    return Recorded(
-        record_stack(LoadedStack("test", Path("Pulumi.test.yaml"), platform, plan_platform(platform, "test")))
-    )
+    return record_platform(platform)
 
 
 def test_the_cluster_has_the_drivers_of_its_classes_by_the_names_of_the_api() -> None:

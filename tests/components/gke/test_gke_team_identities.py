@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -16,11 +15,10 @@ from components.gke.identities import GkeTeamIdentities, GkeTeamIdentitiesArgs
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.planning.clouds.gke.identities import GkeIdentities
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
-from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stacks import plan_platform
 from tests.components.gke.gke_recorded import CREATED, EXISTING, platform_of
 from tests.components.known_cloud import deploy_on
-from tests.support.recorded import Recorded
+from tests.support.recorded import Recorded, record_platform
 
 ACCOUNT = "vision@my-project.iam.gserviceaccount.com"
 BUCKETS = [
@@ -43,9 +41,7 @@ def team(name: str, **identity: Any) -> dict[str, Any]:
 
 def made(*teams: dict[str, Any], cluster: dict[str, Any] = CREATED) -> Recorded:
     platform = json.loads(json.dumps({**platform_of({}, cluster=cluster), "teams": list(teams)}))
-    return Recorded(
-        record_stack(LoadedStack("test", Path("Pulumi.test.yaml"), platform, plan_platform(platform, "test")))
-    )
+    return record_platform(platform)
 
 
 @pytest.mark.parametrize("cluster", [CREATED, EXISTING])
