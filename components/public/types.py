@@ -761,4 +761,5 @@ class ValidationSettings(TypedDict, total=False):
     gate: bool
     timeout: str
     gate_nodes: str
+    metrics: bool
     max_held_percent: float
