@@ -19,8 +19,8 @@ import shutil
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final

@@ -26,7 +26,7 @@ class _Upload(io.FileIO):
 
 @pytest.fixture
 def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory that refuses what Mountpoint for S3 refuses: renaming, writing out of order, removing a directory.
+    """A directory that refuses what Mountpoint for S3 does: renaming, writing out of order, removing directories.
 
     No bucket: which error each has is Mountpoint's own matter.
     """
