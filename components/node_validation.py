@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ from components.device_claims import claim_template, every_gpu
 from gpu_platform import names
 from gpu_platform.planning.config_maps import content_hash
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.validation.section import ValidationPlan
+from gpu_platform.planning.validation.section import AgentMetricsPlan, ValidationPlan
 from validators.agent.hold import MOST_HELD_VARIABLE
 from validators.zipapp import build_agent
 
@@ -27,6 +28,7 @@ _EXPECTATIONS = "expectations.json"
 _EXPECTATIONS_DIR = "/etc/gpu-platform"
 _DRIVER_DIR = "/usr/local/nvidia"
 _PORT = 8080
+_METRICS = "gpu-metrics"  # name of the container's port with metrics
 _CLAIM = "every-gpu"
 # The agent publishes its report by server-side apply. It cannot change the program or the expectations of other
 # nodes: these are immutable, and their names have the hash of their content.
@@ -103,9 +105,11 @@ class NodeValidation(pulumi.ComponentResource):
                     logical_name=f"validate-{_CLAIM}",
                 )
             )
-        self._agent = self._create_config(
-            "gpu-node-agent", binary={_AGENT: base64.b64encode(build_agent()).decode()}
-        )
+        metrics = args.validation.metrics
+        program = build_agent(metrics=metrics is not None)
+        self._agent = self._create_config("gpu-node-agent", binary={_AGENT: base64.b64encode(program).decode()})
+        if metrics is not None:
+            self._create_monitor(metrics)
         # Nodes without GPUs have nothing that the agent reads: the report has their Node objects alone.
         proven = [pool for pool in args.pools if pool.expectations.by_agent]
         gates = [self._create_daemon_set(pool, [*account, *args.nodes.get(pool.name, ())]) for pool in proven]
@@ -169,14 +173,66 @@ class NodeValidation(pulumi.ComponentResource):
     def _subject(self) -> k8s.rbac.v1.SubjectArgs:
         return k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=_ACCOUNT, namespace=self._validation.namespace)
 
+    def _create_monitor(self, metrics: AgentMetricsPlan) -> None:
+        """Create what has the agents' metrics scraped, with the label of their pool."""
+        if metrics.pod_monitor:
+            pool = "__meta_kubernetes_pod_label_" + re.sub("[^a-zA-Z0-9]", "_", names.POOL_LABEL)
+            k8s.apiextensions.CustomResource(
+                f"{_ACCOUNT}-metrics",
+                api_version="monitoring.coreos.com/v1",
+                kind="PodMonitor",
+                metadata=self._meta(_ACCOUNT, dict(metrics.labels) or None),
+                spec={
+                    "selector": {"matchLabels": {names.NAME_LABEL: names.VALIDATION_APP}},
+                    "podMetricsEndpoints": [
+                        {
+                            "port": _METRICS,
+                            "interval": metrics.interval,
+                            "relabelings": [{"sourceLabels": [pool], "targetLabel": "pool"}],
+                        }
+                    ],
+                },
+                opts=self._child,
+            )
+        if metrics.pod_monitoring:
+            k8s.apiextensions.CustomResource(
+                f"{_ACCOUNT}-metrics",
+                api_version="monitoring.googleapis.com/v1",
+                kind="PodMonitoring",
+                metadata=self._meta(_ACCOUNT),
+                spec={
+                    "selector": {"matchLabels": {names.NAME_LABEL: names.VALIDATION_APP}},
+                    "endpoints": [{"port": _METRICS, "interval": metrics.interval}],
+                    "targetLabels": {"fromPod": [{"from": names.POOL_LABEL, "to": "pool"}]},
+                },
+                opts=self._child,
+            )
+
     def _create_network_policy(self) -> pulumi.Resource:
-        """Deny all pods the agents' port: probes of the kubelet are not subject to network policies."""
+        """Deny all pods the agents' port: probes of the kubelet are not subject to network policies.
+
+        Metrics are for all namespaces but the teams', since nobody knows where Prometheus is.
+        """
+        metrics = self._validation.metrics
+        others = k8s.meta.v1.LabelSelectorArgs(
+            match_expressions=[
+                k8s.meta.v1.LabelSelectorRequirementArgs(key=names.TEAM_LABEL, operator="DoesNotExist")
+            ]
+        )
         return k8s.networking.v1.NetworkPolicy(
             _ACCOUNT,
             metadata=self._meta(_ACCOUNT),
             spec=k8s.networking.v1.NetworkPolicySpecArgs(
                 pod_selector=k8s.meta.v1.LabelSelectorArgs(match_labels={names.NAME_LABEL: names.VALIDATION_APP}),
                 policy_types=["Ingress"],
+                ingress=None
+                if metrics is None
+                else [
+                    k8s.networking.v1.NetworkPolicyIngressRuleArgs(
+                        from_=[k8s.networking.v1.NetworkPolicyPeerArgs(namespace_selector=others)],
+                        ports=[k8s.networking.v1.NetworkPolicyPortArgs(port=metrics.port, protocol="TCP")],
+                    )
+                ],
             ),
             opts=self._child,
         )
@@ -218,7 +274,7 @@ class NodeValidation(pulumi.ComponentResource):
                     rolling_update=k8s.apps.v1.RollingUpdateDaemonSetArgs(max_unavailable=_MAX_UNAVAILABLE),
                 ),
                 template=k8s.core.v1.PodTemplateSpecArgs(
-                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels),
+                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels, annotations=self._scraped()),
                     spec=self._pod(pool, agent, expectations),
                 ),
             ),
@@ -228,6 +284,13 @@ class NodeValidation(pulumi.ComponentResource):
                 custom_timeouts=pulumi.CustomTimeouts(create=timeout, update=timeout),
             ),
         )
+
+    def _scraped(self) -> dict[str, str] | None:
+        """Return the annotations by which a Prometheus without an operator finds the metrics."""
+        metrics = self._validation.metrics
+        if metrics is None or metrics.pod_monitor or metrics.pod_monitoring:
+            return None
+        return {"prometheus.io/scrape": "true", "prometheus.io/port": str(metrics.port)}
 
     def _create_proof(self, args: NodeValidationArgs, gates: list[pulumi.Resource]) -> pulumi.Resource:
         """Create a ConfigMap after all gates; resources that need validated nodes depend on it."""
@@ -239,7 +302,7 @@ class NodeValidation(pulumi.ComponentResource):
         )
 
     def _pod(self, pool: PoolPlan, agent: str, expectations: str) -> k8s.core.v1.PodSpecArgs:
-        access = pool.software.gpu_access
+        access, metrics = pool.software.gpu_access, self._validation.metrics
         claims = [_CLAIM] if access.claim else []
         driver_volumes, driver_mounts, driver_env = _driver_of_host(access.driver_dir)
         return k8s.core.v1.PodSpecArgs(
@@ -273,7 +336,11 @@ class NodeValidation(pulumi.ComponentResource):
                         f"{_EXPECTATIONS_DIR}/{_EXPECTATIONS}",
                         "--port",
                         str(_PORT),
+                        *_metrics_arguments(metrics),
                     ],
+                    ports=None
+                    if metrics is None
+                    else [k8s.core.v1.ContainerPortArgs(name=_METRICS, container_port=metrics.port)],
                     env=[
                         k8s.core.v1.EnvVarArgs(name="NVIDIA_VISIBLE_DEVICES", value=_VISIBLE_DEVICES),
                         k8s.core.v1.EnvVarArgs(name="NVIDIA_DRIVER_CAPABILITIES", value=_DRIVER_CAPABILITIES),
@@ -317,6 +384,12 @@ class NodeValidation(pulumi.ComponentResource):
                 )
             ],
         )
+
+
+def _metrics_arguments(metrics: AgentMetricsPlan | None) -> list[str]:
+    if metrics is None:
+        return []
+    return ["--metrics-port", str(metrics.port), "--temperature", str(metrics.temperature_celsius)]
 
 
 def _role_ref(kind: str) -> k8s.rbac.v1.RoleRefArgs:

@@ -27,13 +27,14 @@ def check_this_node(
     return check_node(reader, expectations, Identity.of_environment(), deadline_seconds)
 
 
-def reader_of(replay: Path | None) -> NvmlReader | Recorded:
-    """Return what reads this machine, or the recording of one; raises BadInput."""
+def reader_of(replay: Path | None, command: str = "node-check") -> NvmlReader | Recorded:
+    """Return what reads this machine, or the recording of one; raises BadInput, which names the `command`."""
     try:
         return NvmlReader() if replay is None else Recorded(read_recording(replay))
     except BadRecording as error:
-        allowed = "a file that node-check --record wrote"
-        raise BadInput("node-check", [Problem("--replay", str(error), allowed)]) from None
+        found, _, allowed = str(error).partition("; allowed: ")
+        fix = "record a machine with gpu-platform node-check --record FILE"
+        raise BadInput(command, [Problem("--replay", found, allowed, fix)]) from None
 
 
 def read_document(path: Path) -> str:

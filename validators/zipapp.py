@@ -15,21 +15,28 @@ from typing import Final
 SHEBANG: Final = b"#!/usr/bin/env python3\n"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the first time that a zip file can have
 _MODE: Final = 0o100644 << 16
+_FOR_FRAMEWORKS: Final = tuple(f"prometheus_client/{one}" for one in ("aiohttp", "bridge", "django", "twisted"))
 
 
 @cache
-def build_agent() -> bytes:
-    """Return the zipapp with the agent, its entry point, and the NVML bindings with their license."""
-    agent = resources.files("validators") / "agent"
+def build_agent(*, metrics: bool = False) -> bytes:
+    """Return the zipapp with the agent, its entry point, and the NVML bindings with their license.
+
+    With `metrics` also the exporter and prometheus_client, with its license and notice.
+    """
+    packages = ("agent", "exporter") if metrics else ("agent",)
+    sources = resources.files("validators")
     entries = {
-        "__main__.py": (agent / "__main__.py").read_bytes(),
+        "__main__.py": (sources / packages[-1] / "__main__.py").read_bytes(),
         "validators/__init__.py": b"",
         "pynvml.py": _bindings("pynvml.py"),
         "NVIDIA-ML-PY.txt": _notice(),
+        **(_prometheus_client() if metrics else {}),
     }
-    for file in agent.iterdir():
-        if file.name.endswith(".py"):
-            entries[f"validators/agent/{file.name}"] = file.read_bytes()
+    for package in packages:
+        for file in (sources / package).iterdir():
+            if file.name.endswith(".py"):
+                entries[f"validators/{package}/{file.name}"] = file.read_bytes()
     buffer = io.BytesIO(SHEBANG)
     buffer.seek(0, io.SEEK_END)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_STORED) as archive:
@@ -46,6 +53,18 @@ def _bindings(name: str) -> bytes:
     files = metadata.files("nvidia-ml-py") or []
     found = next(file for file in files if file.name == name)
     return found.locate().read_bytes()  # type: ignore[union-attr]
+
+
+def _prometheus_client() -> dict[str, bytes]:
+    """Return the modules of the installed prometheus_client, without those for web frameworks, and its license."""
+    found: dict[str, bytes] = {}
+    for file in metadata.files("prometheus-client") or []:
+        path = file.as_posix()
+        if file.suffix == ".py" and not path.startswith(_FOR_FRAMEWORKS):
+            found[path] = file.read_binary()
+        elif file.name in ("LICENSE", "NOTICE"):
+            found[f"PROMETHEUS-CLIENT-{file.name}.txt"] = file.read_binary()
+    return found
 
 
 def _notice() -> bytes:

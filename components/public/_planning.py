@@ -14,7 +14,7 @@ import pulumi
 
 from components.public._arguments import INPUTS, PLATFORM_INPUTS, output_problems, plain, renamed
 from components.public._errors import BadArguments
-from components.public.types import GpuCluster
+from components.public.types import GpuCluster, ValidationSettings
 from gpu_platform.errors import BadInput, Problem, did_you_mean
 from gpu_platform.planning.guide import GuidePlan
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -60,7 +60,7 @@ def plan_validation(kind: str, name: str, arguments: Mapping[str, Any]) -> Envir
     """Return the plan of the validation of pools. Raises BadArguments with every problem."""
     source = f"{kind} {name}"
     _refuse_outputs(source, arguments, INPUTS)
-    settings = {key: arguments[key] for key in ("gate", "timeout") if key in arguments}
+    settings = {key: arguments[key] for key in ValidationSettings.__annotations__ if key in arguments}
     rest = {key: value for key, value in arguments.items() if key not in settings}
     return _plan(source, {**rest, "validation": settings}, {"validation": ""})
 

@@ -679,6 +679,31 @@ def node_check(
     _leave(check_node(expect, machine, recordings, to_json=output is Format.JSON, watch_seconds=watch))
 
 
+@app.command("node-metrics")
+def node_metrics(
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Where /metrics is.")] = 9401,
+    interval: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", min=1, help="How often NVML is read.")
+    ] = 15,
+    temperature: Annotated[
+        float, typer.Option("--temperature", metavar="CELSIUS", help="Threshold of the temperature.")
+    ] = 85,
+    memory: Annotated[float, typer.Option("--memory", metavar="PERCENT", help="Threshold of used memory.")] = 95,
+    power: Annotated[
+        float, typer.Option("--power", metavar="PERCENT", help="Threshold of power, of its limit.")
+    ] = 95,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", help="Serve a recorded machine (node-check --record).")
+    ] = None,
+) -> None:
+    """Serve metrics of this machine's GPUs for Prometheus, as the node agent does with validation.metrics."""
+    from gpu_platform.cli.node_metrics import serve_node_metrics
+    from validators.exporter.collector import Thresholds
+
+    thresholds = Thresholds(temperature=temperature, memory=memory, power=power)
+    serve_node_metrics(port, interval, thresholds, replay)
+
+
 GpuOption = Annotated[
     str, typer.Option("--gpu", metavar="MODEL", help="GPU model by its NVML or common name: A100-80GB.")
 ]

@@ -158,7 +158,12 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         charts=set_charts.value,
         objects=common.value,
         monitoring=monitored.value,
-        validation=validation.plan(context, planned.value),
+        validation=validation.plan(
+            context,
+            planned.value,
+            pod_monitor=monitored.value is not None and monitored.value.service_monitor,
+            pod_monitoring=monitored.value is not None and monitored.value.pod_monitoring,
+        ),
         policy=policy.plan(spec.policy, spec.overcommit),
         cost=costs,
         changes=changes,

@@ -58,6 +58,9 @@ class Validation(SpecModel):
     """When GPU nodes are tainted so that no pod of a team starts on them. `startup`: new nodes, also those that an
     autoscaler adds, until they pass validation. `always`: also later, while a check fails. `gate_nodes` of a pool
     overrides it."""
+    metrics: bool = False
+    """The node agent also serves metrics of GPUs, on port 9401 of its pods: for nodes where DCGM does not run. The
+    recording rules, and with them alerts and dashboards, use them on nodes without metrics of DCGM."""
     max_held_percent: Annotated[int, Field(ge=1, le=100)] = 25
     """With `gate_nodes: always`: the largest part of a pool's nodes that failing checks may hold back at a time,
     but one node at least. It does not limit new nodes, which have never passed."""

@@ -10,6 +10,7 @@ from sandbox.nvml._symbols import (
     ARGUMENT_VERSION_MISMATCH,
     INSUFFICIENT_SIZE,
     INVALID_ARGUMENT,
+    NOT_SUPPORTED,
     Status,
     fill,
     resolve,
@@ -147,8 +148,17 @@ def power_usage(gpu: SimulatedGpu) -> int:
     return gpu.milliwatt
 
 
+@symbol("nvmlDeviceGetTotalEnergyConsumption")
+def total_energy(gpu: SimulatedGpu) -> int:
+    """As after an hour at the power that it draws now."""
+    return gpu.milliwatt * 3600
+
+
 @symbol("nvmlDeviceGetUtilizationRates")
 def utilization_rates(gpu: SimulatedGpu) -> dict[str, int]:
+    """Not supported in MIG mode: NVML API reference, nvmlDeviceGetUtilizationRates."""
+    if gpu.mig_mode:
+        raise Status(NOT_SUPPORTED)
     return {"gpu": 0, "memory": 0} if gpu.reasons & REASON_IDLE else {"gpu": 100, "memory": 40}
 
 

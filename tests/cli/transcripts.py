@@ -41,6 +41,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "mig list": ("mig list --gpu h100-80gb", "mig list --gpu t4"),
     "mig solve": ("mig solve --gpu a100-80gb --demand 1g.10gb:9", "mig solve --gpu a100-80gb --demand 1g.10gb"),
     "node-check": ("node-check --machine p5.48xlarg",),
+    "node-metrics": ("node-metrics --replay nowhere.json",),
     "place": ("place local", "place lokal"),
     "policies explain": ("policies explain cost-ceiling", "policies explain cost-celing"),
     "policies list": ("policies list",),

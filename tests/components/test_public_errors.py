@@ -120,6 +120,15 @@ def test_a_team_names_its_own_arguments_and_those_of_its_pools() -> None:
 def test_a_validation_names_its_own_arguments() -> None:
     arguments: Any = {"cluster": SANDBOX, "pools": POOLS, "timeout": "soon", "gate": "yes"}
     assert sorted(places(refused(lambda: GpuValidation("it", arguments)))) == ["gate", "timeout"]
+    arguments = {
+        "cluster": SANDBOX,
+        "pools": POOLS,
+        "gate_nodes": "sometimes",
+        "max_held_percent": 0,
+        "metrics": 1,
+    }
+    found = sorted(places(refused(lambda: GpuValidation("it", arguments))))
+    assert found == ["gate_nodes", "max_held_percent", "metrics"]
 
 
 def test_an_operator_names_its_own_arguments() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import socket
 import subprocess
 import urllib.parse
 import urllib.request
@@ -26,6 +25,7 @@ from gpu_platform.stacks import plan_platform
 from sandbox.nvml import parse_faults
 from tests.support.dcgm_endpoint import DcgmEndpoint
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 
 PROMETHEUS = shutil.which("prometheus")
 
@@ -107,9 +107,7 @@ def server(node: DcgmEndpoint, tmp_path_factory: pytest.TempPathFactory) -> Iter
         ],
     }
     (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
             [

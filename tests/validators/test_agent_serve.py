@@ -17,6 +17,7 @@ from agent_tables import DRIVER
 
 from sandbox.nvml import NodeProfile
 from tests.support.eventually import PATIENCE_SECONDS, eventually
+from tests.support.ports import free_port
 from validators.agent import serve
 from validators.agent.publish import PublishError
 from validators.agent.serve import Publisher, Readiness
@@ -104,9 +105,7 @@ def service(tmp_path):
         node = NodeProfile(machine_type="g4dn.xlarge", driver_version=DRIVER, faults=faults)
         profile.write_text(node.model_dump_json())
         expectations.write_text(json.dumps({"version": 1, "expect": {"gpu-count": {"value": 1}}}))
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         command = [sys.executable, "-m", "sandbox.nvml.run", "--profile", str(profile), "--", str(agent), "serve"]
         command += ["--expect", str(expectations), "--port", str(port)]
         outside = {key: value for key, value in os.environ.items() if not key.startswith("KUBERNETES_")}

@@ -64,7 +64,7 @@ def test_a_recording_has_no_uuids_and_serial_numbers_unless_asked_for():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"version": 2, "answers": {"a": [1, ""]}}', '{"version": 1, "answers": {"a": 1}}'],
+    ["", "[]", "{}", '{"version": 3, "answers": {"a": [1, ""]}}', '{"version": 2, "answers": {"a": 1}}'],
 )
 def test_a_file_that_is_no_recording_is_refused_with_its_name(text):
     with pytest.raises(BadRecording, match=r"node\.json: .*allowed: "):

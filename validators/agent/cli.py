@@ -16,7 +16,7 @@ from validators.agent.mark import NodeMarks
 from validators.agent.publish import ApiServer, PublishError, publish
 from validators.agent.reading import READ_COMMAND, NvmlReader, write_snapshot
 from validators.agent.recording import BadRecording, Recorded, read_recording, write_recording
-from validators.agent.report import Identity, Report, as_text, check_node, exit_code
+from validators.agent.report import Identity, Reader, Report, as_text, check_node, exit_code
 from validators.agent.serve import Publisher, Readiness, serve
 
 DEADLINE_SECONDS = 60.0  # without persistence mode opening NVML initialises every GPU, which takes seconds each
@@ -25,12 +25,12 @@ _UNKNOWN = 3
 _SLACK_SECONDS = 30.0  # for checks and publishing, in addition to reading NVML
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run a command; return the exit code."""
+def main(arguments: Sequence[str], reader: Reader | None = None) -> int:
+    """Run a command; return the exit code. `reader` serves in place of one of NVML."""
     if list(arguments) == [READ_COMMAND]:
         write_snapshot()
         return 0
-    parsed = _parser().parse_args(arguments)
+    parsed = _parser().parse_args(arguments, argparse.Namespace(reader=reader))
     try:
         expectations = _read(parsed.expect) if parsed.expect else None
     except BadExpectations as error:
@@ -68,7 +68,7 @@ def _check(parsed: argparse.Namespace, expectations: Expectations | None) -> int
 
 def _serve(parsed: argparse.Namespace, expectations: Expectations | None) -> int:
     identity = Identity.of_environment()
-    reader = NvmlReader()
+    reader: Reader = parsed.reader or NvmlReader()
 
     def check() -> Report:
         return check_node(reader, expectations, identity, parsed.deadline)
@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--with-serials", action="store_true", help="record UUIDs and serial numbers as they are")
     serving = _command(commands, "serve", "check periodically, serve /ready, /live and /report", _serve)
     serving.add_argument("--port", type=int, default=8080)
-    serving.add_argument("--interval", type=_seconds, default=30.0, metavar="SECONDS")
+    serving.add_argument("--interval", type=seconds, default=30.0, metavar="SECONDS")
     return parser
 
 
@@ -126,7 +126,7 @@ def _command(
     )
     command.add_argument(
         "--deadline",
-        type=_seconds,
+        type=seconds,
         default=DEADLINE_SECONDS,
         metavar="SECONDS",
         help="time limit for reading NVML",
@@ -135,8 +135,9 @@ def _command(
     return command
 
 
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
+def seconds(text: str) -> float:
+    """Return a positive number of seconds; raises ValueError."""
+    found = float(text)
+    if not 0 < found < float("inf"):
         raise ValueError(text)
-    return seconds
+    return found

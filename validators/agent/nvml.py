@@ -40,7 +40,7 @@ _NVLINK_RECOVERY_FIELD = 59
 _NVLINK_FIELDS = (*_NVLINK_CRC_FIELDS, _NVLINK_REPLAY_FIELD, _NVLINK_RECOVERY_FIELD)
 _FIELDS = (*_REMAPPED_FIELDS, _SLOWDOWN_TLIMIT_FIELD, _RECOVERY_ACTION_FIELD, *_NVLINK_FIELDS)
 _GRAPHICS_CLOCK = 0
-_UNCORRECTED, _SINCE_RESET = 1, 0  # nvmlMemoryErrorType_t, nvmlEccCounterType_t
+_CORRECTED, _UNCORRECTED, _SINCE_RESET = 0, 1, 0  # nvmlMemoryErrorType_t, nvmlEccCounterType_t
 _LOCATIONS = {  # nvmlMemoryLocation_t
     0: "L1 cache",
     1: "L2 cache",
@@ -245,7 +245,9 @@ def _gpu(calls: Calls, index: int) -> GpuSnapshot:
     throttle_reasons = read(pynvml.nvmlDeviceGetCurrentClocksEventReasons)
     if throttle_reasons.problem == FUNCTION_NOT_FOUND:  # its name before driver 535
         throttle_reasons = read(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons)
-    memory = read(pynvml.nvmlDeviceGetMemoryInfo, convert=lambda memory: memory.total)
+    memory = read(pynvml.nvmlDeviceGetMemoryInfo, convert=_memory)
+    size = _mapped(memory, lambda found: found[0])
+    instances = _mig_instances(device, mig_mode, size)
     values = read(pynvml.nvmlDeviceGetFieldValues, list(_FIELDS), convert=_field_values)
     address = read(pynvml.nvmlDeviceGetPciInfo, convert=_address)
     return GpuSnapshot(
@@ -253,10 +255,10 @@ def _gpu(calls: Calls, index: int) -> GpuSnapshot:
         handle=Reading(True),
         name=read(pynvml.nvmlDeviceGetName),
         uuid=read(pynvml.nvmlDeviceGetUUID),
-        memory_mib=_mapped(memory, lambda total: total // _MIB),
+        memory_mib=_mapped(size, lambda total: total // _MIB),
         ecc=_mapped(read(pynvml.nvmlDeviceGetEccMode), _both),
         mig_mode=mig_mode,
-        mig_instances=_mig_instances(device, mig_mode, memory),
+        mig_instances=_mapped(instances, _by_profile),
         throttle_reasons=throttle_reasons,
         temperature=read(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
         slowdown_threshold=read(
@@ -298,6 +300,19 @@ def _gpu(calls: Calls, index: int) -> GpuSnapshot:
             read(pynvml.nvmlDeviceGetComputeRunningProcesses, convert=_processes),
             lambda found: [(pid, mib) for pid, mib in found],
         ),
+        utilization=_mapped(
+            read(pynvml.nvmlDeviceGetUtilizationRates, convert=lambda found: [found.gpu, found.memory]),
+            lambda found: (found[0], found[1]),
+        ),
+        memory_used_bytes=_mapped(memory, lambda found: found[1]),
+        power=read(pynvml.nvmlDeviceGetPowerUsage),
+        energy=read(pynvml.nvmlDeviceGetTotalEnergyConsumption),
+        clocks=_pair(
+            read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM, detail="of the SMs"),
+            read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM, detail="of the memory"),
+        ),
+        ecc_corrected=read(pynvml.nvmlDeviceGetTotalEccErrors, _CORRECTED, _SINCE_RESET, detail="corrected"),
+        mig_memory=instances,
     )
 
 
@@ -443,16 +458,19 @@ def _fabric(read: Read) -> Reading[tuple[int, int]]:
 
 def _mig_instances(
     device: _Device, mode: Reading[tuple[bool, bool]], memory: Reading[int]
-) -> Reading[dict[str, int]]:
-    """Count GPU instances by profile, through their MIG devices (one for each compute instance)."""
+) -> Reading[list[tuple[int, str, int, int]]]:
+    """Return GPU instances, found through their MIG devices (one for each compute instance).
+
+    Each with its id, its profile, and its memory that is used and in all; -1 where the driver does not say.
+    """
     if mode.value is None:
         return Reading(problem=mode.problem, call=mode.call)
     if not mode.value[0]:
-        return Reading({})
+        return Reading([])
     maximum = device.read(pynvml.nvmlDeviceGetMaxMigDeviceCount)
     if maximum.value is None:
         return Reading(problem=maximum.problem, call=maximum.call)
-    profiles: dict[int, str] = {}
+    found: dict[int, tuple[int, str, int, int]] = {}
     for place in range(maximum.value):
         handle, part = device.part(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, place, "MIG device")
         if handle.problem == "not-found":
@@ -463,11 +481,20 @@ def _mig_instances(
         profile = _mig_profile(part.read, memory)
         if profile.value is None:
             return Reading(problem=profile.problem, call=profile.call)
-        profiles[instance.value] = profile.value
+        total, used = part.read(pynvml.nvmlDeviceGetMemoryInfo, convert=_memory).value or (-1, -1)
+        found[instance.value] = (instance.value, profile.value, used, total)
+    return Reading(list(found.values()))
+
+
+def _by_profile(instances: list[tuple[int, str, int, int]]) -> dict[str, int]:
     counted: dict[str, int] = {}
-    for name in profiles.values():
-        counted[name] = counted.get(name, 0) + 1
-    return Reading(counted)
+    for _, profile, _, _ in instances:
+        counted[profile] = counted.get(profile, 0) + 1
+    return counted
+
+
+def _memory(found: Any) -> list[int]:  # noqa: ANN401 - a C struct
+    return [found.total, found.used]
 
 
 def _mig_profile(read: Read, memory: Reading[int]) -> Reading[str]:

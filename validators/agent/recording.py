@@ -14,7 +14,7 @@ from validators.agent import AGENT_VERSION
 from validators.agent.calls import Call, Journal
 from validators.agent.snapshot import Snapshot
 
-VERSION = 1
+VERSION = 2  # 2: also what GPUs use
 _IDENTITY = ("nvmlDeviceGetUUID", "nvmlDeviceGetSerial")
 
 

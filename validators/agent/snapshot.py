@@ -108,6 +108,19 @@ class GpuSnapshot:
     """CRC errors, replays and recoveries of all NVLinks."""
     processes: Reading[list[tuple[int, int]]] = field(default_factory=_unread)
     """PID and memory in MiB of the processes that compute on the GPU."""
+    utilization: Reading[tuple[int, int]] = field(default_factory=_unread)
+    """Percent of the last sample in which a kernel ran, and in which memory was read or written."""
+    memory_used_bytes: Reading[int] = field(default_factory=_unread)
+    power: Reading[int] = field(default_factory=_unread)
+    """Power that the board draws, mW."""
+    energy: Reading[int] = field(default_factory=_unread)
+    """Energy since the driver was loaded, mJ."""
+    clocks: Reading[tuple[int, int]] = field(default_factory=_unread)
+    """Clocks of the SMs and of the memory, MHz."""
+    ecc_corrected: Reading[int] = field(default_factory=_unread)
+    """Corrected ECC errors since the last reset."""
+    mig_memory: Reading[list[tuple[int, str, int, int]]] = field(default_factory=_unread)
+    """GPU instances: id, profile, memory used and memory in all, bytes."""
     peers: Reading[dict[int, tuple[int, int]]] = field(default_factory=_unread)
     """By the index of each later GPU: common ancestor (nvmlGpuTopologyLevel_t) and status of peer access by NVLink
     (nvmlGpuP2PStatus_t)."""
@@ -159,6 +172,8 @@ _PAIRS = {
     "power_limit",
     "retired_pages",
     "nvlink_errors",
+    "utilization",
+    "clocks",
 }
 
 
@@ -170,6 +185,8 @@ def _gpu(data: Mapping[str, Any]) -> GpuSnapshot:
     }
     if readings["processes"].value is not None:
         readings["processes"] = Reading([(pid, mib) for pid, mib in readings["processes"].value])
+    if readings["mig_memory"].value is not None:
+        readings["mig_memory"] = Reading([tuple(each) for each in readings["mig_memory"].value])
     if readings["peers"].value is not None:
         readings["peers"] = Reading({int(key): (one, two) for key, (one, two) in readings["peers"].value.items()})
     return GpuSnapshot(index=data["index"], **readings)

@@ -74,7 +74,13 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
         runbooks=monitoring.runbooks,
         dashboards=dashboards() if wanted != "none" else (),
         grafana_operator=wanted == "grafana-operator",
-        recording=recording_rules(exporter, pools, exported=pod_monitoring, kube_state=service_monitor),
+        recording=recording_rules(
+            exporter,
+            pools,
+            exported=pod_monitoring,
+            kube_state=service_monitor,
+            agent=context.environment.validation.metrics,
+        ),
         alerts=tuple(
             _alerts(context, pools, kube_state=service_monitor, by_pool=own_exporter and service_monitor)
         ),

@@ -46,6 +46,25 @@ _OF_GPU: Final = (
     ("gpu:nvlink_recoveries:total", "nvlink_recoveries", ""),
     ("gpu:nvlink_replays:total", "nvlink_replays", ""),
 )
+# The node agent's metrics, and the factor that makes the recorded unit, where DCGM does not run on a node.
+AGENT_METRICS: Final[Mapping[str, tuple[str, float]]] = {
+    "busy": ("gpu_utilization_percent", 0.01),
+    "memory_used": ("gpu_memory_used_bytes", 1),
+    "memory_size": ("gpu_memory_size_bytes", 1),
+    "sm_clock": ("gpu_sm_clock_hertz", 1),
+    "temperature": ("gpu_temperature_celsius", 1),
+    "power": ("gpu_power_watts", 1),
+    "energy": ("gpu_energy_joules_total", 1),
+    "pcie_replays": ("gpu_pcie_replays_total", 1),
+    "ecc_corrected": ("gpu_ecc_corrected_errors_total", 1),
+    "ecc_uncorrectable": ("gpu_ecc_uncorrectable_errors_total", 1),
+    "rows_remapped": ("gpu_rows_remapped_total", 1),
+    "remap_failed": ("gpu_row_remap_failed", 1),
+    "remap_pending": ("gpu_row_remap_pending", 1),
+    "nvlink_recoveries": ("gpu_nvlink_recoveries_total", 1),
+    "nvlink_replays": ("gpu_nvlink_replays_total", 1),
+}
+_AGENT_LABELS: Final = "node, pool, gpu, UUID, modelName, GPU_I_ID, GPU_I_PROFILE"
 # Two directions of one link.
 _LINKS: Final = (
     ("gpu:nvlink:bytes_per_second", "nvlink_sent", "nvlink_received"),
@@ -54,22 +73,31 @@ _LINKS: Final = (
 
 
 def recording_rules(
-    exporter: Exporter, pools: Sequence[PoolPlan], *, exported: bool, kube_state: bool
+    exporter: Exporter, pools: Sequence[PoolPlan], *, exported: bool, kube_state: bool, agent: bool = False
 ) -> tuple[RecordingRule, ...]:
     """Return all recording rules.
 
     `exported`: the scrape keeps its own labels pod and namespace, and renames the exporter's to exported_...;
-    `kube_state`: kube-state-metrics is scraped.
+    `kube_state`: kube-state-metrics is scraped; `agent`: the node agent serves metrics, which count on nodes that
+    have none of DCGM.
     """
     return (
-        *_of_gpus(exporter, exported=exported),
+        *_of_gpus(exporter, exported=exported, agent=agent),
         *_sums(),
         *_costs(pools),
         *(_workloads() if kube_state else ()),
     )
 
 
-def _of_gpus(exporter: Exporter, *, exported: bool) -> Iterator[RecordingRule]:
+def _of_gpus(exporter: Exporter, *, exported: bool, agent: bool) -> Iterator[RecordingRule]:
+    def both(text: str, metric: str) -> str:
+        if not agent or metric not in AGENT_METRICS:
+            return text
+        name, factor = AGENT_METRICS[metric]
+        # The pod of its series is the agent's own, which holds no GPU.
+        own = f"max by ({_AGENT_LABELS}) ({name})" + ("" if factor == 1 else f" * {factor:.10g}")
+        return f"({text}) or on (node) ({own})"
+
     def series(metric: str, extra: str = "") -> str:
         found = exporter.metrics[metric]
         labels = f"{GPU_LABELS}, {extra}" if extra else GPU_LABELS
@@ -82,16 +110,17 @@ def _of_gpus(exporter: Exporter, *, exported: bool) -> Iterator[RecordingRule]:
         return text if found.factor == 1 else f"{text} * {found.factor:.10g}"
 
     # Profiling metrics are missing while a profiler runs, and on GPUs that are not made for data centres.
-    yield RecordingRule(record="gpu:active:ratio", expr=f"{series('active')} or {series('busy')}")
+    active = both(f"{series('active')} or {series('busy')}", "busy")
+    yield RecordingRule(record="gpu:active:ratio", expr=active)
     for name, metric, extra in _OF_GPU:
-        yield RecordingRule(record=name, expr=series(metric, extra))
+        yield RecordingRule(record=name, expr=both(series(metric, extra), metric))
     for name, sent, received in _LINKS:
         yield RecordingRule(record=name, expr=f"{series(sent)} + {series(received)}")
     if "memory_size" in exporter.metrics:
         size = series("memory_size")
     else:
         size = f"{series('memory_used')} + {series('memory_free')}"
-    yield RecordingRule(record="gpu:memory_size:bytes", expr=size)
+    yield RecordingRule(record="gpu:memory_size:bytes", expr=both(size, "memory_size"))
     yield RecordingRule(record="gpu:memory_used:ratio", expr="gpu:memory_used:bytes / (gpu:memory_size:bytes > 0)")
 
 

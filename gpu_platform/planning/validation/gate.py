@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from gpu_platform import names
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.validation.section import ValidationPlan
+from gpu_platform.planning.validation.section import AgentMetricsPlan, ValidationPlan
 from gpu_platform.quantity import parse_duration
 
+_METRICS_PORT: Final = 9401  # beside dcgm-exporter's 9400
+_WARM_CELSIUS: Final = 85
 AGENT_IMAGE = "node-agent-python"  # name of an image in the catalogue
 
 
@@ -25,8 +28,13 @@ def check(context: CompleteContext) -> None:
         )
 
 
-def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> ValidationPlan:
-    """Return the gate: privileges only where no runtime adds NVML to the agent's container."""
+def plan(
+    context: CompleteContext, pools: Sequence[PoolPlan], *, pod_monitor: bool, pod_monitoring: bool
+) -> ValidationPlan:
+    """Return the gate: privileges only where no runtime adds NVML to the agent's container.
+
+    `pod_monitor`, `pod_monitoring`: who scrapes the cluster's GPU metrics, the Prometheus operator or Google's.
+    """
     validation = context.environment.validation
     access = [pool.software.gpu_access for pool in pools if pool.has_gpus]
     return ValidationPlan(
@@ -40,5 +48,20 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> ValidationPlan:
             for pool in pools
             if pool.startup_taints
         },
+        metrics=_metrics(context, pod_monitor=pod_monitor, pod_monitoring=pod_monitoring),
         claims_devices=any(one.claim for one in access),
+    )
+
+
+def _metrics(context: CompleteContext, *, pod_monitor: bool, pod_monitoring: bool) -> AgentMetricsPlan | None:
+    if not context.environment.validation.metrics:
+        return None
+    monitoring = context.environment.monitoring
+    return AgentMetricsPlan(
+        port=_METRICS_PORT,
+        interval=monitoring.interval,
+        temperature_celsius=monitoring.temperature_celsius or _WARM_CELSIUS,
+        pod_monitor=pod_monitor,
+        pod_monitoring=pod_monitoring,
+        labels=monitoring.labels,
     )

@@ -6,6 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from gpu_platform.planning.nodes.section import Labels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentMetricsPlan:
+    """Metrics of the node agent. `temperature_celsius`: from which a GPU's threshold counts as exceeded.
+
+    `pod_monitor`: whether the Prometheus operator scrapes the agents, with `labels`; `pod_monitoring`: whether
+    Google's managed Prometheus does. Else the pods have the annotations that a Prometheus may look for.
+    """
+
+    port: int
+    interval: str
+    temperature_celsius: int
+    pod_monitor: bool
+    pod_monitoring: bool
+    labels: Labels
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationPlan:
@@ -19,5 +37,7 @@ class ValidationPlan:
     """Pod security level of the namespace: what the agent needs on some pool."""
     most_held: Mapping[str, int]
     """By pool whose new nodes are held back: how many failing ones are held back at a time, too."""
+    metrics: AgentMetricsPlan | None
+    """None: the agent serves no metrics."""
     claims_devices: bool
     """Whether the agent sees its GPUs by a resource claim with admin access."""

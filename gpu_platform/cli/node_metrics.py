@@ -1,0 +1,25 @@
+"""`gpu-platform node-metrics`: serve the metrics of this machine's GPUs for Prometheus."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from gpu_platform.errors import BadInput, Problem
+from validators.exporter.collector import Thresholds
+from validators.exporter.serve import serve_metrics
+from validators.this_node import reader_of
+
+
+def serve_node_metrics(port: int, interval_seconds: float, thresholds: Thresholds, replay: Path | None) -> None:
+    """Serve `/metrics` on a port until an interruption, of this machine or of a recorded one; raises BadInput."""
+
+    def started() -> None:
+        print(f"metrics at http://localhost:{port}/metrics, read every {interval_seconds:g} s", file=sys.stderr)
+
+    reader = reader_of(replay, command="node-metrics")
+    try:
+        serve_metrics(reader, port, interval_seconds, thresholds, started)
+    except OSError as error:
+        problem = Problem("--port", f"{port}: {error}", "a port that is free")
+        raise BadInput("node-metrics", [problem]) from None

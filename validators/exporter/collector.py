@@ -1,0 +1,237 @@
+"""Turns Snapshots of the node agent into metrics.
+
+Labels are those of dcgm-exporter, so that queries need no second form: `gpu`, the index; `UUID`; `modelName`; and
+`GPU_I_ID` and `GPU_I_PROFILE`, empty for a whole GPU. A value that NVML did not give has no series; it is never
+zero. Units are base units: bytes, watts, joules, hertz, °C; utilisation is in percent, as NVML has it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from validators.agent.report import Reader
+from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
+
+_GPU_LABELS: Final = ("node", "gpu", "UUID", "modelName", "GPU_I_ID", "GPU_I_PROFILE")
+_MIB: Final = 1 << 20
+# nvmlClocksEventReasons: NVML API reference, 2026-11-25
+_CLOCK_EVENTS: Final = {
+    0x1: "idle",
+    0x2: "application_clocks",
+    0x4: "power_cap",
+    0x8: "hardware_slowdown",
+    0x10: "sync_boost",
+    0x20: "software_thermal",
+    0x40: "hardware_thermal",
+    0x80: "power_brake",
+    0x100: "display_clocks",
+}
+
+Value = Callable[[GpuSnapshot], "float | None"]
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """From which values `gpu_threshold_exceeded` is 1. Temperature in °C; memory and power in percent.
+
+    The defaults are those of the mission's exporter; NVIDIA's GPUs slow down at 87 to 95 °C.
+    """
+
+    temperature: float = 85.0
+    memory: float = 95.0
+    power: float = 95.0
+
+
+class Latest:
+    """A reader that keeps the last Snapshot that it gave, and when (Unix time, seconds)."""
+
+    def __init__(self, reader: Reader, clock: Callable[[], float] = time.time) -> None:
+        self._reader = reader
+        self._clock = clock
+        self.last: tuple[Snapshot, float] | None = None
+
+    def read(self, deadline_seconds: float) -> Snapshot:
+        """Read the node, and keep what was read."""
+        snapshot = self._reader.read(deadline_seconds)
+        self.last = snapshot, self._clock()
+        return snapshot
+
+
+class NodeCollector(Collector):
+    """Metrics of the last Snapshot of one node; none of GPUs before the first one."""
+
+    def __init__(self, latest: Latest, node: str, thresholds: Thresholds | None = None) -> None:
+        self._latest = latest
+        self._node = node
+        self._thresholds = thresholds or Thresholds()
+
+    def describe(self) -> Iterator[Metric]:
+        """Describe nothing: what there is depends on the node."""
+        yield from ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        last = self._latest.last
+        if last is None:
+            return
+        snapshot, at = last
+        read = GaugeMetricFamily("gpu_node_read_ok", "Whether NVML answered all calls.", labels=["node"])
+        read.add_metric([self._node], float(not snapshot.failure and not snapshot.unanswered))
+        yield read
+        stamp = GaugeMetricFamily(
+            "gpu_node_read_timestamp_seconds", "When NVML was read, Unix time.", labels=["node"]
+        )
+        stamp.add_metric([self._node], at)
+        yield stamp
+        for name, what, value in _GAUGES:
+            yield self._gauge(snapshot, name, what, value)
+        for name, what, value in _COUNTERS:
+            yield self._counter(snapshot, name, what, value)
+        yield self._memory(snapshot, "gpu_memory_used_bytes", "Memory in use.", _used, 2)
+        yield self._memory(snapshot, "gpu_memory_size_bytes", "Memory in all.", _size, 3)
+        yield from self._lists(snapshot)
+
+    def _labels(self, gpu: GpuSnapshot, instance: tuple[int, str] | None = None) -> list[str]:
+        parts = ["", ""] if instance is None else [str(instance[0]), instance[1]]
+        return [self._node, str(gpu.index), gpu.uuid.value or "", gpu.name.value or "", *parts]
+
+    def _gauge(self, snapshot: Snapshot, name: str, what: str, value: Value) -> Metric:
+        family = GaugeMetricFamily(name, what, labels=_GPU_LABELS)
+        for gpu in snapshot.gpus:
+            if (found := value(gpu)) is not None:
+                family.add_metric(self._labels(gpu), found)
+        return family
+
+    def _counter(self, snapshot: Snapshot, name: str, what: str, value: Value) -> Metric:
+        family = CounterMetricFamily(name, what, labels=_GPU_LABELS)
+        for gpu in snapshot.gpus:
+            if (found := value(gpu)) is not None:
+                family.add_metric(self._labels(gpu), found)
+        return family
+
+    def _memory(self, snapshot: Snapshot, name: str, what: str, value: Value, column: int) -> Metric:
+        """Return memory of whole GPUs, and of GPU instances in place of the GPU that they are of."""
+        family = GaugeMetricFamily(name, what, labels=_GPU_LABELS)
+        for gpu in snapshot.gpus:
+            instances = [one for one in gpu.mig_memory.value or () if one[3] >= 0]
+            for one in instances:
+                family.add_metric(self._labels(gpu, (one[0], one[1])), float(one[column]))
+            if not instances and (found := value(gpu)) is not None:
+                family.add_metric(self._labels(gpu), found)
+        return family
+
+    def _lists(self, snapshot: Snapshot) -> Iterator[Metric]:
+        """Yield metrics with a label of their own: clock events, links, processes, thresholds, Xids."""
+        events = GaugeMetricFamily(
+            "gpu_clock_event_active", "Whether this lowers the clocks now.", labels=[*_GPU_LABELS, "clock_event"]
+        )
+        links = GaugeMetricFamily("gpu_nvlink_up", "Whether the link is active.", labels=[*_GPU_LABELS, "link"])
+        processes = GaugeMetricFamily(
+            "gpu_process_memory_used_bytes",
+            "Memory of a process that computes on the GPU.",
+            labels=[*_GPU_LABELS, "pid"],
+        )
+        over = GaugeMetricFamily(
+            "gpu_threshold_exceeded",
+            f"Whether temperature ({self._thresholds.temperature:g} C), memory ({self._thresholds.memory:g} %) or "
+            f"power ({self._thresholds.power:g} % of the limit) has reached its threshold.",
+            labels=[*_GPU_LABELS, "threshold"],
+        )
+        for gpu in snapshot.gpus:
+            labels = self._labels(gpu)
+            reasons = gpu.throttle_reasons.value
+            for bit, event in _CLOCK_EVENTS.items() if reasons is not None else ():
+                events.add_metric([*labels, event], float(bool((reasons or 0) & bit)))
+            for link, up in enumerate(gpu.nvlinks.value or ()):
+                links.add_metric([*labels, str(link)], float(up))
+            for pid, mib in gpu.processes.value or ():
+                processes.add_metric([*labels, str(pid)], float(mib * _MIB))
+            for threshold, limit, part in self._parts(gpu):
+                if part is not None:
+                    over.add_metric([*labels, threshold], float(part >= limit))
+        yield from (events, links, processes, over)
+        if snapshot.xids.value is not None:
+            xids = GaugeMetricFamily(
+                "gpu_xid_errors", "Xid errors in the kernel's log.", labels=["node", "xid", "pci_bus"]
+            )
+            counted: dict[tuple[str, str], int] = {}
+            for code, domain, bus, slot, _ in snapshot.xids.value:
+                key = str(code), f"{domain:04x}:{bus:02x}:{slot:02x}"
+                counted[key] = counted.get(key, 0) + 1
+            for (code, bus), count in counted.items():
+                xids.add_metric([self._node, code, bus], float(count))
+            yield xids
+
+    def _parts(self, gpu: GpuSnapshot) -> Iterator[tuple[str, float, float | None]]:
+        yield "temperature", self._thresholds.temperature, gpu.temperature.value
+        used, mib = gpu.memory_used_bytes.value, gpu.memory_mib.value
+        yield "memory", self._thresholds.memory, None if used is None or not mib else 100 * used / (mib * _MIB)
+        power, limit = gpu.power.value, gpu.power_limit.value
+        yield "power", self._thresholds.power, None if power is None or not limit else 100 * power / limit[0]
+
+
+def _scaled(reading: Reading[int], factor: float) -> float | None:
+    return None if reading.value is None else reading.value * factor
+
+
+def _at(reading: Reading[tuple[int, ...]], place: int, factor: float = 1.0) -> float | None:
+    return None if reading.value is None else float(reading.value[place]) * factor
+
+
+def _used(gpu: GpuSnapshot) -> float | None:
+    return _scaled(gpu.memory_used_bytes, 1.0)
+
+
+def _size(gpu: GpuSnapshot) -> float | None:
+    return _scaled(gpu.memory_mib, float(_MIB))
+
+
+def _uncorrectable(gpu: GpuSnapshot) -> float | None:
+    return None if gpu.ecc_errors.value is None else float(sum(gpu.ecc_errors.value.values()))
+
+
+_GAUGES: Final[tuple[tuple[str, str, Value], ...]] = (
+    (
+        "gpu_utilization_percent",
+        "Share of the last sample in which a kernel ran; not of a GPU with MIG.",
+        lambda gpu: _at(gpu.utilization, 0),
+    ),
+    (
+        "gpu_memory_utilization_percent",
+        "Share of the last sample in which memory was read or written.",
+        lambda gpu: _at(gpu.utilization, 1),
+    ),
+    ("gpu_temperature_celsius", "Temperature of the GPU.", lambda gpu: _scaled(gpu.temperature, 1.0)),
+    (
+        "gpu_temperature_slowdown_celsius",
+        "Temperature at which the GPU slows down.",
+        lambda gpu: _scaled(gpu.slowdown_threshold, 1.0),
+    ),
+    ("gpu_power_watts", "Power that the board draws.", lambda gpu: _scaled(gpu.power, 1e-3)),
+    ("gpu_power_limit_watts", "Limit of its power.", lambda gpu: _at(gpu.power_limit, 0, 1e-3)),
+    ("gpu_sm_clock_hertz", "Clock of the SMs.", lambda gpu: _at(gpu.clocks, 0, 1e6)),
+    ("gpu_memory_clock_hertz", "Clock of the memory.", lambda gpu: _at(gpu.clocks, 1, 1e6)),
+    ("gpu_row_remap_pending", "A row is remapped at the next reset.", lambda gpu: _at(gpu.remapped_rows, 2)),
+    ("gpu_row_remap_failed", "A row could not be remapped.", lambda gpu: _at(gpu.remapped_rows, 3)),
+)
+_COUNTERS: Final[tuple[tuple[str, str, Value], ...]] = (
+    ("gpu_energy_joules", "Energy since the driver was loaded.", lambda gpu: _scaled(gpu.energy, 1e-3)),
+    (
+        "gpu_ecc_corrected_errors",
+        "Corrected ECC errors since the last reset.",
+        lambda gpu: _scaled(gpu.ecc_corrected, 1.0),
+    ),
+    ("gpu_ecc_uncorrectable_errors", "Uncorrectable ECC errors since the last reset.", _uncorrectable),
+    ("gpu_rows_remapped", "Rows remapped for uncorrectable errors.", lambda gpu: _at(gpu.remapped_rows, 1)),
+    ("gpu_pcie_replays", "PCIe transfers that were repeated.", lambda gpu: _scaled(gpu.pcie_replays, 1.0)),
+    ("gpu_nvlink_crc_errors", "CRC errors of all NVLinks.", lambda gpu: _at(gpu.nvlink_errors, 0)),
+    ("gpu_nvlink_replays", "Replays of all NVLinks.", lambda gpu: _at(gpu.nvlink_errors, 1)),
+    ("gpu_nvlink_recoveries", "Recoveries of all NVLinks.", lambda gpu: _at(gpu.nvlink_errors, 2)),
+)
