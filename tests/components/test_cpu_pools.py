@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
 from policies import evaluate
-from tests.support.recorded import Recorded
+from tests.support.recorded import Recorded, record_platform
 
 TODAY = datetime.date(2026, 11, 23)
 Stack = Callable[[str], Recorded]
@@ -26,8 +23,7 @@ SANDBOX = {
 
 
 def sandbox() -> Recorded:
-    plan = plan_platform(SANDBOX, "test")
-    return Recorded(record_stack(LoadedStack("test", Path("Pulumi.test.yaml"), SANDBOX, plan)))
+    return record_platform(SANDBOX)
 
 
 def test_node_groups_without_gpus_have_plain_images_and_only_declared_taints(stack: Stack) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ipaddress import ip_address, ip_network
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +11,9 @@ from hypothesis import strategies as st
 
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import PlanMaker, environment, pool, team
-from tests.support.recorded import Recorded
+from tests.support.recorded import Recorded, record_platform
 from tests.support.size import size
 
 PUBLIC = ("8.8.8.8", "52.219.0.10", "140.82.112.3", "199.36.153.9", "1.1.1.1", "100.128.0.1", "172.32.0.1")
@@ -33,9 +31,7 @@ NAMED: dict[str, Any] = {**GKE, "fqdn_policies": True}
 
 def deployed(*teams: dict[str, Any], **rest: Any) -> Recorded:
     """Return what a deploy of all teams registers."""
-    platform = environment(pool(), teams=list(teams), **rest)
-    loaded = LoadedStack("test", Path("/nowhere/Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
-    return Recorded(record_stack(loaded))
+    return record_platform(environment(pool(), teams=list(teams), **rest))
 
 
 def policies(*teams: dict[str, Any], **rest: Any) -> list[dict[str, Any]]:
@@ -46,9 +42,7 @@ def policies(*teams: dict[str, Any], **rest: Any) -> list[dict[str, Any]]:
 def on_gke(*teams: dict[str, Any], cluster: dict[str, Any]) -> Recorded:
     """Return what a deploy on GKE registers."""
     gpus = pool(machine_type="g2-standard-48", zones=["us-central1-a"], placement={"type": "none"})
-    platform = environment(gpus, teams=list(teams), cluster=cluster)
-    loaded = LoadedStack("test", Path("/nowhere/Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
-    return Recorded(record_stack(loaded))
+    return record_platform(environment(gpus, teams=list(teams), cluster=cluster))
 
 
 def reaches(found: list[dict[str, Any]], namespace: str, address: str, port: int) -> bool:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
-
 from gke_forms import gke_environment, gke_pool
 
 from gpu_platform.engine.properties import UNKNOWN
-from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
-from tests.support.recorded import Recorded
+from tests.support.recorded import Recorded, record_platform
 
 L4 = {"machine_type": "g2-standard-48", "workload": "inference", "count": {"min": 0, "desired": 0, "max": 4}}
 POOLS = [gke_pool("steady", **L4), gke_pool("spare", **L4, capacity={"type": "spot"})]
 
 
 def recorded() -> Recorded:
-    platform: dict[str, Any] = json.loads(json.dumps(gke_environment(*POOLS)))
-    platform["compute_classes"] = [{"name": "l4", "pools": ["steady", "spare"]}]
-    return Recorded(record_stack(LoadedStack("t", Path("Pulumi.t.yaml"), platform, plan_platform(platform, "t"))))
+    classes = [{"name": "l4", "pools": ["steady", "spare"]}]
+    return record_platform({**gke_environment(*POOLS), "compute_classes": classes})
 
 
 def test_the_class_has_one_rule_for_each_node_pool_whose_names_are_unknown_in_a_preview() -> None:
