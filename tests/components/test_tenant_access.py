@@ -16,7 +16,9 @@ from gpu_platform.engine.record import record_program
 from sandbox.control_plane import Status
 
 HERE = Path(__file__).parent
-TABLE: list[Mapping[str, Any]] = yaml.safe_load((HERE / "tenant_access.yaml").read_text("utf-8"))
+TABLE: list[Mapping[str, Any]] = yaml.load(
+    (HERE / "tenant_access.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader
+)
 STACK = "role-table"
 PLACES = {"own": STACK, "other": "kube-system", "cluster": ""}
 GROUPS = {"viewer": "role-table-viewers", "user": "role-table-users", "admin": "role-table-admins"}

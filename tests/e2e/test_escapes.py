@@ -17,7 +17,7 @@ from tests.support.restricted import CONTAINER, satisfying, violations
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-escapes")]
 
-ATTEMPTS = yaml.safe_load((Path(__file__).parent / "escapes.yaml").read_text("utf-8"))
+ATTEMPTS = yaml.load((Path(__file__).parent / "escapes.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader)
 Object = dict[str, Any]
 
 

@@ -20,7 +20,7 @@ from tests.support.fabric_pods import fabric_pods, platform_of
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
 
 PODS = {one.name: one for one in fabric_pods()}
-ATTEMPTS = yaml.safe_load((Path(__file__).parent / "fabric_escapes.yaml").read_text("utf-8"))
+ATTEMPTS = yaml.load((Path(__file__).parent / "fabric_escapes.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader)
 TEAMS = {
     "a3-highgpu-8g": "escapes-tcpx",
     "a3-megagpu-8g": "escapes-tcpxo",

@@ -15,7 +15,9 @@ from tests.support.fabric_pods import FabricPod, fabric_pods
 HOST = "gpu-privileged-hostpath"
 ANNOTATION = "gpu-device-annotation"
 PODS = {one.name: one for one in fabric_pods()}
-ESCAPES = yaml.safe_load((Path(__file__).parents[1] / "e2e" / "fabric_escapes.yaml").read_text("utf-8"))
+ESCAPES = yaml.load(
+    (Path(__file__).parents[1] / "e2e" / "fabric_escapes.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader
+)
 FABRICS = {
     "a3-highgpu-8g": "tcpx",
     "a3-megagpu-8g": "tcpxo",
