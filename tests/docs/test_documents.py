@@ -33,12 +33,13 @@ FRAGMENT = "fragment of a stack file"
 FILE = "file"
 WITH_DEFAULTS = "manifest of a team with defaults"
 OFFLINE = {"check", "capacity", "capacity suggest", "mig list", "mig check", "mig solve", "render"}
+COMMANDS: Any = typer.main.get_command(app)
 NAV = yaml.safe_load((PROJECT_ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]
 
 
 def command_of(words: list[str] | tuple[str, ...]) -> tuple[Any, list[str]]:
     """The command that words call, and the rest of them; raises KeyError for one that does not exist."""
-    found: Any = typer.main.get_command(app)
+    found = COMMANDS
     rest = list(words)
     while hasattr(found, "commands"):
         if rest and rest[0] in found.commands:

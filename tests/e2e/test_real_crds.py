@@ -57,7 +57,8 @@ def test_every_rendered_object_is_accepted_with_strict_field_validation(
 ) -> None:
     render_to(stack, tmp_path / stack)
     manifests = [
-        yaml.safe_load(file.read_text("utf-8")) for file in (tmp_path / stack / "manifests").rglob("*.yaml")
+        yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader)
+        for file in (tmp_path / stack / "manifests").rglob("*.yaml")
     ]
     assert manifests
     for manifest in manifests:
