@@ -6,6 +6,7 @@ minutes, since it links the clients of every cloud.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -94,21 +95,37 @@ def _test_group(case: Case) -> dict[str, Any]:
     }
 
 
+def _rules_of(alert: str, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return an alert's rule and the rules that it reads: evaluating all 81 a minute takes ten times as long."""
+    if alert == ALL_ALERTS:
+        return groups
+    records = {rule["record"]: rule["expr"] for group in groups for rule in group["rules"] if "record" in rule}
+    needed = {alert}
+    left = [rule["expr"] for group in groups for rule in group["rules"] if rule.get("alert") == alert]
+    while left:
+        found = (set(re.findall(r"[a-zA-Z_][a-zA-Z0-9_:]*", left.pop())) & records.keys()) - needed
+        needed |= found
+        left += [records[name] for name in found]
+    return [
+        {**group, "rules": [one for one in group["rules"] if one.get("alert", one.get("record")) in needed]}
+        for group in groups
+    ]
+
+
 @needs_promtool
 def test_every_alert_fires_for_its_fault_and_is_silent_without_it_for_each_exporter(tmp_path: Path) -> None:
     files = []
     for version in [*VERSIONS] if THOROUGH else [one for one in VERSIONS if one != LIKE_THE_NEWEST]:
         plan = monitoring_of(version)
-        rules = tmp_path / f"rules-{version}.yaml"
-        rules.write_text(yaml.safe_dump({"groups": rule_groups(plan)}))
         planned = {rule.alert for rule in plan.alerts}
-        tests = [
-            _test_group(translated(case, version)) for case in cases() if case.alert in planned | {ALL_ALERTS}
-        ]
         assert planned == {case.alert for case in cases() if case.firing} & planned
-        document = {"rule_files": [rules.name], "evaluation_interval": "1m", "tests": tests}
-        files.append(tmp_path / f"test-{version}.yaml")
-        files[-1].write_text(yaml.safe_dump(document))
+        for number, alert in enumerate(sorted(planned | {ALL_ALERTS})):
+            rules = tmp_path / f"rules-{version}-{number}.yaml"
+            rules.write_text(yaml.safe_dump({"groups": _rules_of(alert, rule_groups(plan))}))
+            tests = [_test_group(translated(case, version)) for case in cases() if case.alert == alert]
+            document = {"rule_files": [rules.name], "evaluation_interval": "1m", "tests": tests}
+            files.append(tmp_path / f"test-{version}-{number}.yaml")
+            files[-1].write_text(yaml.safe_dump(document))
     assert PROMTOOL is not None
     done = subprocess.run(
         [PROMTOOL, "test", "rules", *map(str, files)], text=True, capture_output=True, check=False, cwd=tmp_path
