@@ -29,6 +29,12 @@ class Lanes(LoadGroupScheduling):
             self.workqueue.move_to_end(wanted, last=False)
         super()._assign_work_unit(node)
 
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Give to others what a worker left that crashed; they would wait for ever for what it had done."""
+        left = {scope: tests for scope, tests in self.assigned_work[node].items() if not all(tests.values())}
+        self.assigned_work[node] = left
+        return super().remove_node(node)
+
 
 def is_of_a_sandbox(scope: str) -> bool:
     """Return whether the tests of a group have a sandbox; a file has none of those that are in a group."""
