@@ -21,14 +21,20 @@ def _has_json_form(kind: type) -> bool:
     return callable(getattr(kind, "to_json", None))
 
 
+@cache  # `fields` reads all fields of the class each time, and a Plan has thousands of parts
+def _names(kind: type) -> tuple[tuple[str, str], ...] | None:
+    """Return the attributes of a dataclass with their names in JSON, or None for another class."""
+    return tuple((one.name, one.name.rstrip("_")) for one in fields(kind)) if is_dataclass(kind) else None
+
+
 def plan_to_json(value: object) -> Any:  # noqa: ANN401 - JSON
     """Return a Plan, or any part of it, as plain JSON values in a stable order."""
     if value is None or isinstance(value, str | int | float):
         return value
     if _has_json_form(type(value)):
         return cast("HasJsonForm", value).to_json()
-    if is_dataclass(value) and not isinstance(value, type):
-        return {one.name.rstrip("_"): plan_to_json(getattr(value, one.name)) for one in fields(value)}
+    if (names := _names(type(value))) is not None:
+        return {key: plan_to_json(getattr(value, name)) for name, key in names}
     if isinstance(value, Mapping):
         return {str(key): plan_to_json(item) for key, item in cast("Mapping[object, object]", value).items()}
     if isinstance(value, list | tuple):

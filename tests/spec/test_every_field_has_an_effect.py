@@ -84,7 +84,7 @@ def _team_findings(folder: Path) -> Iterator[Finding]:
 
 def _finding(field: Field, stack: Platform, provider: str, plan: Callable[[Platform], Outcome]) -> Finding:
     place = place_of(field.path, stack)
-    before = plan(stack)
+    before = _plan_once(json.dumps(stack)) if plan is _outcome else plan(stack)
     key = table_key(field.path)
     if isinstance(before, tuple) and any(_is_about(problem, place) for problem in before):
         return Finding(field.path, "refused")
@@ -136,6 +136,12 @@ def _is_about(problem: Problem, place: Place) -> bool:
         return True
     owner = re.sub(r"\.(type|mode)$", "", told)
     return ("." in owner or "[" in owner) and path.startswith((f"{owner}.", f"{owner}["))
+
+
+@cache
+def _plan_once(platform: str) -> Outcome:
+    """Return the outcome of a stack from which many fields are changed."""
+    return _outcome(json.loads(platform))
 
 
 def _outcome(platform: Platform, folder: Path | None = None) -> Outcome:
