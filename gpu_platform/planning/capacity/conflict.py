@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.capacity.proof import Verdict, prove
 from gpu_platform.planning.nodes.allocatable import NodeResources
+from gpu_platform.solver import new_solver
 
 _ROUNDS = 60
 """Most sets that are tried to prove that a conflict is the smallest."""
@@ -164,8 +165,7 @@ def _hitting(owners: Sequence[str], sets: Sequence[frozenset[str]]) -> frozenset
     for one in sets:
         model.add_bool_or([chosen[owner] for owner in sorted(one)])
     model.minimize(sum(chosen.values()))
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
+    solver = new_solver()
     solver.solve(model)
     return frozenset(owner for owner in owners if solver.value(chosen[owner]))
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.nodes.allocatable import NodeResources
+from gpu_platform.solver import new_solver
 
 Verdict = Literal["placed", "impossible", "unknown"]
 
@@ -186,9 +187,7 @@ def _search(
         model.add(sum(pods for _, pods in held) <= node.pods)
         model.add(sum(pods * group.needs[node.pool].cpu_millicores for group, pods in held) <= node.cpu)
         model.add(sum(pods * group.needs[node.pool].memory_mib for group, pods in held) <= node.memory)
-    solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = seconds
-    solver.parameters.num_workers = 1
+    solver = new_solver(seconds)
     status = solver.solve(model)
     if solver.status_name(status) == "INFEASIBLE":
         return "impossible", ()

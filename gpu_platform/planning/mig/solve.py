@@ -11,6 +11,7 @@ from gpu_platform import names
 from gpu_platform.catalog.models import Mig
 from gpu_platform.planning.mig.geometry import GpuInstance, place
 from gpu_platform.planning.mig.layouts import largest_multisets
+from gpu_platform.solver import new_solver
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,7 @@ def _cover(
     for name, count in wanted.items():
         model.add(sum(dict(layout).get(name, 0) * use for layout, use in zip(layouts, uses, strict=True)) >= count)
     model.minimize(sum(uses))
-    solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = seconds
-    solver.parameters.num_workers = 1
+    solver = new_solver(seconds)
     status = solver.solve(model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         # A GPU for each instance is always legal.

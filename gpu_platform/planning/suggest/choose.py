@@ -11,6 +11,7 @@ from typing import Any
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.capacity.proof import Proof, prove
 from gpu_platform.planning.suggest.options import Option, PodRequest
+from gpu_platform.solver import new_solver
 
 _MONEY = 1_000_000
 """Whole numbers for the solver: millionths of a USD."""
@@ -354,7 +355,7 @@ class _Model:
         """
         self._model.clear_hints()
         self._model.minimize(self._cost)
-        solver = self._solver(seconds * 0.7)
+        solver = new_solver(seconds * 0.7)
         status = solver.solve(self._model)
         self.timed_out = status != self._cp.OPTIMAL
         if status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
@@ -375,7 +376,7 @@ class _Model:
         model.minimize(sum(used))
         for variable in (*self._nodes, *(count for pods in self._pods for count in pods.values())):
             model.add_hint(variable, cheapest.value(variable))
-        solver = self._solver(seconds)
+        solver = new_solver(seconds)
         return solver if solver.solve(model) in (self._cp.OPTIMAL, self._cp.FEASIBLE) else cheapest
 
     def simplest(self, best: Sequence[ChosenPool], within: float, deadline: float) -> list[ChosenPool] | None:
@@ -395,7 +396,7 @@ class _Model:
                 model.add(sum(used) <= pools)
                 model.add(self._cost <= budget)
                 model.minimize(self._cost)
-                solver = self._solver(max(0.0, deadline - time.monotonic()))
+                solver = new_solver(max(0.0, deadline - time.monotonic()))
                 if solver.solve(model) not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
                     break
                 found = self._read(solver)
@@ -405,12 +406,6 @@ class _Model:
                 for pool in short:
                     self.learn(pool)
         return None
-
-    def _solver(self, seconds: float) -> Any:  # noqa: ANN401 - ortools has no types
-        solver = self._cp.CpSolver()
-        solver.parameters.max_time_in_seconds = seconds
-        solver.parameters.num_workers = 1
-        return solver
 
     def _read(self, solver: Any) -> list[ChosenPool]:  # noqa: ANN401 - ortools has no types
         return [
