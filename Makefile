@@ -73,8 +73,8 @@ test-thorough: $(STAMP) ## the suite with many more random examples, killed runs
 # PyTorch and what it needs of CUDA are 5 GB: they have an environment of their own, outside the repository.
 # With PIP_EXTRA_INDEX_URL of PyTorch's builds for CPUs they are a tenth of it.
 TORCH := torch==2.15.0
-# They read the configurations that workloads/configure.py writes.
-LIBRARIES := accelerate==1.15.0 deepspeed==0.19.8
+# They read the configurations that workloads/configure.py writes, and run what examples/jobs has for Ray.
+LIBRARIES := accelerate==1.15.0 deepspeed==0.19.8 ray==2.60.0
 TORCH_VENV := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpu-platform/$(notdir $(PYTHON))-$(subst ==,-,$(TORCH))
 empty :=
 TORCH_STAMP := $(TORCH_VENV)/.installed-$(subst $(empty) $(empty),-,$(subst ==,-,$(LIBRARIES)))
