@@ -133,6 +133,8 @@ class ExistingVpc(TypedDict, total=False):
     subnets: Mapping[str, str]
     """EKS: private subnet of the nodes by zone."""
     control_plane_subnets: Sequence[str]
+    pod_subnets: Mapping[str, str]
+    """EKS: subnet of the pods by zone."""
     project: str
     """GKE: the host project of a Shared VPC."""
     name: str

@@ -173,6 +173,15 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     ),
     "cluster(eks).create": {"cluster.create": _EKS_CREATE},
     "cluster(eks).create.network": {"cluster.create.network": _EKS_NETWORK},
+    # EFA beside the plain primary interface takes both interfaces that pods of p5.48xlarge could have.
+    "cluster(eks).create.network.pod_subnets": {
+        "cluster.create.network": _EKS_NETWORK,
+        "pools[0].network": {"layout": "efa-primary"},
+    },
+    "cluster(eks).create.pods_cidr": {
+        "cluster.create": _EKS_CREATE,
+        "pools[0].network": {"layout": "efa-primary"},
+    },
     "cluster(eks).create.api_from_anywhere": {
         "cluster.create": {**_EKS_CREATE, "api_access": ["0.0.0.0/0"], "api_from_anywhere": True}
     },
@@ -486,6 +495,10 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(eks).create.network.control_plane_subnets": [
         ["subnet-3a1b2c3d4e5f60718", "subnet-4a1b2c3d4e5f60718"]
     ],
+    "cluster(eks).create.network.pod_subnets": [
+        {"us-east-2a": "subnet-5a1b2c3d4e5f60718", "us-east-2b": "subnet-6a1b2c3d4e5f60718"}
+    ],
+    "cluster(eks).create.pods_cidr": ["100.64.0.0/16"],
     "cluster(eks).create.kms_key": ["arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"],
     "cluster(eks).assume_role": ["arn:aws:iam::123456789012:role/deployer"],
     "cluster(eks).iam.path": ["/gpu/"],
