@@ -22,6 +22,7 @@ from gpu_platform.online.aws.cluster import (
     compare_key,
     compare_new_cluster,
     compare_own_network,
+    compare_pod_subnets,
     compare_spot_role,
     compare_subnets,
     disk_keys,
@@ -219,6 +220,8 @@ class AwsCloud:
             all_subnets=tuple(vpc.subnets.values()),
         )
         yield from compare_subnets(self._plan, facts, subnets, types)
+        if vpc.pod_subnets:
+            yield from compare_pod_subnets(self._plan, vpc, subnets, types)
 
     def _offers(self, pool: PoolPlan, machine_type: str) -> Iterator[OnlineFinding]:
         own = pool.cloud.zones if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan) else ()
