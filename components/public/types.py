@@ -757,6 +757,16 @@ class Changes(TypedDict, total=False):
     max_unavailable: float
 
 
+class Cleanup(TypedDict, total=False):
+    """Finds what nobody needs any more in the namespaces of teams."""
+
+    delete: bool
+    schedule: str
+    finished_after: str | None
+    idle_after: str
+    prometheus: str
+
+
 class ValidationSettings(TypedDict, total=False):
     """How nodes are validated before teams get them."""
 

@@ -13,6 +13,7 @@ from gpu_platform.online import OnlineFinding
 from gpu_platform.online.aws.api import AwsApi, iam_action
 from gpu_platform.online.aws.client import CALLS, AwsClient
 from gpu_platform.online.aws.lookups import AwsCloud
+from gpu_platform.online.finding import NotLookedAt
 from gpu_platform.planning.plan import EnvironmentPlan
 from tests.support.aws_account import AwsAccount
 from tests.support.eks_stacks import CREATED, plan_eks
@@ -21,6 +22,9 @@ NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 BLOCK = "cr-0f0e0d0c0b0a09080"
 P, G = "L-417A185B", "L-DB2E81BA"
 REGION = "us-east-2"
+OTHER_ACCOUNT = "210987654321"
+ROLE = f"arn:aws:iam::{OTHER_ACCOUNT}:role/deployer"
+OTHER_CREATE = {"admins": [ROLE]}
 
 
 @pytest.fixture
@@ -380,6 +384,35 @@ def test_a_declared_subnet_outside_the_clusters_network_stops_up(account: AwsAcc
     finding = by_title(ask(account, plan), "subnet subnet-0a1b2c3d4e5f60718")
 
     assert (finding.severity, finding.found) == ("stops", "not in the VPC of ml")
+
+
+def test_another_account_is_asked_as_the_role_that_up_assumes(
+    account: AwsAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", account.endpoint)
+    cluster = {**CREATED, "account": OTHER_ACCOUNT, "assume_role": ROLE, "create": OTHER_CREATE}
+    [of_account, *_] = AwsCloud(plan_eks({}, cluster=cluster), load_catalog(), NOW).lookups()
+    found = by_title(list(of_account.findings()), "AWS account")
+    assert found.severity == "fine"
+    assert f"account {OTHER_ACCOUNT}" in found.found
+    assert "assumed-role/deployer" in found.found
+
+
+def test_a_role_that_may_not_be_assumed_is_named(account: AwsAccount) -> None:
+    account.denied.add("sts:AssumeRole")
+    api = AwsApi(REGION, account.session(), role=ROLE)
+    with pytest.raises(NotLookedAt, match="the credentials lack sts:AssumeRole"):
+        AwsClient(REGION, api).identity()
+
+
+def test_the_first_look_at_an_existing_cluster_of_another_account_has_the_role_of_up(account: AwsAccount) -> None:
+    plan = existing_cluster(account, assume_role=ROLE)
+    client = AwsClient(REGION, AwsApi(REGION, account.session()))
+    text = AwsCloud(plan, load_catalog(), NOW, client).kubeconfig()
+    assert text is not None
+    assert ROLE in text
 
 
 def test_an_endpoint_that_does_not_answer_is_asked_once(

@@ -116,6 +116,7 @@ STACKS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
+_IDLE = {"idle_after": "2h", "prometheus": "http://prometheus.monitoring:9090"}
 _DRA = {
     "pools[0].sharing": by({"mode": "dra"}, gke=None),
     "operator": by(existing={"toolkit": "host", "driver": {"owner": "host", "version": "580.173.02"}}),
@@ -308,6 +309,8 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "pools[].topology": {"pools[0].topology": {"policy": "restricted"}},
     "pools[].tuning": {"pools[0].tuning": {}},
     "pools[].gate_nodes": by({}, eks={"pools[0].image": {"ami": "ami-0a1b2c3d4e5f60718"}}),
+    "cleanup.idle_after": {"cleanup": _IDLE},
+    "cleanup.prometheus": {"cleanup": _IDLE},
     "validation.max_held_percent": {"validation": {"gate_nodes": "always"}},
     "pools[].taints": {"pools[0].taints": [{"key": "example.com/team", "value": "a", "effect": "NoSchedule"}]},
     "pools[].nodes": {"pools[0].nodes": {"names": ["train-0", "train-1"]}},
@@ -739,6 +742,10 @@ ALTERNATIVES: Mapping[str, Any] = {
     "budget.usd_per_month": [1e8],
     "monitoring.labels": [{"release": "prometheus"}],
     "validation.timeout": ["20m"],
+    "cleanup.schedule": ["0 4 * * 1"],
+    "cleanup.finished_after": ["48h"],
+    "cleanup.idle_after": ["3h"],
+    "cleanup.prometheus": ["http://metrics.monitoring:9090"],
     "validation.max_held_percent": [100],
     "policy.rules": [{"gpu-capacity-spread": {"enforcementLevel": "advisory"}}],
     "environment.stack": ["elsewhere"],

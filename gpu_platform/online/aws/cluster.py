@@ -22,11 +22,11 @@ from gpu_platform.planning.clouds.eks.existing_cluster import (
 )
 from gpu_platform.planning.clouds.eks.limits import LEAST_ZONES
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.vendors import eks_pod_cap
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
 _PREFIX: Final = 16  # addresses of a /28
-_LARGE_VCPUS: Final = 30
 _POD_SUBNETS: Final = (
     "give pods subnets of their own (custom networking; of a new cluster create.network.pod_subnets)"
 )
@@ -221,7 +221,7 @@ def compare_pod_subnets(
         of_pool = [found[vpc.pod_subnets[zone]] for zone in zones or vpc.pod_subnets if zone in vpc.pod_subnets]
         addresses = sum(one.free for one in of_pool)
         vcpus = types[pool.machine_type].vcpus if pool.machine_type in types else 0
-        most_a_node = 1 + _PREFIX * (1 + ceil(_most_pods(vcpus) / _PREFIX))
+        most_a_node = 1 + _PREFIX * (1 + ceil(eks_pod_cap(vcpus) / _PREFIX))
         least, most = pool.nodes.desired * (1 + 2 * _PREFIX), pool.nodes.max * most_a_node
         severity: Severity = "fine"
         why = ""
@@ -237,11 +237,6 @@ def compare_pod_subnets(
             why=why,
             fix="name larger subnets by cluster.create.network.pod_subnets" if why else "",
         )
-
-
-def _most_pods(vcpus: int) -> int:
-    """Return the `maxPods` of EKS (EKS user guide, "How maxPods is determined", read 2026-11-25)."""
-    return 110 if vcpus < _LARGE_VCPUS else 250
 
 
 def _has_pod_subnets(plan: EnvironmentPlan) -> bool:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from gpu_platform.catalog import Catalog, ServiceQuota
 from gpu_platform.online.aws.answers import Cluster, Identity, InstanceType, Subnet
-from gpu_platform.online.aws.api import Missing
+from gpu_platform.online.aws.api import AwsApi, Missing
 from gpu_platform.online.aws.capacity import (
     compare_control_plane_zones,
     compare_offers,
@@ -72,7 +72,8 @@ class AwsCloud:
         self._catalog = catalog
         self._standard = catalog.service_quotas[STANDARD]
         self._now = now
-        self._client = client or AwsClient(self._cluster.region)
+        api = AwsApi(self._cluster.region, role=self._cluster.assume_role)
+        self._client = client or AwsClient(self._cluster.region, api)
         self._answers: dict[str, object] = {}
 
     def lookups(self) -> Sequence[Lookup]:
@@ -84,7 +85,13 @@ class AwsCloud:
         found = self._found_cluster()
         if found is None:
             return None
-        return eks_kubeconfig(found.name, self._cluster.region, found.endpoint, found.certificate_authority)
+        return eks_kubeconfig(
+            found.name,
+            self._cluster.region,
+            found.endpoint,
+            found.certificate_authority,
+            self._cluster.assume_role,
+        )
 
     def _lookups(self) -> Iterator[Lookup]:
         plan, cluster = self._plan, self._cluster
