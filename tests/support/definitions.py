@@ -14,7 +14,7 @@ CRDS = os.environ.get("GPU_PLATFORM_CRDS", "")
 
 def definition(file: str) -> dict[str, Any]:
     """Return a definition of the folder."""
-    return yaml.safe_load((Path(CRDS) / f"{file}.yaml").read_text("utf-8"))
+    return yaml.load((Path(CRDS) / f"{file}.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader)
 
 
 def unknown_fields(one: Mapping[str, Any], file: str) -> list[str]:
