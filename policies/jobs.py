@@ -12,7 +12,7 @@ from typing import Final
 
 from gpu_platform import names
 from policies._inputs import NotVisible, Value
-from policies._rule import Breach, Rule, Settings, Severity
+from policies._rule import Breach, Remedy, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Resource, Stack
 from policies._workloads import Workload, workloads
 
@@ -237,6 +237,7 @@ def _inflated(_: Stack, subject: PriorityClass | Workload, settings: SystemPrior
                 found=f"priority class {subject.name!r} ({inputs.get('value').whole()}) as the default of pods",
                 allowed="no default, or one of value 0 or less",
                 fix="remove globalDefault: every pod without a class would preempt others",
+                remedy=Remedy(inputs.get("globalDefault"), value=False),
             )
         return
     name = subject.pod_spec.get("priorityClassName")
@@ -256,6 +257,7 @@ priority_globaldefault = Rule(
     subjects=lambda stack: stack.view(_priority_subjects),
     check=_inflated,
     settings=SystemPriorities,
+    remedy="`globalDefault: false` in the PriorityClass",
 )
 
 RULES = (
