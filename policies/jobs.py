@@ -7,6 +7,7 @@ pod priority and preemption. Read 2026-11-23.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -193,11 +194,9 @@ def _selected(stack: Stack, budget: Budget) -> Iterator[Resource]:
         if one.namespace != budget.resource.namespace or not wanted:
             continue
         have: Value = one.inputs.get("spec", "template", "metadata", "labels")
-        try:
+        with suppress(NotVisible):
             if all(have.get(key).text() == value for key, value in wanted.items()):
                 yield one
-        except NotVisible:
-            continue
 
 
 pdb_blocks_drain = Rule(
