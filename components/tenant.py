@@ -324,7 +324,7 @@ class Tenant(pulumi.ComponentResource):
             ),
             opts=self._kept,
         )
-        by_cilium = bool(self._args.hosts) and self._args.host_policy == "CiliumNetworkPolicy"
+        by_cilium = self._args.host_policy == "CiliumNetworkPolicy"
         dns_pods = k8s.networking.v1.NetworkPolicyPeerArgs(
             namespace_selector=k8s.meta.v1.LabelSelectorArgs(
                 match_labels={"kubernetes.io/metadata.name": _DNS_NAMESPACE}

@@ -138,8 +138,8 @@ class TenantPlan:
     """What its pods may reach by the stack file."""
     hosts: tuple[HostEgress, ...] = ()
     """What its pods may reach by name."""
-    host_policy: HostPolicy = "FQDNNetworkPolicy"
-    """The kind of network policies that name `hosts`."""
+    host_policy: HostPolicy | None = None
+    """The kind of network policies that name `hosts`; None: there are no hosts."""
     ingress: tuple[PodIngress, ...] = ()
     """Who may reach its pods, beside those of its namespace."""
     labels: Labels = field(default_factory=dict[str, str])

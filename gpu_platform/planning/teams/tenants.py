@@ -319,7 +319,7 @@ def plan_tenant(
         egress=cloud.pod_egress(),
         declared_egress=plan_egress(team, cloud),
         hosts=plan_hosts(team),
-        host_policy=cloud.host_policy,
+        host_policy=cloud.host_policy if plan_hosts(team) else None,
         ingress=plan_ingress(team),
         object_quota=_object_quota(team.quota.objects),
         priorities=allowed,
