@@ -202,8 +202,8 @@ class Cloud(Protocol):
         """Record storage classes that the cloud or the pools' machines cannot have; `problems` is at `storage`."""
 
     @property
-    def host_policy(self) -> HostPolicy:
-        """The kind of network policies that name hosts, where there are any."""
+    def host_policy(self) -> HostPolicy | None:
+        """The kind of network policies that name hosts, where there are any; None: there are none."""
         return "FQDNNetworkPolicy"
 
     def check_host_egress(self, problems: Problems) -> None:

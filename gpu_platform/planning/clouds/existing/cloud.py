@@ -69,9 +69,9 @@ class Existing(Cloud):
         return {} if account is None else google_account(account)
 
     @property
-    def host_policy(self) -> HostPolicy:
-        """The kind of network policies that name hosts: Cilium's."""
-        return "CiliumNetworkPolicy"
+    def host_policy(self) -> HostPolicy | None:
+        """The kind of network policies that name hosts, where Cilium enforces them."""
+        return "CiliumNetworkPolicy" if self._cluster.network_policies == "cilium" else None
 
     def check_host_egress(self, problems: Problems) -> None:
         """Record that nothing is known to enforce names; `problems` is at the name."""
