@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 import pytest
+import yaml
 
 from gpu_platform.paths import PROJECT_ROOT
 from gpu_platform.program import record_stack
@@ -87,6 +88,27 @@ def test_the_service_scales_by_a_metric_that_its_server_has(found: Recorded) -> 
     (metric,) = re.findall(r"\w+_requests_waiting", one["spec"]["triggers"][0]["metadata"]["query"])
     assert f'"{metric}"' in (JOBS / "serve.py").read_text("utf-8")
     assert one["spec"]["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "answers"}
+
+
+def test_prometheus_may_reach_the_service_and_finds_its_port(found: Recorded) -> None:
+    monitor = yaml.safe_load((JOBS / "podmonitor.yaml").read_text("utf-8"))
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    (deployment,) = [one for one in manifests(found) if one["kind"] == "Deployment"]
+    template = deployment["spec"]["template"]
+    assert monitor["metadata"]["namespace"] == deployment["metadata"]["namespace"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    (port,) = [one for one in template["spec"]["containers"][0]["ports"] if one["name"] == endpoint["port"]]
+    assert f'self.path == "{endpoint["path"]}"' in (JOBS / "serve.py").read_text("utf-8")
+    allowed = [
+        (rule["from"][0]["namespaceSelector"]["matchLabels"], rule["ports"][0]["port"])
+        for one in found.of("NetworkPolicy")
+        if one.inputs["metadata"].get("namespace") == "research"
+        for rule in one.inputs["spec"].get("ingress", ())
+        if rule.get("ports") and "namespaceSelector" in rule["from"][0]
+    ]
+    assert ({"kubernetes.io/metadata.name": "monitoring"}, port["containerPort"]) in allowed
+    if CRDS:
+        assert unknown_fields(monitor, "monitoring.coreos.com_podmonitors") == []
 
 
 def test_the_image_has_every_program_that_a_command_names(found: Recorded) -> None:
