@@ -73,16 +73,21 @@ test-thorough: $(STAMP) ## the suite with many more random examples, killed runs
 # PyTorch and what it needs of CUDA are 5 GB: they have an environment of their own, outside the repository.
 # With PIP_EXTRA_INDEX_URL of PyTorch's builds for CPUs they are a tenth of it.
 TORCH := torch==2.15.0
+# They read the configurations that workloads/configure.py writes, and run what examples/jobs has for Ray.
+LIBRARIES := accelerate==1.15.0 deepspeed==0.19.8 ray==2.60.0
 TORCH_VENV := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpu-platform/$(notdir $(PYTHON))-$(subst ==,-,$(TORCH))
+empty :=
+TORCH_STAMP := $(TORCH_VENV)/.installed-$(subst $(empty) $(empty),-,$(subst ==,-,$(LIBRARIES)))
+TORCH_PIP = $(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-$(TORCH_VENV)/.installed:
+$(TORCH_STAMP):
 	@echo "installing PyTorch into $(TORCH_VENV) (one to two minutes)"
-	@rm -rf $(TORCH_VENV)
-	@$(PYTHON) -m venv $(TORCH_VENV)
-	@$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
-	  --constraint constraints.txt '$(TORCH)' numpy pytest pytest-timeout && touch $@
+	@test -x $(TORCH_VENV)/bin/python || $(PYTHON) -m venv --clear $(TORCH_VENV)
+	@$(TORCH_PIP) '$(TORCH)' numpy pytest pytest-timeout setuptools
+	@# The build of DeepSpeed asks PyTorch for what it compiles: nothing, its kernels are for GPUs.
+	@DS_BUILD_OPS=0 $(TORCH_PIP) --no-build-isolation $(LIBRARIES) && touch $@
 
-test-workloads: $(TORCH_VENV)/.installed ## what runs in containers of jobs: on CPUs, with PyTorch
+test-workloads: $(TORCH_STAMP) ## what runs in containers of jobs: on CPUs, with PyTorch
 	$(TORCH_VENV)/bin/python -m pytest --config-file /dev/null --rootdir . --confcutdir tests/workloads \
 	  -p no:cacheprovider -q --durations 5 tests/workloads/torch_needed
 

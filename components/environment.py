@@ -13,6 +13,7 @@ from components._charts import with_chart_settings
 from components._objects import with_object_settings
 from components._options import child_of_stack
 from components.addons import Addons
+from components.cleanup import Cleanup
 from components.cluster import Cluster, ClusterArgs
 from components.device_claims import DeviceClasses
 from components.gpu_operator import GpuOperator
@@ -97,6 +98,8 @@ class Environment(pulumi.ComponentResource):
             TeamVolumes(
                 "team-volumes", TeamVolumesArgs(volumes=args.storage.volumes), self._child(cluster, *tenants)
             )
+        if args.cleanup is not None:
+            Cleanup("cleanup", args.cleanup, self._child(cluster, *tenants))
         self.exports = {
             "kubeconfig": cluster.kubeconfig,
             "context": cluster.context,

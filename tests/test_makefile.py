@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
 
@@ -93,3 +94,16 @@ def test_without_a_supported_python_the_error_names_the_versions(checkout: Path)
     )
     assert result.returncode == 2
     assert "error: python3.99 not found: install Python 3.11, 3.12 or 3.13, or set PYTHON=..." in result.stderr
+
+
+def test_make_test_needs_no_pytorch_and_continuous_integration_runs_both() -> None:
+    planned = {
+        goal: subprocess.run(["make", "-n", goal], cwd=ROOT, text=True, capture_output=True, check=True).stdout
+        for goal in ("suite", "test-workloads")
+    }
+    assert "torch" not in planned["suite"]
+    assert "tests/workloads/torch_needed" in planned["test-workloads"]
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yaml").read_text("utf-8"))["jobs"]
+    runs = [step.get("run") for job in jobs.values() for step in job["steps"]]
+    assert {".ci/run", "make test-workloads"} <= set(runs)
+    assert (ROOT / ".ci" / "run").read_text("utf-8").splitlines()[-1] == "make test"

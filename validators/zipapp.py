@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Mapping
 from functools import cache
 from importlib import metadata, resources
 from typing import Final
@@ -37,6 +38,11 @@ def build_agent(*, metrics: bool = False) -> bytes:
         for file in (sources / package).iterdir():
             if file.name.endswith(".py"):
                 entries[f"validators/{package}/{file.name}"] = file.read_bytes()
+    return zipapp(entries)
+
+
+def zipapp(entries: Mapping[str, bytes]) -> bytes:
+    """Return the zipapp of files by their names, whose bytes depend on them alone."""
     buffer = io.BytesIO(SHEBANG)
     buffer.seek(0, io.SEEK_END)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_STORED) as archive:

@@ -1,5 +1,5 @@
 """What runs in the containers of a training job: launcher, checkpoints, memory, precision, distribution, metrics.
 
-The platform never imports it. `granted`, `exit_codes`, `stopping` and `metrics` need the standard library alone,
-everything else PyTorch.
+The platform never imports it. `configure`, `configurations`, `sizing`, `granted`, `exit_codes`, `stopping` and
+`metrics` need the standard library alone, everything else PyTorch.
 """

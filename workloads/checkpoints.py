@@ -2,7 +2,9 @@
 
 A checkpoint is a directory `step-<number>` of torch.distributed.checkpoint. Its last file, `complete.json`, names
 all others with size and checksum: without it, or with a file that differs, the checkpoint is torn and is skipped.
-No directory is renamed, since file systems over buckets cannot do that at once.
+No directory is renamed, since file systems over buckets cannot do that at once. Where no file can be renamed
+either, as in a bucket of S3 by Mountpoint, a file is written a second time under its name: there an object appears
+as a whole or not at all (Mountpoint for S3, doc/SEMANTICS.md; read 2026-11-25).
 
 The state is copied to memory of the node while training waits; threads then write it. A checkpoint of other
 processes can be loaded: torch.distributed.checkpoint gives each process its own part.
@@ -18,18 +20,37 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.filesystem import FileSystem
+from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 
 _COMPLETE: Final = "complete.json"
 _PREFIX: Final = "step-"
 _CHUNK: Final = 2**24
 
 log = logging.getLogger("workloads")
+
+
+class _Files(FileSystem):
+    """Files of torch.distributed.checkpoint, also where none can be renamed."""
+
+    def rename(self, path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> None:
+        """Give a file its name."""
+        _rename(Path(path), Path(new_path))
+
+
+class _Writer(dcp.FileSystemWriter):
+    """Writer of torch.distributed.checkpoint on such files."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.fs = _Files()
 
 
 class NoGoodCheckpoint(Exception):
@@ -53,6 +74,8 @@ class Checkpoints:
         self._keep = keep
         # Threads write while training communicates: two users of one group would take each other's messages.
         self._group = dist.new_group(backend="gloo")
+        # Copies at once and into memory that is not pinned, as async_save does where it chooses the writer itself.
+        self._stager = DefaultStager(StagingOptions(False, False, False, False))
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
         self._pending: Future[Saved] | None = None
         self._step: int | None = None
@@ -74,7 +97,13 @@ class Checkpoints:
         if dist.get_rank() == 0 and target.exists():
             _delete(target)  # torn, or of a run that went another way
         dist.barrier(group=self._group)
-        writing = dcp.async_save(dict(state), checkpoint_id=target, process_group=self._group)
+        writing = dcp.async_save(
+            dict(state),
+            checkpoint_id=target,
+            storage_writer=_Writer(target),
+            async_stager=self._stager,
+            process_group=self._group,
+        )
         blocked = time.monotonic() - begun
         self._pending = self._thread.submit(self._complete, writing, target, step, begun, blocked)
 
@@ -198,10 +227,26 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
         json.dump(content, file)
         file.flush()
         os.fsync(file.fileno())
-    unfinished.replace(path)
+    _rename(unfinished, path)
+
+
+def _rename(path: Path, to: Path) -> None:
+    """Give a complete file another name; where no file can be renamed, write it once more and delete the first."""
+    try:
+        path.replace(to)
+    except OSError:
+        with path.open("rb") as source, to.open("wb") as target:
+            shutil.copyfileobj(source, target, _CHUNK)
+            target.flush()
+            os.fsync(target.fileno())
+        path.unlink()
 
 
 def _delete(checkpoint: Path) -> None:
     """Delete a checkpoint, `complete.json` first: what is left when the process ends meanwhile is torn."""
     (checkpoint / _COMPLETE).unlink(missing_ok=True)
-    shutil.rmtree(checkpoint)
+    for path in checkpoint.iterdir():
+        path.unlink()
+    # In a bucket a directory is gone with its last file.
+    with suppress(OSError):
+        checkpoint.rmdir()

@@ -7,18 +7,16 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
+from workloads.sizing import STATE_SHARE, TORCH_STATE_BYTES
+
 Parallel = Literal["none", "ddp", "fsdp"]
 Precision = Literal["float32", "bfloat16", "float16"]
-# Bytes of a parameter with its gradient and AdamW's two moments in float32: what each GPU has with DDP.
-_STATE_BYTES: Final = 16
-# The rest is for activations.
-_MOST_STATE: Final = 0.6
 
 log = logging.getLogger("workloads")
 
@@ -82,8 +80,8 @@ def chosen_parallel(
         return wanted
     if place.processes == 1:
         return "none"
-    state = _STATE_BYTES * sum(parameter.numel() for parameter in model.parameters())
-    return "fsdp" if memory is not None and state > _MOST_STATE * memory else "ddp"
+    state = TORCH_STATE_BYTES * sum(parameter.numel() for parameter in model.parameters())
+    return "fsdp" if memory is not None and state > STATE_SHARE * memory else "ddp"
 
 
 def distributed(

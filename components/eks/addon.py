@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 import pulumi
 import pulumi_aws as aws
 
 from components.eks.iam import ADDON_NAMESPACE, pod_role
+from gpu_platform.planning.clouds.eks.addons import with_pod_subnets
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon, EksClusterPlan
 
 # The plan owns the configuration of add-ons: a field that somebody changed in the cluster is set back.
@@ -20,8 +24,12 @@ def create_addon(
     cluster_name: pulumi.Input[str],
     addon: Addon,
     opts: pulumi.ResourceOptions,
+    pod_subnet_ids: Mapping[str, pulumi.Output[str]] | None = None,
 ) -> aws.eks.Addon:
-    """Register an add-on named `<name>-<add-on>`, after its role; `opts`: with the component as parent."""
+    """Register an add-on named `<name>-<add-on>`, after its role; `opts`: with the component as parent.
+
+    `pod_subnet_ids`: subnet of the pods by zone, for the add-on whose configuration has them.
+    """
     identities = None
     if addon.service_account is not None:
         child = pulumi.ResourceOptions(parent=opts.parent)
@@ -53,9 +61,22 @@ def create_addon(
         cluster_name=cluster_name,
         addon_name=addon.name,
         addon_version=addon.version,
-        configuration_values=json.dumps(addon.configuration, sort_keys=True) if addon.configuration else None,
+        configuration_values=_configuration(addon, plan.region, pod_subnet_ids or {}),
         pod_identity_associations=identities,
         resolve_conflicts_on_create=_ON_CONFLICT,
         resolve_conflicts_on_update=_ON_CONFLICT,
         opts=opts,
     )
+
+
+def _configuration(
+    addon: Addon, region: str, pod_subnet_ids: Mapping[str, pulumi.Output[str]]
+) -> pulumi.Input[str] | None:
+    if addon.takes_pod_subnets:
+        subnets = pulumi.Output.all(**pod_subnet_ids)
+        return subnets.apply(partial(with_pod_subnets, addon.configuration, region)).apply(_as_json)
+    return _as_json(addon.configuration) if addon.configuration else None
+
+
+def _as_json(configuration: Mapping[str, Any]) -> str:
+    return json.dumps(configuration, sort_keys=True)

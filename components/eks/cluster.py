@@ -155,7 +155,8 @@ class EksCluster(pulumi.ComponentResource):
             tags=plan.tags,
             ready=[*attached, *vpc.routes],
         )
-        system = EksSystem(self._name, EksSystemArgs(plan=plan, create=create, cluster=outputs), self._child)
+        args = EksSystemArgs(plan=plan, create=create, cluster=outputs, pod_subnet_ids=vpc.pod_subnet_ids)
+        system = EksSystem(self._name, args, self._child)
         ready = [*outputs.ready, *system.before_nodes]
         return dataclasses.replace(outputs, ready=ready), [*control_plane.access, *system.works]
 

@@ -26,12 +26,13 @@ _PUBLIC_ADDRESSES = False
 class JoinedVpc:
     """The VPC of a new cluster: created or existing.
 
-    `subnet_ids`: private subnets of the nodes by zone; `control_plane`: subnets of the control plane; `routes`:
-    what nodes wait for.
+    `subnet_ids`: private subnets of the nodes by zone; `pod_subnet_ids`: those of the pods, where they have their
+    own; `control_plane`: subnets of the control plane; `routes`: what nodes wait for.
     """
 
     vpc_id: pulumi.Output[str]
     subnet_ids: Mapping[str, pulumi.Output[str]]
+    pod_subnet_ids: Mapping[str, pulumi.Output[str]]
     control_plane: pulumi.Input[Sequence[pulumi.Input[str]]]
     routes: Sequence[pulumi.Resource]
 
@@ -41,6 +42,7 @@ def existing_vpc(plan: ExistingVpcPlan) -> JoinedVpc:
     return JoinedVpc(
         vpc_id=pulumi.Output.from_input(plan.vpc),
         subnet_ids={zone: pulumi.Output.from_input(subnet) for zone, subnet in plan.subnets.items()},
+        pod_subnet_ids={zone: pulumi.Output.from_input(subnet) for zone, subnet in plan.pod_subnets.items()},
         control_plane=plan.control_plane_subnets,
         routes=(),
     )
@@ -58,6 +60,8 @@ class EksVpcArgs:
 class EksVpc(pulumi.ComponentResource):
     """A VPC with a private and a public subnet in each zone, NAT gateways, and a gateway endpoint for S3.
 
+    With a range of their own pods have a third subnet in each zone, with the routes of the private one.
+
     Its default security group has no rules: a resource without a security group has no access.
 
     Outputs: `vpc_id`, `private_subnet_ids`. `routes`: the routes of the nodes.
@@ -66,6 +70,8 @@ class EksVpc(pulumi.ComponentResource):
     vpc_id: pulumi.Output[str]
     private_subnet_ids: dict[str, pulumi.Output[str]]
     """By zone."""
+    pod_subnet_ids: dict[str, pulumi.Output[str]]
+    """By zone; empty: pods share the private subnets."""
     routes: list[pulumi.Resource]
 
     @property
@@ -74,6 +80,7 @@ class EksVpc(pulumi.ComponentResource):
         return JoinedVpc(
             vpc_id=self.vpc_id,
             subnet_ids=self.private_subnet_ids,
+            pod_subnet_ids=self.pod_subnet_ids,
             control_plane=self._control_plane,
             routes=self.routes,
         )
@@ -89,11 +96,14 @@ class EksVpc(pulumi.ComponentResource):
         self._close_default_security_group()
         gateway = aws.ec2.InternetGateway(name, vpc_id=vpc.id, tags={"Name": name}, opts=self._child)
         self.private_subnet_ids = {}
+        self.pod_subnet_ids = {}
         self._zone_ids: list[pulumi.Output[str]] = []
         self.routes = []
         public = self._create_public_subnets(plan, gateway)
         nats = self._create_nats(plan, public, gateway)
         tables = [self._create_private_subnet(subnets, nats) for subnets in plan.zones]
+        if plan.pods_cidr is not None:
+            self._create_pod_subnets(plan, plan.pods_cidr, tables)
         self.routes.append(self._create_s3_endpoint(region, tables))
         self._control_plane = self._control_plane_subnets(plan)
         self.register_outputs({"vpc_id": self.vpc_id, "private_subnet_ids": self.private_subnet_ids})
@@ -186,6 +196,29 @@ class EksVpc(pulumi.ComponentResource):
             aws.ec2.RouteTableAssociation(name, subnet_id=subnet.id, route_table_id=table.id, opts=self._child)
         )
         return table
+
+    def _create_pod_subnets(self, plan: VpcPlan, cidr: str, tables: Sequence[aws.ec2.RouteTable]) -> None:
+        """Create the secondary range, and the subnet of the pods in each zone."""
+        name = f"{self._name}-pods"
+        extended = aws.ec2.VpcIpv4CidrBlockAssociation(name, vpc_id=self.vpc_id, cidr_block=cidr, opts=self._child)
+        after = pulumi.ResourceOptions(parent=self, depends_on=[extended])
+        for zone, table in zip(plan.zones, tables, strict=True):
+            of_zone = f"{name}-{zone.zone}"
+            subnet = aws.ec2.Subnet(
+                of_zone,
+                vpc_id=self.vpc_id,
+                availability_zone=zone.zone,
+                cidr_block=zone.pods_cidr,
+                map_public_ip_on_launch=_PUBLIC_ADDRESSES,
+                tags={"Name": of_zone},
+                opts=after,
+            )
+            self.pod_subnet_ids[zone.zone] = subnet.id
+            self.routes.append(
+                aws.ec2.RouteTableAssociation(
+                    of_zone, subnet_id=subnet.id, route_table_id=table.id, opts=self._child
+                )
+            )
 
     def _control_plane_subnets(self, plan: VpcPlan) -> pulumi.Input[Sequence[pulumi.Input[str]]]:
         """Return the private subnets that the control plane gets: those of zones that EKS accepts for it."""

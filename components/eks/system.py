@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pulumi
@@ -25,11 +26,12 @@ _NODE_REPAIR = True
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksSystemArgs:
-    """The cluster's plan, what it is created with, and the cluster itself."""
+    """The cluster's plan, what it is created with, the cluster itself, and subnets of the pods by zone."""
 
     plan: EksClusterPlan
     create: CreateEksPlan
     cluster: EksOutputs
+    pod_subnet_ids: Mapping[str, pulumi.Output[str]]
 
 
 class EksSystem(pulumi.ComponentResource):
@@ -56,7 +58,9 @@ class EksSystem(pulumi.ComponentResource):
                 # One after the other: the VPC CNI gets its credentials from the Pod Identity agent.
                 after = pulumi.ResourceOptions(parent=self, depends_on=self.before_nodes[-1:])
                 opts_of_addon = after if self.before_nodes else first
-                self.before_nodes.append(create_addon(name, plan, cluster.name, addon, opts_of_addon))
+                self.before_nodes.append(
+                    create_addon(name, plan, cluster.name, addon, opts_of_addon, args.pod_subnet_ids)
+                )
         nodes = self._create_node_group(create.system_pool, plan)
         after_nodes = pulumi.ResourceOptions(parent=self, depends_on=[nodes])
         late = [

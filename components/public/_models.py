@@ -102,6 +102,7 @@ MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
     types.Budget: (operations.Budget,),
     types.Window: (changes.Window,),
     types.Changes: (changes.Changes,),
+    types.Cleanup: (operations.Cleanup,),
     types.ValidationSettings: (operations.Validation,),
 }
 

@@ -12,6 +12,7 @@ from components.public.types import (
     Budget,
     Changes,
     ChartSettings,
+    Cleanup,
     ComputeClass,
     DeviceClass,
     Images,
@@ -69,6 +70,8 @@ class GpuPlatformArgs(TypedDict, total=False):
     """What the nodes may cost. Unset: nothing is compared."""
     validation: ValidationSettings
     """Validation of every node before teams get it."""
+    cleanup: Cleanup
+    """Reports, and on request deletes, what nobody needs any more in the namespaces of teams. Unset: nothing."""
     changes: Changes
     """When nodes may be changed, and how many at a time. A `window` is that of a GKE cluster that the component
     creates, and refused elsewhere; `max_unavailable` is the most that a pool's own may be."""

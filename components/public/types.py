@@ -133,6 +133,8 @@ class ExistingVpc(TypedDict, total=False):
     subnets: Mapping[str, str]
     """EKS: private subnet of the nodes by zone."""
     control_plane_subnets: Sequence[str]
+    pod_subnets: Mapping[str, str]
+    """EKS: subnet of the pods by zone."""
     project: str
     """GKE: the host project of a Shared VPC."""
     name: str
@@ -764,6 +766,16 @@ class Changes(TypedDict, total=False):
 
     window: Window
     max_unavailable: float
+
+
+class Cleanup(TypedDict, total=False):
+    """Finds what nobody needs any more in the namespaces of teams."""
+
+    delete: bool
+    schedule: str
+    finished_after: str | None
+    idle_after: str
+    prometheus: str
 
 
 class ValidationSettings(TypedDict, total=False):

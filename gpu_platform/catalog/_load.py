@@ -40,6 +40,7 @@ from gpu_platform.catalog.models import (
     NvlinkDomain,
     Offering,
     OperatorRelease,
+    PartPriceList,
     PoolProperty,
     PriceList,
     RecipeComponent,
@@ -79,6 +80,7 @@ class Catalog:
     no_control_plane_zones: Mapping[str, ZoneWithoutControlPlanes]  # by zone id
     unsupported_machine_types: Mapping[str, UnsupportedMachineType]  # by what they are, not by machine type
     price_lists: Mapping[str, PriceList]
+    part_prices: Mapping[str, PartPriceList]
     offerings: Mapping[str, Offering]
     kubernetes_platforms: Mapping[str, KubernetesPlatform]
     kubernetes_versions: Mapping[tuple[str, str], KubernetesVersion]  # by platform and minor version, 1.36
@@ -122,7 +124,9 @@ class Catalog:
 
     def price(self, machine: MachineType, region: str | None) -> ListPrice | None:
         """Return the on-demand list price of a machine type in a region, or None where it is not known."""
-        return None if region is None else find_price(machine, region, self.price_lists.values())
+        if region is None:
+            return None
+        return find_price(machine, region, self.price_lists.values(), self.part_prices.values())
 
     def offered(self, machine: MachineType) -> Offered | None:
         """Return the regions and zones that are known to offer a machine type, or None where none is known."""

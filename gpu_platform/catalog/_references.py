@@ -108,6 +108,18 @@ def _check_prices(facts: CatalogFile, place: Place) -> Iterator[Problem]:
                     found, allowed = f"a second price in {region} (first: {other})", "one price in a region"
                     yield Problem(path, found, allowed, "remove one of them")
                 priced.setdefault((name, region), path)
+    for one in facts.part_prices:
+        for name in one.machine_types:
+            path = f"{place(one)}.machine_types"
+            yield from _known(name, types[one.vendor], path, f"machine_types of {one.vendor}")
+            for region in one.regions:
+                if other := priced.get((name, region)):
+                    found, allowed = (
+                        f"a second price of {name} in {region} (first: {other})",
+                        "one price in a region",
+                    )
+                    yield Problem(path, found, allowed, "remove one of them")
+                priced.setdefault((name, region), path)
     for one in facts.offerings:
         for name in one.machine_types:
             path = f"{place(one)}.machine_types"

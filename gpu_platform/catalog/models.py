@@ -352,6 +352,31 @@ class PriceList(Fact):
     )
 
 
+class PartPrices(Fact):
+    """What the parts of a machine cost, USD/h."""
+
+    vcpu: float = Field(gt=0, le=100, description="each vCPU")
+    memory_gib: float = Field(
+        default=0, ge=0, le=100, description="each GiB of memory; 0: part of the vCPU's price"
+    )
+    local_nvme_gb: float = Field(
+        default=0, ge=0, le=100, description="each GB of the local SSDs of the machine type"
+    )
+
+
+class PartPriceList(Fact):
+    """On-demand list prices of machine types that cost the sum of their parts, from one source.
+
+    A price says nothing about whether the region offers the machine type.
+    """
+
+    name: str
+    vendor: CloudVendor
+    source: Source
+    machine_types: tuple[str, ...] = Field(min_length=1, description="MachineType.name of each, without GPUs")
+    regions: dict[Region, PartPrices]
+
+
 class Offering(Fact):
     """Regions that offer machine types beside those with a list price, and the zones where they are known."""
 
@@ -584,6 +609,7 @@ class CatalogFile(Fact):
     no_control_plane_zones: tuple[ZoneWithoutControlPlanes, ...] = ()
     unsupported_machine_types: tuple[UnsupportedMachineType, ...] = ()
     price_lists: tuple[PriceList, ...] = ()
+    part_prices: tuple[PartPriceList, ...] = ()
     offerings: tuple[Offering, ...] = ()
     kubernetes_platforms: tuple[KubernetesPlatform, ...] = ()
     kubernetes_versions: tuple[KubernetesVersion, ...] = ()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import datetime
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from gpu_platform.catalog.models import MachineType, Offering, PriceList, Source
+from gpu_platform.catalog.models import MachineType, Offering, PartPriceList, PartPrices, PriceList, Source
+
+_DIGITS: Final = 6  # of the prices in the lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,13 +32,24 @@ class Offered:
     date: datetime.date
 
 
-def find_price(machine: MachineType, region: str, lists: Collection[PriceList]) -> ListPrice | None:
-    """Return the price in that very region, or None."""
+def find_price(
+    machine: MachineType, region: str, lists: Collection[PriceList], parts: Collection[PartPriceList] = ()
+) -> ListPrice | None:
+    """Return the price in that very region, of the whole machine or of its `parts` together; None: not known."""
     for one in lists:
         usd = one.usd_per_hour.get(machine.name, {}).get(region) if one.vendor == machine.vendor else None
         if usd is not None:
             return ListPrice(usd_per_hour=usd, region=region, source=one.source)
+    for one in parts:
+        if one.vendor == machine.vendor and machine.name in one.machine_types and region in one.regions:
+            usd = _of_parts(machine, one.regions[region])
+            return ListPrice(usd_per_hour=usd, region=region, source=one.source)
     return None
+
+
+def _of_parts(machine: MachineType, prices: PartPrices) -> float:
+    usd = machine.vcpu * prices.vcpu + machine.memory_mib / 1024 * prices.memory_gib
+    return round(usd + machine.local_nvme_gb * prices.local_nvme_gb, _DIGITS)
 
 
 def offered(machine: MachineType, lists: Collection[PriceList], offerings: Collection[Offering]) -> Offered | None:

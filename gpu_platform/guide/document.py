@@ -52,6 +52,7 @@ def guide_to_markdown(
         _storage(guide, tenant),
         _network(tenant),
         _refused(tenant, queue),
+        _cleanup(guide),
         _examples(guide, tenant, queue, full=full),
     )
     title = f"# Team {guide.namespace} on cluster {guide.cluster}"
@@ -90,6 +91,7 @@ def guide_to_json(
         "refused": [{"id": rule.id, "message": rule.message} for rule in _rules(tenant, queue)],
         "manifests": {kind: list(objects) for kind, objects in manifests(guide, tenant, queue).items()},
         "missing": dict(guide.missing),
+        "cleanup": plan_to_json(guide.cleanup),
     }
     if live is not None:
         document["live"] = plan_to_json(live)
@@ -289,6 +291,25 @@ def _refused(tenant: TenantPlan, queue: TeamQueuePlan | None) -> Iterator[str]:
         closed = f" The team has no {' and no '.join(none)}." if none else ""
         yield "- More objects or storage than `kubectl describe resourcequota object-quota` shows:"
         yield f"  `exceeded quota: object-quota`.{closed}"
+
+
+def _cleanup(guide: GuidePlan) -> Iterator[str]:
+    cleanup = guide.cleanup
+    if cleanup is None:
+        return
+    yield "## What is cleaned up\n"
+    done = "is deleted" if cleanup.delete else "is reported to the operator, and not deleted"
+    yield f"Once in a while a job looks for what nobody needs any more; it {done}:\n"
+    if cleanup.finished_after is not None:
+        yield f"- what ended more than {cleanup.finished_after} ago: Jobs and the like, and pods of their own"
+    yield "- what has the label `gpu-platform.dev/expires-on`, a date such as `2026-12-31`, when that day is over"
+    if cleanup.idle_after is not None:
+        yield (
+            f"- notebooks that have left their GPUs idle for {cleanup.idle_after}, and what else has the label "
+            f'`{names.IDLE_LABEL}: "true"` on its pods'
+        )
+    yield ""
+    yield "Volumes stay, and so does what has the label `gpu-platform.dev/cleanup: never`."
 
 
 def _rules(tenant: TenantPlan, queue: TeamQueuePlan | None) -> tuple[PodRule | AdmissionRule, ...]:

@@ -27,7 +27,7 @@ from gpu_platform.planning.workloads.section import (
     TrainingJobPlan,
 )
 from gpu_platform.workload_manifests import Manifest, TeamPods, batch_job, inference_service, training_job
-from gpu_platform.workload_manifests.notebook import jupyter
+from gpu_platform.workload_manifests.notebook import IDLE, jupyter
 
 _USER: Final = 1000
 _HOME: Final = "/home/member"
@@ -126,7 +126,7 @@ def _notebook(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
     spec = {
         "backoffLimit": 0,
         "activeDeadlineSeconds": _NOTEBOOK_SECONDS,
-        "template": team.template(pod, {}, restartPolicy="Never"),
+        "template": team.template(pod, {}, labels=IDLE, restartPolicy="Never"),
     }
     metadata = team.metadata("notebook", queued=True)
     return [{"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}]

@@ -8,6 +8,7 @@ from typing import Literal
 
 from gpu_platform.planning.addons.section import AddonsPlan
 from gpu_platform.planning.charts.section import ChartsPlan
+from gpu_platform.planning.cleanup.section import CleanupPlan
 from gpu_platform.planning.clouds.identities import CloudIdentities
 from gpu_platform.planning.clouds.section import ClusterPlan
 from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
@@ -56,6 +57,7 @@ class EnvironmentPlan:
     addons: AddonsPlan = field(default_factory=AddonsPlan)
     charts: ChartsPlan = field(default_factory=ChartsPlan)
     objects: ObjectsPlan = field(default_factory=ObjectsPlan)
+    cleanup: CleanupPlan | None = None
     protect: bool = False
     """Whether both engines refuse to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -14,6 +14,7 @@ from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning import (
     addons,
     charts,
+    cleanup,
     cluster,
     compute_classes,
     cost,
@@ -122,6 +123,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     charts.check(context)
     validation.check(context)
     monitoring.check(context)
+    cleanup.check(context)
     cost.check(spec.budget, planned.value, context.problems)
     if context.problems.found:
         raise BadInput(stack, context.problems.found)
@@ -164,6 +166,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             pod_monitor=monitored.value is not None and monitored.value.service_monitor,
             pod_monitoring=monitored.value is not None and monitored.value.pod_monitoring,
         ),
+        cleanup=cleanup.plan(context),
         policy=policy.plan(spec.policy, spec.overcommit, scaling=teams.scaling_of(spec.teams)),
         cost=costs,
         changes=changes,

@@ -29,9 +29,18 @@ _MAX_MEMORY = 2**60
 _MIN_MEMORY = 2**20
 # Names by which clouds and clients mean everybody; Kubernetes' own groups and users begin with system:.
 _EVERYBODY = {"*", "allUsers", "allAuthenticatedUsers"}
-_PLATFORM_NAMESPACES = {names.OPERATOR_NAMESPACE, names.VALIDATION_NAMESPACE, names.SANDBOX_NAMESPACE}
+_PLATFORM_NAMESPACES = {
+    names.CLEANUP_NAMESPACE,
+    names.OPERATOR_NAMESPACE,
+    names.SANDBOX_NAMESPACE,
+    names.VALIDATION_NAMESPACE,
+}
 _MEMBER = re.compile(r"(user|group):\S+|serviceaccount:[a-z0-9-]+/[a-z0-9.-]+")
 
+
+_CRON_FIELD = r"(\*|\d{1,2}(-\d{1,2})?)(/\d{1,2})?(,(\*|\d{1,2}(-\d{1,2})?)(/\d{1,2})?)*"
+CRON = rf"^{_CRON_FIELD}( {_CRON_FIELD}){{4}}$"
+"""Pattern of a schedule: minute, hour, day, month and weekday."""
 
 NodeGate = Literal["never", "startup", "always"]
 

@@ -69,6 +69,9 @@ class CreateEks(SpecModel):
     """An existing VPC; unset: the program creates one with `cidr`, `zones` and `nat`."""
     cidr: Annotated[Cidr, Shows(eks=("vpc",), karpenter=("vpc",))] = "10.0.0.0/16"
     """CIDR block of the VPC; /16 to /18 has enough addresses for one per pod."""
+    pods_cidr: Cidr | None = None
+    """Secondary CIDR block of the VPC for pods, a /16 to /18 of 100.64.0.0/10, which other networks of a company
+    do not reach; unset: pods get addresses of the nodes' subnets."""
     zones: Annotated[tuple[Zone, ...], Field(max_length=50)] = ()
     """Zones of the VPC in addition to those that pools name; unset: as many as are needed for the two zones that
     EKS requires. Name every zone that a pool may ever use: subnets of the control plane cannot be removed
@@ -149,6 +152,14 @@ class EksCluster(SpecModel):
     def is_protected(self) -> bool:
         """Whether the engine refuses to delete the cluster and its pools."""
         return self.production if self.protect is None else self.protect
+
+    @property
+    def has_pod_subnets(self) -> bool:
+        """Whether pods of a new cluster have subnets of their own."""
+        create = self.create
+        if create is None:
+            return False
+        return bool(create.network.pod_subnets if create.network is not None else create.pods_cidr)
 
 
 class Exclusion(SpecModel):

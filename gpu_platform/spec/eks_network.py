@@ -35,6 +35,9 @@ class EksNetwork(SpecModel):
     control_plane_subnets: Annotated[tuple[SubnetId, ...], Field(max_length=16)] = ()
     """Subnets, in two zones at least, for the network interfaces of the control plane: a /28 each is enough.
     Unset: the subnets of the nodes."""
+    pod_subnets: Annotated[dict[Zone, SubnetId], Field(max_length=20)] = {}
+    """Subnet of the pods by zone, for every zone of `subnets`, usually of a secondary range of the VPC; a /28 of
+    consecutive free addresses for each 16 pods of a node. Unset: pods get addresses of the nodes' subnets."""
 
 
 class Iam(SpecModel):

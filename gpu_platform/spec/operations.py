@@ -1,12 +1,12 @@
-"""Stack file fields `monitoring`, `validation` and `policy`."""
+"""Stack file fields `monitoring`, `validation`, `cleanup` and `policy`."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from gpu_platform.spec._types import Duration, LabelKey, LabelValue, NodeGate, SpecModel, at_most
+from gpu_platform.spec._types import CRON, Duration, LabelKey, LabelValue, NodeGate, SpecModel, at_most, wrong
 
 
 class Monitoring(SpecModel):
@@ -64,6 +64,37 @@ class Validation(SpecModel):
     max_held_percent: Annotated[int, Field(ge=1, le=100)] = 25
     """With `gate_nodes: always`: the largest part of a pool's nodes that failing checks may hold back at a time,
     but one node at least. It does not limit new nodes, which have never passed."""
+
+
+class Cleanup(SpecModel):
+    """A CronJob that finds what nobody needs any more in the namespaces of the stack's teams, and reports it.
+
+    Also found: workloads whose label gpu-platform.dev/expires-on names a day that is over. Never found: what the
+    stack file declares, what has the label `gpu-platform.dev/cleanup: never`, volumes and claims.
+    """
+
+    delete: bool = False
+    """Delete what is found. Unset: it is only reported."""
+    schedule: str = Field(default="17 3 * * *", pattern=CRON, examples=["17 3 * * *"])
+    """Minute, hour, day, month and weekday, in UTC."""
+    finished_after: Duration | None = "168h"
+    """Age of the end of a Job, JobSet, TrainJob, RayJob or pod of its own from which it is found; null: never."""
+    idle_after: Annotated[Duration, at_most("168h")] | None = None
+    """Notebooks, and what else has the label `gpu-platform.dev/ends-when-idle: "true"` on its pods, are found when
+    they have not used their GPUs for this long. Unset: never."""
+    prometheus: str | None = Field(
+        default=None, pattern=r"^https?://[^\s/?#]+(/[^\s?#]*)?$", examples=["http://prometheus.monitoring:9090"]
+    )
+    """With idle_after: address of the Prometheus that has the recording rules, as pods reach it."""
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> Cleanup:
+        if (self.idle_after is None) != (self.prometheus is None):
+            raise wrong(
+                "idle_after and prometheus, which knows what GPUs do, or neither",
+                "write prometheus, the address at which pods reach it, beside idle_after: 2h",
+            )
+        return self
 
 
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", examples=["acme_rules"])]

@@ -15,7 +15,7 @@ from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.images import Images
 from gpu_platform.spec.objects import Objects
-from gpu_platform.spec.operations import Budget, Monitoring, Policy, Validation
+from gpu_platform.spec.operations import Budget, Cleanup, Monitoring, Policy, Validation
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.sharing import Sharing
@@ -64,6 +64,8 @@ class Environment(SpecModel):
     budget: Budget | None = None
     """What the nodes may cost. Unset: nothing is compared."""
     validation: Validation = Validation()
+    cleanup: Cleanup | None = None
+    """Reports, and on request deletes, what nobody needs any more in the teams' namespaces. Unset: nothing."""
     policy: Policy = Policy()
     changes: Changes = Changes()
     protect: bool = False

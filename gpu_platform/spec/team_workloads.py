@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from gpu_platform.spec._types import (
+    CRON,
     Cpu,
     DnsLabel,
     Duration,
@@ -21,7 +22,6 @@ from gpu_platform.spec._types import (
 )
 from gpu_platform.spec.secret_names import names_secret
 
-_CRON_FIELD = r"(\*|\d{1,2}(-\d{1,2})?)(/\d{1,2})?(,(\*|\d{1,2}(-\d{1,2})?)(/\d{1,2})?)*"
 # Directories of the image and of the node's injected driver, which a volume would hide.
 _TAKEN = {"/", "/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var"}
 
@@ -227,9 +227,7 @@ class BatchJob(RequestedResources, ContainerSettings):
     stop_on: Annotated[tuple[Annotated[int, Field(ge=1, le=255)], ...], Field(max_length=50)] = (126, 127)
     """Exit codes with which the whole job fails at once. Default: a command that cannot be run or is not found."""
     deadline: Duration = "24h"
-    schedule: str | None = Field(
-        default=None, pattern=rf"^{_CRON_FIELD}( {_CRON_FIELD}){{4}}$", examples=["0 2 * * *"]
-    )
+    schedule: str | None = Field(default=None, pattern=CRON, examples=["0 2 * * *"])
     """Minute, hour, day, month and weekday, in UTC, when it starts; never beside its last run. Unset: it runs
     once, when it is deployed."""
 

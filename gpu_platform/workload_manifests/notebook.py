@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from gpu_platform import names
 from gpu_platform.planning.workloads.section import NotebookPlan
 from gpu_platform.workload_manifests.batch import cron_job
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods
 
 PORT: Final = 8888
+IDLE: Final = {names.IDLE_LABEL: "true"}  # on the pods
 _NEVER: Final = "0 0 1 1 *"  # it is suspended; a CronJob has to have a schedule
 
 
@@ -41,6 +43,6 @@ def notebook(team: TeamPods, entry: NotebookPlan) -> list[Manifest]:
     job: Manifest = {
         "backoffLimit": 0,
         "activeDeadlineSeconds": entry.deadline_seconds,
-        "template": team.template(pod, {}, restartPolicy="Never"),
+        "template": team.template(pod, {}, labels=IDLE, restartPolicy="Never"),
     }
     return [*team.claim(entry.claim), cron_job(team, workload.name, _NEVER, job, suspended=True)]

@@ -121,6 +121,20 @@ BROKEN: dict[str, Broken] = {
         "prices_aws.yaml: price_lists[aws-regions].usd_per_hour.p5.48xlarge",
         "a second price in us-east-2 (first: prices_aws.yaml: price_lists[x].usd_per_hour.p5.48xlarge)",
     ),
+    "a price of the parts of an unknown machine type": added(
+        "prices_gcp_cpu.yaml",
+        "part_prices",
+        "name: x, vendor: gcp, machine_types: [e9-standard-2], regions: {us-east1: {vcpu: 1}}",
+        "prices_gcp_cpu.yaml: part_prices[x].machine_types",
+        "'e9-standard-2', which is no entry of machine_types of gcp",
+    ),
+    "a second price by parts in a region": added(
+        "prices_gcp_cpu.yaml",
+        "part_prices",
+        "name: x, vendor: gcp, machine_types: [e2-standard-2], regions: {us-east1: {vcpu: 1}}",
+        "prices_gcp_cpu.yaml: part_prices[gcp-e2].machine_types",
+        "a second price of e2-standard-2 in us-east1 (first: prices_gcp_cpu.yaml: part_prices[x].machine_types)",
+    ),
     "an offering of an unknown machine type": added(
         "offerings_gcp.yaml",
         "offerings",

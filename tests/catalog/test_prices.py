@@ -56,8 +56,32 @@ def test_the_price_of_a_region_is_that_of_another_copy_of_the_price_list(
 
 
 @pytest.mark.parametrize(
+    ("machine", "region", "usd"),
+    [
+        # As the source has them for whole machines.
+        ("e2-standard-4", "europe-west4", 0.147544),
+        ("n2-highmem-8", "asia-northeast1", 0.67176),
+        ("n2d-standard-96", "us-east4", 4.56768),
+        ("c3-standard-8", "us-central1", 0.403216),
+        ("c3-standard-176-lssd", "europe-west1", 11.082653),
+        ("c4-highmem-48", "europe-west3", 3.6912),
+        ("n4-standard-16", "us-west1", 0.7256),
+        ("t2d-standard-60", "us-east1", 2.53476),
+        ("c4a-standard-72", "us-central1", 3.2328),
+    ],
+)
+def test_a_machine_without_gpus_costs_the_sum_of_its_parts_in_each_region_of_google(
+    catalog: Catalog, machine: str, region: str, usd: float
+) -> None:
+    price = catalog.price(catalog.machine_types[machine], region)
+    assert price is not None
+    assert price.usd_per_hour == pytest.approx(usd, abs=2e-6)
+
+
+@pytest.mark.parametrize(
     ("machine", "region"),
     [
+        ("c4a-standard-4", "me-central1"),
         ("p5e.48xlarge", "us-east-2"),  # sold by capacity block only
         ("p6-b200.48xlarge", "eu-central-1"),
         ("g4dn.xlarge", "us-central1"),

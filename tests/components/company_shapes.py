@@ -87,6 +87,15 @@ def _shipped(name: str) -> dict[str, Any]:
     return yaml.safe_load(text)["config"]["gpu-platform:platform"]
 
 
+POD_SUBNETS: Final = {
+    "us-east-2a": "subnet-5a1b2c3d4e5f60718",
+    "us-east-2b": "subnet-6a1b2c3d4e5f60718",
+    "us-east-2c": "subnet-7a1b2c3d4e5f60718",
+}
+# Leaves an interface of network card 0, which pods need where they have subnets of their own.
+_TRAIN_WITH_POD_SUBNETS: Final = _pool(
+    "train", "p5.48xlarge", "training", 2, zones=["us-east-2a"], network={"layout": "efa-primary"}
+)
 _TRAIN: Final = _pool("train", "p5.48xlarge", "training", 2, zones=["us-east-2a"])
 _SERVE: Final = _pool("serve", "g6e.12xlarge", "inference", 2)
 _LOGIN: Final = {"logins": [{"principal": "arn:aws:iam::123456789012:role/vision", "groups": ["vision"]}]}
@@ -98,7 +107,10 @@ _NETWORK: Final = {
 
 SHAPES: Final[dict[str, dict[str, Any]]] = {
     "existing-vpc": _environment(
-        _eks(create=_created(network=_NETWORK), **_LOGIN), _TRAIN, _SERVE, teams=[_team(16)]
+        _eks(create=_created(network={**_NETWORK, "pod_subnets": POD_SUBNETS}), **_LOGIN),
+        _TRAIN_WITH_POD_SUBNETS,
+        _SERVE,
+        teams=[_team(16)],
     ),
     "shared-vpc": _environment(
         _gke(
@@ -153,7 +165,7 @@ SHAPES: Final[dict[str, dict[str, Any]]] = {
     "gb200-rack-on-eks": rack("eks"),
     "gb200-rack-on-gke": rack("gke"),
     "spot-with-four-types": _environment(
-        _eks(create=_created(), **_LOGIN),
+        _eks(create=_created(pods_cidr="100.64.0.0/16"), **_LOGIN),
         _pool(
             "serve",
             FOUR_TYPES[0],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack, plan_platform
 from policies import evaluate
 from tests.planning.conftest import environment, pool, team
+from tests.support.definitions import CRDS, unknown_fields
 from tests.support.recorded import Recorded
 from tests.support.restricted import violations
 
@@ -61,7 +61,6 @@ ADDONS = dict.fromkeys(
 )
 HOME = {**KEPT, "directory": "/home/me"}
 APIS = ("job", "jobset", "trainjob")
-CRDS = os.environ.get("GPU_PLATFORM_CRDS", "")
 
 
 def recorded(**rest: Any) -> Recorded:
@@ -251,37 +250,9 @@ CUSTOM = [
 def test_custom_objects_have_fields_of_the_real_definitions_alone(
     found: Recorded, kind: str, name: str, file: str
 ) -> None:
-    definition = yaml.safe_load((Path(CRDS) / f"{file}.yaml").read_text("utf-8"))
     one = next(
         dict(one.inputs)
         for one in found.resources
         if one.inputs.get("kind") == kind and one.inputs["metadata"]["name"].startswith(name)
     )
-    version = one["apiVersion"].rpartition("/")[2]
-    (schema,) = (
-        each["schema"]["openAPIV3Schema"] for each in definition["spec"]["versions"] if each["name"] == version
-    )
-    assert list(unknown(one["spec"], schema["properties"]["spec"], "spec")) == []
-
-
-def unknown(value: Any, schema: dict[str, Any], place: str) -> Any:
-    """Yield fields that a definition lacks or that have another type, and required ones that are missing."""
-    if schema.get("x-kubernetes-preserve-unknown-fields"):
-        return
-    kinds = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
-    if (kind := schema.get("type")) in kinds and not isinstance(value, kinds[kind]):
-        yield f"{place}: {value!r} is no {kind}"
-    if "enum" in schema and value not in schema["enum"]:
-        yield f"{place}: {value!r}"
-    if isinstance(value, dict):
-        properties, more = schema.get("properties", {}), schema.get("additionalProperties")
-        yield from (f"{place}.{name} is missing" for name in schema.get("required", ()) if name not in value)
-        for name, field in value.items():
-            inner = properties.get(name, more if isinstance(more, dict) else None)
-            if inner is None:
-                yield f"{place}.{name}"
-            else:
-                yield from unknown(field, inner, f"{place}.{name}")
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from unknown(item, schema.get("items", {}), f"{place}[{index}]")
+    assert unknown_fields(one, file) == []

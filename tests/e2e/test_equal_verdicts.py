@@ -24,9 +24,9 @@ from policies import evaluate
 from sandbox import control_plane
 from tests.e2e.conftest import BASE
 from tests.e2e.fabric_namespaces import apply_team, honest, pod, refusal, remove
-from tests.support.definitions import KEDA, permissive
 from tests.support.eventually import eventually
 from tests.support.fabric_pods import fabric_pods, platform_of
+from tests.support.permissive import KEDA, permissive
 from tests.support.restricted import CONTAINER, satisfying
 from tests.support.size import size
 

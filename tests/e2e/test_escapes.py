@@ -12,8 +12,8 @@ import yaml
 from gpu_platform.engine.client import KubernetesClient, Refused
 from tests.e2e.conftest import TOLERATION, Platform
 from tests.e2e.impersonation import member
-from tests.support.definitions import KEDA
 from tests.support.eventually import eventually
+from tests.support.permissive import KEDA
 from tests.support.restricted import CONTAINER, satisfying, violations
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-escapes")]

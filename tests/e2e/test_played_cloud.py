@@ -32,7 +32,7 @@ NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 pytestmark = [
     *NEEDS_PULUMI,
     pytest.mark.sandbox,
-    pytest.mark.timeout(5400),  # the whole life is 17 runs of the CLI, each of minutes beside other work
+    pytest.mark.timeout(5400),  # the whole life is 17 runs of the CLI: 9 minutes, and hours beside much other work
     pytest.mark.xdist_group("e2e-played-cloud"),
 ]
 

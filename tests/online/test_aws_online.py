@@ -13,6 +13,7 @@ from gpu_platform.online import OnlineFinding
 from gpu_platform.online.aws.api import AwsApi, iam_action
 from gpu_platform.online.aws.client import CALLS, AwsClient
 from gpu_platform.online.aws.lookups import AwsCloud
+from gpu_platform.online.finding import NotLookedAt
 from gpu_platform.planning.plan import EnvironmentPlan
 from tests.support.aws_account import AwsAccount
 from tests.support.eks_stacks import CREATED, plan_eks
@@ -21,6 +22,9 @@ NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 BLOCK = "cr-0f0e0d0c0b0a09080"
 P, G = "L-417A185B", "L-DB2E81BA"
 REGION = "us-east-2"
+OTHER_ACCOUNT = "210987654321"
+ROLE = f"arn:aws:iam::{OTHER_ACCOUNT}:role/deployer"
+OTHER_CREATE = {"admins": [ROLE]}
 
 
 @pytest.fixture
@@ -308,6 +312,44 @@ def test_a_subnet_of_another_zone_or_vpc_stops_a_new_cluster_in_an_existing_vpc(
     assert "control-plane subnets in fewer than two zones" in texts
 
 
+def with_pod_subnets(account: AwsAccount, network: dict[str, Any], *cidrs: str) -> dict[str, Any]:
+    """Return a network with a subnet of pods in each of its zones."""
+    ec2 = account.client("ec2")
+    made = [
+        ec2.create_subnet(VpcId=network["vpc"], CidrBlock=cidr, AvailabilityZone=zone)["Subnet"]["SubnetId"]
+        for cidr, zone in zip(cidrs, network["subnets"], strict=True)
+    ]
+    return {**network, "pod_subnets": dict(zip(network["subnets"], made, strict=True))}
+
+
+def test_subnets_of_pods_are_looked_up_with_prefixes_for_all_pods_of_a_pool(account: AwsAccount) -> None:
+    network = own_network(account, "us-east-2a", "us-east-2b")
+    large = with_pod_subnets(account, network, "10.0.64.0/19", "10.0.96.0/19")
+    findings = ask(account, in_own_network(large))
+    assert by_title(findings, "free addresses for pods of pool train").severity == "fine"
+    nodes = by_title(findings, "free addresses for pool train")
+    assert (nodes.severity, nodes.why) == ("warns", "40 nodes take 40 addresses")
+    small = with_pod_subnets(account, network, "10.0.8.0/24", "10.0.9.0/24")
+    pods = by_title(ask(account, in_own_network(small)), "free addresses for pods of pool train")
+    assert (pods.severity, pods.why) == ("warns", "40 nodes full of pods take 10920 addresses (273 a node)")
+    tiny = with_pod_subnets(account, network, "10.0.10.0/28", "10.0.10.16/28")
+    assert (
+        by_title(ask(account, in_own_network(tiny)), "free addresses for pods of pool train").severity == "stops"
+    )
+
+
+def test_a_subnet_of_pods_of_another_zone_or_vpc_stops_a_new_cluster(account: AwsAccount) -> None:
+    network = own_network(account, "us-east-2a", "us-east-2b")
+    made = with_pod_subnets(account, network, "10.0.64.0/19", "10.0.96.0/19")["pod_subnets"]
+    wrong = {"us-east-2a": made["us-east-2b"], "us-east-2b": "subnet-0a1b2c3d4e5f60718"}
+    found = ask(account, in_own_network({**network, "pod_subnets": wrong}))
+    stops = {one.looked_at: one.found for one in found if one.looked_at.startswith("subnet of pods")}
+    assert stops == {
+        f"subnet of pods {made['us-east-2b']}": "in us-east-2b, declared for us-east-2a",
+        "subnet of pods subnet-0a1b2c3d4e5f60718": f"not in {network['vpc']}",
+    }
+
+
 def test_an_existing_cluster_of_another_version_stops_up(account: AwsAccount) -> None:
     finding = by_title(ask(account, existing_cluster(account, kubernetes="1.35")), "existing cluster ml")
 
@@ -342,6 +384,35 @@ def test_a_declared_subnet_outside_the_clusters_network_stops_up(account: AwsAcc
     finding = by_title(ask(account, plan), "subnet subnet-0a1b2c3d4e5f60718")
 
     assert (finding.severity, finding.found) == ("stops", "not in the VPC of ml")
+
+
+def test_another_account_is_asked_as_the_role_that_up_assumes(
+    account: AwsAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", account.endpoint)
+    cluster = {**CREATED, "account": OTHER_ACCOUNT, "assume_role": ROLE, "create": OTHER_CREATE}
+    [of_account, *_] = AwsCloud(plan_eks({}, cluster=cluster), load_catalog(), NOW).lookups()
+    found = by_title(list(of_account.findings()), "AWS account")
+    assert found.severity == "fine"
+    assert f"account {OTHER_ACCOUNT}" in found.found
+    assert "assumed-role/deployer" in found.found
+
+
+def test_a_role_that_may_not_be_assumed_is_named(account: AwsAccount) -> None:
+    account.denied.add("sts:AssumeRole")
+    api = AwsApi(REGION, account.session(), role=ROLE)
+    with pytest.raises(NotLookedAt, match="the credentials lack sts:AssumeRole"):
+        AwsClient(REGION, api).identity()
+
+
+def test_the_first_look_at_an_existing_cluster_of_another_account_has_the_role_of_up(account: AwsAccount) -> None:
+    plan = existing_cluster(account, assume_role=ROLE)
+    client = AwsClient(REGION, AwsApi(REGION, account.session()))
+    text = AwsCloud(plan, load_catalog(), NOW, client).kubeconfig()
+    assert text is not None
+    assert ROLE in text
 
 
 def test_an_endpoint_that_does_not_answer_is_asked_once(

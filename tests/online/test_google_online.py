@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from google.auth import impersonated_credentials
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.online import OnlineFinding, cloud_of
+from gpu_platform.online.google.api import new_session
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
 from tests.support.google_project import CLUSTER, MACHINE_TYPES, REGION, RESERVATION, GoogleProject, google_project
@@ -258,3 +260,10 @@ def test_the_cluster_is_asked_for_once(project: GoogleProject) -> None:
     ask(plan_of(SERVE, cluster=EXISTING))
 
     assert project.asked.count(CLUSTER) == 1
+
+
+def test_google_is_asked_as_the_account_that_up_impersonates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "of-the-user")
+    account = "deployer@my-project.iam.gserviceaccount.com"
+    assert new_session(account).credentials.service_account_email == account
+    assert not isinstance(new_session().credentials, impersonated_credentials.Credentials)

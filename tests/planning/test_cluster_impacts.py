@@ -267,3 +267,16 @@ def test_an_identity_of_a_team_with_a_stack_of_its_own_that_goes_cuts_access() -
     assert (impact.effect, impact.field) == (Effect.CUTS_ACCESS, "team_identities")
     assert "speech: write s3://acme-speech/" in impact.because
     assert impacts(plan(), plan(speech=speech))[0].effect is not Effect.CUTS_ACCESS
+
+
+def test_new_subnets_of_pods_are_used_by_each_node_once_it_is_replaced() -> None:
+    def plan(**create: Any) -> EnvironmentPlan:
+        settings = {**CREATED, "create": {**CREATED["create"], **create}}
+        return plan_eks({"network": {"layout": "efa-primary"}, "zones": ["us-east-2b"]}, cluster=settings)
+
+    [impact] = impacts(plan(), plan(pods_cidr="100.64.0.0/16"))
+    assert impact.effect is Effect.IN_PLACE
+    assert "100.64.0.0/19 in us-east-2a" in impact.new
+    assert "nodes that run keep the addresses of their pods" in impact.because
+    [back] = impacts(plan(pods_cidr="100.64.0.0/16"), plan())
+    assert "AWS deletes no subnet in which pods have addresses" in back.because

@@ -10,6 +10,7 @@ import pytest
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput
+from gpu_platform.planning.clouds.daemonsets import most_of
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.free import free_node, free_of_machine, free_resources
 from gpu_platform.planning.pools.section import PoolPlan
@@ -124,3 +125,10 @@ def test_a_queue_starts_no_more_cpu_and_memory_on_a_pool_than_its_nodes_have_fre
     assert nominal["nvidia.com/gpu"] == 16
     assert 2 * (free.cpu_millicores - 1) <= nominal["cpu"] * 1000 <= 2 * free.cpu_millicores
     assert nominal["memory"] <= 2 * free.memory_mib * 2**20
+
+
+@pytest.mark.parametrize(("name", "most"), [("g6.4xlarge", 110), ("g5.12xlarge", 250), ("g4dn.xlarge", 29)])
+def test_a_node_has_room_for_no_more_pods_than_eks_lets_its_kubelet_run(name: str, most: int) -> None:
+    """EKS caps `maxPods` of managed nodes at 110, from 30 vCPUs on at 250, whatever the interfaces allow."""
+    machine = CATALOG.machine_types[name]
+    assert free_of_machine(machine).pods == most - sum(one.pods for one in most_of(machine))

@@ -61,3 +61,12 @@ def test_a_dns_endpoint_of_gke_needs_no_certificate_authority_of_its_own() -> No
         "certificate-authority-data": "Q0E=",
     }
     assert json.loads(GKE_BY_DNS)["clusters"][0]["cluster"] == {"server": "https://gke-abc.us-central1.gke.goog"}
+
+
+def test_clients_assume_the_declared_role_or_impersonate_the_declared_account() -> None:
+    role = "arn:aws:iam::210987654321:role/deployer"
+    of_role = user(eks_kubeconfig("ml", "us-east-2", "https://ABC.eks.amazonaws.com", "Q0E=", role))["exec"]
+    assert of_role["args"][-2:] == ["--role-arn", role]
+    account = "deployer@my-project.iam.gserviceaccount.com"
+    of_account = user(gke_kubeconfig("ml", "10.0.0.2", "Q0E=", account))["exec"]
+    assert of_account["env"] == [{"name": "CLOUDSDK_AUTH_IMPERSONATE_SERVICE_ACCOUNT", "value": account}]

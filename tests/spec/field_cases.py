@@ -116,6 +116,7 @@ STACKS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
+_IDLE = {"idle_after": "2h", "prometheus": "http://prometheus.monitoring:9090"}
 _DRA = {
     "pools[0].sharing": by({"mode": "dra"}, gke=None),
     "operator": by(existing={"toolkit": "host", "driver": {"owner": "host", "version": "580.173.02"}}),
@@ -172,6 +173,15 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     ),
     "cluster(eks).create": {"cluster.create": _EKS_CREATE},
     "cluster(eks).create.network": {"cluster.create.network": _EKS_NETWORK},
+    # EFA beside the plain primary interface takes both interfaces that pods of p5.48xlarge could have.
+    "cluster(eks).create.network.pod_subnets": {
+        "cluster.create.network": _EKS_NETWORK,
+        "pools[0].network": {"layout": "efa-primary"},
+    },
+    "cluster(eks).create.pods_cidr": {
+        "cluster.create": _EKS_CREATE,
+        "pools[0].network": {"layout": "efa-primary"},
+    },
     "cluster(eks).create.api_from_anywhere": {
         "cluster.create": {**_EKS_CREATE, "api_access": ["0.0.0.0/0"], "api_from_anywhere": True}
     },
@@ -299,6 +309,8 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "pools[].topology": {"pools[0].topology": {"policy": "restricted"}},
     "pools[].tuning": {"pools[0].tuning": {}},
     "pools[].gate_nodes": by({}, eks={"pools[0].image": {"ami": "ami-0a1b2c3d4e5f60718"}}),
+    "cleanup.idle_after": {"cleanup": _IDLE},
+    "cleanup.prometheus": {"cleanup": _IDLE},
     "validation.max_held_percent": {"validation": {"gate_nodes": "always"}},
     "pools[].taints": {"pools[0].taints": [{"key": "example.com/team", "value": "a", "effect": "NoSchedule"}]},
     "pools[].nodes": {"pools[0].nodes": {"names": ["train-0", "train-1"]}},
@@ -485,6 +497,10 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(eks).create.network.control_plane_subnets": [
         ["subnet-3a1b2c3d4e5f60718", "subnet-4a1b2c3d4e5f60718"]
     ],
+    "cluster(eks).create.network.pod_subnets": [
+        {"us-east-2a": "subnet-5a1b2c3d4e5f60718", "us-east-2b": "subnet-6a1b2c3d4e5f60718"}
+    ],
+    "cluster(eks).create.pods_cidr": ["100.64.0.0/16"],
     "cluster(eks).create.kms_key": ["arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"],
     "cluster(eks).assume_role": ["arn:aws:iam::123456789012:role/deployer"],
     "cluster(eks).iam.path": ["/gpu/"],
@@ -730,6 +746,10 @@ ALTERNATIVES: Mapping[str, Any] = {
     "budget.usd_per_month": [1e8],
     "monitoring.labels": [{"release": "prometheus"}],
     "validation.timeout": ["20m"],
+    "cleanup.schedule": ["0 4 * * 1"],
+    "cleanup.finished_after": ["48h"],
+    "cleanup.idle_after": ["3h"],
+    "cleanup.prometheus": ["http://metrics.monitoring:9090"],
     "validation.max_held_percent": [100],
     "policy.rules": [{"gpu-capacity-spread": {"enforcementLevel": "advisory"}}],
     "environment.stack": ["elsewhere"],

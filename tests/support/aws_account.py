@@ -54,6 +54,11 @@ class AwsAccount:
         for service in _SERVICES:
             get_backend(service).clear()
 
+    @property
+    def endpoint(self) -> str:
+        """The address of its APIs."""
+        return _endpoint()
+
     def client(self, service: str, region: str | None = None) -> Any:
         """Return boto3's client, to prepare the account."""
         return _client(service, region or self.region)

@@ -1,25 +1,48 @@
-"""Definitions of kinds of other projects that admit any content: policies see objects as members write them."""
+"""Objects of custom kinds, compared with the operators' real CustomResourceDefinitions."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import yaml
 
-def permissive(api_version: str, kind: str, plural: str) -> dict[str, Any]:
-    """Return the definition of a namespaced kind with any content."""
-    group, _, served = api_version.partition("/")
-    content = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    names = {"kind": kind, "plural": plural, "singular": kind.casefold(), "listKind": f"{kind}List"}
-    versions = [{"name": served, "served": True, "storage": True, "schema": content}]
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": versions},
-    }
+CRDS = os.environ.get("GPU_PLATFORM_CRDS", "")
 
 
-KEDA = tuple(
-    permissive("keda.sh/v1alpha1", kind, f"{kind.casefold()}s")
-    for kind in ("ScaledObject", "ScaledJob", "TriggerAuthentication")
-)
+def definition(file: str) -> dict[str, Any]:
+    """Return a definition of the folder."""
+    return yaml.safe_load((Path(CRDS) / f"{file}.yaml").read_text("utf-8"))
+
+
+def unknown_fields(one: Mapping[str, Any], file: str) -> list[str]:
+    """Return fields of an object's spec that its definition lacks or that are of another type, and required ones
+    that are missing."""
+    version = one["apiVersion"].rpartition("/")[2]
+    versions = definition(file)["spec"]["versions"]
+    (schema,) = (each["schema"]["openAPIV3Schema"] for each in versions if each["name"] == version)
+    return list(_unknown(one["spec"], schema["properties"]["spec"], "spec"))
+
+
+def _unknown(value: Any, schema: dict[str, Any], place: str) -> Iterator[str]:
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    kinds = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
+    if (kind := schema.get("type")) in kinds and not isinstance(value, kinds[kind]):
+        yield f"{place}: {value!r} is no {kind}"
+    if "enum" in schema and value not in schema["enum"]:
+        yield f"{place}: {value!r}"
+    if isinstance(value, dict):
+        properties, more = schema.get("properties", {}), schema.get("additionalProperties")
+        yield from (f"{place}.{name} is missing" for name in schema.get("required", ()) if name not in value)
+        for name, field in value.items():
+            inner = properties.get(name, more if isinstance(more, dict) else None)
+            if inner is None:
+                yield f"{place}.{name}"
+            else:
+                yield from _unknown(field, inner, f"{place}.{name}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unknown(item, schema.get("items", {}), f"{place}[{index}]")

@@ -12,9 +12,10 @@ import pytest
 from agent_tables import DRIVER
 
 from sandbox.nvml import NodeProfile
+from validators.agent.api_server import ApiError, ApiServer
 from validators.agent.hold import FAILED_TAINT, STARTUP_TAINT, Holding, NodeTaints
 from validators.agent.mark import NodeMarks
-from validators.agent.publish import ApiServer, PublishError, publish
+from validators.agent.publish import publish
 from validators.agent.report import Identity
 from validators.zipapp import build_agent
 
@@ -61,7 +62,7 @@ def test_the_token_is_read_anew_for_every_report(api, token):
 
 def test_a_refusal_is_told_in_the_api_servers_own_words(api, token):
     api.status, api.body = 403, {"message": "configmaps is forbidden"}
-    with pytest.raises(PublishError, match="403 configmaps is forbidden"):
+    with pytest.raises(ApiError, match="403 configmaps is forbidden"):
         publish(REPORT, HERE, ApiServer(api.url, token, ""))
 
 
@@ -92,7 +93,7 @@ def test_the_api_server_is_the_clusters_unless_said_otherwise(environment, url):
     ],
 )
 def test_a_token_never_leaves_in_the_clear(environment, said):
-    with pytest.raises(PublishError, match=said):
+    with pytest.raises(ApiError, match=said):
         ApiServer.of_environment(environment)
 
 
@@ -135,7 +136,7 @@ def test_an_event_that_exists_already_is_no_error_and_another_refusal_is(api, to
     api.answers = {"events": 409}
     marked(api, token, {"verdict": "fail", "checks": [FAILED]})
     api.answers = {"events": 403}
-    with pytest.raises(PublishError, match="403"):
+    with pytest.raises(ApiError, match="403"):
         marked(api, token, {"verdict": "fail", "checks": [FAILED]})
 
 
@@ -265,5 +266,5 @@ def test_no_more_nodes_are_held_back_than_allowed(api, token):
 
 def test_the_taints_of_a_node_that_somebody_else_changes_are_read_again(api, token):
     api.answers = {"train-0?fieldManager=gpu-platform-node-agent": 409}
-    with pytest.raises(PublishError, match="409"):
+    with pytest.raises(ApiError, match="409"):
         tainted(api, token, "pass", [GPU, STARTING])

@@ -19,7 +19,7 @@ from sandbox.nvml import NodeProfile
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.ports import free_port
 from validators.agent import serve
-from validators.agent.publish import PublishError
+from validators.agent.api_server import ApiError
 from validators.agent.serve import Publisher, Readiness
 from validators.zipapp import build_agent
 
@@ -83,7 +83,7 @@ def test_an_unchanged_report_is_published_once_in_ten_minutes_and_a_changed_one_
 
 
 def test_a_report_that_could_not_be_published_is_offered_again():
-    answers = iter([PublishError("API server: 500"), None])
+    answers = iter([ApiError("API server: 500"), None])
 
     def publish(_):
         if (answer := next(answers)) is not None:

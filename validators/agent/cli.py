@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from validators.agent import AGENT_VERSION
+from validators.agent.api_server import ApiError, ApiServer
 from validators.agent.expectations import BadExpectations, Expectations, parse_expectations
 from validators.agent.hold import Holding
 from validators.agent.mark import NodeMarks
-from validators.agent.publish import ApiServer, PublishError, publish
+from validators.agent.publish import publish
 from validators.agent.reading import READ_COMMAND, NvmlReader, write_snapshot
 from validators.agent.recording import BadRecording, Recorded, read_recording, write_recording
 from validators.agent.report import Identity, Reader, Report, as_text, check_node, exit_code
@@ -58,7 +59,7 @@ def _check(parsed: argparse.Namespace, expectations: Expectations | None) -> int
             server = ApiServer.of_environment()
             publish(report, identity, server)
             NodeMarks(identity, server, Holding.of_environment()).set(report)
-        except PublishError as error:
+        except ApiError as error:
             print(f"the report could not be published: {error}", file=sys.stderr)
             code = code or _UNKNOWN  # a node whose report was not published has not passed
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `check | head` ends without a traceback

@@ -17,8 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from validators.agent.api_server import MERGE, ApiServer, Conflict, NotFound, send
 from validators.agent.outcome import FAIL, PASS
-from validators.agent.publish import FIELD_MANAGER, MERGE, ApiServer, Conflict, NotFound, send
+from validators.agent.publish import FIELD_MANAGER
 from validators.agent.report import Identity, Report
 
 STARTUP_TAINT = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"

@@ -9,9 +9,10 @@ import datetime
 import hashlib
 from typing import Any
 
+from validators.agent.api_server import ApiServer, Conflict, send
 from validators.agent.hold import Holding, NodeTaints
 from validators.agent.outcome import FAIL, PASS, UNKNOWN
-from validators.agent.publish import FIELD_MANAGER, ApiServer, Conflict, send
+from validators.agent.publish import FIELD_MANAGER
 from validators.agent.report import Identity, Report
 
 CONDITION = "GpuPlatformValidated"

@@ -15,8 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import FrameType
 from typing import Any
 
+from validators.agent.api_server import ApiError
 from validators.agent.outcome import NOT_APPLICABLE, PASS
-from validators.agent.publish import PublishError
 from validators.agent.report import Report, content_of
 
 REPUBLISH_SECONDS = 600  # minimum time between equal reports, to reduce the load of the API server
@@ -89,7 +89,7 @@ class Publisher:
             return ""
         try:
             self._publish(report)
-        except PublishError as error:
+        except ApiError as error:
             self._last = None
             return str(error)
         self._last = (content, now)

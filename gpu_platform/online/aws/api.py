@@ -24,6 +24,7 @@ _LOGIN_AGAIN: Final = (
     "AuthFailure",
     "SignatureDoesNotMatch",
 )
+_SESSION: Final = "gpu-platform"
 _LOGIN: Final = "run aws sso login, or set AWS_PROFILE"
 
 # IAM's prefix of a service where boto3 has another name.
@@ -58,12 +59,14 @@ def new_session() -> Any:
 class AwsApi:
     """The API of one region. Calls raise NotLookedAt without an answer, and Missing for no such object.
 
-    A service that did not answer once is not asked again: every question would wait for the time-out.
+    `role`: the ARN of a role, also of another account, that is assumed for every call. A service that did not
+    answer once is not asked again: every question would wait for the time-out.
     """
 
-    def __init__(self, region: str, session: Any | None = None) -> None:
+    def __init__(self, region: str, session: Any | None = None, *, role: str | None = None) -> None:
         self._region = region
         self._session = session
+        self._role = role
         self._no_session: NotLookedAt | None = None
         self._clients: dict[str, Any] = {}
         self._silent: dict[str, str] = {}
@@ -88,31 +91,49 @@ class AwsApi:
         if service in self._silent:
             raise NotLookedAt(self._silent[service], "check the network, the proxy and the region")
         if service not in self._clients:
-            from botocore.config import Config
-            from botocore.exceptions import BotoCoreError
-
-            config = Config(
-                connect_timeout=_CONNECT_SECONDS,
-                read_timeout=_READ_SECONDS,
-                retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"},
-            )
-            try:
-                self._clients[service] = self._signed_in().client(service, region_name=self._region, config=config)
-            except (BotoCoreError, ValueError) as error:
-                raise NotLookedAt(f"{service} cannot be asked: {error}", _LOGIN) from error
+            self._clients[service] = self._client_of(self._signed_in(), service)
         return self._clients[service]
+
+    def _client_of(self, session: Any, service: str) -> Any:
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError
+
+        config = Config(
+            connect_timeout=_CONNECT_SECONDS,
+            read_timeout=_READ_SECONDS,
+            retries={"total_max_attempts": _ATTEMPTS, "mode": "standard"},
+        )
+        try:
+            return session.client(service, region_name=self._region, config=config)
+        except (BotoCoreError, ValueError) as error:
+            raise NotLookedAt(f"{service} cannot be asked: {error}", _LOGIN) from error
 
     def _signed_in(self) -> Any:
         """Return the session; its failure is kept, since the search for credentials can take seconds."""
         if self._no_session is not None:
             raise self._no_session
-        if self._session is None:
-            try:
+        try:
+            if self._session is None:
                 self._session = new_session()
-            except NotLookedAt as reason:
-                self._no_session = reason
-                raise
+            if self._role is not None:
+                self._session, self._role = self._assumed(self._session, self._role), None
+        except NotLookedAt as reason:
+            self._no_session = reason
+            raise
         return self._session
+
+    def _assumed(self, session: Any, role: str) -> Any:
+        """Return a session with the role, as the provider and the kubeconfig assume it."""
+        import boto3
+
+        sts = self._client_of(session, "sts")
+        wanted = {"RoleArn": role, "RoleSessionName": _SESSION}
+        keys = self._answered("sts", "AssumeRole", lambda: sts.assume_role(**wanted))["Credentials"]
+        return boto3.Session(
+            aws_access_key_id=keys["AccessKeyId"],
+            aws_secret_access_key=keys["SecretAccessKey"],
+            aws_session_token=keys["SessionToken"],
+        )
 
     def _answered(self, service: str, operation: str, ask: Any) -> Any:
         from botocore.exceptions import (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from math import ceil
+from typing import Final
 
 from gpu_platform import names
 from gpu_platform.errors import Problem
@@ -20,8 +22,14 @@ from gpu_platform.planning.clouds.eks.existing_cluster import (
 )
 from gpu_platform.planning.clouds.eks.limits import LEAST_ZONES
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.vendors import eks_pod_cap
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
+
+_PREFIX: Final = 16  # addresses of a /28
+_POD_SUBNETS: Final = (
+    "give pods subnets of their own (custom networking; of a new cluster create.network.pod_subnets)"
+)
 
 
 def is_deployed(plan: EnvironmentPlan, found: Cluster | None) -> bool:
@@ -142,9 +150,11 @@ def compare_subnets(
     """Yield whether the subnets of the pools have addresses for their nodes and pods.
 
     A node takes an address for each network interface with IP. With its defaults the VPC CNI keeps one more
-    interface full of addresses than pods need (WARM_ENI_TARGET=1): two of them are assumed for each node.
+    interface full of addresses than pods need (WARM_ENI_TARGET=1): two of them are assumed for each node. Where
+    pods have subnets of their own, nodes take no more than the first.
     Source: amazon-vpc-cni-k8s, README (WARM_ENI_TARGET); not read again for this.
     """
+    pods_elsewhere = _has_pod_subnets(plan)
     free = {one.subnet_id: one for one in subnets}
     for subnet in declared_subnets(plan):
         if subnet not in free:
@@ -162,23 +172,76 @@ def compare_subnets(
             continue
         addresses = sum(one.free for one in known)
         per_node = 2 * types[pool.machine_type].addresses if pool.machine_type in types else 2
+        if pods_elsewhere:
+            per_node = _interfaces(pool)
         least, most = pool.nodes.desired * _interfaces(pool), pool.nodes.max * per_node
         looked_at = f"free addresses for pool {pool.name}"
         found = f"{addresses} free in {', '.join(f'{one.subnet_id} ({one.zone})' for one in known)}"
-        fix = (
-            "name larger subnets by cluster.subnets, or add a secondary range to the VPC and use custom networking"
-        )
+        fix = "name larger subnets" if pods_elsewhere else f"name larger subnets, or {_POD_SUBNETS}"
         if addresses < least:
             why = f"{pool.nodes.desired} nodes take at least {least} addresses"
             yield OnlineFinding(looked_at=looked_at, severity="stops", found=found, why=why, fix=fix)
         elif addresses < most:
             why = (
-                f"{pool.nodes.max} nodes with pods take about {most} addresses with the VPC CNI's defaults "
+                f"{pool.nodes.max} nodes take {most} addresses"
+                if pods_elsewhere
+                else f"{pool.nodes.max} nodes with pods take about {most} addresses with the VPC CNI's defaults "
                 f"({per_node} a node)"
             )
             yield OnlineFinding(looked_at=looked_at, severity="warns", found=found, why=why, fix=fix)
         else:
             yield OnlineFinding(looked_at=looked_at, severity="fine", found=found)
+
+
+def compare_pod_subnets(
+    plan: EnvironmentPlan, vpc: ExistingVpcPlan, subnets: Iterable[Subnet], types: Mapping[str, InstanceType]
+) -> Iterator[OnlineFinding]:
+    """Yield whether the subnets of pods are in the VPC and zone, with prefixes for the pods of each pool.
+
+    A prefix is 16 addresses. A node has an interface with an address of its own and a prefix that is free, beside
+    those of its pods, of which each node has some (WARM_PREFIX_TARGET=1; aws/amazon-vpc-cni-k8s,
+    docs/prefix-and-ip-target.md, read 2026-11-23). A prefix needs consecutive addresses: a subnet in which others
+    have single ones holds fewer.
+    """
+    found = {one.subnet_id: one for one in subnets}
+    wrong = [
+        OnlineFinding(
+            looked_at=f"subnet of pods {subnet}",
+            severity="stops",
+            found=f"not in {vpc.vpc}" if subnet not in found else f"in {found[subnet].zone}, declared for {zone}",
+            why="the VPC CNI gives no pod of the zone an address, and no node there becomes ready",
+            fix="correct cluster.create.network.pod_subnets; see aws ec2 describe-subnets",
+        )
+        for zone, subnet in vpc.pod_subnets.items()
+        if subnet not in found or found[subnet].zone != zone
+    ]
+    yield from wrong
+    for pool in plan.pools if not wrong else ():
+        zones = pool.cloud.zones if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan) else ()
+        of_pool = [found[vpc.pod_subnets[zone]] for zone in zones or vpc.pod_subnets if zone in vpc.pod_subnets]
+        addresses = sum(one.free for one in of_pool)
+        vcpus = types[pool.machine_type].vcpus if pool.machine_type in types else 0
+        most_a_node = 1 + _PREFIX * (1 + ceil(eks_pod_cap(vcpus) / _PREFIX))
+        least, most = pool.nodes.desired * (1 + 2 * _PREFIX), pool.nodes.max * most_a_node
+        severity: Severity = "fine"
+        why = ""
+        if addresses < least:
+            severity, why = "stops", f"{pool.nodes.desired} nodes take at least {least} addresses for pods"
+        elif addresses < most:
+            severity = "warns"
+            why = f"{pool.nodes.max} nodes full of pods take {most} addresses ({most_a_node} a node)"
+        yield OnlineFinding(
+            looked_at=f"free addresses for pods of pool {pool.name}",
+            severity=severity,
+            found=f"{addresses} free in {', '.join(f'{one.subnet_id} ({one.zone})' for one in of_pool)}",
+            why=why,
+            fix="name larger subnets by cluster.create.network.pod_subnets" if why else "",
+        )
+
+
+def _has_pod_subnets(plan: EnvironmentPlan) -> bool:
+    cloud = plan.cluster.cloud
+    return isinstance(cloud, EksClusterPlan) and cloud.create is not None and bool(cloud.create.vpc.pod_networks)
 
 
 def compare_own_network(

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from gpu_platform.catalog import Catalog, ServiceQuota
 from gpu_platform.online.aws.answers import Cluster, Identity, InstanceType, Subnet
-from gpu_platform.online.aws.api import Missing
+from gpu_platform.online.aws.api import AwsApi, Missing
 from gpu_platform.online.aws.capacity import (
     compare_control_plane_zones,
     compare_offers,
@@ -22,6 +22,7 @@ from gpu_platform.online.aws.cluster import (
     compare_key,
     compare_new_cluster,
     compare_own_network,
+    compare_pod_subnets,
     compare_spot_role,
     compare_subnets,
     disk_keys,
@@ -71,7 +72,8 @@ class AwsCloud:
         self._catalog = catalog
         self._standard = catalog.service_quotas[STANDARD]
         self._now = now
-        self._client = client or AwsClient(self._cluster.region)
+        api = AwsApi(self._cluster.region, role=self._cluster.assume_role)
+        self._client = client or AwsClient(self._cluster.region, api)
         self._answers: dict[str, object] = {}
 
     def lookups(self) -> Sequence[Lookup]:
@@ -83,7 +85,13 @@ class AwsCloud:
         found = self._found_cluster()
         if found is None:
             return None
-        return eks_kubeconfig(found.name, self._cluster.region, found.endpoint, found.certificate_authority)
+        return eks_kubeconfig(
+            found.name,
+            self._cluster.region,
+            found.endpoint,
+            found.certificate_authority,
+            self._cluster.assume_role,
+        )
 
     def _lookups(self) -> Iterator[Lookup]:
         plan, cluster = self._plan, self._cluster
@@ -219,6 +227,8 @@ class AwsCloud:
             all_subnets=tuple(vpc.subnets.values()),
         )
         yield from compare_subnets(self._plan, facts, subnets, types)
+        if vpc.pod_subnets:
+            yield from compare_pod_subnets(self._plan, vpc, subnets, types)
 
     def _offers(self, pool: PoolPlan, machine_type: str) -> Iterator[OnlineFinding]:
         own = pool.cloud.zones if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan) else ()

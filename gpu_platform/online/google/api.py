@@ -30,10 +30,14 @@ class Disabled(Exception):
     """The project has not enabled the API."""
 
 
-def new_session() -> Any:
-    """Return a session with the user's credentials; raises NotLookedAt without google-auth or credentials."""
+def new_session(impersonated: str | None = None) -> Any:
+    """Return a session with the user's credentials; raises NotLookedAt without google-auth or credentials.
+
+    `impersonated`: e-mail of the service account that the user acts as.
+    """
     try:
         import google.auth
+        import google.auth.impersonated_credentials
         import google.oauth2.credentials
         from google.auth.exceptions import GoogleAuthError
         from google.auth.transport.requests import AuthorizedSession
@@ -41,12 +45,18 @@ def new_session() -> Any:
         fix = "pip install -e '.[online]', or pip install google-auth requests"
         raise NotLookedAt("google-auth is not installed", fix) from error
     token = os.environ.get("GOOGLE_OAUTH_ACCESS_TOKEN")
+    credentials: Any
     if token:
-        return AuthorizedSession(google.oauth2.credentials.Credentials(token=token))
-    try:
-        credentials, _ = google.auth.default(scopes=[_SCOPE])
-    except GoogleAuthError as error:
-        raise NotLookedAt("no Google Cloud credentials were found", _LOGIN) from error
+        credentials = google.oauth2.credentials.Credentials(token=token)
+    else:
+        try:
+            credentials, _ = google.auth.default(scopes=[_SCOPE])
+        except GoogleAuthError as error:
+            raise NotLookedAt("no Google Cloud credentials were found", _LOGIN) from error
+    if impersonated is not None:
+        credentials = google.auth.impersonated_credentials.Credentials(
+            source_credentials=credentials, target_principal=impersonated, target_scopes=[_SCOPE]
+        )
     return AuthorizedSession(credentials)
 
 
@@ -58,8 +68,10 @@ class GoogleApi:
     once is not asked again.
     """
 
-    def __init__(self, session: Any | None = None) -> None:
+    def __init__(self, session: Any | None = None, *, impersonated: str | None = None) -> None:
+        """Set up calls with a session, or with one of the user, who acts as the service account `impersonated`."""
         self._session = session
+        self._impersonated = impersonated
         self._no_session: NotLookedAt | None = None
         self._silent: dict[str, str] = {}
 
@@ -95,7 +107,7 @@ class GoogleApi:
             raise self._no_session
         if self._session is None:
             try:
-                self._session = new_session()
+                self._session = new_session(self._impersonated)
             except NotLookedAt as reason:
                 self._no_session = reason
                 raise

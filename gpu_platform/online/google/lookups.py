@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 from gpu_platform.catalog import Catalog
 from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding
 from gpu_platform.online.google.answers import Cluster, Quota
+from gpu_platform.online.google.api import GoogleApi
 from gpu_platform.online.google.client import Disabled, GoogleClient, Missing
 from gpu_platform.online.google.comparisons import (
     compare_apis,
@@ -54,7 +55,8 @@ class GoogleCloud:
         self._cluster = plan.cluster.cloud
         self._catalog = catalog
         self._now = now
-        self._client = client or GoogleClient(self._cluster.project)
+        api = GoogleApi(impersonated=self._cluster.impersonate)
+        self._client = client or GoogleClient(self._cluster.project, api)
         self._answers: dict[str, object] = {}
 
     def lookups(self) -> Sequence[Lookup]:
@@ -70,7 +72,9 @@ class GoogleCloud:
             found = self._found_cluster()
         except Disabled as reason:
             raise NotLookedAt(str(reason), "see the line of the cluster") from reason
-        return found_kubeconfig(self._cluster.name, found.facts) if found is not None else None
+        if found is None:
+            return None
+        return found_kubeconfig(self._cluster.name, found.facts, self._cluster.impersonate)
 
     def _questions(self) -> Iterator[tuple[str, Callable[[], Iterable[OnlineFinding]]]]:
         plan, cluster = self._plan, self._cluster

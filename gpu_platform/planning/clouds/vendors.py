@@ -21,6 +21,8 @@ DEFAULT_MAX_PODS: Final = 110
 EFA_HUGE_PAGES_MIB: Final = 5128 * 2
 """Memory that nodes with EFA have as huge pages alone: 5128 of 2 MiB, as the EFA installer reserves them."""
 
+_MANY_VCPUS: Final = 30
+_MOST_PODS: Final = 250  # of machines with that many, else 110
 _GIB: Final = 1024
 _GKE_BANDS: Final = ((4 * _GIB, 0.25), (4 * _GIB, 0.20), (8 * _GIB, 0.10), (112 * _GIB, 0.06))
 
@@ -62,6 +64,16 @@ def eks_max_pods(machine: MachineType) -> int:
     if machine.default_enis is None or machine.ips_per_eni is None:
         return DEFAULT_MAX_PODS
     return machine.default_enis * (machine.ips_per_eni - 1) + 2
+
+
+def eks_kubelet_pods(machine: MachineType) -> int:
+    """Return the pods that a kubelet of EKS runs; nodes of Karpenter have no cap, and theirs is counted alike."""
+    return min(eks_max_pods(machine), eks_pod_cap(machine.vcpu))
+
+
+def eks_pod_cap(vcpus: int) -> int:
+    """Return the largest `maxPods` of managed nodes (EKS user guide, "How maxPods is determined"; 2026-11-25)."""
+    return _MOST_PODS if vcpus >= _MANY_VCPUS else DEFAULT_MAX_PODS
 
 
 def _eks_memory(machine: MachineType) -> int:

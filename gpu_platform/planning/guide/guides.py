@@ -10,7 +10,7 @@ from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, VolumePlan
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.guide.examples import plan_examples
-from gpu_platform.planning.guide.section import ExamplePlan, GuidePlan, GuidePool, GuideVolume
+from gpu_platform.planning.guide.section import ExamplePlan, GuideCleanup, GuidePlan, GuidePool, GuideVolume
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues import queue_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
@@ -23,6 +23,7 @@ from gpu_platform.planning.workloads import (
     topology_annotation,
     workloads_of,
 )
+from gpu_platform.spec.operations import Cleanup
 from gpu_platform.spec.team import Team
 
 
@@ -35,17 +36,21 @@ def plan(
     run: Sequence[TeamWorkloadsPlan] = (),
 ) -> tuple[GuidePlan, ...]:
     """Return the guides of the teams of an environment without problems."""
+    cleanup = _cleanup(context.environment.cleanup)
     return tuple(
-        _plan(
-            team,
-            tenant,
-            queue_of(team.name, queues.teams) if queues is not None else None,
-            queues,
-            available,
-            context.cloud,
-            storage.classes,
-            storage.volumes,
-            workloads_of(team.name, run),
+        replace(
+            _plan(
+                team,
+                tenant,
+                queue_of(team.name, queues.teams) if queues is not None else None,
+                queues,
+                available,
+                context.cloud,
+                storage.classes,
+                storage.volumes,
+                workloads_of(team.name, run),
+            ),
+            cleanup=cleanup,
         )
         for team, tenant in zip(context.environment.teams, tenants, strict=True)
     )
@@ -74,6 +79,14 @@ def plan_one(
         classes,
         volumes,
         workloads_of(team.name, run),
+    )
+
+
+def _cleanup(cleanup: Cleanup | None) -> GuideCleanup | None:
+    if cleanup is None:
+        return None
+    return GuideCleanup(
+        delete=cleanup.delete, finished_after=cleanup.finished_after, idle_after=cleanup.idle_after
     )
 
 

@@ -64,6 +64,15 @@ class GuideVolume:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GuideCleanup:
+    """What is cleaned up in the namespace. `delete`: or only reported; times as in the stack file, None: never."""
+
+    delete: bool
+    finished_after: str | None
+    idle_after: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GuidePlan:
     """What members of one team are told beside what its TenantPlan and its queue say."""
 
@@ -79,3 +88,4 @@ class GuidePlan:
     """Why there is no example, by kind."""
     volumes: tuple[GuideVolume, ...] = ()
     storage_classes: tuple[str, ...] = ()
+    cleanup: GuideCleanup | None = None

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, most_of
-from gpu_platform.planning.clouds.vendors import DEFAULT_MAX_PODS, eks_max_pods
+from gpu_platform.planning.clouds.vendors import DEFAULT_MAX_PODS, eks_kubelet_pods
 from gpu_platform.planning.nodes.allocatable import NodeResources, allocatable
 from gpu_platform.planning.pools.section import PoolPlan
 
@@ -54,5 +54,5 @@ def _less(resources: NodeResources, daemonsets: Iterable[DaemonSet], huge_pages_
 
 def _free_pods(machine: MachineType | None, daemonsets: Iterable[DaemonSet]) -> int:
     """Return the pods that teams can run on a node: the kubelet's limit less those of DaemonSets."""
-    most = eks_max_pods(machine) if machine is not None and machine.vendor == "aws" else DEFAULT_MAX_PODS
+    most = eks_kubelet_pods(machine) if machine is not None and machine.vendor == "aws" else DEFAULT_MAX_PODS
     return max(0, most - sum(one.pods for one in daemonsets))

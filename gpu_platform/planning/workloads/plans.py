@@ -61,6 +61,7 @@ from gpu_platform.spec.team_workloads import (
 NOTEBOOK_IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
 _HOME: Final = "/home/member"
 _CHECKPOINTS_VARIABLE: Final = "CHECKPOINTS"
+_LAUNCHER: Final = "workloads.train"  # its checkpoints need no renames (workloads/checkpoints.py)
 _TOPOLOGY_ANNOTATIONS: Final = {
     "required": "kueue.x-k8s.io/podset-required-topology",
     "preferred": "kueue.x-k8s.io/podset-preferred-topology",
@@ -167,8 +168,11 @@ def _decision(team: Team, job: TrainingJobPlan, of: _Of) -> Decision:
     workload = job.pod.workload
     warning = ""
     kept = declared.checkpoints.volume if declared.checkpoints is not None else None
-    if kept is not None and not of.volumes[kept].renames:
-        warning = f"; no file can be renamed in {kept}: torch.distributed.checkpoint needs lustre or nfs"
+    if kept is not None and not of.volumes[kept].renames and _LAUNCHER not in job.pod.workload.command:
+        warning = (
+            f"; no file can be renamed in {kept}, which torch.distributed.checkpoint does: start the program by "
+            f"{_LAUNCHER}, which works there, or take lustre or nfs"
+        )
     return Decision(
         subject=f"training job {team.name}/{workload.name}",
         what="pods",

@@ -155,6 +155,9 @@ CLUSTER_MAKERS: Mapping[str, Maker] = {
     "aws:efs/fileSystem:FileSystem": _file_system,
     "aws:efs/mountTarget:MountTarget": lambda _, inputs: [call("efs", "CreateMountTarget", inputs)],
     "aws:ec2/vpc:Vpc": _vpc,
+    "aws:ec2/vpcIpv4CidrBlockAssociation:VpcIpv4CidrBlockAssociation": lambda _, inputs: [
+        call("ec2", "AssociateVpcCidrBlock", inputs)
+    ],
     "aws:ec2/subnet:Subnet": _subnet,
     "aws:ec2/internetGateway:InternetGateway": _internet_gateway,
     "aws:ec2/eip:Eip": _ec2("AllocateAddress", "elastic-ip"),

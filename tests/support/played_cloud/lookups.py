@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from tests.support.played_cloud.account import ACCOUNT, REGION, Account, Refused
+
+CLUSTER: Final = "aws:eks/cluster:Cluster"
 
 
 def look_up(account: Account, token: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -17,5 +19,45 @@ def look_up(account: Account, token: str, arguments: Mapping[str, Any]) -> dict[
             return {"name": REGION, "region": REGION, "id": REGION}
         case "aws:index/getPartition:getPartition":
             return {"partition": "aws", "dnsSuffix": "amazonaws.com", "id": "aws"}
+        case "aws:eks/getCluster:getCluster":
+            return _cluster(account, arguments["name"])
+        case "aws:eks/getAddon:getAddon":
+            return _addon(account, arguments["clusterName"], arguments["addonName"])
         case _:
             raise Refused(f"the played cloud has no function {token} {sorted(arguments)}: add it to lookups.py")
+
+
+def describe_cluster(account: Account, name: str) -> dict[str, Any] | None:
+    """Return the answer of the API's DescribeCluster, or None; what programs read that use no provider."""
+    found = account.get(CLUSTER, name)
+    if found is None:
+        return None
+    inputs, outputs = found["inputs"], found["outputs"]
+    known = {name: outputs[name] for name in ("endpoint", "certificateAuthority")}
+    access = {"accessConfig": inputs["accessConfig"], "resourcesVpcConfig": outputs["vpcConfig"]}
+    return {"cluster": {"name": name, "status": "ACTIVE", "version": inputs["version"], **known, **access}}
+
+
+def _cluster(account: Account, name: str) -> dict[str, Any]:
+    """Return a cluster as the provider's data source does, which has lists where the resource has one block."""
+    found = account.get(CLUSTER, name)
+    if found is None:
+        raise Refused(f"ResourceNotFoundException: No cluster found for name: {name}")
+    inputs, outputs = found["inputs"], found["outputs"]
+    return {
+        "id": name,
+        "name": name,
+        "version": inputs["version"],
+        "endpoint": outputs["endpoint"],
+        "certificateAuthorities": [outputs["certificateAuthority"]],
+        "accessConfigs": [inputs["accessConfig"]],
+        "kubernetesNetworkConfigs": [outputs["kubernetesNetworkConfig"]],
+        "vpcConfig": outputs["vpcConfig"],
+    }
+
+
+def _addon(account: Account, cluster: str, name: str) -> dict[str, Any]:
+    found = account.get("aws:eks/addon:Addon", f"{cluster}:{name}")
+    if found is None:
+        raise Refused(f"ResourceNotFoundException: No addon: {name} found in cluster: {cluster}")
+    return {"id": f"{cluster}:{name}", **found["inputs"]}

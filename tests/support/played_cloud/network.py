@@ -1,20 +1,24 @@
-"""The network of the played cloud: an HTTPS proxy that serves Helm charts under the addresses the program names.
+"""The network of the played cloud: an HTTPS proxy that serves Helm charts and the API of EKS as if they were real.
 
-The program is the real one: Helm asks for the real address, by the proxy of its environment, and trusts this
-proxy's certificate by `SSL_CERT_FILE`. Nothing else is served, and nothing leaves this machine.
+The program is the real one: Helm and boto3 ask for the real address, by the proxy of their environment, and trust
+this proxy's certificate by `SSL_CERT_FILE` and `AWS_CA_BUNDLE`. Nothing else is served, and nothing leaves this
+machine. Sources: Helm, "OCI support"; OCI distribution specification 1.1, pulling; read 2026-11-25.
 """
 
 from __future__ import annotations
 
 import datetime
+import hashlib
 import io
 import ipaddress
+import json
 import socket
 import ssl
 import tarfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -26,19 +30,41 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.support.played_cloud.account import REGION, Store
+from tests.support.played_cloud.lookups import describe_cluster
+
 CHARTS: Final = Path(__file__).parent / "charts"
-REPOSITORIES: Final[Mapping[str, tuple[str, ...]]] = {"https://helm.ngc.nvidia.com/nvidia": ("gpu-operator",)}
+REPOSITORIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "https://helm.ngc.nvidia.com/nvidia": ("gpu-operator",),
+    "https://aws.github.io/eks-charts": ("aws-efa-k8s-device-plugin",),
+}
 """Charts of the folder `charts` by their Helm repository."""
+REGISTRIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "registry.k8s.io/dra-driver-nvidia/charts": ("dra-driver-nvidia-gpu",),
+}
+"""Charts of the folder `charts` by their OCI registry and path."""
+_EKS: Final = frozenset({f"eks.{REGION}.amazonaws.com", "eks.us-east-1.amazonaws.com"})
+_CREDENTIALS: Final = {"AWS_ACCESS_KEY_ID": "played", "AWS_SECRET_ACCESS_KEY": "played"}
+_MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
+_CONFIG: Final = "application/vnd.cncf.helm.config.v1+json"
+_LAYER: Final = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+
+
+@dataclass(frozen=True)
+class _Page:
+    content: bytes
+    type: str = "application/octet-stream"
 
 
 @contextmanager
 def played_network(folder: Path) -> Iterator[dict[str, str]]:
     """Serve the charts; give the environment of programs in this network."""
     pages = {page: content for repository in REPOSITORIES for page, content in _pages(repository)}
-    certificate = _write_certificate(folder, {page.split("/")[2] for page in pages})
+    pages |= {page: content for registry in REGISTRIES for page, content in _registry_pages(registry)}
+    certificate = _write_certificate(folder, {*_EKS, *(page.split("/")[2] for page in pages)})
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
-    server = _Proxy(("127.0.0.1", 0), pages, context)
+    server = _Proxy(("127.0.0.1", 0), pages, context, Store(folder))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -48,6 +74,8 @@ def played_network(folder: Path) -> Iterator[dict[str, str]]:
             "HTTPS_PROXY": f"http://127.0.0.1:{server.server_port}",
             "NO_PROXY": "127.0.0.1,localhost",
             "SSL_CERT_FILE": str(folder / "certificate.pem"),
+            "AWS_CA_BUNDLE": str(folder / "certificate.pem"),
+            **_CREDENTIALS,
         }
     finally:
         server.shutdown()
@@ -58,10 +86,20 @@ def played_network(folder: Path) -> Iterator[dict[str, str]]:
 class _Proxy(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], pages: Mapping[str, bytes], context: ssl.SSLContext) -> None:
+    def __init__(
+        self, address: tuple[str, int], pages: Mapping[str, _Page], context: ssl.SSLContext, store: Store
+    ) -> None:
         super().__init__(address, _Handler)
         self.pages = pages
         self.context = context
+        self.store = store
+
+    def page(self, host: str, path: str) -> _Page | None:
+        """Return what an address has, or None."""
+        if host in _EKS:
+            found = describe_cluster(self.store.read(), path.removeprefix("/clusters/"))
+            return None if found is None else _Page(json.dumps(found).encode(), "application/json")
+        return self.pages.get(f"https://{host}{path}")
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -82,26 +120,63 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = False
 
     def do_GET(self) -> None:
-        content = self.server.pages.get(f"https://{self.host}{self.path}")
-        self.send_response(HTTPStatus.OK if content is not None else HTTPStatus.NOT_FOUND)
-        self.send_header("Content-Length", str(len(content or b"")))
+        page = self._answer()
+        self.wfile.write(page.content)
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def _answer(self) -> _Page:
+        found = self.server.page(self.host, self.path)
+        page = found or _Page(b"")
+        self.send_response(HTTPStatus.OK if found is not None else HTTPStatus.NOT_FOUND)
+        self.send_header("Content-Length", str(len(page.content)))
+        self.send_header("Content-Type", page.type)
+        self.send_header("Docker-Content-Digest", _digest(page.content))
         self.end_headers()
-        self.wfile.write(content or b"")
+        return page
 
     def log_message(self, format: str, *args: Any) -> None:
         """Write nothing: standard error is the test's."""
 
 
-def _pages(repository: str) -> Iterator[tuple[str, bytes]]:
+def _pages(repository: str) -> Iterator[tuple[str, _Page]]:
     """Yield address and content of the index and the charts of a repository."""
     entries: dict[str, Any] = {}
     for chart in REPOSITORIES[repository]:
-        described = yaml.safe_load((CHARTS / chart / "Chart.yaml").read_text("utf-8"))
+        described = _described(chart)
         address = f"{repository}/charts/{chart}-{described['version']}.tgz"
         entries[chart] = [{**described, "urls": [address]}]
-        yield address, _packed(chart)
+        yield address, _Page(_packed(chart))
     index = {"apiVersion": "v1", "entries": entries}
-    yield f"{repository}/index.yaml", yaml.safe_dump(index).encode()
+    yield f"{repository}/index.yaml", _Page(yaml.safe_dump(index).encode())
+
+
+def _registry_pages(registry: str) -> Iterator[tuple[str, _Page]]:
+    """Yield address and content of the charts of an OCI registry: manifest by tag and digest, two blobs."""
+    host, _, path = registry.partition("/")
+    for chart in REGISTRIES[registry]:
+        described = _described(chart)
+        config, layer = json.dumps(described).encode(), _packed(chart)
+        blobs = {_CONFIG: config, _LAYER: layer}
+        config_of, layer_of = (
+            {"mediaType": kind, "digest": _digest(blob), "size": len(blob)} for kind, blob in blobs.items()
+        )
+        parts = {"config": config_of, "layers": [layer_of]}
+        manifest = json.dumps({"schemaVersion": 2, "mediaType": _MANIFEST, **parts}).encode()
+        base = f"https://{host}/v2/{path}/{chart}"
+        for reference in (described["version"], _digest(manifest)):
+            yield f"{base}/manifests/{reference}", _Page(manifest, _MANIFEST)
+        for blob in blobs.values():
+            yield f"{base}/blobs/{_digest(blob)}", _Page(blob)
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def _described(chart: str) -> dict[str, Any]:
+    return yaml.safe_load((CHARTS / chart / "Chart.yaml").read_text("utf-8"))
 
 
 def _packed(chart: str) -> bytes:

@@ -8,6 +8,9 @@ import torch.distributed as dist
 
 from workloads.parallel import Place
 
+# Several threads for matrices this small wait for each other, for minutes beside other work.
+torch.set_num_threads(1)
+
 
 @pytest.fixture(scope="session")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:

@@ -29,7 +29,9 @@ class Ended:
 class Pod:
     """A pod of one job in a directory, with the variables that its manifest sets."""
 
-    def __init__(self, job: Path, processes: int, *arguments: str, options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, job: Path, processes: int, *arguments: str, options: tuple[str, ...] = (), **variables: str
+    ) -> None:
         self._losses = job / f"losses-{time.monotonic_ns()}.jsonl"
         steps, *trouble = arguments
         command = ["-m", "workloads.train", "--warm-up-mib", "1", *options]
@@ -42,6 +44,7 @@ class Pod:
             "PET_NNODES": "1",
             "PET_STANDALONE": "1",
             "PET_NPROC_PER_NODE": str(processes),
+            **variables,
         }
         self._output = (job / f"{self._losses.name}.log").open("w+")
         self._process = subprocess.Popen(
@@ -54,8 +57,16 @@ class Pod:
 
     def terminate_in_the_middle_of_a_step(self) -> None:
         """Send SIGTERM, as the kubelet does, while all processes are in the step in which they pause."""
-        self._wait_for(self._losses.with_suffix(".paused"))
+        self.wait_for_the_pause()
         self._process.send_signal(signal.SIGTERM)
+        self.go_on()
+
+    def wait_for_the_pause(self) -> None:
+        """Wait until all processes are in the step in which they pause."""
+        self._wait_for(self._losses.with_suffix(".paused"))
+
+    def go_on(self) -> None:
+        """End the pause."""
         self._losses.with_suffix(".continue").touch()
 
     def end(self) -> Ended:

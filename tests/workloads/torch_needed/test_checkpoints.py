@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import errno
+import io
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +13,38 @@ import torch
 from workloads.checkpoints import Checkpoints, NoGoodCheckpoint
 
 pytestmark = pytest.mark.usefixtures("alone")
+
+
+class _Upload(io.FileIO):
+    """A file that is written once from its beginning to its end."""
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        if self.writable() and (offset, whence) not in ((0, 1), (self.tell(), 0)):
+            raise OSError(errno.EINVAL, "out of order write")
+        return super().seek(offset, whence)
+
+
+@pytest.fixture
+def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory that refuses what Mountpoint for S3 does: renaming, writing out of order, removing directories.
+
+    No bucket: which error each has is Mountpoint's own matter.
+    """
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    opened = Path.open
+
+    def upload(path: Path, mode: str = "r", *rest: object, **options: object) -> object:
+        if mode == "wb" and path.is_relative_to(tmp_path):
+            return io.BufferedWriter(_Upload(path, "w"))
+        return opened(path, mode, *rest, **options)
+
+    for name in ("rename", "replace", "rmdir", "link", "symlink"):
+        monkeypatch.setattr(os, name, refuse)
+    monkeypatch.setattr(Path, "open", upload)
+    return tmp_path
 
 
 def _save(directory: Path, steps: list[int], keep: int = 5) -> Checkpoints:
@@ -112,3 +147,19 @@ def test_a_checkpoint_that_was_loaded_is_not_written_again(tmp_path: Path) -> No
     checkpoints.save(state, 10)
     checkpoints.wait()
     assert (tmp_path / "step-0000000010" / "complete.json").stat().st_mtime_ns == before
+
+
+def test_checkpoints_are_kept_where_no_file_can_be_renamed_as_in_a_bucket_of_s3(bucket: Path) -> None:
+    _save(bucket, [10, 20, 30], keep=2)
+    assert _load(bucket) == (30, 30.0)
+    with_files = sorted(path.name for path in bucket.iterdir() if any(path.iterdir()))
+    assert with_files == ["step-0000000020", "step-0000000030"]
+    assert not list(bucket.rglob("*.tmp")) + list(bucket.rglob(".complete.json"))
+
+
+def test_what_an_upload_left_unfinished_in_a_bucket_is_skipped(bucket: Path) -> None:
+    _save(bucket, [10, 20])
+    (bucket / "step-0000000020" / "complete.json").unlink()
+    assert _load(bucket) == (10, 10.0)
+    _save(bucket, [20])
+    assert _load(bucket) == (20, 20.0)

@@ -2,7 +2,8 @@
 
 Sources: EKS user guide, IAM roles for add-ons, EKS Pod Identity, node health; aws/eks-node-monitoring-agent v1.6.6
 (chart, configuration schema); read 2026-11-21. aws/amazon-vpc-cni-k8s, README and docs/prefix-and-ip-target.md;
-read 2026-11-23.
+read 2026-11-23; charts/aws-vpc-cni there (values.yaml, templates/eniconfig.yaml), whose values are the add-on's
+configuration; EKS user guide, "Customize the secondary network interface in Amazon EKS nodes"; read 2026-11-25.
 """
 
 from __future__ import annotations
@@ -42,6 +43,13 @@ _DCGM_AGENT: Mapping[str, Any] = {
 # lets nobody lower `maxPods` on its images.
 _PREFIXES: Mapping[str, str] = {"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1"}
 
+# A node takes the subnet of its pods from the ENIConfig that is named as its zone. The add-on creates the
+# ENIConfigs, so that they exist before the first node does.
+_CUSTOM_NETWORKING: Mapping[str, str] = {
+    "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG": "true",
+    "ENI_CONFIG_LABEL_DEF": "topology.kubernetes.io/zone",
+}
+
 
 def addon_kubernetes(catalog: Catalog) -> tuple[str, ...]:
     """Return the Kubernetes minor versions for which every add-on is pinned, oldest first."""
@@ -79,11 +87,13 @@ def plan_addons(
     *,
     volume_keys: Sequence[str] = (),
     company_tags: Mapping[str, str] | None = None,
+    pod_subnets: bool = False,
 ) -> tuple[Addon, ...]:
     """Return the add-ons of a cluster of a Kubernetes minor version, in the order of their creation.
 
     `volume_keys`: ARNs of customer-managed keys of EBS volumes; `company_tags`: for what add-ons create (volumes,
-    and network interfaces of nodes beyond those of the launch template).
+    and network interfaces of nodes beyond those of the launch template); `pod_subnets`: whether pods have subnets
+    of their own.
     """
 
     def pinned(name: str) -> str:
@@ -105,8 +115,12 @@ def plan_addons(
             version=pinned("vpc-cni"),
             # NetworkPolicies are off unless they are enabled: EKS user guide, "Configure your cluster for
             # Kubernetes network policies"; read 2026-11-25. The value is a text in the add-on's schema.
-            configuration={"enableNetworkPolicy": "true", "env": _cni_environment(company_tags or {})},
+            configuration={
+                "enableNetworkPolicy": "true",
+                "env": {**_cni_environment(company_tags or {}), **(_CUSTOM_NETWORKING if pod_subnets else {})},
+            },
             before_nodes=True,
+            takes_pod_subnets=pod_subnets,
             service_account="aws-node",
             managed_policies=policy("AmazonEKS_CNI_Policy"),
         ),
@@ -135,6 +149,15 @@ def plan_addons(
 def _cni_environment(tags: Mapping[str, str]) -> Mapping[str, str]:
     """Return the environment of the VPC CNI; source: aws/amazon-vpc-cni-k8s, README, ADDITIONAL_ENI_TAGS."""
     return {**_PREFIXES, **({"ADDITIONAL_ENI_TAGS": json.dumps(tags, sort_keys=True)} if tags else {})}
+
+
+def with_pod_subnets(configuration: Mapping[str, Any], region: str, subnets: Mapping[str, str]) -> dict[str, Any]:
+    """Return the configuration of the VPC CNI with the subnet of the pods by zone.
+
+    Without security groups of an ENIConfig the pods' interfaces have those of the node's primary one.
+    """
+    by_zone = {zone: {"id": subnet} for zone, subnet in subnets.items()}
+    return {**configuration, "eniConfig": {"create": True, "region": region, "subnets": by_zone}}
 
 
 def managed_policy(partition: str, name: str) -> str:

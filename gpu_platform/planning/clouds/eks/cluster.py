@@ -29,6 +29,7 @@ from gpu_platform.planning.clouds.eks.vpc import (
     PREFIXES,
     ZONE_LETTERS,
     check_existing_vpc,
+    check_pods_cidr,
     plan_existing_vpc,
     plan_iam,
     plan_vpc,
@@ -112,6 +113,7 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
             f"/{widest} to /{narrowest}: a VPC is at most a /16, and each pod takes an address",
             "write for example cidr: 10.0.0.0/16",
         )
+    check_pods_cidr(create, here.at("pods_cidr"))
     for index, zone in enumerate(create.zones):
         _check_zone(zone, f"{zone!r}", cluster, here.at("zones"))
         if zone in create.zones[:index]:
@@ -319,6 +321,16 @@ def _plan_create(
         why="EFA-only interfaces have no addresses: single ones would run out before the kubelet's maxPods, which "
         "EKS sets on its images",
     )
+    of_pods = tuple(
+        Decision(
+            subject=f"cluster {cluster.name}",
+            what="subnets of pods",
+            chosen=", ".join(vpc.value.pod_networks),
+            why="declared: pods take no addresses of the nodes' subnets, and none of a node's primary interface; "
+            "what they send out of the VPC has the address of their node",
+        )
+        for _ in vpc.value.pod_networks[:1]
+    )
     partition = partition_of(cluster.region)
     system = plan_system_pool(cluster, create.system)
     plan = CreateEksPlan(
@@ -334,11 +346,18 @@ def _plan_create(
         log_group=f"/aws/eks/{cluster.name}/cluster",
         logs_retention_days=create.logs_retention_days,
         retain_data=cluster.production,
-        addons=plan_addons(kubernetes, partition, catalog, volume_keys=volume_keys, company_tags=cluster.tags),
+        addons=plan_addons(
+            kubernetes,
+            partition,
+            catalog,
+            volume_keys=volume_keys,
+            company_tags=cluster.tags,
+            pod_subnets=bool(vpc.value.pod_networks),
+        ),
         system_pool=system.value,
     )
     support = explain_support(cluster, create.support, kubernetes, catalog)
-    return Decided(plan, (*vpc.decisions, by_prefixes, by_access, support, *system.decisions))
+    return Decided(plan, (*vpc.decisions, by_prefixes, *of_pods, by_access, support, *system.decisions))
 
 
 def _node_policies(cluster: EksCluster) -> tuple[str, ...]:

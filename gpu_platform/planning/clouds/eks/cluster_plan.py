@@ -31,11 +31,12 @@ from gpu_platform.planning.clouds.section import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneSubnets:
-    """The two subnets that a new VPC has in a zone."""
+    """The subnets that a new VPC has in a zone. `pods_cidr`: of its pods, None: they share the nodes' subnet."""
 
     zone: str
     private_cidr: str
     public_cidr: str
+    pods_cidr: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +44,11 @@ class VpcPlan:
     """A new VPC: private nodes, gateway endpoint for S3, all other traffic to the internet by NAT.
 
     `no_control_plane`: ids of zones whose subnets the control plane must not get; their letters differ by account.
+    `pods_cidr`: secondary range, of the pods.
     """
 
     cidr: str
+    pods_cidr: str | None = None
     zones: tuple[ZoneSubnets, ...]
     nat: Literal["one", "per-zone"]
     no_control_plane: tuple[str, ...]
@@ -61,6 +64,11 @@ class VpcPlan:
         return tuple(zone.zone for zone in self.zones)
 
     @property
+    def pod_networks(self) -> tuple[str, ...]:
+        """What pods have addresses of, where it is not the nodes' subnets."""
+        return tuple(f"{zone.pods_cidr} in {zone.zone}" for zone in self.zones if zone.pods_cidr is not None)
+
+    @property
     def nat_zones(self) -> tuple[str, ...]:
         """Zones with a NAT gateway; with one, all zones share it."""
         zones = tuple(zone.zone for zone in self.zones)
@@ -69,11 +77,13 @@ class VpcPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingVpcPlan:
-    """An existing VPC of a new cluster: subnet of the nodes by zone, and the subnets of the control plane."""
+    """An existing VPC of a new cluster: subnets of nodes and of pods by zone, and those of the control plane."""
 
     vpc: str
     subnets: Mapping[str, str]
     control_plane_subnets: tuple[str, ...]
+    pod_subnets: Mapping[str, str]
+    """Empty: pods have addresses of the nodes' subnets."""
 
     @property
     def shown(self) -> str:
@@ -84,6 +94,11 @@ class ExistingVpcPlan:
     def zone_names(self) -> tuple[str, ...]:
         """Zones with a private subnet."""
         return tuple(sorted(self.subnets))
+
+    @property
+    def pod_networks(self) -> tuple[str, ...]:
+        """What pods have addresses of, where it is not the nodes' subnets."""
+        return tuple(f"{subnet} in {zone}" for zone, subnet in sorted(self.pod_subnets.items()))
 
     @property
     def nat_zones(self) -> tuple[str, ...]:
@@ -109,6 +124,8 @@ class Addon:
     configuration: Mapping[str, Any]
     before_nodes: bool
     """Whether nodes need it to become ready; other add-ons are Deployments, which need nodes."""
+    takes_pod_subnets: bool = False
+    """Whether the subnets of the pods become part of its configuration: their ids are outputs of a new VPC."""
     service_account: str | None = None
     managed_policies: tuple[str, ...] = ()
     """ARNs."""

@@ -78,6 +78,16 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         on_gain="connections to the internet from a zone with a new NAT gateway end once, and then come from its "
         "new public address",
     )
+    later = "nodes that run keep the addresses of their pods: each node uses the new subnets once it is replaced"
+    yield ClusterSetting(
+        name="pod_subnets",
+        what="subnets of pods",
+        field="cluster.create.network.pod_subnets or create.pods_cidr",
+        values=create.vpc.pod_networks,
+        loss="in-place",
+        on_loss=f"{later}; AWS deletes no subnet in which pods have addresses, so replace the nodes first",
+        on_gain=later,
+    )
     yield from _of_system(create.system_pool)
     yield ClusterSetting(
         name="api_access",

@@ -138,6 +138,39 @@ def check_network(
         )
 
 
+def check_pod_interfaces(
+    pool: Pool, machine: MachineType, family: AwsFamily, cluster: EksCluster, problems: Problems
+) -> None:
+    """Record nodes without an interface for pods: with subnets of their own they get none of the primary one.
+
+    Pods have interfaces of the default network card alone, and one of these has prefixes for more pods than a
+    kubelet allows on every type (nodes with `default_enis` unknown are not judged). Sources: EKS best practices,
+    custom networking; aws/amazon-vpc-cni-k8s, notes of release v1.7.10 (network cards); read 2026-11-25.
+    """
+    if not cluster.has_pod_subnets or machine.default_enis is None:
+        return
+    taken = [one for one in _interfaces_of(pool, machine, family) if one.network_card_index == 0]
+    if machine.default_enis > len(taken):
+        return
+    if pool.provisioner == "managed" and layout_of(pool, family) == "ena-and-efa" and family.first_efa_card == 0:
+        fix = "write layout: efa-primary, which takes one"
+    else:
+        fix = "write rdma: false, or give the cluster no subnets of pods"
+    problems.at("network").at("layout").add(
+        f"all {machine.default_enis} interfaces of network card 0 of {machine.name} in use, and subnets of pods",
+        "an interface left for pods: with subnets of their own they get no address of the primary one",
+        fix,
+    )
+
+
+def _interfaces_of(pool: Pool, machine: MachineType, family: AwsFamily) -> tuple[NetworkInterface, ...]:
+    """Return the interfaces that a node is started with."""
+    if not uses_efa(pool, machine):
+        return (_interface(0, 0, "interface"),)
+    layout = "ena-and-efa" if pool.provisioner == "karpenter" else layout_of(pool, family)
+    return interfaces(machine, family, layout)
+
+
 def _of_family(machine: MachineType, catalog: Catalog) -> list[MachineType]:
     family = machine.name.partition(".")[0]
     return [one for one in catalog.machine_types.values() if one.name.partition(".")[0] == family]

@@ -15,6 +15,7 @@ from gpu_platform.planning.clouds.eks.labels import eks_labels, eks_taints
 from gpu_platform.planning.clouds.eks.network import (
     METADATA_HOP_LIMIT,
     check_network,
+    check_pod_interfaces,
     efa_count,
     interfaces,
     layout_of,
@@ -47,6 +48,7 @@ def check_eks_pool(
     check_capacity(pool, machine, family, cluster, problems)
     _check_tags(pool, problems.at("tags"))
     check_network(pool, machine, family, cluster, catalog, problems)
+    check_pod_interfaces(pool, machine, family, cluster, problems)
     check_placement(pool, machine, family, cluster, problems)
     check_zones(pool, machine, cluster, problems)
     check_image(pool, machine, cluster, catalog, problems)

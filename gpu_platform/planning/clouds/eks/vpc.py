@@ -20,6 +20,8 @@ ZONE_LETTERS = "abcdefg"
 LEAST_ZONES = 2
 PREFIXES = (16, 18)
 """Allowed prefix lengths of a VPC, widest and narrowest."""
+POD_RANGES = IPv4Network("100.64.0.0/10")
+"""Shared address space (RFC 6598), for pods."""
 _PRIVATE_BITS = 3  # eighths: one for each zone letter, the last for all public subnets
 _PUBLIC_PREFIX = 24
 
@@ -74,7 +76,7 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], catal
         chosen=nat,
         why="the stack file sets it" if create.nat is not None else reasons[nat],
     )
-    subnets = tuple(zone_subnets(create.cidr, zone) for zone in zones)
+    subnets = tuple(zone_subnets(create.cidr, zone, create.pods_cidr) for zone in zones)
     refused = tuple(one.zone_id for one in catalog.no_control_plane_zones.values() if one.region == cluster.region)
     by_ids = tuple(
         Decision(
@@ -86,7 +88,7 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], catal
         )
         for zone in refused
     )
-    plan = VpcPlan(cidr=create.cidr, zones=subnets, nat=nat, no_control_plane=refused)
+    plan = VpcPlan(cidr=create.cidr, pods_cidr=create.pods_cidr, zones=subnets, nat=nat, no_control_plane=refused)
     return Decided(plan, (by_zones, *by_ids, *by_pools, by_nat))
 
 
@@ -113,6 +115,7 @@ def plan_existing_vpc(cluster: EksCluster, network: EksNetwork) -> Decided[VpcPl
         vpc=network.vpc,
         subnets=dict(network.subnets),
         control_plane_subnets=network.control_plane_subnets or tuple(network.subnets.values()),
+        pod_subnets=dict(network.pod_subnets),
     )
     return Decided(plan, (decision,))
 
@@ -122,7 +125,7 @@ def check_existing_vpc(
 ) -> None:
     """Record what a new cluster cannot do in an existing VPC; `problems` is at `create`; `pool_zones`: by pool."""
     create = cluster.create
-    for field in ("cidr", "zones", "nat"):
+    for field in ("cidr", "pods_cidr", "zones", "nat"):
         if create is not None and field in create.model_fields_set:
             problems.at(field).add(
                 f"{field} together with network",
@@ -138,6 +141,7 @@ def check_existing_vpc(
         )
     if len(network.control_plane_subnets) == 1:
         here.at("control_plane_subnets").add("one subnet", "two at least, in different zones", "add another")
+    _check_pod_subnets(network, here.at("pod_subnets"))
     for pool, zones in pool_zones.items():
         missing = sorted(set(zones) - set(network.subnets))
         if missing:
@@ -146,6 +150,47 @@ def check_existing_vpc(
                 "a private subnet for every zone that a pool names",
                 f"add {missing[0]}: subnet-...",
             )
+
+
+def _check_pod_subnets(network: EksNetwork, problems: Problems) -> None:
+    """Record zones whose nodes would wait for pod addresses for ever, and subnets that are no others."""
+    if not network.pod_subnets:
+        return
+    if missing := sorted(set(network.subnets) - set(network.pod_subnets)):
+        problems.add(
+            f"no subnet in {', '.join(missing)}",
+            "a subnet for every zone of subnets: with pod subnets the VPC CNI gives no pod an address without one",
+            f"add {missing[0]}: subnet-...",
+        )
+    for zone, subnet in sorted(network.pod_subnets.items()):
+        if zone not in network.subnets:
+            problems.at(zone).add(f"{zone}, where no node is", "zones of subnets", "remove it, or add its subnet")
+        elif subnet == network.subnets[zone]:
+            problems.at(zone).add(
+                f"{subnet}, the subnet of the nodes", "another subnet of the same zone and VPC", "correct the id"
+            )
+
+
+def check_pods_cidr(create: CreateEks, problems: Problems) -> None:
+    """Record a secondary range that the VPC cannot have; `problems` is at `create.pods_cidr`.
+
+    AWS allows ranges of 100.64.0.0/10 beside every primary one (VPC user guide, "IPv4 CIDR block association
+    restrictions"; read 2026-11-25).
+    """
+    if create.pods_cidr is None:
+        return
+    widest, narrowest = PREFIXES
+    pods = IPv4Network(create.pods_cidr)
+    if not pods.subnet_of(POD_RANGES) or not widest <= pods.prefixlen <= narrowest:
+        problems.add(
+            f"{create.pods_cidr!r}",
+            f"a /{widest} to /{narrowest} of {POD_RANGES}: a VPC takes it beside every other private range",
+            "write for example pods_cidr: 100.64.0.0/16",
+        )
+    elif pods.overlaps(IPv4Network(create.cidr)):
+        problems.add(
+            f"{create.pods_cidr!r}, which overlaps cidr {create.cidr}", "a range of its own", "change one of them"
+        )
 
 
 def check_control_plane_zones(plan: VpcPlan, zone_ids: Sequence[str]) -> list[Problem]:
@@ -164,13 +209,20 @@ def check_control_plane_zones(plan: VpcPlan, zone_ids: Sequence[str]) -> list[Pr
     return problems.found
 
 
-def zone_subnets(cidr: str, zone: str) -> ZoneSubnets:
+def zone_subnets(cidr: str, zone: str, pods_cidr: str | None = None) -> ZoneSubnets:
     """Return the subnets of a zone of a VPC.
 
     They depend on the letter of the zone alone, so that a later zone changes no addresses.
-    A private one has an eighth of the VPC: 8,190 addresses of a /16, of which every pod takes one.
+    A private one has an eighth of the VPC: 8,190 addresses of a /16, of which every pod takes one. That of the
+    pods has an eighth of their own range.
     """
     index = ZONE_LETTERS.index(zone[-1])
     eighths = list(IPv4Network(cidr).subnets(prefixlen_diff=_PRIVATE_BITS))
     public = list(eighths[-1].subnets(new_prefix=_PUBLIC_PREFIX))
-    return ZoneSubnets(zone=zone, private_cidr=str(eighths[index]), public_cidr=str(public[index]))
+    of_pods = list(IPv4Network(pods_cidr).subnets(prefixlen_diff=_PRIVATE_BITS)) if pods_cidr is not None else []
+    return ZoneSubnets(
+        zone=zone,
+        private_cidr=str(eighths[index]),
+        public_cidr=str(public[index]),
+        pods_cidr=str(of_pods[index]) if of_pods else None,
+    )

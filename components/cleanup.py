@@ -1,0 +1,178 @@
+"""`Cleanup`: the CronJob that reports, and on request deletes, what nobody needs any more in teams' namespaces."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components._options import child_options
+from gpu_platform import names
+from gpu_platform.cleanup.kinds import KINDS, REPLICA_SET
+from gpu_platform.cleanup.packed import build_cleanup
+from gpu_platform.planning.cleanup.section import CleanupPlan
+from gpu_platform.planning.config_maps import content_hash
+
+_NAME = "gpu-cleanup"
+_PROGRAM, _SETTINGS = "cleanup.pyz", "settings.json"
+_PROGRAM_DIR, _SETTINGS_DIR = "/opt/cleanup", "/etc/gpu-platform"
+_NOBODY = 65534
+# A run lists a few kinds in some namespaces; one that takes longer hangs.
+_DEADLINE_SECONDS = 600
+_REQUESTS = {"cpu": "50m", "memory": "64Mi"}
+_LIMITS = {"memory": "512Mi"}
+_KEPT_RUNS = 3
+
+
+class Cleanup(pulumi.ComponentResource):
+    """A CronJob with its account, which may list, and on request delete, in the namespaces of teams.
+
+    Outputs: `schedule`.
+    """
+
+    schedule: pulumi.Output[str]
+
+    def __init__(self, name: str, args: CleanupPlan, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:Cleanup", name, None, opts)
+        namespace = k8s.core.v1.Namespace(
+            args.namespace,
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=args.namespace, labels={"pod-security.kubernetes.io/enforce": "restricted"}
+            ),
+            opts=child_options(self, opts),
+        )
+        self._args = args
+        self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
+        self._meta = k8s.meta.v1.ObjectMetaArgs(name=_NAME, namespace=args.namespace)
+        k8s.core.v1.ServiceAccount(_NAME, metadata=self._meta, opts=self._child)
+        k8s.networking.v1.NetworkPolicy(
+            _NAME,
+            metadata=self._meta,
+            spec=k8s.networking.v1.NetworkPolicySpecArgs(
+                pod_selector=k8s.meta.v1.LabelSelectorArgs(), policy_types=["Ingress"]
+            ),
+            opts=self._child,
+        )
+        report = [k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["configmaps"], verbs=["create", "patch"])]
+        self._create_role(args.namespace, report)
+        for team in args.teams:
+            self._create_role(team, _rules(delete=args.delete))
+        self._create_cron_job()
+        self.schedule = pulumi.Output.from_input(args.schedule)
+        self.register_outputs({"schedule": self.schedule})
+
+    def _create_role(self, namespace: str, rules: list[k8s.rbac.v1.PolicyRuleArgs]) -> None:
+        metadata = k8s.meta.v1.ObjectMetaArgs(name=_NAME, namespace=namespace)
+        logical = f"{_NAME}-{namespace}"
+        role = k8s.rbac.v1.Role(logical, metadata=metadata, rules=rules, opts=self._child)
+        k8s.rbac.v1.RoleBinding(
+            logical,
+            metadata=metadata,
+            role_ref=k8s.rbac.v1.RoleRefArgs(api_group="rbac.authorization.k8s.io", kind="Role", name=_NAME),
+            subjects=[
+                k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=_NAME, namespace=self._args.namespace),
+            ],
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
+        )
+
+    def _create_config(
+        self, prefix: str, *, text: dict[str, str] | None = None, binary: dict[str, str] | None = None
+    ) -> str:
+        name = f"{prefix}-{content_hash(text or binary)}"
+        k8s.core.v1.ConfigMap(
+            name,
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._args.namespace),
+            data=text,
+            binary_data=binary,
+            immutable=True,
+            opts=self._child,
+        )
+        return name
+
+    def _create_cron_job(self) -> None:
+        args = self._args
+        settings = {
+            "namespace": args.namespace,
+            "delete": args.delete,
+            "finished_after": args.finished_after,
+            "idle_after": args.idle_after,
+            "prometheus": args.prometheus,
+            "teams": {team: list(declared) for team, declared in args.teams.items()},
+        }
+        program = self._create_config(_NAME, binary={_PROGRAM: base64.b64encode(build_cleanup()).decode()})
+        config = self._create_config(f"{_NAME}-settings", text={_SETTINGS: json.dumps(settings, indent=1)})
+        labels = {names.NAME_LABEL: _NAME}
+        template = k8s.core.v1.PodTemplateSpecArgs(
+            metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels), spec=_pod(args.image, program, config)
+        )
+        job = k8s.batch.v1.JobSpecArgs(
+            backoff_limit=0, active_deadline_seconds=_DEADLINE_SECONDS, template=template
+        )
+        k8s.batch.v1.CronJob(
+            _NAME,
+            metadata=self._meta,
+            spec=k8s.batch.v1.CronJobSpecArgs(
+                schedule=args.schedule,
+                time_zone="Etc/UTC",
+                concurrency_policy="Forbid",
+                successful_jobs_history_limit=_KEPT_RUNS,
+                failed_jobs_history_limit=_KEPT_RUNS,
+                job_template=k8s.batch.v1.JobTemplateSpecArgs(spec=job),
+            ),
+            opts=self._child,
+        )
+
+
+def _rules(*, delete: bool) -> list[k8s.rbac.v1.PolicyRuleArgs]:
+    """Return what the account may do in a namespace of a team: without `delete` it only lists."""
+    verbs = ["list", "delete"] if delete else ["list"]
+    groups: dict[str, list[str]] = {}
+    for kind in KINDS:
+        groups.setdefault(kind.group, []).append(kind.plural)
+    rules = [
+        k8s.rbac.v1.PolicyRuleArgs(api_groups=[group], resources=plurals, verbs=verbs)
+        for group, plurals in groups.items()
+    ]
+    rules.append(
+        k8s.rbac.v1.PolicyRuleArgs(api_groups=[REPLICA_SET.group], resources=[REPLICA_SET.plural], verbs=["list"])
+    )
+    if delete:
+        rules.append(k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["events"], verbs=["create"]))
+    return rules
+
+
+def _pod(image: str, program: str, config: str) -> k8s.core.v1.PodSpecArgs:
+    return k8s.core.v1.PodSpecArgs(
+        service_account_name=_NAME,
+        restart_policy="Never",
+        enable_service_links=False,
+        security_context=k8s.core.v1.PodSecurityContextArgs(
+            run_as_non_root=True,
+            run_as_user=_NOBODY,
+            run_as_group=_NOBODY,
+            seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
+        ),
+        volumes=[
+            k8s.core.v1.VolumeArgs(name=name, config_map=k8s.core.v1.ConfigMapVolumeSourceArgs(name=config_map))
+            for name, config_map in (("program", program), ("settings", config))
+        ],
+        containers=[
+            k8s.core.v1.ContainerArgs(
+                name="cleanup",
+                image=image,
+                command=["python", f"{_PROGRAM_DIR}/{_PROGRAM}", f"{_SETTINGS_DIR}/{_SETTINGS}"],
+                resources=k8s.core.v1.ResourceRequirementsArgs(requests=_REQUESTS, limits=_LIMITS),
+                security_context=k8s.core.v1.SecurityContextArgs(
+                    allow_privilege_escalation=False,
+                    read_only_root_filesystem=True,
+                    capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
+                ),
+                volume_mounts=[
+                    k8s.core.v1.VolumeMountArgs(name=name, mount_path=path, read_only=True)
+                    for name, path in (("program", _PROGRAM_DIR), ("settings", _SETTINGS_DIR))
+                ],
+            )
+        ],
+    )

@@ -1,0 +1,58 @@
+"""Try the settings of a training, one in each pod.
+
+`python sweep.py`, then `kubectl logs ... | python sweep.py best`.
+
+The Job numbers its pods by JOB_COMPLETION_INDEX. Each tries one setting on its MIG instance and prints its result
+as a line of JSON.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from miniature import Model, answer, batch, loss_of, question
+
+SETTINGS = [
+    {"rate": rate, "width": width, "layers": layers}
+    for rate, width, layers in itertools.product((3e-4, 1e-3, 3e-3), (32, 64), (1, 2))
+]
+STEPS = int(os.environ.get("STEPS", "400"))
+
+
+def tried(index: int, steps: int = STEPS) -> dict[str, Any]:
+    """Train with one of the settings, and return it with the loss at the end."""
+    setting = SETTINGS[index]
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    torch.manual_seed(0)
+    model = Model(width=setting["width"], layers=setting["layers"]).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=setting["rate"])
+    for step in range(steps):
+        loss = loss_of(model, batch(lambda number: question(number) + answer(number), step, 64).to(device))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return {"index": index, **setting, "loss": loss.item()}
+
+
+def best(lines: Iterable[str]) -> dict[str, Any]:
+    """Return the result with the smallest loss; other lines of a log are left out."""
+    results = [json.loads(line) for line in lines if line.startswith('{"index"')]
+    if not results:
+        raise SystemExit("no results: expected the logs of the pods of the sweep")
+    return min(results, key=lambda result: result["loss"])
+
+
+def main() -> None:
+    """Print one result, or the best one of standard input."""
+    found = best(sys.stdin) if sys.argv[1:] == ["best"] else tried(int(os.environ["JOB_COMPLETION_INDEX"]))
+    print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Kinds that are cleaned up, and when an object of them has ended.
+
+Sources: Kubernetes API, PodStatus and JobStatus; JobSet v1alpha2, conditions Completed and Failed; Kubeflow
+Trainer v1alpha1, conditions Complete and Failed; KubeRay v1, RayJob jobDeploymentStatus and endTime; 2026-11-25.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of object. `ends`: the types of conditions with which it ends; empty: it never ends by itself."""
+
+    name: str
+    group: str
+    version: str
+    plural: str
+    ends: tuple[str, ...] = ()
+
+    def path(self, namespace: str, name: str = "") -> str:
+        """Return the path of the objects of a namespace, or of one of them."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        return f"{root}/namespaces/{namespace}/{self.plural}" + (f"/{name}" if name else "")
+
+    @property
+    def api_version(self) -> str:
+        """As manifests have it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+POD = Kind("Pod", "", "v1", "pods")
+REPLICA_SET = Kind("ReplicaSet", "apps", "v1", "replicasets")
+JOB = Kind("Job", "batch", "v1", "jobs", ("Complete", "Failed"))
+RAY_JOB = Kind("RayJob", "ray.io", "v1", "rayjobs")
+KINDS: tuple[Kind, ...] = (
+    POD,
+    JOB,
+    Kind("Deployment", "apps", "v1", "deployments"),
+    Kind("StatefulSet", "apps", "v1", "statefulsets"),
+    Kind("JobSet", "jobset.x-k8s.io", "v1alpha2", "jobsets", ("Completed", "Failed")),
+    Kind("TrainJob", "trainer.kubeflow.org", "v1alpha1", "trainjobs", ("Complete", "Failed")),
+    Kind("RayCluster", "ray.io", "v1", "rayclusters"),
+    RAY_JOB,
+    Kind("RayService", "ray.io", "v1", "rayservices"),
+    Kind("LeaderWorkerSet", "leaderworkerset.x-k8s.io", "v1", "leaderworkersets"),
+)
+
+
+def time_of(text: str) -> datetime:
+    """Return a time of the API server, in UTC; raises ValueError."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def status_of(live: Object) -> Object:
+    """Return the status of an object, empty where it has none yet."""
+    found: Object = live.get("status") or {}
+    return found
+
+
+def ended_at(kind: Kind, live: Object) -> datetime | None:
+    """Return when an object ended, None if it has not."""
+    status = status_of(live)
+    if kind == POD:
+        return _pod_ended_at(live, status)
+    if kind == RAY_JOB:
+        ended = status.get("jobDeploymentStatus") in ("Complete", "Failed")
+        return time_of(status.get("endTime") or live["metadata"]["creationTimestamp"]) if ended else None
+    for condition in status.get("conditions") or ():
+        if condition.get("type") in kind.ends and condition.get("status") == "True":
+            return time_of(condition["lastTransitionTime"])
+    return None
+
+
+def _pod_ended_at(live: Object, status: Object) -> datetime | None:
+    if status.get("phase") not in ("Succeeded", "Failed"):
+        return None
+    ends: list[str] = []
+    for container in status.get("containerStatuses") or ():
+        terminated: Object = container.get("state", {}).get("terminated") or {}
+        ends.append(terminated.get("finishedAt") or "")
+    if not any(ends):
+        ends = [one.get("lastTransitionTime") or "" for one in status.get("conditions") or ()]
+    return time_of(max(ends, default="") or live["metadata"]["creationTimestamp"])

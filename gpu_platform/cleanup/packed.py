@@ -1,0 +1,27 @@
+"""Packs the clean-up as a zipapp, with the agent's client of the API server."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+from validators.zipapp import zipapp
+
+_LEFT_OUT = ("packed.py",)
+
+
+@cache
+def build_cleanup() -> bytes:
+    """Return the zipapp: the same bytes for the same sources."""
+    sources, agent = resources.files("gpu_platform") / "cleanup", resources.files("validators") / "agent"
+    entries = {
+        "__main__.py": (sources / "__main__.py").read_bytes(),
+        "gpu_platform/__init__.py": b"",
+        "validators/__init__.py": b"",
+        "validators/agent/__init__.py": b"",
+        "validators/agent/api_server.py": (agent / "api_server.py").read_bytes(),
+    }
+    for file in sources.iterdir():
+        if file.name.endswith(".py") and file.name not in _LEFT_OUT:
+            entries[f"gpu_platform/cleanup/{file.name}"] = file.read_bytes()
+    return zipapp(entries)

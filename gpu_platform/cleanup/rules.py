@@ -1,0 +1,163 @@
+"""What is to be cleaned up of the objects of one namespace: pure decisions.
+
+Never found: what a controller owns, what the stack file declares, what is being deleted already, and what has the
+label `gpu-platform.dev/cleanup: never`. Volumes and their claims are of no kind here: data is not cleaned up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from gpu_platform.cleanup.kinds import KINDS, POD, REPLICA_SET, Kind, Object, ended_at, status_of, time_of
+
+CLEANUP_LABEL = "gpu-platform.dev/cleanup"
+EXPIRES_LABEL = "gpu-platform.dev/expires-on"
+IDLE_LABEL = "gpu-platform.dev/ends-when-idle"
+NEVER = "never"
+_BUSY = 0.01  # share of a GPU's time; below it nothing runs on it
+
+Objects = Mapping[Kind, Sequence[Object]]
+Activity = Mapping[str, float]
+"""The largest share of its GPUs' time that each pod used in the window, by its name."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of the CronJob; None: this is not looked for. Ages in seconds."""
+
+    delete: bool = False
+    finished_after: int | None = None
+    idle_after: int | None = None
+    prometheus: str | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Settings:
+        """Return the settings of the mounted file."""
+        names = ("delete", "finished_after", "idle_after", "prometheus")
+        return cls(**{name: data[name] for name in names if name in data})
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An object that is to be deleted, by which rule and why."""
+
+    kind: Kind
+    live: Object
+    rule: str
+    why: str
+
+
+def find(
+    objects: Objects, declared: Sequence[str], settings: Settings, activity: Activity | None, now: datetime
+) -> tuple[list[Finding], list[str]]:
+    """Return what is to be cleaned up in one namespace, and what could not be judged.
+
+    `declared`: names of the stack file's workloads; `activity` None: it could not be read.
+    """
+    found: dict[str, Finding] = {}
+    problems: list[str] = []
+    for kind in KINDS:
+        for live in objects.get(kind, ()):
+            if _is_spared(live, declared):
+                continue
+            finding = _finished(kind, live, settings, now) or _expired(kind, live, now, problems)
+            if finding is not None:
+                found[live["metadata"]["uid"]] = finding
+    if settings.idle_after is not None:
+        for finding in _idle(objects, declared, settings.idle_after, activity, now, problems):
+            found.setdefault(finding.live["metadata"]["uid"], finding)
+    return list(found.values()), problems
+
+
+def _is_spared(live: Object, declared: Sequence[str]) -> bool:
+    metadata = live["metadata"]
+    return bool(
+        metadata.get("deletionTimestamp")
+        or metadata["name"] in declared
+        or _labels(live).get(CLEANUP_LABEL) == NEVER
+        or any(owner.get("controller") for owner in metadata.get("ownerReferences") or ())
+    )
+
+
+def _labels(live: Object) -> Mapping[str, str]:
+    return live["metadata"].get("labels") or {}
+
+
+def _finished(kind: Kind, live: Object, settings: Settings, now: datetime) -> Finding | None:
+    if settings.finished_after is None:
+        return None
+    ended = ended_at(kind, live)
+    if ended is None or now - ended < timedelta(seconds=settings.finished_after):
+        return None
+    return Finding(kind, live, "finished", f"it ended {_ago(now - ended)} ago")
+
+
+def _expired(kind: Kind, live: Object, now: datetime, problems: list[str]) -> Finding | None:
+    text = _labels(live).get(EXPIRES_LABEL)
+    if text is None:
+        return None
+    try:
+        last = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        place = f"{kind.name} {live['metadata']['namespace']}/{live['metadata']['name']}"
+        problems.append(f"{place}: label {EXPIRES_LABEL}: found {text!r}; allowed: a date such as 2026-12-31")
+        return None
+    if now < last + timedelta(days=1):
+        return None
+    return Finding(kind, live, "expired", f"its label {EXPIRES_LABEL} says {text}")
+
+
+def _idle(
+    objects: Objects,
+    declared: Sequence[str],
+    idle_after: int,
+    activity: Activity | None,
+    now: datetime,
+    problems: list[str],
+) -> Iterator[Finding]:
+    """Yield what has the label for it and whose pods have all left their GPUs idle for long enough."""
+    pods = [pod for pod in objects.get(POD, ()) if _labels(pod).get(IDLE_LABEL) == "true"]
+    pods = [pod for pod in pods if status_of(pod).get("phase") == "Running"]
+    if pods and activity is None:
+        problems.append("idle GPUs: Prometheus gave no answer, so nothing counts as idle")
+        return
+    top: dict[str, tuple[Kind, Object, list[Object]]] = {}
+    for pod in pods:
+        kind, live = _top(objects, POD, pod)
+        top.setdefault(live["metadata"]["uid"], (kind, live, []))[2].append(pod)
+    for kind, live, its_pods in top.values():
+        if _labels(live).get(CLEANUP_LABEL) == NEVER or live["metadata"]["name"] in declared:
+            continue
+        if live["metadata"].get("deletionTimestamp"):
+            continue
+        long_enough = timedelta(seconds=idle_after)
+        if all(_is_idle(pod, activity or {}, now - long_enough) for pod in its_pods):
+            yield Finding(kind, live, "idle", f"its pods have left their GPUs idle for {_ago(long_enough)}")
+
+
+def _is_idle(pod: Object, activity: Activity, since: datetime) -> bool:
+    """Return whether a pod has run since then and used no GPU; without metrics that is unknown, and not idle."""
+    used = activity.get(pod["metadata"]["name"])
+    started = pod["status"].get("startTime") or pod["metadata"]["creationTimestamp"]
+    return used is not None and used < _BUSY and time_of(started) <= since
+
+
+def _top(objects: Objects, kind: Kind, live: Object) -> tuple[Kind, Object]:
+    """Return the object that members made, by the controllers that own one another."""
+    for owner in live["metadata"].get("ownerReferences") or ():
+        for other in (*KINDS, REPLICA_SET):
+            if owner.get("controller") and owner.get("kind") == other.name:
+                for candidate in objects.get(other, ()):
+                    if candidate["metadata"]["uid"] == owner["uid"]:
+                        return _top(objects, other, candidate)
+    return kind, live
+
+
+def _ago(age: timedelta) -> str:
+    hours = int(age.total_seconds() // 3600)
+    if hours < 1:
+        return f"{int(age.total_seconds() // 60)} min"
+    return f"{hours} h" if hours < 72 else f"{hours // 24} days"

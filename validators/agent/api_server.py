@@ -1,0 +1,119 @@
+"""Requests to the API server with a pod's service account, by the standard library."""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+ACCOUNT_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+_TIMEOUT_SECONDS = 10
+_CONFLICT = 409
+_NOT_FOUND = 404
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class ApiError(Exception):
+    """A request did not succeed; the message is the reason."""
+
+
+class Conflict(ApiError):
+    """The object exists already, or another field manager changes it at the same time."""
+
+
+class NotFound(ApiError):
+    """There is no such object."""
+
+
+@dataclass(frozen=True)
+class ApiServer:
+    """URL of the API server, and the files of the token and the CA ("": the system's CAs)."""
+
+    url: str
+    token_file: str
+    ca_file: str
+
+    @classmethod
+    def of_environment(cls, environment: Mapping[str, str] = os.environ) -> ApiServer:
+        """Return the API server of the cluster in which this pod runs.
+
+        `GPU_PLATFORM_API_SERVER`, `GPU_PLATFORM_TOKEN_FILE` and `GPU_PLATFORM_CA_FILE` override it.
+        Raises ApiError outside a cluster, and for a URL that would send the token unencrypted.
+        """
+        url = environment.get("GPU_PLATFORM_API_SERVER", "")
+        if not url:
+            host = environment.get("KUBERNETES_SERVICE_HOST", "")
+            if not host:
+                raise ApiError("not in a cluster: KUBERNETES_SERVICE_HOST is not set")
+            host = f"[{host}]" if ":" in host else host
+            url = f"https://{host}:{environment.get('KUBERNETES_SERVICE_PORT', '443')}"
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+            raise ApiError(f"{url}: not an https URL")
+        return cls(
+            url.rstrip("/"),
+            environment.get("GPU_PLATFORM_TOKEN_FILE", f"{ACCOUNT_DIR}/token"),
+            environment.get("GPU_PLATFORM_CA_FILE", f"{ACCOUNT_DIR}/ca.crt"),
+        )
+
+
+def send(
+    server: ApiServer,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None,
+    query: Mapping[str, str],
+    *,
+    patch: str = APPLY,
+) -> dict[str, Any]:
+    """Send a request to the API server and return the answer; `patch`: the kind of a PATCH.
+
+    Raises Conflict for one that exists already or that somebody else changed, NotFound, else ApiError.
+    """
+    kind = patch if method == "PATCH" else "application/json"
+    url = server.url + path + (f"?{urllib.parse.urlencode(query)}" if query else "")
+    try:
+        with open(server.token_file, encoding="ascii") as file:  # read each time: the kubelet renews it
+            token = file.read().strip()
+        request = urllib.request.Request(  # noqa: S310 - ApiServer has checked the scheme
+            url,
+            data=None if body is None else json.dumps(body).encode(),
+            method=method,
+            headers={"Authorization": f"Bearer {token}", "Content-Type": kind},
+        )
+        with _opener(server).open(request, timeout=_TIMEOUT_SECONDS) as response:
+            answer: dict[str, Any] = json.loads(response.read())
+            return answer
+    except urllib.error.HTTPError as error:
+        problem = {_CONFLICT: Conflict, _NOT_FOUND: NotFound}.get(error.code, ApiError)
+        raise problem(f"API server: {error.code} {_message(error)}") from None
+    except (OSError, ValueError) as error:  # URLError is an OSError
+        raise ApiError(f"API server {server.url}: {error}") from None
+
+
+def _opener(server: ApiServer) -> urllib.request.OpenerDirector:
+    handlers: list[urllib.request.BaseHandler] = [
+        urllib.request.ProxyHandler({})
+    ]  # never use a proxy for the API server
+    if server.url.startswith("https"):
+        context = ssl.create_default_context(cafile=server.ca_file or None)
+        # Cluster CAs often lack the key identifiers that Python 3.13 requires.
+        context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
+        handlers.append(urllib.request.HTTPSHandler(context=context))
+    return urllib.request.build_opener(*handlers)
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    """Return the message of the API server, else the HTTP reason."""
+    try:
+        return json.loads(error.read())["message"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return str(error.reason)
