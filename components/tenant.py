@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._acting import acting
 from components._options import child_options, retained
 from components.device_claims import claim_template, compute_domain, of_team
 from components.queues import TeamQueue
@@ -55,6 +56,9 @@ _DNS_PORTS = ((53, "UDP"), (53, "TCP"))
 _DENIED = ["Ingress", "Egress"]
 # GKE's policies that name hosts; source: GKE docs, "FQDN network policies"; read 2026-11-25.
 _HOST_POLICY_API = "networking.gke.io/v1alpha1"
+# Cilium's; source: Cilium docs 1.19, "DNS based" and "Layer 7 Policies"; read 2026-11-25.
+_CILIUM_POLICY_API = "cilium.io/v2"
+_CILIUM_NAMESPACE_LABEL = "k8s:io.kubernetes.pod.namespace"
 # No pods at all of a priority class that the team may not use.
 _FORBIDDEN_PODS = {"pods": "0"}
 # An update deletes a pod before it creates the next: a surge would need GPUs beyond the quota.
@@ -102,6 +106,7 @@ class Tenant(pulumi.ComponentResource):
                 rules=args.rules,
                 template_rules=args.template_rules,
                 claim_rules=args.claim_rules,
+                scaling_rules=args.scaling_rules,
             ),
             self._child,
         )
@@ -296,7 +301,7 @@ class Tenant(pulumi.ComponentResource):
                 api_group="rbac.authorization.k8s.io", kind="Role", name=f"team-{role}"
             ),
             subjects=[_rbac_subject(member) for member in members],
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[created, *guards]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[created, *acting(guards)]),
         )
 
     def _create_network_policies(self) -> None:
@@ -319,6 +324,12 @@ class Tenant(pulumi.ComponentResource):
             ),
             opts=self._kept,
         )
+        by_cilium = self._args.host_policy == "CiliumNetworkPolicy"
+        dns_pods = k8s.networking.v1.NetworkPolicyPeerArgs(
+            namespace_selector=k8s.meta.v1.LabelSelectorArgs(
+                match_labels={"kubernetes.io/metadata.name": _DNS_NAMESPACE}
+            )
+        )
         k8s.networking.v1.NetworkPolicy(
             self._logical("allow-dns"),
             metadata=self._meta("allow-dns"),
@@ -328,11 +339,8 @@ class Tenant(pulumi.ComponentResource):
                 egress=[
                     k8s.networking.v1.NetworkPolicyEgressRuleArgs(
                         to=[
-                            k8s.networking.v1.NetworkPolicyPeerArgs(
-                                namespace_selector=k8s.meta.v1.LabelSelectorArgs(
-                                    match_labels={"kubernetes.io/metadata.name": _DNS_NAMESPACE}
-                                )
-                            ),
+                            # Beside a rule of ports, Cilium ignores the one by which it reads the answers of DNS.
+                            *(() if by_cilium else (dns_pods,)),
                             k8s.networking.v1.NetworkPolicyPeerArgs(
                                 ip_block=k8s.networking.v1.IPBlockArgs(cidr=_NODE_LOCAL_DNS)
                             ),
@@ -370,8 +378,11 @@ class Tenant(pulumi.ComponentResource):
             ),
             opts=self._kept,
         )
-        for one in self._args.hosts:
-            self._create_host_policy(one)
+        if by_cilium:
+            self._create_cilium_policy(self._args.hosts)
+        else:
+            for one in self._args.hosts:
+                self._create_host_policy(one)
 
     def _create_host_policy(self, egress: HostEgress) -> None:
         """Let all pods reach hosts by name. One object for each: GKE counts the addresses of an object."""
@@ -390,6 +401,29 @@ class Tenant(pulumi.ComponentResource):
                     }
                 ],
             },
+            opts=self._child,
+        )
+
+    def _create_cilium_policy(self, hosts: Sequence[HostEgress]) -> None:
+        """Let all pods ask the cluster's DNS, whose answers Cilium reads, and reach hosts by the answers."""
+        asked = [{"port": str(port), "protocol": protocol} for port, protocol in _DNS_PORTS]
+        dns = {
+            "toEndpoints": [{"matchLabels": {_CILIUM_NAMESPACE_LABEL: _DNS_NAMESPACE}}],
+            "toPorts": [{"ports": asked, "rules": {"dns": [{"matchPattern": "*"}]}}],
+        }
+        reached = [
+            {
+                "toFQDNs": [{"matchPattern" if "*" in one.host else "matchName": one.host}],
+                "toPorts": [{"ports": [{"port": str(port), "protocol": "TCP"} for port in one.ports]}],
+            }
+            for one in hosts
+        ]
+        k8s.apiextensions.CustomResource(
+            self._logical("allow-hosts"),
+            api_version=_CILIUM_POLICY_API,
+            kind="CiliumNetworkPolicy",
+            metadata=self._meta("allow-hosts"),
+            spec={"endpointSelector": {}, "egress": [dns, *reached]},
             opts=self._child,
         )
 

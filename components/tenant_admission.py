@@ -13,7 +13,7 @@ from gpu_platform import names
 from gpu_platform.planning.teams.admission import (
     CLAIM_VARIABLES,
     POD_CHANGES,
-    SERVICE_RULE,
+    SERVICE_RULES,
     SPEC_CHANGES,
     TEMPLATE_CHANGES,
     TEMPLATE_VARIABLES,
@@ -43,6 +43,9 @@ _SERVICES = _Matched(resources=("services",))
 _CLAIMS = _Matched(
     resources=("resourceclaims", "resourceclaimtemplates"), group="resource.k8s.io", versions=("v1", "v1beta2")
 )
+_SCALERS = _Matched(
+    resources=("scaledobjects", "scaledjobs", "triggerauthentications"), group="keda.sh", versions=("*",)
+)
 _EXEC = _Matched(resources=("pods/exec", "pods/attach"))
 # Versions of these kinds have their templates at the same places.
 _TEMPLATES = tuple(
@@ -57,17 +60,18 @@ _TEMPLATES = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantAdmissionArgs:
-    """The team's namespace, and the rules of its pods, of pod templates and of claims."""
+    """The team's namespace, and the rules of its pods, of pod templates, of claims and of objects of KEDA."""
 
     namespace: str
     rules: tuple[PodRule, ...]
     template_rules: tuple[PodRule, ...] = ()
     claim_rules: tuple[PodRule, ...] = ()
+    scaling_rules: tuple[PodRule, ...] = ()
 
 
 class TenantAdmission(pulumi.ComponentResource):
     """Policies of the API server for one namespace, each with a binding: on its pods, on pod templates of other
-    objects, on its Services and on its claims of devices.
+    objects, on its Services, on its claims of devices and on its objects of KEDA.
 
     They stay in the cluster as long as the namespace may: without them pods of a team that left could be recreated
     with what admission refused.
@@ -99,7 +103,7 @@ class TenantAdmission(pulumi.ComponentResource):
                 condition=TEMPLATE_CHANGES,
             )
         services = namespace_policy(
-            "services-of", args.namespace, [_SERVICES], (SERVICE_RULE,), child, condition=SPEC_CHANGES
+            "services-of", args.namespace, [_SERVICES], SERVICE_RULES, child, condition=SPEC_CHANGES
         )
         claims: list[pulumi.Resource] = []
         if args.claim_rules:
@@ -112,8 +116,13 @@ class TenantAdmission(pulumi.ComponentResource):
                 variables=CLAIM_VARIABLES,
                 operations=("CREATE",),  # their specs cannot be changed
             )
-        self.guards = [*pods, *services, *claims]
-        rules = (*args.rules, SERVICE_RULE, *args.claim_rules)
+        scalers: list[pulumi.Resource] = []
+        if args.scaling_rules:
+            scalers = namespace_policy(
+                "scalers-of", args.namespace, [_SCALERS], args.scaling_rules, child, condition=SPEC_CHANGES
+            )
+        self.guards = [*pods, *services, *claims, *scalers]
+        rules = (*args.rules, *SERVICE_RULES, *args.claim_rules, *args.scaling_rules)
         self.rules = pulumi.Output.from_input([rule.id for rule in rules])
         self.register_outputs({"rules": self.rules})
 

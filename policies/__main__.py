@@ -6,15 +6,18 @@ import datetime
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, cast
 
 from pulumi_policy import (
     EnforcementLevel,
+    Policy,
     PolicyConfigSchema,
     PolicyPack,
     PolicyResource,
     ReportViolation,
+    ResourceValidationArgs,
+    ResourceValidationPolicy,
     Severity,
     StackValidationArgs,
     StackValidationPolicy,
@@ -27,10 +30,13 @@ from gpu_platform.planning import plan_to_json
 from gpu_platform.stacks import plan_platform
 from policies import Rule, rules
 from policies._analysis import parse_settings
-from policies._evaluate import NotChecked, evaluate_rule
+from policies._evaluate import NotChecked, evaluate_rule, remedies_of
+from policies._inputs import NotVisible
+from policies._rule import Remedy, Settings
 from policies._stack import Stack
 
 _LEVEL = "enforcementLevel"
+REMEDY_SUFFIX = "-remedy"
 
 
 class RuleNotChecked(UnknownValueError):
@@ -74,10 +80,7 @@ def _policy(rule: Rule[Any, Any]) -> StackValidationPolicy:
     """
 
     def validate(args: StackValidationArgs, report: ReportViolation) -> None:
-        problems: list[Problem] = []
-        settings = parse_settings(rule, plain(args.get_config()), problems)
-        if problems:
-            raise BadInput("policy configuration", problems)
+        settings = _settings(rule, plain(args.get_config()))
         found = evaluate_rule(rule, _stack(args.resources), settings, rule.level, datetime.date.today())
         for violation in found.violations:
             report(str(violation), violation.resource)
@@ -92,6 +95,49 @@ def _policy(rule: Rule[Any, Any]) -> StackValidationPolicy:
         severity=Severity(rule.severity.value),
         validate=validate,
     )
+
+
+def _settings(rule: Rule[Any, Any], given: Mapping[str, Any]) -> Settings:
+    problems: list[Problem] = []
+    settings = parse_settings(rule, given, problems)
+    if problems:
+        raise BadInput("policy configuration", problems)
+    return settings
+
+
+def _remedy_policy(rule: Rule[Any, Any]) -> ResourceValidationPolicy:
+    """Return the CrossGuard policy that makes a resource satisfy a rule by its remedy; off unless it is chosen."""
+
+    def remediate(args: ResourceValidationArgs) -> Mapping[str, Any] | None:
+        record = {"urn": args.urn, "type": args.resource_type, "name": args.name, "inputs": plain(args.props)}
+        stack = Stack.from_records([record], load_catalog())
+        try:
+            found = remedies_of(rule, stack, _settings(rule, plain(args.get_config())), datetime.date.today())
+        except NotVisible as gap:
+            raise RuleNotChecked([NotChecked(rule.id, gap.owner, args.name, gap.path, gap.why)]) from None
+        for remedy in found:
+            _write(cast("MutableMapping[str, Any]", args.props), remedy)
+        return args.props if found else None
+
+    return ResourceValidationPolicy(
+        name=rule.id + REMEDY_SUFFIX,
+        description=f"Writes {rule.remedy}: {rule.description}",
+        enforcement_level=EnforcementLevel.DISABLED,
+        config_schema=PolicyConfigSchema({key: dict(schema) for key, schema in rule.config_schema.items()}),
+        remediate=cast("Any", remediate),  # its type knows no remedy that is ready at once
+        severity=Severity(rule.severity.value),
+    )
+
+
+def _write(props: MutableMapping[str, Any], remedy: Remedy) -> None:
+    """Write a value in place: what else the CLI gave, secrets included, stays what it is."""
+    *way, last = remedy.at.keys
+    here: Any = props
+    for key in way:
+        if isinstance(key, str) and key not in here:
+            here[key] = {}
+        here = here[key]
+    here[last] = remedy.value
 
 
 def _stack(resources: Sequence[PolicyResource]) -> Stack:
@@ -155,4 +201,5 @@ if __name__ == "__main__":
         every = rules(own_modules(os.environ))
     except BadInput as error:
         sys.exit(f"policy.{error.problems[0]}" if len(error.problems) == 1 else str(error))
-    PolicyPack("gpu-platform", [_policy(rule) for rule in every], initial_config=stack_settings(os.environ))
+    offered: list[Policy] = [*map(_policy, every), *(_remedy_policy(rule) for rule in every if rule.remedy)]
+    PolicyPack("gpu-platform", offered, initial_config=stack_settings(os.environ))

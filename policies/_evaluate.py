@@ -9,7 +9,7 @@ from typing import Any
 
 from gpu_platform.errors import Problem
 from policies._inputs import NotVisible
-from policies._rule import Breach, Exemption, Level, Rule, Settings, Severity, Subject
+from policies._rule import Breach, Exemption, Level, Remedy, Rule, Settings, Severity, Subject
 from policies._stack import Resource, Stack
 
 
@@ -104,6 +104,23 @@ def evaluate_rule(
             found = NotChecked(rule.id, gap.owner, subject.name, gap.path, gap.why)
             not_checked.setdefault((subject.group, gap.path, gap.why), found)
     return PolicyReport(tuple(violations.values()), tuple(exempted.values()), tuple(not_checked.values()))
+
+
+def remedies_of(
+    rule: Rule[Any, Any], stack: Stack, settings: Settings, today: datetime.date
+) -> tuple[Remedy, ...]:
+    """Return the remedies of a rule on a stack, without what is exempted. Raises NotVisible."""
+    return tuple(
+        breach.remedy
+        for subject in rule.subjects(stack)
+        for breach in rule.check(stack, subject, settings)
+        if breach.remedy is not None and not _is_exempted(settings, subject, today)
+    )
+
+
+def _is_exempted(settings: Settings, subject: Subject, today: datetime.date) -> bool:
+    covering = _exemption(settings, {*_names(subject.resource), subject.name})
+    return covering is not None and covering.until >= today
 
 
 def _violation(

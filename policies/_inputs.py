@@ -35,6 +35,7 @@ _NOT_VISIBLE = frozenset(
 )
 
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_KEYS = re.compile(r"""\.?([A-Za-z0-9_-]+)|\[([0-9]+)\]|\["(.*?)"\]""")
 
 
 class NotVisible(Exception):
@@ -57,6 +58,11 @@ class Value:
     owner: str
     path: str = ""
     raw: object = None
+
+    @property
+    def keys(self) -> tuple[str | int, ...]:
+        """The keys of mappings and the indices of lists on the way from the inputs."""
+        return tuple(int(index) if index else quoted or plain for plain, index, quoted in _KEYS.findall(self.path))
 
     def see(self) -> object:
         """Return the value. Raises NotVisible."""

@@ -1,7 +1,7 @@
 """Where each kind of resource has its pods: paths of pod specs, and of the counts of pods that run together.
 
 Kinds and fields: Kubernetes 1.36 API; JobSet v1alpha2, Trainer v1 and v2, KubeRay v1,
-LeaderWorkerSet v1 and Kueue v1beta2, read in their CustomResourceDefinitions 2026-11-23.
+LeaderWorkerSet v1, Kueue v1beta2 and KEDA v1alpha1, read in their CustomResourceDefinitions 2026-11-23.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ _PATHS: Final[Mapping[str, tuple[TemplatePath, ...]]] = {
         _template("spec.leaderWorkerTemplate.leaderTemplate.spec", "spec.leaderWorkerTemplate.size"),
         _template("spec.leaderWorkerTemplate.workerTemplate.spec", "spec.leaderWorkerTemplate.size"),
     ),
+    "keda.sh/ScaledJob": (_template("spec.jobTargetRef.template.spec", "spec.jobTargetRef.parallelism"),),
     "kueue.x-k8s.io/Workload": (_template("spec.podSets.*.template.spec", "spec.podSets.*.count"),),
 }
 KINDS: Final = tuple(_PATHS)
@@ -91,6 +92,7 @@ BATCH_KINDS: Final = frozenset(
         "kubeflow.org/PyTorchJob",
         "kubeflow.org/MPIJob",
         "ray.io/RayJob",
+        "keda.sh/ScaledJob",
     }
 )
 """Kinds whose pods end by themselves."""

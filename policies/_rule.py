@@ -95,13 +95,25 @@ class Subject(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Remedy:
+    """A value to write at a place of a resource's inputs."""
+
+    at: Value
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
 class Breach:
-    """One place where a rule is broken: what was found there, what is allowed, and the fix."""
+    """One place where a rule is broken: what was found there, what is allowed, and the fix.
+
+    `remedy`: the fix as a change of the inputs, where there is no other one.
+    """
 
     at: Value
     found: str
     allowed: str
     fix: str
+    remedy: Remedy | None = None
 
 
 SubjectT = TypeVar("SubjectT", bound=Subject)
@@ -113,7 +125,8 @@ class Rule(Generic[SubjectT, SettingsT]):
     """One rule.
 
     `check` yields the breaches of one subject. It raises `NotVisible` where it needs a value that cannot be seen;
-    the breaches that it yielded before remain.
+    the breaches that it yielded before remain. `remedy`: what its remedies write, empty for a rule without any;
+    such a rule looks at one resource at a time.
     """
 
     id: str
@@ -122,6 +135,7 @@ class Rule(Generic[SubjectT, SettingsT]):
     subjects: Callable[[Stack], Iterable[SubjectT]]
     check: Callable[[Stack, SubjectT, SettingsT], Iterator[Breach]]
     settings: type[SettingsT]
+    remedy: str = ""
 
     @property
     def level(self) -> Level:

@@ -7,12 +7,13 @@ pod priority and preemption. Read 2026-11-23.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from gpu_platform import names
 from policies._inputs import NotVisible, Value
-from policies._rule import Breach, Rule, Settings, Severity
+from policies._rule import Breach, Remedy, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Resource, Stack
 from policies._workloads import Workload, workloads
 
@@ -193,11 +194,9 @@ def _selected(stack: Stack, budget: Budget) -> Iterator[Resource]:
         if one.namespace != budget.resource.namespace or not wanted:
             continue
         have: Value = one.inputs.get("spec", "template", "metadata", "labels")
-        try:
+        with suppress(NotVisible):
             if all(have.get(key).text() == value for key, value in wanted.items()):
                 yield one
-        except NotVisible:
-            continue
 
 
 pdb_blocks_drain = Rule(
@@ -237,6 +236,7 @@ def _inflated(_: Stack, subject: PriorityClass | Workload, settings: SystemPrior
                 found=f"priority class {subject.name!r} ({inputs.get('value').whole()}) as the default of pods",
                 allowed="no default, or one of value 0 or less",
                 fix="remove globalDefault: every pod without a class would preempt others",
+                remedy=Remedy(inputs.get("globalDefault"), value=False),
             )
         return
     name = subject.pod_spec.get("priorityClassName")
@@ -256,6 +256,7 @@ priority_globaldefault = Rule(
     subjects=lambda stack: stack.view(_priority_subjects),
     check=_inflated,
     settings=SystemPriorities,
+    remedy="`globalDefault: false` in the PriorityClass",
 )
 
 RULES = (

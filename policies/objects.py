@@ -2,8 +2,9 @@
 
 In the namespaces of teams the API server refuses the same, by rules of the same ids.
 
-Sources: CVE-2020-8554 (external addresses of Services); Kubernetes docs, Dynamic Resource Allocation, "Admin
-access"; resource.k8s.io/v1, v1beta2 and v1beta1. Read 2026-11-23.
+Sources: CVE-2020-8554 (external addresses of Services); Kubernetes docs, Service, "ExternalName" (its warning);
+Kubernetes docs, Dynamic Resource Allocation, "Admin access"; resource.k8s.io/v1, v1beta2 and v1beta1. Read
+2026-11-25.
 """
 
 from __future__ import annotations
@@ -48,6 +49,29 @@ service_external_address = Rule(
     description="A Service has no external addresses of its own choice: it would take the traffic of others.",
     subjects=lambda stack: stack.view(services),
     check=_external_addresses,
+    settings=SystemSettings,
+)
+
+
+def _external_name(_: Stack, service: Service, settings: SystemSettings) -> Iterator[Breach]:
+    if (service.resource.inputs.get("metadata", "namespace").text() or "") in settings.system_namespaces:
+        return
+    kind = service.resource.inputs.get("spec", "type")
+    if kind.text() == "ExternalName":
+        yield Breach(
+            at=kind,
+            found="type ExternalName",
+            allowed="Services of pods: an ingress controller asks what the name leads to, with its own network",
+            fix="let pods use the host's own name, or write a selector",
+        )
+
+
+service_external_name = Rule(
+    id="service-external-name",
+    severity=Severity.HIGH,
+    description="A Service leads to pods: by an external name an ingress controller asks any host for a team.",
+    subjects=lambda stack: stack.view(services),
+    check=_external_name,
     settings=SystemSettings,
 )
 
@@ -103,4 +127,4 @@ gpu_claim_requests = Rule(
     settings=SystemSettings,
 )
 
-RULES = (gpu_claim_requests, service_external_address)
+RULES = (gpu_claim_requests, service_external_address, service_external_name)

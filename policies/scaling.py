@@ -1,6 +1,8 @@
-"""Rules about scaling by GPU metrics.
+"""Rules about scaling by KEDA: missing metrics, and what its operator asks for a team.
 
-Source: KEDA docs, Prometheus scaler (ignoreNullValues), read 2026-11-23.
+In the namespaces of teams the API server refuses the last two, by rules of the same ids.
+
+Sources: KEDA docs, Prometheus scaler (ignoreNullValues), read 2026-11-23; gpu_platform/scaling_triggers.py.
 """
 
 from __future__ import annotations
@@ -8,8 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from policies._rule import Breach, Rule, Settings, Severity
+from gpu_platform.scaling_triggers import (
+    ADDRESSES,
+    AUTHENTICATION,
+    FOREIGN_AUTHENTICATION,
+    HARMLESS_TRIGGERS,
+    PROMETHEUS,
+)
+from policies._rule import Breach, Remedy, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Stack
+from policies.isolation import SystemSettings
 
 _GPU_METRICS = ("DCGM_", "nvidia", "gpu")
 
@@ -41,6 +51,7 @@ def _scales_down_blindly(_: Stack, scaled: ScaledObject, __: Settings) -> Iterat
                 + " on a GPU metric",
                 allowed='"false": a metric that is missing is an error',
                 fix='write ignoreNullValues: "false", and a fallback with the replicas to keep',
+                remedy=Remedy(ignores, "false"),
             )
 
 
@@ -51,6 +62,87 @@ keda_null_scaledown = Rule(
     subjects=lambda stack: stack.view(scaled_objects),
     check=_scales_down_blindly,
     settings=Settings,
+    remedy='`ignoreNullValues: "false"` in the trigger',
 )
 
-RULES = (keda_null_scaledown,)
+
+class TriggerSettings(SystemSettings):
+    """What triggers may ask."""
+
+    servers: tuple[str, ...] = (PROMETHEUS,)
+    """Addresses that triggers of types prometheus and metrics-api may ask, with all paths below them."""
+    triggers: tuple[str, ...] = ()
+    """Types of triggers that may ask any server."""
+
+
+def _asks_elsewhere(_: Stack, scaled: ScaledObject, settings: TriggerSettings) -> Iterator[Breach]:
+    if scaled.resource.seen_namespace() in settings.system_namespaces:
+        return
+    free = (*HARMLESS_TRIGGERS, *settings.triggers)
+    for trigger in scaled.resource.inputs.get("spec", "triggers").items():
+        kind = trigger.get("type")
+        name = kind.text() or ""
+        if name in free:
+            continue
+        address = trigger.get("metadata", ADDRESSES.get(name, "url"))
+        server = (address.text() or "") if name in ADDRESSES else ""
+        if any(server == one or server.startswith(one + "/") for one in settings.servers):
+            continue
+        yield Breach(
+            at=address if server else kind,
+            found=f"a trigger of type {name or '(none)'}" + (f" of {server}" if server else ""),
+            allowed=f"{', '.join(free)}, or {' or '.join(ADDRESSES)} of {', '.join(settings.servers)}: KEDA asks "
+            "from its own namespace, past the network policies of the team",
+            fix="use one of them, or add the server or the type to teams[].scaling of the stack file",
+        )
+
+
+keda_trigger_server = Rule(
+    id="keda-trigger-server",
+    severity=Severity.HIGH,
+    description="A trigger asks servers that the platform names: KEDA asks for a team what its pods cannot reach.",
+    subjects=lambda stack: stack.view(scaled_objects),
+    check=_asks_elsewhere,
+    settings=TriggerSettings,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Authentication(ObjectSubject):
+    """One TriggerAuthentication of KEDA, or an object with triggers that may name one."""
+
+
+def authentications(stack: Stack) -> tuple[Authentication, ...]:
+    """Return what has or names credentials of triggers."""
+    kinds = ("keda.sh/TriggerAuthentication", "keda.sh/ScaledObject", "keda.sh/ScaledJob")
+    return tuple(Authentication(one) for one in stack.of_kind(*kinds))
+
+
+def _foreign_identity(_: Stack, one: Authentication, settings: SystemSettings) -> Iterator[Breach]:
+    if one.resource.seen_namespace() in settings.system_namespaces:
+        return
+    spec = one.resource.inputs.get("spec")
+    allowed = f"credentials of the team: a TriggerAuthentication with {', '.join(AUTHENTICATION)}"
+    if one.resource.kind == "keda.sh/TriggerAuthentication":
+        for key, value in spec.entries():
+            if key not in AUTHENTICATION:
+                yield Breach(value, f"{key}, which uses the identity of KEDA", allowed, "write secretTargetRef")
+        return
+    for trigger in spec.get("triggers").items():
+        kind = trigger.get("authenticationRef", "kind")
+        if kind.text() == FOREIGN_AUTHENTICATION:
+            yield Breach(
+                kind, f"{FOREIGN_AUTHENTICATION}, which is the cluster's", allowed, "name one of the team"
+            )
+
+
+keda_trigger_identity = Rule(
+    id="keda-trigger-identity",
+    severity=Severity.CRITICAL,
+    description="A trigger has credentials of its team: those of KEDA reach Secrets and clouds of everybody.",
+    subjects=lambda stack: stack.view(authentications),
+    check=_foreign_identity,
+    settings=SystemSettings,
+)
+
+RULES = (keda_null_scaledown, keda_trigger_server, keda_trigger_identity)

@@ -9,7 +9,7 @@ from gpu_platform import names
 from policies._inputs import NotVisible
 from policies._offers import units_per_node
 from policies._pools import NodeTaint, pools
-from policies._rule import Breach, Rule, Settings, Severity
+from policies._rule import Breach, Remedy, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Resource, Stack
 from policies._workloads import Workload, workloads
 
@@ -88,6 +88,10 @@ def _request_is_not_limit(_: Stack, workload: Workload, __: Settings) -> Iterato
                 + (f"with a limit of {limit.see()}" if limit is not None else "without a limit"),
                 allowed="requests equal to limits: a GPU is not overcommitted",
                 fix=f"write {resource} under limits only; the request follows",
+                # Two numbers that differ leave open which is meant.
+                remedy=Remedy(container.spec.get("resources", "limits", resource), request.see())
+                if limit is None
+                else None,
             )
 
 
@@ -98,6 +102,7 @@ gpu_requests_equal_limits = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_request_is_not_limit,
     settings=Settings,
+    remedy="the request as the limit, where a container has no limit",
 )
 
 

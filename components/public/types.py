@@ -592,6 +592,15 @@ class TeamIngress(TypedDict, total=False):
     ports: Required[Sequence[float]]
 
 
+class TeamScaling(TypedDict, total=False):
+    """What triggers of a team's ScaledObjects and ScaledJobs may ask, beside the platform's Prometheus."""
+
+    servers: Sequence[str]
+    """Addresses that triggers of types prometheus and metrics-api may ask, with all paths below them."""
+    triggers: Sequence[str]
+    """Types of triggers that may ask any server."""
+
+
 class TeamSettings(TypedDict, total=False):
     """A team's share of a cluster, apart from its name."""
 
@@ -604,6 +613,8 @@ class TeamSettings(TypedDict, total=False):
     egress: Sequence[Any]
     """`internet`, or networks with `cidr` and `ports`."""
     ingress: Sequence[TeamIngress]
+    scaling: TeamScaling
+    """What triggers of KEDA may ask."""
     pod_security: str
     """restricted, the default, or baseline."""
     claims: Sequence[Claim]

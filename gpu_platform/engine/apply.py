@@ -30,14 +30,12 @@ from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.taints import apply_over
 from gpu_platform.engine.wait import Awaited, NotReady, Waiter, timeout_seconds
 from gpu_platform.errors import Finding, GpuPlatformError
+from gpu_platform.planning.teams.admission import POLICY_SECONDS
 from gpu_platform.progress import Progress
 from gpu_platform.quantity import counted
 
 NAMESPACE_SKIPPED: Final = "is in a Namespace that is skipped"
 _HELD_SECONDS: Final = 60.0  # for the deletion of an object that has no pods
-# An API server reads admission policies once a second (apiserver v0.36.3, plugin/policy/generic/policy_source.go;
-# read 2026-11-25). What members create before has not the defaults of their namespace, and is not checked.
-_POLICY_SECONDS: Final = 2.0
 _POLICY_GROUP: Final = "admissionregistration.k8s.io"
 
 
@@ -154,7 +152,7 @@ class _Run:
             self.skipped.add(key)
             return
         if key.group == _POLICY_GROUP and change.action is not Action.UNCHANGED:
-            self._policies_act = time.monotonic() + _POLICY_SECONDS
+            self._policies_act = time.monotonic() + POLICY_SECONDS
         if is_awaited(declared.manifest):
             timeout = timeout_seconds(declared, "create" if change.action is Action.CREATE else "update")
             self._awaited[urn] = Awaited(key, declared.api_version, time.monotonic(), timeout)

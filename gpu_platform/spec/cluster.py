@@ -56,6 +56,9 @@ class ExistingCluster(SpecModel):
     """Minor version, such as 1.36; when set, it is checked against the operator's support matrix at preview."""
     parts: GpuParts = GpuParts()
     """What the program installs, and what the cluster has already."""
+    network_policies: Literal["cilium"] | None = None
+    """What enforces the network policies, where it can name hosts, for `fqdn` in `egress` of teams: Cilium with
+    its DNS proxy, which is on unless it was turned off (`l7Proxy`). Unset: addresses alone."""
 
 
 class CreateEks(SpecModel):

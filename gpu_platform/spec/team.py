@@ -20,6 +20,7 @@ from gpu_platform.spec._types import (
 from gpu_platform.spec.claims import Claim, DeviceClassName
 from gpu_platform.spec.team_identity import TeamIdentity
 from gpu_platform.spec.team_network import Egress, Source
+from gpu_platform.spec.team_scaling import TeamScaling
 from gpu_platform.spec.team_workloads import BatchJob, InferenceService, Notebook, RayCluster, TrainingJob
 
 PodSecurity = Literal["restricted", "baseline"]
@@ -140,9 +141,11 @@ class Team(SpecModel):
     egress: Annotated[tuple[Egress, ...], Field(max_length=100)] = ()
     """What pods of the team may reach beside their namespace, DNS and, on EKS and GKE, their identity: `internet`,
     which is HTTPS (TCP 443) to all public addresses; `cloud-apis`, on GKE HTTPS to the APIs of Google alone;
-    networks and, on GKE, hosts by name. Everything else is denied."""
+    networks and, on GKE and with Cilium, hosts by name. Everything else is denied."""
     ingress: Annotated[tuple[Source, ...], Field(max_length=100)] = ()
     """Who may reach pods of the team, beside pods of its namespace. Everybody else is denied."""
+    scaling: TeamScaling = TeamScaling()
+    """What KEDA may ask for the team, beside the Prometheus of `addons`."""
     pod_security: PodSecurity = "restricted"
     """Pod Security level that the namespace enforces. restricted: pods run as another user than root, with a
     seccomp profile and without capabilities. baseline: pods may run as root; they use neither host paths nor

@@ -19,10 +19,12 @@ class Destination(SpecModel):
     """A network such as that of a database or of VPC endpoints; not link-local addresses, behind which nodes have
     credentials of their own."""
     fqdn: Annotated[
-        HostName | None, On(("gke",), "a NetworkPolicy knows addresses alone", fix="write cidr, or internet")
+        HostName | None,
+        On(("gke", "existing"), "a NetworkPolicy knows addresses alone", fix="write cidr, or internet"),
     ] = None
-    """GKE with `cluster.fqdn_policies`: the name of a host, or `*.` and a domain for all hosts one label below it.
-    At most 50 addresses of it are known at a time."""
+    """The name of a host, or `*.` and a domain for all hosts one label below it: on GKE with
+    `cluster.fqdn_policies`, where at most 50 addresses of it are known at a time, and on an existing cluster with
+    `network_policies: cilium`."""
     ports: Ports = (443,)
     """TCP ports."""
 

@@ -18,6 +18,7 @@ import pytest
 
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.program import record_stack
+from gpu_platform.scaling_triggers import PROMETHEUS
 from gpu_platform.stacks import LoadedStack, plan_platform
 from policies import evaluate
 from sandbox import control_plane
@@ -25,6 +26,7 @@ from tests.e2e.conftest import BASE
 from tests.e2e.fabric_namespaces import apply_team, honest, pod, refusal, remove
 from tests.support.eventually import eventually
 from tests.support.fabric_pods import fabric_pods, platform_of
+from tests.support.permissive import KEDA, permissive
 from tests.support.restricted import CONTAINER, satisfying
 from tests.support.size import size
 
@@ -39,7 +41,11 @@ NODE_NAME = "gpu-node-name"
 SHARES = "gpu-shared-request-one"
 MOST = "gpu-max-per-container"
 ADDRESS = "service-external-address"
+EXTERNAL_NAME = "service-external-name"
 CLAIM = "gpu-claim-requests"
+SERVER = "keda-trigger-server"
+IDENTITY = "keda-trigger-identity"
+OF_OBJECTS = (ADDRESS, EXTERNAL_NAME, CLAIM, SERVER, IDENTITY)
 OF_PODS = {BYPASS, ANNOTATION, RUNTIME, TOLERATION, NODE_NAME, SHARES, MOST}
 HOST = "gpu-privileged-hostpath"
 EQUAL = "gpu-requests-equal-limits"
@@ -55,9 +61,12 @@ SHARED_L4 = {
 }
 
 
+SCALING = {"servers": ["http://metrics.obs.svc:80/"], "triggers": ["aws-sqs-queue"]}
+
+
 def of_gke(*pools: Object, **team: Any) -> Object:
     """Return a stack on GKE with pools beside or in place of one of eight H100 with its fabric."""
-    platform = platform_of("gke", "a3-megagpu-8g", None, team)
+    platform = platform_of("gke", "a3-megagpu-8g", None, {"scaling": SCALING, **team})
     platform["pools"] += [
         {"count": {"desired": 2}, "zones": ["us-central1-a"], "placement": {"type": "none"}, **one}
         for one in pools
@@ -79,7 +88,7 @@ PLATFORMS: dict[str, Object] = {
             *BASE["pools"][:2],
             {**BASE["pools"][2], "taints": [{"key": "example.com/lab", "value": "mig", "effect": "NoExecute"}]},
         ],
-        "teams": [{**BASE["teams"][0], "name": "equal-operator", "workloads": []}],
+        "teams": [{**BASE["teams"][0], "name": "equal-operator", "workloads": [], "scaling": SCALING}],
     },
     "gke": of_gke(SHARED_L4, name="equal-gke"),
     "gke-shares": shares_alone(),
@@ -209,6 +218,12 @@ HOLDERS: dict[str, tuple[str, str, Callable[[Object, Object], Object], str]] = {
         lambda h, t: {"rayClusterConfig": ray(h, t)},
         "spec.rayClusterConfig.workerGroupSpecs[second].template",
     ),
+    "ScaledJob": (
+        "keda.sh/v1alpha1",
+        "scaledjobs",
+        lambda _, t: {"jobTargetRef": {"template": t}},
+        "spec.jobTargetRef.template",
+    ),
     "PyTorchJob": (
         "kubeflow.org/v1",
         "pytorchjobs",
@@ -248,23 +263,6 @@ def held(kind: str, wanted: Object) -> Object:
     return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec(harmless, last)}
 
 
-def definition(kind: str) -> Object:
-    """Return the definition of a kind that is not Kubernetes's own, with any content."""
-    version, plural, _, _ = HOLDERS[kind]
-    group, _, served = version.partition("/")
-    content = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    names = {"kind": kind, "plural": plural, "singular": kind.casefold(), "listKind": f"{kind}List"}
-    versions = [{"name": served, "served": True, "storage": True, "schema": content}]
-    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": versions}
-    metadata = {"name": f"{plural}.{group}"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": metadata,
-        "spec": spec,
-    }
-
-
 def random_debugger(chance: random.Random) -> Object:
     found = {"name": "debug", "image": "none", "securityContext": dict(CONTAINER)}
     if chance.random() < 0.8:
@@ -276,6 +274,11 @@ def random_service(chance: random.Random) -> Object:
     spec: Object = {"ports": [{"port": 80}]}
     if chance.random() < 0.7:
         spec["externalIPs"] = ["203.0.113.7", "10.0.0.10"][: chance.randint(0, 2)]
+    if chance.random() < 0.4:
+        spec |= {
+            "type": chance.choice(("ClusterIP", "ExternalName", "ExternalName")),
+            "externalName": "a.example.com",
+        }
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -304,6 +307,38 @@ def random_request(chance: random.Random, name: str) -> Object:
     return {"name": name, "exactly": {**one(), **admin}}
 
 
+SERVERS = (
+    PROMETHEUS,
+    f"{PROMETHEUS}/api",
+    f"{PROMETHEUS}@10.0.0.1",
+    "http://metrics.obs.svc:80/a",
+    "http://10.0.0.1",
+)
+KINDS_OF_TRIGGERS = ("cpu", "cron", "prometheus", "metrics-api", "aws-sqs-queue", "redis", "external")
+CREDENTIALS = ("secretTargetRef", "env", "podIdentity", "hashiCorpVault", "gcpSecretManager")
+
+
+def random_scaler(chance: random.Random) -> Object:
+    kind = chance.choice(("ScaledObject", "ScaledJob", "TriggerAuthentication"))
+    if kind == "TriggerAuthentication":
+        spec: Object = {key: {} for key in chance.sample(CREDENTIALS, chance.randint(1, 2))}
+    else:
+        spec = {"triggers": [random_trigger(chance) for _ in range(chance.randint(1, 2))]}
+    metadata = {"name": "attempt", "namespace": "here"}
+    return {"apiVersion": "keda.sh/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def random_trigger(chance: random.Random) -> Object:
+    metadata = {chance.choice(("serverAddress", "url")): chance.choice(SERVERS)} if chance.random() < 0.9 else {}
+    kinds = ("TriggerAuthentication", "ClusterTriggerAuthentication")
+    reference = {"name": "a", "kind": chance.choice(kinds)} if chance.random() < 0.3 else {"name": "a"}
+    return {
+        "type": chance.choice(KINDS_OF_TRIGGERS),
+        "metadata": metadata,
+        **({"authenticationRef": reference} if chance.random() < 0.7 else {}),
+    }
+
+
 # -- both sides -------------------------------------------------------------------------------------------
 
 
@@ -315,6 +350,7 @@ class Place:
     namespace: str
     records: Sequence[Mapping[str, Any]]
     order: tuple[str, ...]
+    settings: Mapping[str, Any]
 
     def moved(self, wanted: Object) -> Object:
         return {**wanted, "metadata": {**wanted["metadata"], "namespace": self.namespace}}
@@ -339,21 +375,23 @@ class Place:
         return NO_RULE
 
     def _named(self, text: str) -> str:
-        found = [rule for rule in (*self.order, ADDRESS, CLAIM) if f"{rule}:" in text]
+        found = [rule for rule in (*self.order, *OF_OBJECTS) if f"{rule}:" in text]
         assert len(found) == 1 or not text or "exceeded quota" in text, text  # one rule, a quota, or no refusal
         return found[0] if found else NO_RULE
 
     def before_a_deploy(self, objects: Sequence[Object], *rules: str) -> list[set[str]]:
         """Return the rules that the pack finds broken, object by object."""
         wanted = [self._record(index, self.moved(one)) for index, one in enumerate(objects)]
-        config = {"all": "disabled", **dict.fromkeys(rules or (*OF_PODS, ADDRESS, CLAIM), "mandatory")}
+        config: Object = {"all": "disabled", **dict.fromkeys(rules or (*OF_PODS, *OF_OBJECTS), "mandatory")}
+        if SERVER in config:  # the team's own settings, as the program gives them to the pack
+            config[SERVER] = {**self.settings[SERVER], "enforcementLevel": "mandatory"}
         report = evaluate([*self.records, *wanted], config, datetime.date(2026, 11, 21))
         assert not report.not_checked, report.not_checked
         return [{one.rule for one in report.violations if one.resource == each["urn"]} for each in wanted]
 
     def first(self, broken: set[str]) -> str:
         """Return the one that the API server names."""
-        return next((rule for rule in (*self.order, ADDRESS, CLAIM) if rule in broken), NO_RULE)
+        return next((rule for rule in (*self.order, *OF_OBJECTS) if rule in broken), NO_RULE)
 
     def _record(self, index: int, wanted: Object) -> Object:
         version = wanted["apiVersion"] if "/" in wanted["apiVersion"] else f"core/{wanted['apiVersion']}"
@@ -365,7 +403,11 @@ class Place:
 def client(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[KubernetesClient]:
     client = KubernetesClient(start_sandbox().kubeconfig)
     wanted = [runtime_class(name) for name in RUNTIMES]
-    wanted += [definition(kind) for kind, (version, *_) in HOLDERS.items() if version not in BUILT_IN]
+    held = [(kind, version, plural) for kind, (version, plural, *_) in HOLDERS.items() if version not in BUILT_IN]
+    wanted += [
+        permissive(version, kind, plural) for kind, version, plural in held if version != "keda.sh/v1alpha1"
+    ]
+    wanted += KEDA
     made = [one for one in wanted if client.get(*identity(one)) is None]
     for one in made:
         client.create(one)
@@ -393,7 +435,8 @@ def place_of(client: KubernetesClient, platform: Object) -> Place:
     assert policy is not None
     order = tuple(one["message"].partition(":")[0] for one in policy["spec"]["validations"])
     loaded = LoadedStack("test", Path("/nowhere/Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
-    found = Place(client, namespace, [one.to_json() for one in record_stack(loaded).resources], order)
+    records = [one.to_json() for one in record_stack(loaded).resources]
+    found = Place(client, namespace, records, order, loaded.plan.policy.config)
     for kind, (version, *_) in HOLDERS.items():
         eventually(lambda version=version, kind=kind: client.find_resource(version, kind) is not None)
     for name in RUNTIMES:
@@ -403,6 +446,12 @@ def place_of(client: KubernetesClient, platform: Object) -> Place:
     admin = {"name": "r", "exactly": {"deviceClassName": "gpu.nvidia.com", "adminAccess": True}}
     claim = random_claim(random.Random(0)) | {"kind": "ResourceClaim", "spec": {"devices": {"requests": [admin]}}}
     eventually(lambda: found.at_admission(service) == ADDRESS)
+    identity_of_keda = {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "TriggerAuthentication",
+        "spec": {"podIdentity": {}},
+    }
+    eventually(lambda: found.at_admission({**claim, **identity_of_keda}) == IDENTITY)
     eventually(lambda: "not have permission" not in refusal(client, found.moved(claim)))
     eventually(lambda: found.at_admission(claim) == CLAIM)
     return found
@@ -427,8 +476,9 @@ def test_the_policy_pack_and_admission_refuse_the_same_objects_by_the_same_rules
     chance = random.Random(f"20261123 {place.namespace}")
     objects = [
         *(random_pod(chance) for _ in range(size(130, 1300))),
-        *(random_service(chance) for _ in range(size(10, 200))),
-        *(random_claim(chance) for _ in range(size(20, 300))),
+        *(random_service(chance) for _ in range(size(20, 200))),
+        *(random_claim(chance) for _ in range(size(26, 300))),
+        *(random_scaler(chance) for _ in range(size(40, 300))),
     ]
     debuggers = [random_debugger(chance) for _ in range(size(15, 200))]
     found = [*map(place.at_admission, objects), *map(place.of_debugger, debuggers)]
@@ -442,7 +492,7 @@ def test_the_policy_pack_and_admission_refuse_the_same_objects_by_the_same_rules
     assert not differ, f"{len(differ)} differ, the first: {differ[:3]}"
     counts = Counter(found)
     # On GKE no resource that is a share has a name of its own, so most requests of shares are unknown resources.
-    assert all(counts[verdict] >= 2 for verdict in (*OF_PODS, ADDRESS, CLAIM, NO_RULE)), counts
+    assert all(counts[verdict] >= 2 for verdict in (*OF_PODS, *OF_OBJECTS, NO_RULE)), counts
     assert counts[NO_RULE] > len(found) * 0.15
 
 
@@ -488,7 +538,7 @@ def test_admission_alone_refuses_resources_of_nvidia_that_are_no_gpus(place: Pla
 
 
 def test_admission_alone_counts_the_interfaces_of_efa(client: KubernetesClient):
-    place = place_of(client, platform_of("eks", "p5.48xlarge", None, {"name": "equal-eks"}))
+    place = place_of(client, platform_of("eks", "p5.48xlarge", None, {"name": "equal-eks", "scaling": SCALING}))
     try:
         for interfaces, verdict in ((32, NO_RULE), (33, MOST)):
             gpus = {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": interfaces}
@@ -511,7 +561,7 @@ def test_a_request_without_a_limit_is_invalid_and_for_the_pack_breaks_a_rule_of_
 def test_neither_judges_the_namespaces_of_the_system(place: Place):
     wanted = a_pod([main(env=[DEVICES[0]])], {"cdi.k8s.io/gpus": "all"}, tolerations=[{"operator": "Exists"}])
     assert verdicts(place, wanted) == ({BYPASS, ANNOTATION, TOLERATION}, BYPASS)
-    system = Place(place.client, "kube-system", place.records, place.order)
+    system = Place(place.client, "kube-system", place.records, place.order, place.settings)
     assert verdicts(system, wanted) == (set(), NO_RULE)
 
 
@@ -633,3 +683,30 @@ def test_a_template_that_is_older_than_a_rule_can_be_scaled_and_labelled_and_not
         live = client.get("apps/v1", "Deployment", "attempt", place.namespace)
         assert live is not None
         client.delete(live)
+
+
+# -- classes of priority ------------------------------------------------------------------------------------
+
+
+def test_a_class_above_the_teams_own_is_refused_in_the_templates_of_every_kind(client: KubernetesClient):
+    team = {**PLATFORMS["operator"]["teams"][0], "name": "equal-queue"}
+    platform = {**PLATFORMS["operator"], "queueing": {}, "teams": [team]}
+    place = place_of(client, platform)
+    rules = [one["inputs"] for one in place.records if one["name"] == f"queue-of-{place.namespace}"]
+    for one in rules:
+        client.apply(one)
+    try:
+        for kind in HOLDERS:
+            for name, refused in (("inference", True), ("training", False)):
+                wanted = place.moved(held(kind, a_pod([main()], priorityClassName=name)))
+                eventually(
+                    lambda wanted=wanted, refused=refused: (
+                        ("queue-priority-class" in refusal(client, wanted)) == refused
+                    )
+                )
+    finally:
+        for one in reversed(rules):
+            live = client.get(*identity(one))
+            assert live is not None
+            client.delete(live)
+        remove(client, [place.namespace])

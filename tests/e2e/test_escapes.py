@@ -13,6 +13,7 @@ from gpu_platform.engine.client import KubernetesClient, Refused
 from tests.e2e.conftest import TOLERATION, Platform
 from tests.e2e.impersonation import member
 from tests.support.eventually import eventually
+from tests.support.permissive import KEDA
 from tests.support.restricted import CONTAINER, satisfying, violations
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-escapes")]
@@ -27,6 +28,12 @@ def vision(platform: Platform, base: Object) -> KubernetesClient:
     if platform.state.get("shop") != base:
         ran = platform.up(base)
         assert ran.code == 0, ran.err
+    for definition in KEDA:
+        if (
+            platform.client.get(definition["apiVersion"], definition["kind"], definition["metadata"]["name"])
+            is None
+        ):
+            platform.client.create(definition)
     client = member(platform.kubeconfig, "vision")
     # The API server reads new policies within a second or two.
     eventually(lambda: ATTEMPTS["pods"][0]["refused"] in refusal(client, pod(copy.deepcopy(ATTEMPTS["pods"][0]))))
@@ -86,7 +93,8 @@ def test_an_object_that_leaves_the_grant_is_refused(vision: KubernetesClient, at
         **({"spec": attempt["spec"]} if "spec" in attempt else {}),
         **attempt.get("fields", {}),
     }
-    assert attempt["refused"] in refusal(vision, wanted)
+    # The API server serves a kind shortly after its definition, and policies of it a second later.
+    assert eventually(lambda: attempt["refused"] in (message := refusal(vision, wanted)) and message)
 
 
 def test_an_ephemeral_container_gets_no_gpu_by_a_variable(vision: KubernetesClient, platform: Platform):

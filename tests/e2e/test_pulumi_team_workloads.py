@@ -6,6 +6,7 @@ It runs where `pulumi` and its Kubernetes provider are on PATH.
 from __future__ import annotations
 
 import copy
+import datetime
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ import pytest
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.progress import Progress
 from sandbox import control_plane
-from tests.e2e.conftest import Platform
+from tests.e2e.conftest import TOLERATION, Platform
+from tests.e2e.impersonation import member
 from tests.support.eventually import eventually
 from tests.support.pulumi_cli import NEEDS_PULUMI, environment
+from tests.support.restricted import satisfying
 
 SANDBOX = "e2e-pulumi-jobs"
 IMAGE = "registry.example.com/train:1.0"
@@ -46,6 +49,20 @@ def pulumi(tmp_path: Path) -> Iterator[Platform]:
     control_plane.down(SANDBOX)
 
 
+def seconds_from_policies_to_rights(client: KubernetesClient) -> float:
+    """Return how long after the last policy of a team the API server created the rights of its members."""
+
+    def created(live: dict[str, Any]) -> datetime.datetime:
+        return datetime.datetime.fromisoformat(live["metadata"]["creationTimestamp"])
+
+    rights = client.get("rbac.authorization.k8s.io/v1", "RoleBinding", "team-members", "vision")
+    assert rights is not None
+    kinds = ("MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicyBinding")
+    policies = [one for kind in kinds for one in client.objects("admissionregistration.k8s.io/v1", kind)]
+    of_team = [created(one) for one in policies if one["metadata"]["name"].endswith("vision")]
+    return (created(rights) - max(of_team)).total_seconds()
+
+
 def test_jobs_are_not_waited_for_are_replaced_when_they_change_and_leave_their_claim(
     pulumi: Platform, base: dict[str, Any]
 ) -> None:
@@ -69,6 +86,16 @@ def test_jobs_are_not_waited_for_are_replaced_when_they_change_and_leave_their_c
     # No volume is ever made for the claim: neither it nor the job that needs it holds anything up.
     ran = pulumi.up(base)
     assert ran.code == 0, ran.err
+    assert seconds_from_policies_to_rights(pulumi.client) >= 2
+    short = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "first", "namespace": "vision"},
+        "spec": satisfying({"containers": [short]}),
+    }
+    live = member(pulumi.kubeconfig, "vision").create(pod, dry_run=True)
+    assert TOLERATION in live["spec"]["tolerations"]
     job = find("batch/v1", "Job", "fit")
     claim = find("v1", "PersistentVolumeClaim", "fit-checkpoints")
     eventually(lambda: find("batch/v1", "Job", "embed")["status"].get("active") == 1)

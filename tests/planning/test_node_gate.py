@@ -158,3 +158,13 @@ def test_an_existing_cluster_is_told_that_its_nodes_must_register_with_the_taint
     plan = planned(stack("existing"))
     [why] = [one.why for one in plan.decisions if one.what == "taint of new nodes"]
     assert "register with it themselves" in why
+
+
+def test_rules_of_pod_templates_judge_the_templates_and_not_the_object_that_holds_them():
+    platform = stack("sandbox", "always")
+    platform["teams"] = [{"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["group:v"]}]
+    plan = plan_platform(platform, "test")
+    assert isinstance(plan, EnvironmentPlan)
+    [tenant] = plan.tenants
+    assert "gpu-unproven-node" in {rule.id for rule in tenant.template_rules}
+    assert [rule.id for rule in tenant.template_rules if "object." in rule.expression] == []

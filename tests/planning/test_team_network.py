@@ -181,6 +181,56 @@ def test_hosts_are_reached_by_policies_of_gke_that_name_them_and_by_no_other() -
     assert not any(reaches(opened, "vision", address, 443) for address in PUBLIC)
 
 
+def on_cilium(*teams: dict[str, Any]) -> Recorded:
+    """Return what a deploy on an existing cluster with Cilium registers."""
+    gpus = pool(nodes={"selector": {"gpu": "train"}})
+    platform = environment(gpus, teams=list(teams), cluster={**EXISTING, "network_policies": "cilium"})
+    loaded = LoadedStack("test", Path("/nowhere/Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
+    return Recorded(record_stack(loaded))
+
+
+def test_hosts_are_reached_by_one_policy_of_cilium_that_reads_the_answers_of_dns() -> None:
+    hosts = [{"fqdn": "huggingface.co"}, {"fqdn": "*.example.com", "ports": [8443, 443]}]
+    found = on_cilium(team(egress=hosts), team("speech"))
+    [policy] = found.of("CiliumNetworkPolicy")
+    assert policy.inputs["apiVersion"] == "cilium.io/v2"
+    assert (policy.inputs["metadata"]["namespace"], policy.retain_on_delete) == ("vision", False)
+    assert policy.inputs["spec"] == {
+        "endpointSelector": {},
+        "egress": [
+            {
+                "toEndpoints": [{"matchLabels": {"k8s:io.kubernetes.pod.namespace": "kube-system"}}],
+                "toPorts": [
+                    {
+                        "ports": [{"port": "53", "protocol": "UDP"}, {"port": "53", "protocol": "TCP"}],
+                        "rules": {"dns": [{"matchPattern": "*"}]},
+                    }
+                ],
+            },
+            {
+                "toFQDNs": [{"matchName": "huggingface.co"}],
+                "toPorts": [{"ports": [{"port": "443", "protocol": "TCP"}]}],
+            },
+            {
+                "toFQDNs": [{"matchPattern": "*.example.com"}],
+                "toPorts": [{"ports": [{"port": "443", "protocol": "TCP"}, {"port": "8443", "protocol": "TCP"}]}],
+            },
+        ],
+    }
+
+
+def test_beside_the_policy_of_cilium_no_other_opens_the_ports_of_the_dns_pods() -> None:
+    found = on_cilium(team(egress=[{"fqdn": "huggingface.co"}]), team("speech"))
+    of_dns = {
+        one.inputs["metadata"]["namespace"]: one.inputs["spec"]["egress"][0]["to"]
+        for one in found.of("NetworkPolicy")
+        if one.inputs["metadata"]["name"] == "allow-dns"
+    }
+    assert [list(peer) for peer in of_dns["vision"]] == [["ipBlock"]]
+    assert [list(peer) for peer in of_dns["speech"]] == [["namespaceSelector"], ["ipBlock"]]
+
+
+EXISTING: dict[str, Any] = {"provider": "existing", "context": "lab"}
 SANDBOX: dict[str, Any] = {"provider": "sandbox"}
 EKS: dict[str, Any] = {"provider": "eks", "name": "prod", "region": "us-east-2"}
 
@@ -194,6 +244,7 @@ EKS: dict[str, Any] = {"provider": "eks", "name": "prod", "region": "us-east-2"}
         (SANDBOX, {"fqdn": "huggingface.co"}, ".fqdn", "write cidr, or internet"),
         (EKS, {"fqdn": "huggingface.co"}, ".fqdn", "write cidr, or internet"),
         (GKE, {"fqdn": "huggingface.co"}, ".fqdn", "write fqdn_policies: true"),
+        (EXISTING, {"fqdn": "huggingface.co"}, ".fqdn", "write network_policies: cilium"),
         (NAMED, {"fqdn": "metadata.google.internal"}, ".fqdn", "remove it"),
         (NAMED, {"fqdn": "*.svc.cluster.local"}, ".fqdn", "remove it"),
         (NAMED, {"fqdn": "10.0.0.1"}, ".fqdn", "write cidr for addresses"),
@@ -209,6 +260,7 @@ def test_what_no_dataplane_of_the_cluster_enforces_is_refused_with_what_to_write
 ) -> None:
     pools = {
         "sandbox": pool(),
+        "existing": pool(nodes={"selector": {"gpu": "train"}}),
         "eks": pool(zones=["us-east-2a"]),
         "gke": pool(machine_type="g2-standard-48", zones=["us-central1-a"], placement={"type": "none"}),
     }

@@ -204,3 +204,12 @@ def test_what_has_no_price_or_no_limit_is_not_checked_but_what_is_over_without_i
 def test_the_template_names_the_machine_of_a_pool():
     pool = eks_node_group(scalingConfig={"maxSize": 1}, instanceTypes=[])
     assert only(violations("cost-ceiling", launch_template(instanceType="p5.48xlarge"), pool, maxUsdPerHour=1))
+
+
+def test_a_karpenter_pool_costs_the_nodes_that_its_limit_of_gpus_admits():
+    requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["p5.48xlarge"]}
+    pool = karpenter_node_pool([requirement])
+    pool["inputs"]["spec"]["limits"] = {"nvidia.com/gpu": "16"}
+    cost = 2 * 55.04
+    assert violations("cost-ceiling", pool, region="us-east-1", maxUsdPerHour=cost + 0.01) == []
+    assert only(violations("cost-ceiling", pool, region="us-east-1", maxUsdPerHour=cost - 0.01))

@@ -34,9 +34,11 @@ from policy_records import (
     with_strategy,
 )
 
+from gpu_platform.scaling_triggers import PROMETHEUS
 from policies import evaluate
 from tests.support.size import size
 
+PROMETHEUS_METADATA = {"serverAddress": PROMETHEUS, "query": "gpu", "ignoreNullValues": "false"}
 HEALTHY: list[Record] = [
     cluster_policy(),
     helm_release(
@@ -97,7 +99,7 @@ HEALTHY: list[Record] = [
     kubernetes(
         "keda.sh/v1alpha1:ScaledObject",
         "ranker",
-        {"triggers": [{"type": "prometheus", "metadata": {"query": "gpu", "ignoreNullValues": "false"}}]},
+        {"triggers": [{"type": "prometheus", "metadata": PROMETHEUS_METADATA}]},
     ),
     namespace(),
     quota(

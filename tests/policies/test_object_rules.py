@@ -83,3 +83,15 @@ def test_claims_of_the_platforms_own_namespaces_are_left_out():
 
 def test_a_claim_that_is_not_known_is_not_checked():
     assert "requests" in not_checked(CLAIM, claim(exactly(count=UNKNOWN)))  # type: ignore[arg-type]
+
+
+def test_a_service_by_an_external_name_is_found_wherever_it_leads():
+    named = kubernetes(
+        "core/v1:Service", "db", {"type": "ExternalName", "externalName": "db.example.com"}, "vision"
+    )
+    found = only(violations("service-external-name", named))
+    assert (found.problem.path, found.problem.found) == ("spec.type", "type ExternalName")
+    own = kubernetes("core/v1:Service", "db", {"type": "ExternalName"}, "kube-system")
+    assert violations("service-external-name", own, service([])) == []
+    unknown = kubernetes("core/v1:Service", "db", {"type": UNKNOWN}, "vision")
+    assert "spec.type" in not_checked("service-external-name", unknown)

@@ -45,6 +45,7 @@ KINDS: list[tuple[str, dict[str, Any], str]] = [
         {"spec": {"leaderWorkerTemplate": {"size": 4, "workerTemplate": {"spec": BAD}}}},
         "workerTemplate",
     ),
+    ("keda.sh/v1alpha1:ScaledJob", {"spec": {"jobTargetRef": TEMPLATE}}, "jobTargetRef.template.spec"),
     ("kueue.x-k8s.io/v1beta2:Workload", {"spec": {"podSets": [{"count": 1, **TEMPLATE}]}}, "podSets[0]"),
 ]
 

@@ -100,10 +100,13 @@ def test_an_exemption_names_a_resource_by_any_of_its_names(name: str):
     found = evaluate(CROWDED, exempt(name), TODAY)
     assert found.violations == ()
     assert found.exempted[0].exemption == "exempt until 2026-12-31, vision: demo week, GPU-112"
+    assert str(found.exempted[0]).endswith(" [exempt until 2026-12-31, vision: demo week, GPU-112]")
 
 
 def test_an_exemption_of_something_else_does_not_count():
-    assert only(analyze(CROWDED, exempt("train"), TODAY)).exemption == ""
+    found = only(analyze(CROWDED, exempt("train"), TODAY))
+    assert found.exemption == ""
+    assert not str(found).endswith("]")
 
 
 def test_an_exemption_counts_on_its_last_day_and_no_longer():

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import grpc
 import pytest
-from google.protobuf import struct_pb2
+from google.protobuf import json_format, struct_pb2
 from policy_records import (
     TODAY,
     UNKNOWN,
@@ -62,6 +62,20 @@ class Pack:
             request.policyConfig[rule.id].properties.update(settings.get(rule.id.replace("-", "_"), {}))
         self._stub.Configure(request)
 
+    def remedied(self, record: Record, *names: str, **settings: Any) -> tuple[Record | None, str]:
+        """Return the inputs as remedies leave them, None: as they are, and why a remedy could not be applied."""
+        configured: Any = proto.ConfigureAnalyzerRequest()
+        for name in names:
+            configured.policyConfig[name].enforcementLevel = proto.REMEDIATE
+            configured.policyConfig[name].properties.update(settings)
+        self._stub.Configure(configured)
+        request: Any = proto.AnalyzeRequest(type=record["type"], urn=record["urn"], name=record["name"])
+        request.properties.update(record["inputs"])
+        found = self._stub.Remediate(request).remediations
+        changed = [one for one in found if not one.diagnostic]
+        inputs = json_format.MessageToDict(changed[-1].properties) if changed else None
+        return inputs, "".join(one.diagnostic for one in found)
+
     def analyze(self, records: list[Record]) -> list[Any]:
         request = proto.AnalyzeStackRequest()
         for record in records:
@@ -108,7 +122,9 @@ def mandatory(pack: Pack) -> None:
 
 def test_the_pack_offers_every_rule_with_its_severity_level_and_schema(pack: Pack):
     offered = {policy.name: policy for policy in pack.info().policies}
-    assert list(offered) == [rule.id for rule in rules()]
+    remedies = ["gpu-requests-equal-limits-remedy", "priority-globaldefault-remedy", "keda-null-scaledown-remedy"]
+    assert list(offered) == [*(rule.id for rule in rules()), *remedies]
+    assert {offered[name].enforcementLevel for name in remedies} == {proto.DISABLED}
     assert offered["gpu-node-taint"].severity == proto.POLICY_SEVERITY_CRITICAL
     assert offered["gpu-node-taint"].enforcementLevel == proto.MANDATORY
     assert offered["topology-for-multi-gpu"].severity == proto.POLICY_SEVERITY_MEDIUM
@@ -174,3 +190,49 @@ def test_a_stack_file_that_the_program_refuses_leaves_the_packs_own_levels() -> 
     config = {"gpu-platform:platform": json.dumps({"kind": "environment", "policy": {"level": "advisory"}})}
     with running(PULUMI_CONFIG=json.dumps(config), PULUMI_STACK="dev") as pack:
         assert dict(pack.info().initialConfig) == {}
+
+
+REQUESTS = "gpu-requests-equal-limits-remedy"
+SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "value": "s3cret"}
+
+
+def test_a_remedy_writes_the_only_fix_and_leaves_all_else_as_it_is(pack: Pack):
+    wanted = deployment(pod_spec(container(None, {"nvidia.com/gpu": 1, "cpu": "1"}), nodeName=UNKNOWN))
+    wanted["inputs"]["metadata"]["annotations"] = {"note": SECRET}
+    changed, why = pack.remedied(wanted, REQUESTS)
+    assert changed is not None, why
+    [main] = changed["spec"]["template"]["spec"].pop("containers")
+    assert main["resources"]["limits"] == {"nvidia.com/gpu": 1}
+    assert changed["spec"]["template"]["spec"]["nodeName"] == UNKNOWN
+    assert changed["metadata"]["annotations"]["note"] == SECRET
+    assert analyze([{**wanted, "inputs": changed}], {"all": "disabled", REQUESTS[:-7]: "mandatory"}, TODAY) == []
+
+
+def test_two_numbers_that_differ_have_no_remedy(pack: Pack):
+    wanted = deployment(pod_spec(container({"nvidia.com/gpu": 2}, {"nvidia.com/gpu": 1})))
+    assert pack.remedied(wanted, REQUESTS) == (None, "")
+
+
+def test_a_remedy_is_applied_where_it_is_chosen_and_not_where_the_object_is_exempt(pack: Pack):
+    inputs = {"metadata": {"name": "high"}, "value": 1000, "globalDefault": True}
+    high = {"type": "kubernetes:scheduling.k8s.io/v1:PriorityClass", "urn": "urn:high", "name": "high"}
+    wanted: Record = {**high, "inputs": inputs}
+    changed, _ = pack.remedied(wanted, "priority-globaldefault-remedy")
+    assert changed is not None
+    assert changed["globalDefault"] is False
+    assert pack.remedied(wanted, REQUESTS) == (None, "")
+    exemption = {"resource": "high", "reason": "GPU-112", "owner": "vision", "until": "9999-12-31"}
+    assert pack.remedied(wanted, "priority-globaldefault-remedy", exempt=[exemption]) == (None, "")
+
+
+def test_a_remedy_of_a_trigger_is_written_at_its_place_and_says_what_it_cannot_see(pack: Pack):
+    trigger: Record = {"type": "prometheus", "metadata": {"query": "DCGM_FI_DEV_GPU_UTIL"}}
+    scaled = {"type": "kubernetes:keda.sh/v1alpha1:ScaledObject", "urn": "urn:s", "name": "s"}
+    wanted: Record = {**scaled, "inputs": {"spec": {"triggers": [{"type": "cpu"}, trigger]}}}
+    changed, _ = pack.remedied(wanted, "keda-null-scaledown-remedy")
+    assert changed is not None
+    assert changed["spec"]["triggers"][1]["metadata"]["ignoreNullValues"] == "false"
+    trigger["metadata"]["query"] = UNKNOWN
+    changed, why = pack.remedied(wanted, "keda-null-scaledown-remedy")
+    assert changed is None
+    assert "spec.triggers[1].metadata.query: not known yet" in why

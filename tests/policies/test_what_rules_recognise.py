@@ -33,6 +33,11 @@ from policy_records import (
     with_strategy,
 )
 
+from gpu_platform.catalog import load_catalog
+from policies._gpu_operator import operator
+from policies._inputs import NotVisible
+from policies._stack import Stack
+
 NO_MACHINE = {"node.kubernetes.io/instance-type": None}
 
 
@@ -197,3 +202,10 @@ def test_a_resource_of_another_vendor_is_no_gpu_matter():
     spec = pod_spec(container({"amd.com/gpu": 2}, {"amd.com/gpu": 1}), tolerations=[])
     assert violations("gpu-toleration", deployment(spec)) == []
     assert violations("gpu-requests-equal-limits", deployment(spec)) == []
+
+
+def test_an_operator_of_which_nothing_is_known_has_values_that_cannot_be_seen():
+    found = operator(Stack.from_records([{**cluster_policy(), "inputs": UNKNOWN}], load_catalog()))
+    assert found is not None
+    with pytest.raises(NotVisible):
+        found.values.get("mig", "strategy")

@@ -453,8 +453,10 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "teams[].egress[]": {"teams[0].egress": [{"cidr": "10.0.0.0/8"}]},
     "teams[].egress[].fqdn": {
         "cluster.fqdn_policies": by(None, gke=True),
+        "cluster.network_policies": by(None, existing="cilium"),
         "teams[0].egress": [{"fqdn": "huggingface.co"}],
     },
+    "cluster(existing).network_policies": {"teams[0].egress": [{"fqdn": "huggingface.co"}]},
     "teams[].ingress[].namespace": {"teams[0].ingress": [{"namespace": "ingress", "ports": [8080]}]},
     "teams[].ingress[].cidr": {"teams[0].ingress": [{"cidr": "10.0.0.0/8", "ports": [8080]}]},
     "teams[].ingress[].ports": {"teams[0].ingress": [{"namespace": "ingress", "ports": [8080]}]},
@@ -709,6 +711,8 @@ ALTERNATIVES: Mapping[str, Any] = {
     "team_identities{}": [{"buckets": [{"name": "acme-others"}]}],
     "teams[].image_pull_secrets": [["registry"]],
     "teams[].egress": [["internet"], [{"cidr": "10.0.0.0/8"}]],
+    "teams[].scaling.servers": [["http://prometheus.obs.svc:9090"]],
+    "teams[].scaling.triggers": [["redis"]],
     "teams[].egress[].cidr": ["192.168.0.0/16"],
     "teams[].egress[].fqdn": ["*.example.com"],
     "teams[].egress[].ports": [[5432]],
@@ -757,6 +761,7 @@ ALTERNATIVES = {**ALTERNATIVES, **dict(workload_cases.alternatives())}
 # Fields whose one effect is that a stack is refused which is not planned without them, or the other way round.
 # Their values above, and their contexts, are such that it is.
 ONLY_CHECKED = {
+    "cluster(existing).network_policies": "hosts by name are planned only with it",
     "cluster(eks).create.api_from_anywhere": "an API server for the whole internet is planned only with it",
     "cluster(gke).create.api_from_anywhere": "an API server for the whole internet is planned only with it",
     "pools[].capacity(capacity-block).ends": "a block that ends before it is needed no more is refused",

@@ -40,6 +40,8 @@ def _section(rule: Rule[Any, Any]) -> str:
         f"{rule.description}\n",
         f"Severity {code(rule.severity.value)}, default level {code(rule.level.value)}.\n",
     ]
+    if rule.remedy:
+        parts.append(f"Remedy (`{rule.id}-remedy`, with the Pulumi CLI, off by default): writes {rule.remedy}.\n")
     settings = {name: schema for name, schema in rule.config_schema.items() if name != "exempt"}
     if settings:
         header = ("Setting", "Type", "Default", "Allowed")

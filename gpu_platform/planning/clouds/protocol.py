@@ -14,7 +14,7 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, most_of
 from gpu_platform.planning.clouds.identities import CloudIdentities
-from gpu_platform.planning.clouds.section import Access, CloudCluster, CloudPool, PodEgress
+from gpu_platform.planning.clouds.section import Access, CloudCluster, CloudPool, HostPolicy, PodEgress
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
@@ -200,6 +200,11 @@ class Cloud(Protocol):
         self, storage: Mapping[str, StorageClass], pools: Sequence[Pool], catalog: Catalog, problems: Problems
     ) -> None:
         """Record storage classes that the cloud or the pools' machines cannot have; `problems` is at `storage`."""
+
+    @property
+    def host_policy(self) -> HostPolicy | None:
+        """The kind of network policies that name hosts, where there are any; None: there are none."""
+        return "FQDNNetworkPolicy"
 
     def check_host_egress(self, problems: Problems) -> None:
         """Record why pods cannot be let reach hosts by name; `problems` is at the name."""

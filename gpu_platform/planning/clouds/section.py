@@ -17,6 +17,8 @@ ALL_ZONES = "all of the cluster's"
 
 SettingEffect = Literal["in-place", "rolls-nodes", "removes-capacity", "cuts-access"]
 Access = Literal["sandbox", "kubeconfig", "outputs"]
+HostPolicy = Literal["FQDNNetworkPolicy", "CiliumNetworkPolicy"]
+"""Kinds of network policies that name hosts: GKE's and Cilium's."""
 """How clients reach a cluster: a sandbox on this machine, a kubeconfig of the user, or outputs of its stack."""
 
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpu_platform.planning.policy.section import PolicyPlan
+from gpu_platform.scaling_triggers import PROMETHEUS
 from gpu_platform.spec.operations import Policy
 
 _QUOTA_RULE = "gpu-namespace-quota"
+_TRIGGER_RULE = "keda-trigger-server"
 _CAPACITY_RULE, _PLACE_RULE = "quota-exceeds-capacity", "quota-unplaceable"
 
 
-def plan(policy: Policy, overcommit: float = 1, offered: Mapping[str, int] | None = None) -> PolicyPlan:
+def plan(
+    policy: Policy,
+    overcommit: float = 1,
+    offered: Mapping[str, int] | None = None,
+    scaling: tuple[Sequence[str], Sequence[str]] = ((), ()),
+) -> PolicyPlan:
     """Return the policy pack's configuration.
 
     `all` is set only to lower mandatory rules: it would also raise the rules that are advisory by default.
     `overcommit`: the environment's. `offered`: units by extended resource or device class of pools in another
-    stack, which are not among the resources of this stack.
+    stack, which are not among the resources of this stack. `scaling`: servers and types of triggers of KEDA.
     """
     ceiling = {"all": policy.level} if policy.level == "advisory" else {}
     config: dict[str, Any] = {**ceiling, **policy.rules}
@@ -26,6 +33,10 @@ def plan(policy: Policy, overcommit: float = 1, offered: Mapping[str, int] | Non
         config[_QUOTA_RULE] = {"resources": sorted(offered), **policy.rules.get(_QUOTA_RULE, {})}
         config[_CAPACITY_RULE] = {**capacity, **policy.rules.get(_CAPACITY_RULE, {})}
         config[_PLACE_RULE] = {**capacity, **policy.rules.get(_PLACE_RULE, {})}
+    servers, triggers = scaling
+    if triggers or any(one != PROMETHEUS for one in servers):
+        asked = {"servers": sorted(set(servers)), "triggers": sorted(set(triggers))}
+        config[_TRIGGER_RULE] = {**asked, **policy.rules.get(_TRIGGER_RULE, {})}
     if overcommit > 1:
         config[_CAPACITY_RULE] = {"overcommit": overcommit, **config.get(_CAPACITY_RULE, {})}
     return PolicyPlan(level=policy.level, config=config, own_rules=policy.own_rules)

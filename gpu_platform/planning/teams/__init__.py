@@ -11,6 +11,7 @@ from gpu_platform.planning.teams.environment import (
     plan_one,
 )
 from gpu_platform.planning.teams.identity import check_identities, identities_of
+from gpu_platform.planning.teams.scaling import scaling_of
 from gpu_platform.planning.teams.tenants import plan_priority_classes, total_quota
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "plan_one",
     "plan_priority_classes",
     "quota_limits",
+    "scaling_of",
     "total_quota",
 ]

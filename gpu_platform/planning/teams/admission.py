@@ -27,6 +27,12 @@ from gpu_platform.pod_devices import (
     VISIBLE_DEVICES,
 )
 
+POLICY_SECONDS: Final = 2.0
+"""How long after its creation an API server may not act on a policy.
+
+It reads admission policies once a second (apiserver v0.36.3, plugin/policy/generic/policy_source.go; read
+2026-11-25). What members create before has not the defaults of their namespace, and is not checked.
+"""
 _WITH_RESOURCES: Final = ("containers", "initContainers")
 _KINDS_OF_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 
@@ -120,7 +126,7 @@ def _rules(
             message="pods without GPUs may not tolerate taints of GPU nodes, nor all taints: remove the "
             "toleration, or request a GPU",
         ),
-        *_no_unproven_nodes(pools),
+        *_no_unproven_nodes(of, pools),
         PodRule(
             id="gpu-node-name",
             expression=f"{scheduled}!has({of.spec}.nodeName) || {of.spec}.nodeName == ''",
@@ -170,10 +176,18 @@ def _claims(request: str, most: int) -> str:
     return f"({request}.deviceClassName != '{names.GPU_DEVICE_CLASS}' || {request}.?count.orValue(1) <= {most})"
 
 
-SERVICE_RULE: Final = PodRule(
-    id="service-external-address",
-    expression="!has(object.spec.externalIPs) || size(object.spec.externalIPs) == 0",
-    message="externalIPs of a Service take traffic for any address: remove them",
+SERVICE_RULES: Final = (
+    PodRule(
+        id="service-external-address",
+        expression="!has(object.spec.externalIPs) || size(object.spec.externalIPs) == 0",
+        message="externalIPs of a Service take traffic for any address: remove them",
+    ),
+    PodRule(
+        id="service-external-name",
+        expression="!has(object.spec.type) || object.spec.type != 'ExternalName'",
+        message="type ExternalName makes an ingress controller ask any host for the team: let pods use the host's "
+        "own name, or write a selector",
+    ),
 )
 
 
@@ -308,7 +322,7 @@ def _tolerates_none(effect: str, keys: Sequence[str]) -> str:
     )
 
 
-def _no_unproven_nodes(pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
+def _no_unproven_nodes(of: _Judged, pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
     """Return the rule that keeps pods off nodes that validation holds back, where a pool has such nodes."""
     keys: dict[str, set[str]] = {}
     for pool in pools:
@@ -317,7 +331,7 @@ def _no_unproven_nodes(pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
     return tuple(
         PodRule(
             id="gpu-unproven-node",
-            expression="!has(object.spec.tolerations) || object.spec.tolerations.all(one, "
+            expression=f"!has({of.spec}.tolerations) || {of.spec}.tolerations.all(one, "
             f"{_tolerates_none(effect, sorted(found))})",
             message=f"pods may not tolerate {' or '.join(sorted(found))}, nor all taints: no pod starts on a node "
             "that has not passed validation; remove the toleration, or name the taints that the pod tolerates",

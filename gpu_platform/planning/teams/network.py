@@ -170,6 +170,10 @@ def network_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
         if chosen:
             why = f"teams[].{what}; beside its namespace{beside}"
             found.append(Decision(subject=subject, what=what, chosen="; ".join(chosen), why=why))
+    if cloud.host_policy == "CiliumNetworkPolicy":
+        hosts = ", ".join(one.host for one in plan_hosts(team)) or "none"
+        why = "cluster.network_policies: Cilium enforces names, by one CiliumNetworkPolicy of the team"
+        found.append(Decision(subject=subject, what="hosts by name", chosen=hosts, why=why))
     if CLOUD_APIS in team.egress:
         address = cloud.api_egress()
         if address is not None:

@@ -1,7 +1,8 @@
 """Where the objects that members create have their pod templates, as CEL of the API server's policies.
 
 Kinds and fields: Kubernetes 1.36 API, and the CustomResourceDefinitions of JobSet v1alpha2, Trainer v1alpha1 and
-v1, KubeRay v1 and LeaderWorkerSet v1; read 2026-11-25. A kind that is not installed matches nothing.
+v1, KubeRay v1, LeaderWorkerSet v1 and KEDA v1alpha1; read 2026-11-25. A kind that is not installed matches
+nothing.
 """
 
 from __future__ import annotations
@@ -111,6 +112,12 @@ TEMPLATE_KINDS: Final = (
         resource="rayservices",
         places=_ray("spec.rayClusterConfig"),
         queued=True,
+    ),
+    TemplateKind(
+        kind="ScaledJob",
+        group="keda.sh",
+        resource="scaledjobs",
+        places=(TemplatePlace(path="spec.jobTargetRef.template"),),
     ),
     TemplateKind(
         kind="PyTorchJob",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gpu_platform.planning.clouds.section import PodEgress
+from gpu_platform.planning.clouds.section import HostPolicy, PodEgress
 from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.teams.admission import PodRule
@@ -138,6 +138,8 @@ class TenantPlan:
     """What its pods may reach by the stack file."""
     hosts: tuple[HostEgress, ...] = ()
     """What its pods may reach by name."""
+    host_policy: HostPolicy | None = None
+    """The kind of network policies that name `hosts`; None: there are no hosts."""
     ingress: tuple[PodIngress, ...] = ()
     """Who may reach its pods, beside those of its namespace."""
     labels: Labels = field(default_factory=dict[str, str])
@@ -152,6 +154,8 @@ class TenantPlan:
     """The same rules, of the pod templates of its other objects."""
     claim_rules: tuple[PodRule, ...] = ()
     """Rules at admission of its claims of devices."""
+    scaling_rules: tuple[PodRule, ...] = ()
+    """Rules at admission of its objects of KEDA."""
     pod_defaults: PodDefaults | None = None
     """What its pods that request GPUs get at admission; None: what they name themselves."""
     service_account: ServiceAccountPlan | None = None

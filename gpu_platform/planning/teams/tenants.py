@@ -35,6 +35,7 @@ from gpu_platform.planning.teams.quota_of_pods import (
     quota_units,
     resource_of,
 )
+from gpu_platform.planning.teams.scaling import scaling_rules
 from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
 from gpu_platform.quantity import counted, parse_quantity
 from gpu_platform.spec.team import ObjectLimits, Team
@@ -319,6 +320,7 @@ def plan_tenant(
         egress=cloud.pod_egress(),
         declared_egress=plan_egress(team, cloud),
         hosts=plan_hosts(team),
+        host_policy=cloud.host_policy if plan_hosts(team) else None,
         ingress=plan_ingress(team),
         object_quota=_object_quota(team.quota.objects),
         priorities=allowed,
@@ -333,6 +335,7 @@ def plan_tenant(
         rules=pod_rules(available.pools, devices),
         template_rules=template_rules(available.pools, devices),
         claim_rules=claim_rules(available.pools),
+        scaling_rules=scaling_rules(team),
         fabric=fabric.value,
         pod_defaults=defaults.value,
         pod_security=team.pod_security,

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from gpu_platform import names
-from gpu_platform.planning.addons.known import KNOWN
 from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
@@ -43,6 +42,7 @@ from gpu_platform.planning.workloads.section import (
     TrainingJobPlan,
 )
 from gpu_platform.quantity import parse_duration, parse_quantity
+from gpu_platform.scaling_triggers import PROMETHEUS
 from gpu_platform.spec.addons import Addons
 from gpu_platform.spec.stack import Environment
 from gpu_platform.spec.team import Team
@@ -66,8 +66,6 @@ _TOPOLOGY_ANNOTATIONS: Final = {
     "required": "kueue.x-k8s.io/podset-required-topology",
     "preferred": "kueue.x-k8s.io/podset-preferred-topology",
 }
-# The Service that the Prometheus operator makes beside each Prometheus, whatever its release is called.
-_PROMETHEUS: Final = f"http://prometheus-operated.{KNOWN['prometheus'].namespace}.svc:9090"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,7 +357,7 @@ def _service(service: InferenceService, of: _Of) -> InferenceServicePlan:
         else AutoscalingPlan(
             min_replicas=service.replicas,
             max_replicas=scaling.max_replicas,
-            server=scaling.server or _PROMETHEUS,
+            server=scaling.server or PROMETHEUS,
             query=scaling.query,
             threshold=f"{scaling.threshold:g}",
         ),

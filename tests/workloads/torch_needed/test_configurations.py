@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -155,3 +156,23 @@ def test_a_model_trains_in_one_process_as_the_files_say(tmp_path: Path) -> None:
     ]
     ran = subprocess.run(launch, capture_output=True, text=True, check=False)
     assert "precision bf16 learned True" in ran.stdout, ran.stderr
+
+
+def test_two_processes_train_with_deepspeed_by_each_stage(tmp_path: Path) -> None:
+    """On CPUs with gloo: GPUs of 100 MiB, and models that are said to be as large as each stage can hold."""
+    pod = {"GPU_PLATFORM_GPUS": "2", "GPU_PLATFORM_GPU_MEMORY_MIB": "100", "GPU_PLATFORM_GPU": "NVIDIA-L4"}
+    pod |= {"GPU_PLATFORM_MEMORY_MIB": "8000"}
+    files = []
+    for parameters in ("3m", "5m", "5.5m", "6.5m", "20m"):
+        files.append(str(tmp_path / f"{parameters}.json"))
+        options = ["--parameters", parameters, "--largest-layer", "1k", "--out", files[-1]]
+        assert configure.main(["deepspeed", *options], pod) == 0
+    program = str(Path(__file__).parent / "programs" / "zero.py")
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", program, *files]
+    variables = {**os.environ, "OMP_NUM_THREADS": "1"}
+    ran = subprocess.run([sys.executable, *launch], capture_output=True, text=True, check=False, env=variables)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    found = [json.loads(line.split(" ", 1)[1]) for line in ran.stdout.splitlines() if line.startswith("trained ")]
+    assert [one["stage"] for one in found] == [0, 1, 2, 3, 3]
+    assert json.loads(Path(files[-1]).read_text())["zero_optimization"]["offload_optimizer"]["device"] == "cpu"
+    assert all(one["last"] < one["first"] / 100 for one in found)

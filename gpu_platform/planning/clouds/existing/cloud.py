@@ -9,6 +9,7 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT, google_account, irsa
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.clouds.section import HostPolicy
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.software import NodeSoftware, declared_software
 from gpu_platform.planning.pools.section import NodesPlan
@@ -66,6 +67,20 @@ class Existing(Cloud):
             return irsa(identity.role_arn)
         account = identity.google_service_account
         return {} if account is None else google_account(account)
+
+    @property
+    def host_policy(self) -> HostPolicy | None:
+        """The kind of network policies that name hosts, where Cilium enforces them."""
+        return "CiliumNetworkPolicy" if self._cluster.network_policies == "cilium" else None
+
+    def check_host_egress(self, problems: Problems) -> None:
+        """Record that nothing is known to enforce names; `problems` is at the name."""
+        if self._cluster.network_policies is None:
+            problems.add(
+                "a host by name without cluster.network_policies",
+                "fqdn only where Cilium enforces network policies: others know addresses alone",
+                "write network_policies: cilium there if it does, or cidr or internet here",
+            )
 
     def check_nodes(self, pool: Pool, problems: Problems) -> None:
         """Record a pool without nodes, or with another number of them than `count.desired`."""

@@ -1,0 +1,48 @@
+"""Lets what members get wait until API servers act on the policies of their namespace."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Sequence
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from gpu_platform.planning.teams.admission import POLICY_SECONDS
+
+_POLICIES = (
+    k8s.admissionregistration.v1.MutatingAdmissionPolicyBinding,
+    k8s.admissionregistration.v1.ValidatingAdmissionPolicyBinding,
+)
+
+
+def acting(guards: Sequence[pulumi.Resource]) -> list[pulumi.Input[pulumi.Resource]]:
+    """Return resources to depend on: when they hold, API servers act on the policies among them.
+
+    Only a new policy is waited for, by the time at which the API server created it. A preview waits for nothing.
+    """
+    bindings = [one for one in guards if isinstance(one, _POLICIES)]
+    if not bindings or pulumi.runtime.is_dry_run():
+        return list(guards)
+
+    async def wait(created: Sequence[str | None]) -> pulumi.Resource:
+        await asyncio.sleep(seconds_left(created, datetime.datetime.now(datetime.UTC)))
+        return bindings[-1]
+
+    created = pulumi.Output.all(*(one.metadata.apply(_created) for one in bindings))
+    return [*guards, created.apply(wait)]
+
+
+def _created(metadata: k8s.meta.v1.outputs.ObjectMeta | None) -> str | None:
+    return None if metadata is None else metadata.creation_timestamp
+
+
+def seconds_left(created: Sequence[str | None], now: datetime.datetime) -> float:
+    """Return how long API servers may not act yet on policies of these times; None: no API server created it."""
+    times = [datetime.datetime.fromisoformat(one) for one in created if one is not None]
+    if not times:
+        return 0.0
+    most = POLICY_SECONDS + 1  # times are whole seconds, rounded down
+    # Clocks differ: a policy of the future is a new one, and is waited for no longer than any other.
+    return min(max((max(times) - now).total_seconds() + most, 0.0), most)

@@ -1,0 +1,26 @@
+"""Stack file field `teams[].scaling`: what KEDA may ask for a team."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from gpu_platform.spec._types import SpecModel
+
+_Server = Annotated[str, Field(pattern=r"^https?://[A-Za-z0-9.:\[\]-]+(/[^\s?#]*)?$", max_length=500)]
+_Trigger = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]
+
+
+class TeamScaling(SpecModel):
+    """What triggers of a team's ScaledObjects and ScaledJobs may ask. KEDA asks from its own namespace, past the
+    network policies of the team."""
+
+    servers: Annotated[
+        tuple[_Server, ...], Field(max_length=50, examples=[["http://prometheus.obs.svc:9090"]])
+    ] = ()
+    """Addresses that triggers of types `prometheus` and `metrics-api` may ask, with all paths below them; beside
+    the Prometheus of `addons` and the `server` of `inference_services`."""
+    triggers: Annotated[tuple[_Trigger, ...], Field(max_length=50, examples=[["aws-sqs-queue"]])] = ()
+    """Types of triggers that may ask any server, beside `cpu`, `memory`, `cron` and `kubernetes-workload`, which
+    ask none."""

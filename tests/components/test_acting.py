@@ -1,0 +1,31 @@
+"""Members get their rights when API servers act on the policies of their namespace."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from components._acting import seconds_left
+from gpu_platform.planning.teams.admission import POLICY_SECONDS
+
+NOW = datetime.datetime(2026, 11, 25, 12, 0, 10, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("created", "seconds"),
+    [
+        ([], 0),
+        ([None], 0),
+        (["2026-11-25T12:00:10Z"], POLICY_SECONDS + 1),
+        (["2026-11-25T12:00:08Z", None], POLICY_SECONDS - 1),
+        (["2026-11-25T12:00:08Z", "2026-11-25T12:00:09Z", "2026-11-20T00:00:00Z"], POLICY_SECONDS),
+        (["2026-11-25T12:00:07Z"], 0),
+        (["2026-11-20T00:00:00Z"], 0),
+        (["2026-11-25T12:05:00Z"], POLICY_SECONDS + 1),
+    ],
+)
+def test_only_policies_that_an_api_server_may_not_have_read_are_waited_for(
+    created: list[str | None], seconds: float
+):
+    assert seconds_left(created, NOW) == seconds

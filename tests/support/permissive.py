@@ -1,0 +1,25 @@
+"""Definitions of kinds of other projects that admit any content: policies see objects as members write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def permissive(api_version: str, kind: str, plural: str) -> dict[str, Any]:
+    """Return the definition of a namespaced kind with any content."""
+    group, _, served = api_version.partition("/")
+    content = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    names = {"kind": kind, "plural": plural, "singular": kind.casefold(), "listKind": f"{kind}List"}
+    versions = [{"name": served, "served": True, "storage": True, "schema": content}]
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": versions},
+    }
+
+
+KEDA = tuple(
+    permissive("keda.sh/v1alpha1", kind, f"{kind.casefold()}s")
+    for kind in ("ScaledObject", "ScaledJob", "TriggerAuthentication")
+)
