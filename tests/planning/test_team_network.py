@@ -184,9 +184,8 @@ def test_hosts_are_reached_by_policies_of_gke_that_name_them_and_by_no_other() -
 def on_cilium(*teams: dict[str, Any]) -> Recorded:
     """Return what a deploy on an existing cluster with Cilium registers."""
     gpus = pool(nodes={"selector": {"gpu": "train"}})
-    platform = environment(gpus, teams=list(teams), cluster={**EXISTING, "network_policies": "cilium"})
-    loaded = LoadedStack("test", Path("/nowhere/Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
-    return Recorded(record_stack(loaded))
+    cluster = {**EXISTING, "network_policies": "cilium"}
+    return record_platform(environment(gpus, teams=list(teams), cluster=cluster))
 
 
 def test_hosts_are_reached_by_one_policy_of_cilium_that_reads_the_answers_of_dns() -> None:
