@@ -1,6 +1,6 @@
 """The stack file of examples/jobs: what it becomes satisfies the policy pack and the kinds' real definitions.
 
-Their programs run in tests/workloads/torch_needed/test_examples.py, their pods in tests/e2e/test_run_job_examples.py.
+Their programs run in tests/workloads/torch_needed/test_examples.py, pods in tests/e2e/test_run_job_examples.py.
 """
 
 from __future__ import annotations
