@@ -209,6 +209,7 @@ class PlatformCluster(TypedDict, total=False):
     location: str
     node_service_account: str
     fqdn_policies: bool
+    network_policies: str
     gpu_networks_cidr: str
     create: CreateCluster
     kubeconfig: pulumi.Input[str]

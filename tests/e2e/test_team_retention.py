@@ -224,7 +224,7 @@ def test_what_admission_refused_of_a_team_it_refuses_in_its_retained_namespace(r
     assert retained.policies() == {
         (kind, f"{prefix}-{TEAM}")
         for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-        for prefix in ("pods-of", "templates-of", "services-of", "claims-of")
+        for prefix in ("pods-of", "templates-of", "services-of", "claims-of", "scalers-of")
     }
     with pytest.raises(Refused, match=f"pods-of-{TEAM}.*gpu-wildcard-toleration"):
         retained.platform.pod("intruder", "cpu", namespace=TEAM)
@@ -331,7 +331,7 @@ def test_a_team_that_returns_finds_its_data_and_gets_its_rights_and_quota_back(h
     assert quota["spec"]["hard"]["requests.nvidia.com/gpu"] == "5"
     assert names.RETAINED_LABEL not in quota["metadata"].get("labels", {})
     hand.find("rbac.authorization.k8s.io/v1", "RoleBinding", "team-members")
-    assert len(hand.policies()) == 8
+    assert len(hand.policies()) == 10
     for live in hand.live_policies():
         assert names.RETAINED_LABEL not in live["metadata"]["labels"]
         assert "applyset.kubernetes.io/part-of" in live["metadata"]["labels"]
@@ -440,7 +440,7 @@ def test_destroy_keeps_what_members_made_and_names_it(hand: Hand) -> None:
     assert hand.client.get("v1", "Namespace", "vision") is None
     assert list(hand.client.objects("v1", "Node")) == []
     assert names.RETAINED_LABEL in hand.namespace()["metadata"]["labels"]
-    assert len(hand.policies()) == 8
+    assert len(hand.policies()) == 10
 
     back = hand.up()
     assert "team perception returns" in back.err
