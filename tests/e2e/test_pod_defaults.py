@@ -205,3 +205,27 @@ def test_a_live_pod_is_not_changed_by_an_update(vision: KubernetesClient, platfo
     assert after["metadata"]["labels"] == {"step": "two"}
     assert after["spec"]["containers"] == before["spec"]["containers"]
     assert after["spec"]["tolerations"] == before["spec"]["tolerations"]
+
+
+def test_the_first_pods_and_jobs_of_a_new_team_directly_after_up_get_what_they_do_not_name(
+    platform: Platform, base: Object
+):
+    """`up` ends when the API server has read its policies: nothing is waited for here."""
+    base["teams"] = [{"name": "early", "quota": {"gpus": 8}, "priority": "training", "members": ["group:early"]}]
+    ran = platform.up(base)
+    assert ran.code == 0, ran.err
+    client = member(platform.kubeconfig, "early")
+    first = pod("first", {"nvidia.com/gpu": 1})
+    first["metadata"]["namespace"] = "early"
+    assert tolerates_gpus(tried(client, first))
+    template = {"spec": {**first["spec"], "restartPolicy": "Never"}}
+    metadata = {"name": "first", "namespace": "early"}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
+    client.create(job)
+    platform.created.append(job)
+
+    def pods() -> list[Object]:
+        return list(platform.client.objects("v1", "Pod", namespace="early"))
+
+    eventually(lambda: len(pods()) == 1)
+    assert tolerates_gpus(pods()[0])
