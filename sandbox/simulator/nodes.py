@@ -27,7 +27,6 @@ MIG_MEMORY_ANNOTATION: Final = "sandbox.gpu-platform.dev/mig-memory"
 
 _IDLE_SECONDS: Final = 60.0
 _KARPENTER_NODES: Final = "kwok://"  # provider ids of Karpenter's provider for KWOK
-_INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def unannounced_machine(node: Object) -> str | None:
     if names.SANDBOX_MACHINE_ANNOTATION in annotations or "deletionTimestamp" in metadata:
         return None
     by_karpenter = node.get("spec", {}).get("providerID", "").startswith(_KARPENTER_NODES)
-    return labels.get(_INSTANCE_TYPE) if by_karpenter else None
+    return labels.get(names.INSTANCE_TYPE_LABEL) if by_karpenter else None
 
 
 def simulated_machine(
