@@ -96,8 +96,14 @@ def test_each_fault_that_only_an_active_check_shows_is_found(measured: Platform)
         {"kind": "wrong-products", "index": 1},
     ]
     write_faults(measured, **{idle: faults})
-    ran = eventually(lambda: ran if (ran := burn_in(measured, "--node", idle)).code == 1 else None)
-    found = results(ran)
+    seen: list[Ran] = []
+
+    def failed() -> bool:
+        seen.append(burn_in(measured, "--node", idle))
+        return seen[-1].code == 1  # the simulator has read the faults
+
+    eventually(failed)
+    found = results(seen[-1])
     assert found[idle, "host-device"][0] == "fail"
     assert found[idle, "host-device"][1].startswith("GPU 2: 5 GB/s")
     assert found[idle, "device-device"][0] == "fail"

@@ -146,7 +146,9 @@ def _skipped(pool: PoolPlan) -> str:
 
 def _network(pool: PoolPlan, *, rack: bool) -> tuple[str, str]:
     """Return by what pods on two nodes communicate, or why they do not."""
-    requests = pool.cloud.pod_requests(pool.gpus_per_node, pool.gpus_per_node) if pool.cloud is not None else {}
+    requests: Mapping[str, str] = (
+        pool.cloud.pod_requests(pool.gpus_per_node, pool.gpus_per_node) if pool.cloud is not None else {}
+    )
     devices = [name for name in requests if "/" in name]
     fabric = pool.cloud.node_fabric if pool.cloud is not None else None
     nics = pool.cloud.nic_devices if pool.cloud is not None else None
