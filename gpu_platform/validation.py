@@ -16,7 +16,15 @@ from gpu_platform.planning.burn_in.section import BurnInPlan
 from gpu_platform.planning.clouds.windows import closed_text
 from gpu_platform.planning.pools.section import PoolPlan
 from validators.burn_in import burn_in_checks, records_of
-from validators.report import ExpectedPool, NodeReport, ValidationReport, build_report, pod_uids_of, reports_of
+from validators.report import (
+    ExpectedPool,
+    NodeReport,
+    ValidationReport,
+    build_report,
+    pod_uids_of,
+    reports_of,
+    with_replacement,
+)
 from validators.reservations import ExpectedReservation
 
 _POLL_SECONDS = 1.0
@@ -58,7 +66,9 @@ def collect_report(
     maps = client.objects(
         "v1", "ConfigMap", namespace=plan.burn_in.namespace, label_selector=f"{names.BURN_IN_LABEL}=result"
     )
-    return with_burn_in(report, plan.burn_in, records_of(maps), nodes)
+    return with_burn_in(
+        report, plan.burn_in, records_of(maps), nodes, {pool.name: pool.replacement for pool in pools}
+    )
 
 
 def with_burn_in(
@@ -66,8 +76,12 @@ def with_burn_in(
     burn_in: BurnInPlan,
     records: Mapping[str, Mapping[str, Any]],
     nodes: Iterable[Mapping[str, Any]],
+    replacements: Mapping[str, str],
 ) -> ValidationReport:
-    """Return a report with the results of active checks. `records`: by node; `nodes`: `v1/Node` objects."""
+    """Return a report with the results of active checks.
+
+    `records`: by node; `nodes`: `v1/Node` objects; `replacements`: by pool, what creates its nodes anew.
+    """
     uids = {node["metadata"]["name"]: node["metadata"]["uid"] for node in nodes}
     pools = {pool.pool: pool for pool in burn_in.pools}
 
@@ -76,7 +90,8 @@ def with_burn_in(
         if node.node is None or pool is None:
             return node
         checks = burn_in_checks(records.get(node.node), pool, uids.get(node.node, ""))
-        return replace(node, checks=(*node.checks, *checks))
+        replacement = replacements.get(node.pool, "")
+        return replace(node, checks=(*node.checks, *(with_replacement(one, replacement) for one in checks)))
 
     return replace(report, nodes=tuple(checked(node) for node in report.nodes))
 
