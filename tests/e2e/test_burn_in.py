@@ -110,6 +110,11 @@ def test_each_fault_that_only_an_active_check_shows_is_found(measured: Platform)
     assert found[idle, "products"][0] == "fail"
     assert found[idle, "all-reduce"][0] == "fail"
     assert {node for node, _ in found} == {idle}
+    validated = measured.run("validate", str(measured.folder / "Pulumi.shop.yaml"), "--format", "json")
+    assert validated.code == 1, "the node stays bad until it is measured again"
+    assert results(validated)[idle, "products"][0] == "fail"
+    write_faults(measured)
+    eventually(lambda: burn_in(measured, "--node", idle).code == 0)
 
 
 def test_two_nodes_are_measured_together_and_a_slow_network_is_found(
