@@ -68,7 +68,7 @@ def test_bottlerocket_has_own_settings_beside_those_of_the_program() -> None:
 
 def test_limits_of_the_kubelet_are_set_by_the_names_of_each_image() -> None:
     limits = {"pod_pids_limit": 4096, "image_gc_high_percent": 70, "container_log_max_size": "50Mi"}
-    kubelet = {"bootstrap": {"kubelet": limits}}
+    kubelet: dict[str, Any] = {"bootstrap": {"kubelet": limits}}
     by_config = node_config(user_data_text(node_group(**kubelet)))["spec"]["kubelet"]["config"]
     assert by_config["topologyManagerPolicy"] == "restricted"
     assert (by_config["podPidsLimit"], by_config["imageGCHighThresholdPercent"]) == (4096, 70)
