@@ -28,6 +28,8 @@ KEPT_LABEL: Final = "gpu-platform.dev/kept"
 """On claims of a stack file's workloads, which outlive their entry: what members wrote is in them."""
 CLEANUP_NAMESPACE: Final = "gpu-platform-cleanup"
 IDLE_LABEL: Final = "gpu-platform.dev/ends-when-idle"  # "true" on pods: the clean-up may end what they are of
+CLEANUP_LABEL: Final = "gpu-platform.dev/cleanup"  # "never": the clean-up leaves the object alone
+EXPIRES_LABEL: Final = "gpu-platform.dev/expires-on"  # a date, UTC: the clean-up may end the object after it
 RETAINED_LABEL: Final = "gpu-platform.dev/retained"  # "true"
 RETAINED_SINCE_ANNOTATION: Final = "gpu-platform.dev/retained-since"  # RFC 3339, UTC
 RETAINED_FROM_ANNOTATION: Final = "gpu-platform.dev/retained-from"  # the stack; the team is TEAM_LABEL
