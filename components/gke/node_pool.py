@@ -216,7 +216,8 @@ def _kubelet(plan: GkePoolPlan) -> gcp.container.NodePoolNodeConfigKubeletConfig
         container_log_max_files=limits.container_log_max_files,
         image_gc_high_threshold_percent=limits.image_gc_high_percent,
         image_gc_low_threshold_percent=limits.image_gc_low_percent,
-        cpu_cfs_quota=limits.cpu_cfs_quota,
+        # Older versions of the provider send false for an unset value, and the kubelet ignores CPU limits.
+        cpu_cfs_quota=limits.cpu_cfs_quota is not False,
     )
 
 

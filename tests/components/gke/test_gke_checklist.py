@@ -348,10 +348,12 @@ def test_gke_7_kubelet_config_cpu_manager_policy_static_topology_manager_policy_
         "cpuManagerPolicy": "static",
         "topologyManager": {"policy": "restricted", "scope": "pod"},
         "memoryManager": {"policy": "Static"},
+        "cpuCfsQuota": True,
     }
     assert config("a3-high")["kubeletConfig"] == {
         "cpuManagerPolicy": "static",
         "topologyManager": {"policy": "restricted", "scope": "container"},
+        "cpuCfsQuota": True,
     }
     assert "kubeletConfig" not in config("g2-spot")
 
