@@ -9,6 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._acting import acting
+from components._in_namespace import role_ref
 from components._options import child_options, retained
 from components.device_claims import claim_template, compute_domain, of_team
 from components.queues import TeamQueue
@@ -284,7 +285,7 @@ class Tenant(pulumi.ComponentResource):
         k8s.rbac.v1.ClusterRoleBinding(
             self._logical("cluster-readers"),
             metadata=k8s.meta.v1.ObjectMetaArgs(name=name, labels={names.TEAM_LABEL: args.namespace}),
-            role_ref=k8s.rbac.v1.RoleRefArgs(api_group="rbac.authorization.k8s.io", kind="ClusterRole", name=name),
+            role_ref=role_ref("ClusterRole", name),
             subjects=[_rbac_subject(member) for member in (*args.admins, *args.members, *args.viewers)],
             opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
         )
@@ -306,9 +307,7 @@ class Tenant(pulumi.ComponentResource):
         k8s.rbac.v1.RoleBinding(
             self._logical(f"{role}s"),
             metadata=self._meta(f"team-{role}s"),
-            role_ref=k8s.rbac.v1.RoleRefArgs(
-                api_group="rbac.authorization.k8s.io", kind="Role", name=f"team-{role}"
-            ),
+            role_ref=role_ref("Role", f"team-{role}"),
             subjects=[_rbac_subject(member) for member in members],
             opts=pulumi.ResourceOptions(parent=self, depends_on=[created, *acting(guards)]),
         )

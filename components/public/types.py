@@ -307,6 +307,36 @@ class Tuning(TypedDict, total=False):
     huge_pages: float
 
 
+class NodeScript(TypedDict, total=False):
+    """GKE: a script that runs on new nodes."""
+
+    gcs: str
+    generation: float
+    secret: str
+
+
+class KubeletLimits(TypedDict, total=False):
+    """Settings of the kubelet that change no decision of the plan."""
+
+    pod_pids_limit: float
+    container_log_max_size: str
+    container_log_max_files: float
+    image_gc_high_percent: float
+    image_gc_low_percent: float
+    cpu_cfs_quota: bool
+
+
+class Bootstrap(TypedDict, total=False):
+    """What a company adds to new nodes before they join the cluster."""
+
+    commands: Sequence[str]
+    """EKS with AL2023: lines of a bash script. No secrets."""
+    settings: Mapping[str, Any]
+    """EKS with Bottlerocket: its settings. No secrets."""
+    script: NodeScript
+    kubelet: KubeletLimits
+
+
 class Taint(TypedDict, total=False):
     """A node taint."""
 
@@ -415,6 +445,7 @@ class PoolSettings(TypedDict, total=False):
     sharing: Sharing
     topology: Topology
     tuning: Tuning
+    bootstrap: Bootstrap
     tags: Mapping[str, str]
     """EKS and GKE: tags of instances and their disks; on GKE labels of resources."""
     labels: Mapping[str, str]

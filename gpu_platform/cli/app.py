@@ -774,13 +774,27 @@ def sandbox_up(
             help="Minor version, such as 1.35; a newer one than a sandbox has upgrades it in place.",
         ),
     ] = None,
+    karpenter: Annotated[
+        bool,
+        typer.Option(
+            "--karpenter", help="Run Karpenter, which creates simulated nodes for NodePools, from now on."
+        ),
+    ] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Start or upgrade a sandbox, or restart its components that do not run."""
     from gpu_platform.cli.sandbox import start
 
     to_json = output is Format.JSON
-    start(name, api_port=api_port, data_dir=data_dir, crds=crds, kubernetes=kubernetes, to_json=to_json)
+    start(
+        name,
+        api_port=api_port,
+        data_dir=data_dir,
+        crds=crds,
+        kubernetes=kubernetes,
+        karpenter=karpenter,
+        to_json=to_json,
+    )
 
 
 @sandbox_app.command("list")

@@ -310,7 +310,7 @@ def _cleanup(guide: GuidePlan) -> Iterator[str]:
             f'`{names.IDLE_LABEL}: "true"` on its pods'
         )
     yield ""
-    yield "Volumes stay, and so does what has the label `gpu-platform.dev/cleanup: never`."
+    yield f"Volumes stay, and so does what has the label `{names.CLEANUP_LABEL}: never`."
 
 
 def _rules(tenant: TenantPlan, queue: TeamQueuePlan | None) -> tuple[PodRule | AdmissionRule, ...]:

@@ -48,6 +48,8 @@ _KEY = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e
 _BUCKETS = {"buckets": [{"name": "acme-datasets"}]}
 _ROLE = {"role_arn": "arn:aws:iam::123456789012:role/vision"}
 _GOOGLE = {"google_service_account": "vision@my-project.iam.gserviceaccount.com"}
+_SCRIPT = {"gcs": "gs://acme-nodes/bootstrap.sh", "generation": 1}
+_SECRET = "projects/acme/secrets/bootstrap/versions/{}"
 _FILESTORE = {
     "type": "existing",
     "system": "filestore",
@@ -308,6 +310,15 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     },
     "pools[].topology": {"pools[0].topology": {"policy": "restricted"}},
     "pools[].tuning": {"pools[0].tuning": {}},
+    "pools[].bootstrap": {"pools[0].bootstrap": {}},
+    "pools[].bootstrap.settings": {
+        "pools[0].bootstrap": {},
+        "pools[0].image": by({}, eks={"family": "bottlerocket"}),
+    },
+    "pools[].bootstrap.kubelet": {"pools[0].bootstrap": {"kubelet": {}}},
+    "pools[].bootstrap.script.gcs": {"pools[0].bootstrap": {"script": _SCRIPT}},
+    "pools[].bootstrap.script.generation": {"pools[0].bootstrap": {"script": _SCRIPT}},
+    "pools[].bootstrap.script.secret": {"pools[0].bootstrap": {"script": {"secret": _SECRET.format(1)}}},
     "pools[].gate_nodes": by({}, eks={"pools[0].image": {"ami": "ami-0a1b2c3d4e5f60718"}}),
     "cleanup.idle_after": {"cleanup": _IDLE},
     "cleanup.prometheus": {"cleanup": _IDLE},
@@ -631,6 +642,18 @@ ALTERNATIVES: Mapping[str, Any] = {
     "pools[].tuning.intent": ["training"],
     "pools[].tuning.sysctls": [{"vm.max_map_count": 1048576}],
     "pools[].tuning.huge_pages": [1024],
+    "pools[].bootstrap": [{"kubelet": {"pod_pids_limit": 4096}}],
+    "pools[].bootstrap.commands": [["update-ca-trust"]],
+    "pools[].bootstrap.settings": [{"motd": "acme"}],
+    "pools[].bootstrap.script": [_SCRIPT],
+    "pools[].bootstrap.script.gcs": ["gs://acme-nodes/other.sh"],
+    "pools[].bootstrap.script.secret": [_SECRET.format(2)],
+    "pools[].bootstrap.kubelet": [{"pod_pids_limit": 4096}],
+    "pools[].bootstrap.kubelet.pod_pids_limit": [4096],
+    "pools[].bootstrap.kubelet.container_log_max_size": ["50Mi"],
+    "pools[].bootstrap.kubelet.container_log_max_files": [3],
+    "pools[].bootstrap.kubelet.image_gc_high_percent": [70],
+    "pools[].bootstrap.kubelet.image_gc_low_percent": [50],
     "pools[].usd_per_hour": [12.5],
     "pools[].utilisation": [0.5],
     "priorities": [{"batch": 10}],
