@@ -823,6 +823,14 @@ class Cleanup(TypedDict, total=False):
     prometheus: str
 
 
+class BurnIn(TypedDict, total=False):
+    """Active checks of idle nodes, by `gpu-platform burn-in`."""
+
+    image: str
+    matrix: str
+    timeout: str
+
+
 class ValidationSettings(TypedDict, total=False):
     """How nodes are validated before teams get them."""
 
@@ -831,3 +839,4 @@ class ValidationSettings(TypedDict, total=False):
     gate_nodes: str
     metrics: bool
     max_held_percent: float
+    burn_in: BurnIn
