@@ -27,6 +27,7 @@ MIG_CHANGE_LABEL: Final = "gpu-platform.dev/mig-change"  # how a MIG layout chan
 KEPT_LABEL: Final = "gpu-platform.dev/kept"
 """On claims of a stack file's workloads, which outlive their entry: what members wrote is in them."""
 CLEANUP_NAMESPACE: Final = "gpu-platform-cleanup"
+HEADROOM_NAMESPACE: Final = "gpu-platform-headroom"  # whose pods hold GPUs until others need them
 IDLE_LABEL: Final = "gpu-platform.dev/ends-when-idle"  # "true" on pods: the clean-up may end what they are of
 RETAINED_LABEL: Final = "gpu-platform.dev/retained"  # "true"
 RETAINED_SINCE_ANNOTATION: Final = "gpu-platform.dev/retained-since"  # RFC 3339, UTC

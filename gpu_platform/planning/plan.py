@@ -16,6 +16,7 @@ from gpu_platform.planning.cost.section import CostPlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.dra.section import DeviceClassPlan
 from gpu_platform.planning.guide.section import GuidePlan
+from gpu_platform.planning.headroom.section import HeadroomPlan
 from gpu_platform.planning.maintenance.section import ChangesPlan
 from gpu_platform.planning.monitoring.section import MonitoringPlan
 from gpu_platform.planning.objects.section import ObjectsPlan
@@ -58,6 +59,7 @@ class EnvironmentPlan:
     charts: ChartsPlan = field(default_factory=ChartsPlan)
     objects: ObjectsPlan = field(default_factory=ObjectsPlan)
     cleanup: CleanupPlan | None = None
+    headroom: HeadroomPlan | None = None
     protect: bool = False
     """Whether both engines refuse to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -20,6 +20,7 @@ from gpu_platform.planning import (
     cost,
     dra,
     guide,
+    headroom,
     maintenance,
     monitoring,
     objects,
@@ -124,6 +125,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     validation.check(context)
     monitoring.check(context)
     cleanup.check(context)
+    headroom.check(context, planned.value)
     cost.check(spec.budget, planned.value, context.problems)
     if context.problems.found:
         raise BadInput(stack, context.problems.found)
@@ -141,6 +143,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     set_charts = charts.plan(context)
     common = objects.plan(context, [tenant.namespace for tenant in tenants.value])
     monitored = monitoring.plan(context, planned.value)
+    kept_free = headroom.plan(context, planned.value)
     costs = cost.plan(planned.value, teams.total_quota(spec.teams), connected.value.cloud)
     return EnvironmentPlan(
         kind="environment",
@@ -167,6 +170,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             pod_monitoring=monitored.value is not None and monitored.value.pod_monitoring,
         ),
         cleanup=cleanup.plan(context),
+        headroom=kept_free,
         policy=policy.plan(spec.policy, spec.overcommit, scaling=teams.scaling_of(spec.teams)),
         cost=costs,
         changes=changes,
@@ -193,6 +197,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *set_charts.decisions,
             *common.decisions,
             *monitored.decisions,
+            *headroom.decisions(kept_free, planned.value),
             *cost.decisions(stack, costs, planned.value, connected.value.cloud),
         ),
     )

@@ -116,6 +116,7 @@ STACKS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
+_GROWING = {name: {"min": 1, "desired": 2, "max": 4} for name in ("existing", "eks", "gke")}
 _IDLE = {"idle_after": "2h", "prometheus": "http://prometheus.monitoring:9090"}
 _DRA = {
     "pools[0].sharing": by({"mode": "dra"}, gke=None),
@@ -308,6 +309,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     },
     "pools[].topology": {"pools[0].topology": {"policy": "restricted"}},
     "pools[].tuning": {"pools[0].tuning": {}},
+    "pools[].headroom": {"pools[0].count": by({"desired": 2}, **_GROWING)},
     "pools[].gate_nodes": by({}, eks={"pools[0].image": {"ami": "ami-0a1b2c3d4e5f60718"}}),
     "cleanup.idle_after": {"cleanup": _IDLE},
     "cleanup.prometheus": {"cleanup": _IDLE},
@@ -633,6 +635,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "pools[].tuning.huge_pages": [1024],
     "pools[].usd_per_hour": [12.5],
     "pools[].utilisation": [0.5],
+    "pools[].headroom": [8],
     "priorities": [{"batch": 10}],
     "teams[].name": ["other"],
     "queueing": [{}],
