@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Write the review as one comment of a pull request (GitHub) or merge request (GitLab): comment.py COMMENT.md
 
-The comment of an earlier run is replaced: it is the one of the same account with the marker below. Python is all it
-needs. Read from the environment, on GitHub: GITHUB_REPOSITORY, NUMBER, GH_TOKEN, and GITHUB_API_URL for a server of
-one's own; on GitLab: CI_API_V4_URL, CI_PROJECT_ID, CI_MERGE_REQUEST_IID,
-GPU_PLATFORM_TOKEN.
+The comment of an earlier run is replaced: it is the one of the same account with the marker below. Needs Python
+alone. Read from the environment, on GitHub: GITHUB_REPOSITORY, NUMBER, GH_TOKEN, and GITHUB_API_URL for a server
+of one's own; on GitLab: CI_API_V4_URL, CI_PROJECT_ID, CI_MERGE_REQUEST_IID, GPU_PLATFORM_TOKEN.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from gpu_platform.stacks import load_stack, plan_platform
 def show_cost(
     stack: str, *, utilisation: Path | None, prometheus: str | None, seconds: float, output: str
 ) -> ExitCode:
-    """Print the cost of an environment at its desired size, and what would lower it; `output`: text, json or html."""
+    """Print the cost of an environment at its desired size, and what would lower it: text, json or html."""
     loaded = load_stack(stack)
     plan = loaded.plan
     plan = environment_of(plan, stack, ", because teams have no pools", "cost {}")

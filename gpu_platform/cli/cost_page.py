@@ -16,7 +16,7 @@ _STYLE: Final = (
     ".key{display:inline-block;margin-right:1.2em}.key span{display:inline-block;width:1em;height:1em;"
     "margin-right:.4em;vertical-align:-.1em}td.number,th.number{text-align:right;white-space:nowrap;"
     "font-variant-numeric:tabular-nums}.total{font-size:1.4rem}td.wide{width:60%}"
-    "h1,h2,td,li{overflow-wrap:anywhere}"
+    "h1,h2,li{overflow-wrap:anywhere}td{overflow-wrap:break-word}.bars{width:100%}"
 )
 _NOBODY: Final = "no team"
 
@@ -62,8 +62,9 @@ def _sums(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _parts(document: Mapping[str, Any], pool: Mapping[str, Any]) -> list[tuple[str, float]]:
     """Return who pays which part of a pool in USD/h, teams in their order; the last is no team's."""
-    teams = ((team["team"], team["by_pool"].get(pool["pool"], 0.0)) for team in document["teams"])
-    return [(who, usd) for who, usd in (*teams, (_NOBODY, pool["unallocated_usd_per_hour"] or 0.0)) if usd > 0]
+    teams = [(team["team"], team["by_pool"].get(pool["pool"], 0.0)) for team in document["teams"]]
+    parts = [*teams, (_NOBODY, pool["unallocated_usd_per_hour"] or 0.0)]
+    return [(who, usd) for who, usd in parts if usd > 0]
 
 
 def _picture(document: Mapping[str, Any], colours: Mapping[str, str]) -> Iterator[str]:
@@ -76,7 +77,8 @@ def _picture(document: Mapping[str, Any], colours: Mapping[str, str]) -> Iterato
         f'<span class="key"><span {_fill(who, colours)}></span>{escape(who)}</span>' for who in (*colours, _NOBODY)
     )
     yield f"<p>{keys}</p>"
-    yield '<div class="scroll"><table><tr><th>pool</th><th class="number">USD/h</th><th>by team</th></tr>'
+    yield '<div class="scroll"><table class="bars"><tr><th>pool</th><th class="number">USD/h</th>'
+    yield "<th>by team</th></tr>"
     for pool in priced:
         parts = _parts(document, pool)
         told = ", ".join(f"{who} {_usd(usd)}" for who, usd in parts)
@@ -176,7 +178,8 @@ def _sources(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _table_start(heads: Sequence[str], *, numbers: Iterable[str]) -> str:
     right = set(numbers)
-    cells = (f"<th{' class="number"' if head in right else ''}>{escape(head)}</th>" for head in heads)
+    marked = ((' class="number"' if head in right else "", head) for head in heads)
+    cells = (f"<th{mark}>{escape(head)}</th>" for mark, head in marked)
     return f'<div class="scroll"><table><tr>{"".join(cells)}</tr>'
 
 
