@@ -13,6 +13,7 @@ from components._charts import with_chart_settings
 from components._objects import with_object_settings
 from components._options import child_of_stack
 from components.addons import Addons
+from components.burn_in import BurnIn
 from components.cleanup import Cleanup
 from components.cluster import Cluster, ClusterArgs
 from components.device_claims import DeviceClasses
@@ -98,6 +99,9 @@ class Environment(pulumi.ComponentResource):
             TeamVolumes(
                 "team-volumes", TeamVolumesArgs(volumes=args.storage.volumes), self._child(cluster, *tenants)
             )
+        if args.burn_in is not None:
+            on_settled = self._child(cluster, priorities)
+            BurnIn("burn-in", args.burn_in, on_settled, pull_secrets=args.objects.pull_secrets)
         if args.cleanup is not None:
             Cleanup("cleanup", args.cleanup, self._child(cluster, *tenants))
         self.exports = {

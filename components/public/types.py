@@ -633,6 +633,15 @@ class TeamScaling(TypedDict, total=False):
     """Types of triggers that may ask any server."""
 
 
+class TeamRoutes(TypedDict, total=False):
+    """What Ingresses, Gateway routes and Services of a team may ask of controllers."""
+
+    hosts: Sequence[str]
+    """Hosts that routes may name: a name, `*.` and a domain, or `*`."""
+    annotations: Sequence[str]
+    """Annotations of controllers that the team may set, with any value."""
+
+
 class TeamSettings(TypedDict, total=False):
     """A team's share of a cluster, apart from its name."""
 
@@ -647,6 +656,10 @@ class TeamSettings(TypedDict, total=False):
     ingress: Sequence[TeamIngress]
     scaling: TeamScaling
     """What triggers of KEDA may ask."""
+    routes: TeamRoutes
+    """Hosts of Ingresses and Gateway routes; unset: none."""
+    inline_csi_drivers: Sequence[str]
+    """CSI drivers whose volumes pods may write inline."""
     pod_security: str
     """restricted, the default, or baseline."""
     claims: Sequence[Claim]
@@ -810,6 +823,14 @@ class Cleanup(TypedDict, total=False):
     prometheus: str
 
 
+class BurnIn(TypedDict, total=False):
+    """Active checks of idle nodes, by `gpu-platform burn-in`."""
+
+    image: str
+    matrix: str
+    timeout: str
+
+
 class ValidationSettings(TypedDict, total=False):
     """How nodes are validated before teams get them."""
 
@@ -818,3 +839,4 @@ class ValidationSettings(TypedDict, total=False):
     gate_nodes: str
     metrics: bool
     max_held_percent: float
+    burn_in: BurnIn

@@ -601,6 +601,26 @@ def validate(
     _leave(validate_stack(stack, files, to_json=output is Format.JSON))
 
 
+@app.command("burn-in")
+def burn_in(
+    stack: StackArgument,
+    pool: Annotated[
+        list[str] | None, typer.Option("--pool", metavar="POOL", help="Nodes of this pool alone; repeatable.")
+    ] = None,
+    node: Annotated[
+        list[str] | None, typer.Option("--node", metavar="NODE", help="This node alone; repeatable.")
+    ] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Measure idle nodes: copies, products of matrices, all-reduce in a node and between nodes.
+
+    Nodes with pods that use GPUs are left alone. The results are checks of `validate`.
+    """
+    from gpu_platform.cli.burn_in import burn_in_stack
+
+    _leave(burn_in_stack(stack, pools=pool or [], nodes=node or [], to_json=output is Format.JSON))
+
+
 @app.command()
 def upgrade(
     stack: StackArgument,

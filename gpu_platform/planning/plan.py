@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gpu_platform.planning.addons.section import AddonsPlan
+from gpu_platform.planning.burn_in.section import BurnInPlan
 from gpu_platform.planning.charts.section import ChartsPlan
 from gpu_platform.planning.cleanup.section import CleanupPlan
 from gpu_platform.planning.clouds.identities import CloudIdentities
@@ -58,6 +59,8 @@ class EnvironmentPlan:
     charts: ChartsPlan = field(default_factory=ChartsPlan)
     objects: ObjectsPlan = field(default_factory=ObjectsPlan)
     cleanup: CleanupPlan | None = None
+    burn_in: BurnInPlan | None = None
+    """Active checks on request; None: none."""
     protect: bool = False
     """Whether both engines refuse to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -62,7 +62,7 @@ class Controller:
         self._nodes = Nodes(self._node_objects, catalog, mig_seconds=mig_seconds)
         self._driver_upgrades = DriverUpgrades(api, self._node_objects, driver_seconds=driver_seconds)
         self._operands = Operands(self._node_objects, restart_seconds=driver_seconds)
-        self._pods = Pods(self._pod_objects, self._nodes, validation)
+        self._pods = Pods(self._pod_objects, self._nodes, validation, catalog)
 
     def stop(self) -> None:
         """Make `run` return soon. May be called from a signal handler."""
