@@ -30,10 +30,10 @@ FOLDER = Path(__file__).parent / "transcripts"
 ASSETS = PROJECT_ROOT / "docs" / "assets"
 _SHOWN = {"tmp": "TMP", "broken": "TMP/Pulumi.broken.yaml", "assets": "docs/assets"}
 _MOST = 16  # lines of a success: the rest is what other tests assert, and changes with the catalogue
-# A success and a failure without a cluster; successes of commands that need one are a transcript of their own, in
-# tests/e2e/test_cpu_pool_workloads.py. `{tmp}`: an empty folder; `{broken}`: a stack file with a mistake;
+# A success and a failure without a cluster. `{tmp}`: an empty folder; `{broken}`: a stack file with a mistake;
 # `{assets}`: docs/assets.
 CALLS: dict[str, tuple[str, ...]] = {
+    "burn-in": ("burn-in {broken}",),
     "capacity show": ("capacity local", "capacity lokal"),
     "capacity suggest": ("capacity suggest --workloads nowhere.yaml",),  # test_suggest.py has a whole success
     "check": ("check local", "check {broken}"),
