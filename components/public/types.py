@@ -826,4 +826,6 @@ class ValidationSettings(TypedDict, total=False):
     gate_nodes: str
     metrics: bool
     max_held_percent: float
+    on_failure: str
+    failing_for: str
     burn_in: BurnIn

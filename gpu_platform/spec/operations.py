@@ -97,6 +97,12 @@ class Validation(SpecModel):
     max_held_percent: Annotated[int, Field(ge=1, le=100)] = 25
     """With `gate_nodes: always`: the largest part of a pool's nodes that failing checks may hold back at a time,
     but one node at least. It does not limit new nodes, which have never passed."""
+    on_failure: Literal["report", "cordon", "replace"] = "report"
+    """What the node agent does with a node that a check has failed for `failing_for`, of those that it holds back
+    with `gate_nodes: always`. `cordon`: cordons it, until it passes. `replace`: also has it replaced, in pools of
+    Karpenter; other nodes are cordoned alone. A node that somebody else has cordoned is left as it is."""
+    failing_for: Annotated[Duration, at_least("1s"), at_most("168h")] = "30m"
+    """With on_failure: how long a node must have failed."""
     burn_in: BurnIn | None = None
     """Active checks on request, by `gpu-platform burn-in`. Unset: none."""
 

@@ -37,6 +37,9 @@ class ValidationPlan:
     """Pod security level of the namespace: what the agent needs on some pool."""
     most_held: Mapping[str, int]
     """By pool whose new nodes are held back: how many failing ones are held back at a time, too."""
+    on_failure: Mapping[str, Literal["cordon", "replace"]]
+    """By pool, what is done with a node that has been held back for `failing_seconds`; none: nothing."""
+    failing_seconds: int
     metrics: AgentMetricsPlan | None
     """None: the agent serves no metrics."""
     claims_devices: bool
