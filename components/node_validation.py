@@ -116,6 +116,7 @@ class NodeValidation(pulumi.ComponentResource):
         self._agent = immutable_config_map("gpu-node-agent", args.validation.namespace, self._child, binary=packed)
         if metrics is not None:
             self._create_monitor(metrics)
+        self._create_readiness_rules()
         # Nodes without GPUs have nothing that the agent reads: the report has their Node objects alone.
         proven = [pool for pool in args.pools if pool.expectations.by_agent]
         gates = [self._create_daemon_set(pool, [*account, *args.nodes.get(pool.name, ())]) for pool in proven]
@@ -204,6 +205,30 @@ class NodeValidation(pulumi.ComponentResource):
                     "selector": {"matchLabels": {names.NAME_LABEL: names.VALIDATION_APP}},
                     "endpoints": [{"port": _METRICS, "interval": metrics.interval}],
                     "targetLabels": {"fromPod": [{"from": names.POOL_LABEL, "to": "pool"}]},
+                },
+                opts=self._child,
+            )
+
+    def _create_readiness_rules(self) -> None:
+        """Create what has the Node Readiness Controller free new nodes that the agents have found good.
+
+        Bootstrap only: of nodes that fail later the agents hold back a share, which the controller has not.
+        """
+        taint = self._validation.readiness_taint
+        for pool, labels in self._validation.readiness.items():
+            if taint is None:
+                continue
+            name = f"{_ACCOUNT}-{pool}"
+            k8s.apiextensions.CustomResource(
+                name,
+                api_version="readiness.node.x-k8s.io/v1alpha1",
+                kind="NodeReadinessRule",
+                metadata=k8s.meta.v1.ObjectMetaArgs(name=name),
+                spec={
+                    "conditions": [{"type": names.VALIDATED_CONDITION, "requiredStatus": "True"}],
+                    "enforcementMode": "bootstrap-only",
+                    "nodeSelector": {"matchLabels": dict(labels)},
+                    "taint": {"key": taint.key, "value": taint.value, "effect": taint.effect},
                 },
                 opts=self._child,
             )

@@ -70,6 +70,10 @@ VALIDATED_CONDITION: Final = "GpuPlatformValidated"  # of a node that an agent h
 # The prefixes tell autoscalers that a new node loses the taint once it has started, or that it is about one node
 # alone: kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go, read 2026-11-25.
 STARTUP_TAINT_KEY: Final = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"  # until a node passes
+# As the CRD NodeReadinessRule has it: its prefix is fixed.
+READINESS_TAINT_KEY: Final = (
+    "readiness.k8s.io/gpu-platform-validated"  # instead, with the Node Readiness Controller
+)
 FAILED_TAINT_KEY: Final = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"  # while a check fails later
 CORDON_ANNOTATION: Final = "gpu-platform.dev/cordoned"  # on nodes that the node agent has cordoned: since when
 VALIDATION_REPORT_LABEL: Final = "gpu-platform.dev/validation-report"  # on the agent's report ConfigMaps

@@ -824,6 +824,7 @@ class ValidationSettings(TypedDict, total=False):
     gate: bool
     timeout: str
     gate_nodes: str
+    node_readiness: bool
     metrics: bool
     max_held_percent: float
     on_failure: str

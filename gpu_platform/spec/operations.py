@@ -91,6 +91,9 @@ class Validation(SpecModel):
     """When GPU nodes are tainted so that no pod of a team starts on them. `startup`: new nodes, also those that an
     autoscaler adds, until they pass validation. `always`: also later, while a check fails. `gate_nodes` of a pool
     overrides it."""
+    node_readiness: bool = False
+    """With gate_nodes: Kubernetes' Node Readiness Controller, which must be installed, removes the taint of new
+    nodes by the agent's condition, instead of the agent. It is readiness.k8s.io/gpu-platform-validated."""
     metrics: bool = False
     """The node agent also serves metrics of GPUs, on port 9401 of its pods: for nodes where DCGM does not run. The
     recording rules, and with them alerts and dashboards, use them on nodes without metrics of DCGM."""

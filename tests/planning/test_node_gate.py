@@ -222,3 +222,40 @@ def test_a_cordon_needs_pools_that_hold_failing_nodes_back_and_a_time_needs_a_co
     platform["validation"] = {"gate_nodes": "always", "failing_for": "1h"}
     with pytest.raises(Exception, match=r"failing_for: found 1h with on_failure: report"):
         planned(platform)
+
+
+READINESS = "readiness.k8s.io/gpu-platform-validated"
+
+
+@pytest.mark.parametrize("cloud", ["sandbox", "eks", "karpenter", "gke"])
+def test_with_the_node_readiness_controller_nodes_come_up_with_its_taint_and_its_rule_frees_them(
+    tmp_path: Path, cloud: str
+) -> None:
+    platform = stack(cloud, "always")
+    platform["validation"]["node_readiness"] = True
+    plan, found = planned(platform), recorded(platform, tmp_path)
+    [pool] = plan.pools
+    assert [one.key for one in pool.startup_taints] == [READINESS]
+    assert [one.key for one in pool.failed_taints] == [FAILED], (
+        "of nodes that fail later the agent holds back a share"
+    )
+    if isinstance(pool.cloud, EksPoolPlan | GkePoolPlan):
+        assert READINESS in {one.key for one in pool.cloud.taints}
+    rule = found.one("NodeReadinessRule", "gpu-node-validation-train").inputs
+    assert rule["apiVersion"] == "readiness.node.x-k8s.io/v1alpha1"
+    assert rule["spec"] == {
+        "conditions": [{"type": "GpuPlatformValidated", "requiredStatus": "True"}],
+        "enforcementMode": "bootstrap-only",
+        "nodeSelector": {"matchLabels": dict(pool.node_selector)},
+        "taint": {"key": READINESS, "value": "pending", "effect": "NoSchedule"},
+    }
+    policy = str(found.one("ValidatingAdmissionPolicy", "pods-of-vision").inputs)
+    assert READINESS in policy, "no pod of a team tolerates it"
+
+
+def test_without_it_there_is_no_rule_and_without_a_gate_it_is_refused(tmp_path: Path) -> None:
+    assert not recorded(stack("eks", "startup"), tmp_path).has("NodeReadinessRule")
+    platform = stack("eks", "never")
+    platform["validation"]["node_readiness"] = True
+    with pytest.raises(Exception, match=r"validation.node_readiness: found true, and no pool"):
+        planned(platform)

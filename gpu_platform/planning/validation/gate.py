@@ -27,6 +27,12 @@ def check(context: CompleteContext) -> None:
             "max_held_percent only with gate_nodes: always",
             "write validation.gate_nodes: always, or remove max_held_percent",
         )
+    if validation.node_readiness and all(gate == "never" for gate in gates):
+        context.at("validation").at("node_readiness").add(
+            "true, and no pool holds new nodes back",
+            "node_readiness with gate_nodes: startup or always",
+            "write validation.gate_nodes: startup, or remove node_readiness",
+        )
     for field in ("on_failure", "failing_for"):
         if field in validation.model_fields_set and validation.on_failure != "report" and "always" not in gates:
             context.at("validation").at(field).add(
@@ -103,6 +109,12 @@ def plan(
             for pool in pools
             if pool.failed_taints and validation.on_failure != "report"
         },
+        readiness={
+            pool.name: pool.node_selector for pool in pools if validation.node_readiness and pool.startup_taints
+        },
+        readiness_taint=next(
+            (one for pool in pools if validation.node_readiness for one in pool.startup_taints), None
+        ),
         failing_seconds=int(parse_duration(validation.failing_for)),
         metrics=_metrics(context, pod_monitor=pod_monitor, pod_monitoring=pod_monitoring),
         claims_devices=any(one.claim for one in access),
