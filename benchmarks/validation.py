@@ -3,7 +3,7 @@
 Run it by hand:  .venv/bin/python benchmarks/validation.py [--nodes 10 100 1000] [--machine p5.48xlarge]
 
 Seconds of CPU. Each node is a simulated NVML under the real pynvml, read and checked one after the other in this
-process, as its agent does by itself on a real node. Some nodes have a random fault; one that is not found makes the
+process, as its agent does by itself on a node. Some nodes have a random fault; one that is not found makes the
 exit code 1.
 """
 
