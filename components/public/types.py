@@ -633,6 +633,15 @@ class TeamScaling(TypedDict, total=False):
     """Types of triggers that may ask any server."""
 
 
+class TeamRoutes(TypedDict, total=False):
+    """What Ingresses, Gateway routes and Services of a team may ask of controllers."""
+
+    hosts: Sequence[str]
+    """Hosts that routes may name: a name, `*.` and a domain, or `*`."""
+    annotations: Sequence[str]
+    """Annotations of controllers that the team may set, with any value."""
+
+
 class TeamSettings(TypedDict, total=False):
     """A team's share of a cluster, apart from its name."""
 
@@ -647,6 +656,10 @@ class TeamSettings(TypedDict, total=False):
     ingress: Sequence[TeamIngress]
     scaling: TeamScaling
     """What triggers of KEDA may ask."""
+    routes: TeamRoutes
+    """Hosts of Ingresses and Gateway routes; unset: none."""
+    inline_csi_drivers: Sequence[str]
+    """CSI drivers whose volumes pods may write inline."""
     pod_security: str
     """restricted, the default, or baseline."""
     claims: Sequence[Claim]
