@@ -150,7 +150,8 @@ def _replacement(check: CheckResult) -> str:
 
 
 def _table_head(*titles: str) -> str:
-    return f'<div class="scroll" tabindex="0"><table class="wide"><tr>{"".join(f"<th>{title}</th>" for title in titles)}</tr>'
+    heads = "".join(f"<th>{title}</th>" for title in titles)
+    return f'<div class="scroll" tabindex="0"><table class="wide"><tr>{heads}</tr>'
 
 
 def odd_ones(report: ValidationReport) -> list[tuple[str, str, str, str, list[str]]]:
