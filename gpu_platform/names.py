@@ -28,6 +28,7 @@ KEPT_LABEL: Final = "gpu-platform.dev/kept"
 """On claims of a stack file's workloads, which outlive their entry: what members wrote is in them."""
 GUIDE_CONFIG_MAP: Final = "gpu-platform-guide"  # in each team's namespace: what its members need to know
 CLEANUP_NAMESPACE: Final = "gpu-platform-cleanup"
+HEADROOM_NAMESPACE: Final = "gpu-platform-headroom"  # whose pods hold GPUs until others need them
 IDLE_LABEL: Final = "gpu-platform.dev/ends-when-idle"  # "true" on pods: the clean-up may end what they are of
 CLEANUP_LABEL: Final = "gpu-platform.dev/cleanup"  # "never": the clean-up leaves the object alone
 EXPIRES_LABEL: Final = "gpu-platform.dev/expires-on"  # a date, UTC: the clean-up may end the object after it

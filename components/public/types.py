@@ -451,6 +451,8 @@ class PoolSettings(TypedDict, total=False):
     labels: Mapping[str, str]
     taints: Sequence[Taint]
     gate_nodes: str
+    headroom: int
+    """GPUs that are kept free for the next pods; GpuPlatform alone creates the pods that hold them."""
     nodes: ExistingNodes
     provisioner: str
     karpenter: Karpenter

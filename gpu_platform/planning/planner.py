@@ -21,6 +21,7 @@ from gpu_platform.planning import (
     cost,
     dra,
     guide,
+    headroom,
     maintenance,
     monitoring,
     objects,
@@ -127,6 +128,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     burn_in.check(context, planned.value)
     monitoring.check(context)
     cleanup.check(context)
+    headroom.check(context, planned.value)
     cost.check(spec.budget, planned.value, context.problems)
     if context.problems.found:
         raise BadInput(stack, context.problems.found)
@@ -150,6 +152,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         pod_monitor=monitored.value is not None and monitored.value.service_monitor,
         pod_monitoring=monitored.value is not None and monitored.value.pod_monitoring,
     )
+    kept_free = headroom.plan(context, planned.value)
     active = burn_in.plan(context, planned.value)
     costs = cost.plan(planned.value, teams.total_quota(spec.teams), connected.value.cloud)
     return EnvironmentPlan(
@@ -172,6 +175,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         monitoring=monitored.value,
         validation=gate,
         cleanup=cleanup.plan(context),
+        headroom=kept_free,
         burn_in=active.value,
         policy=policy.plan(spec.policy, spec.overcommit, scaling=teams.scaling_of(spec.teams)),
         cost=costs,
@@ -200,6 +204,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *common.decisions,
             *monitored.decisions,
             *validation.decisions(gate, planned.value),
+            *headroom.decisions(kept_free, planned.value),
             *active.decisions,
             *cost.decisions(stack, costs, planned.value, connected.value.cloud),
         ),

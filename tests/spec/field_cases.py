@@ -118,6 +118,7 @@ STACKS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
+_GROWING = {name: {"min": 1, "desired": 2, "max": 4} for name in ("existing", "eks", "gke")}
 _IDLE = {"idle_after": "2h", "prometheus": "http://prometheus.monitoring:9090"}
 _DRA = {
     "pools[0].sharing": by({"mode": "dra"}, gke=None),
@@ -310,6 +311,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     },
     "pools[].topology": {"pools[0].topology": {"policy": "restricted"}},
     "pools[].tuning": {"pools[0].tuning": {}},
+    "pools[].headroom": {"pools[0].count": by({"desired": 2}, **_GROWING)},
     "pools[].bootstrap": {"pools[0].bootstrap": {}},
     "pools[].bootstrap.settings": {
         "pools[0].bootstrap": {},
@@ -660,6 +662,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "pools[].bootstrap.kubelet.image_gc_low_percent": [50],
     "pools[].usd_per_hour": [12.5],
     "pools[].utilisation": [0.5],
+    "pools[].headroom": [8],
     "priorities": [{"batch": 10}],
     "teams[].name": ["other"],
     "queueing": [{}],
