@@ -129,39 +129,6 @@ def test_where_a_queue_must_be_named_a_job_without_one_is_refused_and_one_beyond
     vision.remove()
 
 
-def test_jobs_with_claims_are_counted_by_the_queue_and_the_one_beyond_the_quota_waits(
-    platform: Platform, kueue_sandbox: Status
-) -> None:
-    wanted = stack(kueue_sandbox)
-    wanted["pools"][0] |= {"count": {"desired": 1}, "sharing": {"mode": "dra"}}
-    wanted["teams"] = [
-        {
-            **wanted["teams"][0],
-            "quota": {"devices": {"gpu.nvidia.com": 4}},
-            "claims": [{"name": "two-gpus", "count": 2}],
-        }
-    ]
-    bring(platform, wanted)
-    vision = Team(platform.kubeconfig, "vision")
-    for name in ("first", "second", "third"):
-        claiming = job("vision", name, 0)
-        spec = claiming["spec"]["template"]["spec"]
-        spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "two-gpus"}]
-        resources = spec["containers"][0]["resources"]
-        resources["claims"] = [{"name": "gpus"}]
-        for amounts in (resources["requests"], resources["limits"]):
-            del amounts["nvidia.com/gpu"]
-        vision.create(claiming)
-        if name != "third":
-            eventually(lambda name=name: vision.running(name) == 1)
-    assert "insufficient unused quota for gpu.nvidia.com" in vision.waits("third")
-    claims = platform.client.objects("resource.k8s.io/v1", "ResourceClaim", namespace="vision")
-    assert [len(one["status"]["allocation"]["devices"]["results"]) for one in claims] == [2, 2]
-    vision.end("first")
-    eventually(lambda: vision.running("third") == 1)
-    vision.remove()
-
-
 def test_without_queueing_kueue_stops_and_its_webhooks_are_gone(platform: Platform, kueue_sandbox: Status) -> None:
     bring(platform, stack(kueue_sandbox, queueing=None))
     client: KubernetesClient = platform.client
