@@ -11,7 +11,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 # Images set it to stay small; here each of hundreds of processes would compile the same modules once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up down test test-thorough suite test-workloads lint docs fmt clean help
+.PHONY: install up down test test-thorough suite test-workloads test-karpenter lint docs fmt clean help
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -90,6 +90,11 @@ $(TORCH_STAMP):
 test-workloads: $(TORCH_STAMP) ## what runs in containers of jobs: on CPUs, with PyTorch
 	$(TORCH_VENV)/bin/python -m pytest --config-file /dev/null --rootdir . --confcutdir tests/workloads \
 	  -p no:cacheprovider -q --durations 5 tests/workloads/torch_needed
+
+# Its build takes minutes, and `up` and `test` do not need it.
+test-karpenter: $(STAMP) ## build Karpenter, and test that it creates and removes nodes of the sandbox
+	$(BIN)/python -m sandbox.build --karpenter
+	$(BIN)/pytest -n0 -q tests/e2e/test_karpenter_nodes.py
 
 clean: ## remove the virtual environment
 	rm -rf $(VENV)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import pulumi
@@ -11,7 +11,11 @@ import pulumi_kubernetes as k8s
 
 from gpu_platform.planning.objects.section import ObjectsPlan
 
-_WITH_POD_TEMPLATE = ("DaemonSet", "Deployment", "Job", "StatefulSet")
+# Where each kind has its pod template.
+_POD_TEMPLATES = {
+    **dict.fromkeys(("DaemonSet", "Deployment", "Job", "StatefulSet"), ("spec", "template")),
+    "CronJob": ("spec", "job_template", "spec", "template"),
+}
 _RELEASE = "kubernetes:helm.sh/v3:Release"  # has no metadata; its values are those of `charts`
 _NODE = "kubernetes:core/v1:Node"  # has the labels of its pool
 
@@ -30,17 +34,23 @@ def with_object_settings(
         props: dict[str, Any] = dict(args.props)
         namespace = _get(props.get("metadata"), "namespace")
         props["metadata"] = _labelled(props.get("metadata"), objects)
-        if kind in _WITH_POD_TEMPLATE:
+        if kind in _POD_TEMPLATES:
             secrets = () if namespace in objects.team_namespaces else objects.pull_secrets
-            template = _get(props["spec"], "template")
-            template = _with(template, "metadata", _labelled(_get(template, "metadata"), objects))
-            pod = _get(template, "spec")
-            if secrets and not _get(pod, "image_pull_secrets"):
-                pod = _with(pod, "image_pull_secrets", [{"name": name} for name in secrets])
-            props["spec"] = _with(props["spec"], "template", _with(template, "spec", pod))
+            props = _with_template(props, _POD_TEMPLATES[kind], objects, secrets)
         return pulumi.ResourceTransformationResult(props, args.opts)
 
     return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(transformations=[transform]))
+
+
+def _with_template(value: Any, path: Sequence[str], objects: ObjectsPlan, secrets: Sequence[str]) -> Any:  # noqa: ANN401 - as `_get`
+    """Return a copy of an object whose pod template, at a path in it, has the settings of the stack file."""
+    if path:
+        first, *rest = path
+        return _with(value, first, _with_template(_get(value, first), rest, objects, secrets))
+    pod = _get(value, "spec")
+    if secrets and not _get(pod, "image_pull_secrets"):
+        pod = _with(pod, "image_pull_secrets", [{"name": name} for name in secrets])
+    return _with(_with(value, "metadata", _labelled(_get(value, "metadata"), objects)), "spec", pod)
 
 
 def _labelled(metadata: object, objects: ObjectsPlan) -> object:

@@ -8,12 +8,12 @@ import json
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._in_namespace import grant, immutable_config_map
 from components._options import child_options
 from gpu_platform import names
 from gpu_platform.cleanup.kinds import KINDS, REPLICA_SET
 from gpu_platform.cleanup.packed import build_cleanup
 from gpu_platform.planning.cleanup.section import CleanupPlan
-from gpu_platform.planning.config_maps import content_hash
 
 _NAME = "gpu-cleanup"
 _PROGRAM, _SETTINGS = "cleanup.pyz", "settings.json"
@@ -56,40 +56,13 @@ class Cleanup(pulumi.ComponentResource):
             opts=self._child,
         )
         report = [k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["configmaps"], verbs=["create", "patch"])]
-        self._create_role(args.namespace, report)
-        for team in args.teams:
-            self._create_role(team, _rules(delete=args.delete))
+        account = k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=_NAME, namespace=args.namespace)
+        rights = {args.namespace: report} | dict.fromkeys(args.teams, _rules(delete=args.delete))
+        for place, rules in rights.items():
+            grant(f"{_NAME}-{place}", account, place, rules, self._child)
         self._create_cron_job()
         self.schedule = pulumi.Output.from_input(args.schedule)
         self.register_outputs({"schedule": self.schedule})
-
-    def _create_role(self, namespace: str, rules: list[k8s.rbac.v1.PolicyRuleArgs]) -> None:
-        metadata = k8s.meta.v1.ObjectMetaArgs(name=_NAME, namespace=namespace)
-        logical = f"{_NAME}-{namespace}"
-        role = k8s.rbac.v1.Role(logical, metadata=metadata, rules=rules, opts=self._child)
-        k8s.rbac.v1.RoleBinding(
-            logical,
-            metadata=metadata,
-            role_ref=k8s.rbac.v1.RoleRefArgs(api_group="rbac.authorization.k8s.io", kind="Role", name=_NAME),
-            subjects=[
-                k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=_NAME, namespace=self._args.namespace),
-            ],
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
-        )
-
-    def _create_config(
-        self, prefix: str, *, text: dict[str, str] | None = None, binary: dict[str, str] | None = None
-    ) -> str:
-        name = f"{prefix}-{content_hash(text or binary)}"
-        k8s.core.v1.ConfigMap(
-            name,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._args.namespace),
-            data=text,
-            binary_data=binary,
-            immutable=True,
-            opts=self._child,
-        )
-        return name
 
     def _create_cron_job(self) -> None:
         args = self._args
@@ -101,8 +74,10 @@ class Cleanup(pulumi.ComponentResource):
             "prometheus": args.prometheus,
             "teams": {team: list(declared) for team, declared in args.teams.items()},
         }
-        program = self._create_config(_NAME, binary={_PROGRAM: base64.b64encode(build_cleanup()).decode()})
-        config = self._create_config(f"{_NAME}-settings", text={_SETTINGS: json.dumps(settings, indent=1)})
+        packed = {_PROGRAM: base64.b64encode(build_cleanup()).decode()}
+        program, _ = immutable_config_map(_NAME, args.namespace, self._child, binary=packed)
+        written = {_SETTINGS: json.dumps(settings, indent=1)}
+        config, _ = immutable_config_map(f"{_NAME}-settings", args.namespace, self._child, text=written)
         labels = {names.NAME_LABEL: _NAME}
         template = k8s.core.v1.PodTemplateSpecArgs(
             metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels), spec=_pod(args.image, program, config)

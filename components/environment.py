@@ -13,10 +13,12 @@ from components._charts import with_chart_settings
 from components._objects import with_object_settings
 from components._options import child_of_stack
 from components.addons import Addons
+from components.burn_in import BurnIn
 from components.cleanup import Cleanup
 from components.cluster import Cluster, ClusterArgs
 from components.device_claims import DeviceClasses
 from components.gpu_operator import GpuOperator
+from components.headroom import Headroom
 from components.monitoring import Monitoring
 from components.node_pool import NodePool
 from components.node_validation import NodeValidation, NodeValidationArgs
@@ -68,6 +70,8 @@ class Environment(pulumi.ComponentResource):
         operator = GpuOperator("gpu-operator", args.operator, on_cluster)
         if args.device_classes:
             DeviceClasses("device-classes", args.device_classes, on_cluster)
+        if args.headroom is not None:
+            Headroom("headroom", args.headroom, self._child(cluster, operator))
         after: list[pulumi.Resource] = [operator]
         if args.addons.addons:
             after.append(Addons("addons", args.addons, on_cluster))
@@ -98,6 +102,9 @@ class Environment(pulumi.ComponentResource):
             TeamVolumes(
                 "team-volumes", TeamVolumesArgs(volumes=args.storage.volumes), self._child(cluster, *tenants)
             )
+        if args.burn_in is not None:
+            on_settled = self._child(cluster, priorities)
+            BurnIn("burn-in", args.burn_in, on_settled, pull_secrets=args.objects.pull_secrets)
         if args.cleanup is not None:
             Cleanup("cleanup", args.cleanup, self._child(cluster, *tenants))
         self.exports = {

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._in_namespace import grant, immutable_config_map, role_ref
 from components._options import child_options
 from components.agent_admission import AgentAdmission
 from components.device_claims import claim_template, every_gpu
 from gpu_platform import names
-from gpu_platform.planning.config_maps import content_hash
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.validation.section import AgentMetricsPlan, ValidationPlan
 from validators.agent.hold import MOST_HELD_VARIABLE
@@ -107,7 +107,8 @@ class NodeValidation(pulumi.ComponentResource):
             )
         metrics = args.validation.metrics
         program = build_agent(metrics=metrics is not None)
-        self._agent = self._create_config("gpu-node-agent", binary={_AGENT: base64.b64encode(program).decode()})
+        packed = {_AGENT: base64.b64encode(program).decode()}
+        self._agent = immutable_config_map("gpu-node-agent", args.validation.namespace, self._child, binary=packed)
         if metrics is not None:
             self._create_monitor(metrics)
         # Nodes without GPUs have nothing that the agent reads: the report has their Node objects alone.
@@ -143,7 +144,7 @@ class NodeValidation(pulumi.ComponentResource):
         cluster_binding = k8s.rbac.v1.ClusterRoleBinding(
             _ACCOUNT,
             metadata=k8s.meta.v1.ObjectMetaArgs(name=_ACCOUNT),
-            role_ref=_role_ref("ClusterRole"),
+            role_ref=role_ref("ClusterRole", _ACCOUNT),
             subjects=[self._subject()],
             opts=self._child,
         )
@@ -151,24 +152,9 @@ class NodeValidation(pulumi.ComponentResource):
             account,
             cluster_role,
             cluster_binding,
-            *self._create_role(self._validation.namespace, reports),
-            *self._create_role(_EVENTS_NAMESPACE, events),
+            *grant(_ACCOUNT, self._subject(), self._validation.namespace, reports, self._child),
+            *grant(f"{_ACCOUNT}-{_EVENTS_NAMESPACE}", self._subject(), _EVENTS_NAMESPACE, events, self._child),
         ]
-
-    def _create_role(self, namespace: str, rules: list[k8s.rbac.v1.PolicyRuleArgs]) -> list[pulumi.Resource]:
-        """Create a role of the agents in a namespace, and its binding."""
-        own = namespace == self._validation.namespace
-        logical = _ACCOUNT if own else f"{_ACCOUNT}-{namespace}"
-        metadata = k8s.meta.v1.ObjectMetaArgs(name=_ACCOUNT, namespace=namespace)
-        role = k8s.rbac.v1.Role(logical, metadata=metadata, rules=rules, opts=self._child)
-        binding = k8s.rbac.v1.RoleBinding(
-            logical,
-            metadata=metadata,
-            role_ref=_role_ref("Role"),
-            subjects=[self._subject()],
-            opts=self._child,
-        )
-        return [role, binding]
 
     def _subject(self) -> k8s.rbac.v1.SubjectArgs:
         return k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=_ACCOUNT, namespace=self._validation.namespace)
@@ -237,25 +223,12 @@ class NodeValidation(pulumi.ComponentResource):
             opts=self._child,
         )
 
-    def _create_config(
-        self, prefix: str, *, text: dict[str, str] | None = None, binary: dict[str, str] | None = None
-    ) -> tuple[str, k8s.core.v1.ConfigMap]:
-        """Return the name and the resource of an immutable ConfigMap, named after its content."""
-        name = f"{prefix}-{content_hash(text or binary)}"
-        config_map = k8s.core.v1.ConfigMap(
-            name,
-            metadata=self._meta(name),
-            data=text,
-            binary_data=binary,
-            immutable=True,
-            opts=self._child,
-        )
-        return name, config_map
-
     def _create_daemon_set(self, pool: PoolPlan, needed: list[pulumi.Resource]) -> pulumi.Resource:
         name = f"validate-{pool.name}"
         document = json.dumps(pool.expectations.to_json(), indent=2)
-        expectations, expected = self._create_config(f"{name}-expectations", text={_EXPECTATIONS: document})
+        expectations, expected = immutable_config_map(
+            f"{name}-expectations", self._validation.namespace, self._child, text={_EXPECTATIONS: document}
+        )
         agent, program = self._agent
         labels = {names.NAME_LABEL: names.VALIDATION_APP, names.POOL_LABEL: pool.name}
         timeout = f"{self._validation.timeout_seconds}s"
@@ -390,10 +363,6 @@ def _metrics_arguments(metrics: AgentMetricsPlan | None) -> list[str]:
     if metrics is None:
         return []
     return ["--metrics-port", str(metrics.port), "--temperature", str(metrics.temperature_celsius)]
-
-
-def _role_ref(kind: str) -> k8s.rbac.v1.RoleRefArgs:
-    return k8s.rbac.v1.RoleRefArgs(api_group="rbac.authorization.k8s.io", kind=kind, name=_ACCOUNT)
 
 
 def _security(*, privileged: bool) -> k8s.core.v1.SecurityContextArgs:

@@ -9,6 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._in_namespace import role_ref
 from components._options import child_options
 from gpu_platform import names
 from gpu_platform.planning.queues.admission import (
@@ -196,7 +197,11 @@ class TeamQueue(pulumi.ComponentResource):
                         expression=rule.expression, message=f"{rule.id}: {rule.message}", reason="Forbidden"
                     )
                     for rule in rules_of(
-                        args.local_queue, args.priorities, required=args.required, tainted=args.tainted
+                        args.local_queue,
+                        args.priorities,
+                        required=args.required,
+                        tainted=args.tainted,
+                        accounts=args.accounts,
                     )
                 ],
             ),
@@ -297,9 +302,7 @@ class TeamQueue(pulumi.ComponentResource):
         k8s.rbac.v1.RoleBinding(
             f"{args.namespace}/queue-viewers",
             metadata=k8s.meta.v1.ObjectMetaArgs(name="queue-viewers", namespace=args.namespace),
-            role_ref=k8s.rbac.v1.RoleRefArgs(
-                api_group="rbac.authorization.k8s.io", kind="Role", name="queue-viewer"
-            ),
+            role_ref=role_ref("Role", "queue-viewer"),
             subjects=subjects,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
         )

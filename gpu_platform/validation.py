@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.errors import ExitCode
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.burn_in.section import BurnInPlan
 from gpu_platform.planning.clouds.windows import closed_text
 from gpu_platform.planning.pools.section import PoolPlan
-from validators.report import ExpectedPool, ValidationReport, build_report, pod_uids_of, reports_of
+from validators.burn_in import burn_in_checks, records_of
+from validators.report import (
+    ExpectedPool,
+    NodeReport,
+    ValidationReport,
+    build_report,
+    pod_uids_of,
+    reports_of,
+    with_replacement,
+)
 from validators.reservations import ExpectedReservation
 
 _POLL_SECONDS = 1.0
@@ -24,9 +37,10 @@ def collect_report(
     namespace = plan.validation.namespace
     now = now or datetime.now(UTC)
     pools = [expected_pool(pool, now) for pool in plan.pools]
-    return build_report(
+    nodes = list(client.objects("v1", "Node"))
+    report = build_report(
         pools,
-        list(client.objects("v1", "Node")),
+        nodes,
         reports_of(
             client.objects("v1", "ConfigMap", namespace=namespace, label_selector=names.VALIDATION_REPORT_LABEL)
         ),
@@ -47,6 +61,39 @@ def collect_report(
         else None,
         now.isoformat(timespec="seconds"),
     )
+    if plan.burn_in is None:
+        return report
+    maps = client.objects(
+        "v1", "ConfigMap", namespace=plan.burn_in.namespace, label_selector=f"{names.BURN_IN_LABEL}=result"
+    )
+    return with_burn_in(
+        report, plan.burn_in, records_of(maps), nodes, {pool.name: pool.replacement for pool in pools}
+    )
+
+
+def with_burn_in(
+    report: ValidationReport,
+    burn_in: BurnInPlan,
+    records: Mapping[str, Mapping[str, Any]],
+    nodes: Iterable[Mapping[str, Any]],
+    replacements: Mapping[str, str],
+) -> ValidationReport:
+    """Return a report with the results of active checks.
+
+    `records`: by node; `nodes`: `v1/Node` objects; `replacements`: by pool, what creates its nodes anew.
+    """
+    uids = {node["metadata"]["name"]: node["metadata"]["uid"] for node in nodes}
+    pools = {pool.pool: pool for pool in burn_in.pools}
+
+    def checked(node: NodeReport) -> NodeReport:
+        pool = pools.get(node.pool)
+        if node.node is None or pool is None:
+            return node
+        checks = burn_in_checks(records.get(node.node), pool, uids.get(node.node, ""))
+        replacement = replacements.get(node.pool, "")
+        return replace(node, checks=(*node.checks, *(with_replacement(one, replacement) for one in checks)))
+
+    return replace(report, nodes=tuple(checked(node) for node in report.nodes))
 
 
 def wait_for_report(

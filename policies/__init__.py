@@ -8,6 +8,7 @@ Pulumi CLI.
 from policies._analysis import Configured, analyze, configure, evaluate, rules
 from policies._evaluate import NotChecked, PolicyReport, Violation
 from policies._own import OWN_ID
+from policies._own import own_rules as own_rules_of
 from policies._rule import Exemption, Level, Rule, Settings, Severity
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "analyze",
     "configure",
     "evaluate",
+    "own_rules_of",
     "rules",
 ]

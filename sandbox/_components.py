@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpu_platform.names import KWOK_NODE_ANNOTATION
+from gpu_platform.names import KWOK_NODE_ANNOTATION, SANDBOX_NAMESPACE
 from gpu_platform.paths import PROJECT_ROOT
 from sandbox._layout import HOST, Layout
 from sandbox.build import Binaries
@@ -148,9 +148,21 @@ def kueue(binaries: Binaries, layout: Layout, port: int) -> Component:
     """Return what runs Kueue's controller, restarted if its code changes."""
     kubeconfig = layout.component_kubeconfig("kueue")
     command = [sys.executable, "-m", "sandbox.kueue", "--kubeconfig", str(kubeconfig)]
-    command += ["--binary", str(binaries.path("kueue")), "--manifests", str(binaries.manifests)]
+    command += ["--binary", str(binaries.path("kueue")), "--manifests", str(binaries.manifests("kueue"))]
     command += ["--folder", str(layout.kueue), "--port", str(port)]
     return Component("kueue", command, reads=[kubeconfig, *(_HERE / "kueue").glob("*.py")])
+
+
+def karpenter(binaries: Binaries, layout: Layout) -> Component:
+    """Return Karpenter with the machine types of the catalogue.
+
+    Its metrics and health have no setting for the address: they listen on all interfaces, on free ports.
+    """
+    kubeconfig = layout.component_kubeconfig("karpenter")
+    command = ["env", f"KUBECONFIG={kubeconfig}", f"SYSTEM_NAMESPACE={SANDBOX_NAMESPACE}"]
+    command += [str(binaries.path("karpenter")), f"--instance-types-file-path={layout.instance_types}"]
+    command += ["--disable-leader-election=true", "--metrics-port=0", "--health-probe-port=0", "--log-level=info"]
+    return Component("karpenter", command, reads=[kubeconfig, layout.instance_types])
 
 
 def environment(layout: Layout) -> Mapping[str, str]:

@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -30,6 +31,7 @@ IDENTITIES: Final = {
     "kwok": "system:masters",
     "sandbox-simulator": "system:masters",
     "kueue": "system:masters",
+    "karpenter": "system:masters",
 }
 
 
@@ -43,6 +45,8 @@ class Settings:
     """Minor version of the control plane."""
     kueue_port: int | None = None
     """Port of Kueue's webhooks; None: the sandbox has had no stack with queues."""
+    karpenter: bool = False
+    """Whether Karpenter creates nodes for pending pods."""
 
     @property
     def server(self) -> str:
@@ -82,6 +86,11 @@ class Layout:
         return self.folder / "kueue"
 
     @property
+    def instance_types(self) -> Path:
+        """File of the machine types that Karpenter may create."""
+        return self.folder / "karpenter" / "instance-types.json"
+
+    @property
     def certificates(self) -> Path:
         """Folder in which the API server writes its key and its self-signed certificate."""
         return self.folder / "pki"
@@ -110,6 +119,10 @@ class Layout:
             return Settings(**json.loads(self._settings.read_text()))
         except FileNotFoundError:
             return None
+
+    def write_instance_types(self, found: Sequence[Mapping[str, object]]) -> None:
+        """Write the machine types that Karpenter may create."""
+        _write(self.instance_types, json.dumps(found, indent=1) + "\n")
 
     def write_settings(self, settings: Settings) -> None:
         """Write the settings of the sandbox."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 KUEUE_MODULE: Final = "sigs.k8s.io/kueue"
+KARPENTER_MODULE: Final = "sigs.k8s.io/karpenter"
 KUBERNETES: Final = "k8s.io/kubernetes"
 _HERE: Final = Path(__file__).resolve().parent
 # Program by name, and the Go package that it is built from.
@@ -33,7 +34,10 @@ class GoModule:
     packages: dict[str, str]
     title: str = "control plane"
     copied: tuple[str, ...] = ()
-    """Files and folders of the first package's module that are kept beside the programs, in `manifests`."""
+    """Files and folders of `copied_from` that are kept beside the programs, in `manifests`."""
+    copied_from: str = KUEUE_MODULE
+    stamped: bool = True
+    """Whether the programs report the version of Kubernetes."""
 
     @property
     def go_mod(self) -> str:
@@ -68,6 +72,8 @@ class GoModule:
     @property
     def link_flags(self) -> str:
         """Flags of the linker: the version that the programs report, no symbol table, no DWARF."""
+        if not self.stamped:
+            return "-s -w"
         kubernetes = self.pinned(KUBERNETES)
         major, minor, _ = kubernetes.removeprefix("v").split(".")
         values = {
@@ -104,6 +110,16 @@ KUEUE: Final = GoModule(
     {"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
     title="Kueue",
     copied=("config/components/crd/bases", "config/components/webhook/manifests.yaml"),
+)
+
+# Built on request alone: `python -m sandbox.build --karpenter`, or a sandbox that is started with it.
+KARPENTER: Final = GoModule(
+    _HERE / "karpenter",
+    {"karpenter": "sigs.k8s.io/karpenter/kwok"},
+    title="Karpenter",
+    copied=("pkg/apis/crds", "kwok/apis/crds"),
+    copied_from=KARPENTER_MODULE,
+    stamped=False,
 )
 
 

@@ -1,8 +1,9 @@
 """Builds the control plane's programs from the Go modules that `go.mod` pins, once per machine and pin.
 
 `python -m sandbox.build` builds those of the default Kubernetes version ahead of the first `up`, with `--all`
-those of every version, which tests need; otherwise another version is built when a sandbox asks for it. It needs
-the standard library only, so that it runs while pip still installs the rest.
+those of every version, which tests need; otherwise another version is built when a sandbox asks for it. With
+`--karpenter` it builds Karpenter, too. It needs the standard library only, so that it runs while pip still
+installs the rest.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from gpu_platform.errors import GpuPlatformError, UnknownOutcome
 from gpu_platform.paths import cache_dir
 from gpu_platform.progress import Progress
 from sandbox._locks import file_lock
-from sandbox._modules import DEFAULT, KUBERNETES, KUEUE, KUEUE_MODULE, GoModule, kubernetes_versions, module_of
+from sandbox._modules import DEFAULT, KARPENTER, KUBERNETES, KUEUE, GoModule, kubernetes_versions, module_of
 
 GO_MODULE: Final = DEFAULT.folder
 
@@ -43,10 +44,9 @@ class Binaries:
         found = (folder / program for folder in self.folders if (folder / program).exists())
         return next(found, self.folders[0] / program)
 
-    @property
-    def manifests(self) -> Path:
-        """Folder of the manifests that are kept beside Kueue's program."""
-        return self.path("kueue").parent / "manifests"
+    def manifests(self, program: str) -> Path:
+        """Folder of the manifests that are kept beside a program."""
+        return self.path(program).parent / "manifests"
 
 
 def pinned_version(module: str, kubernetes: str | None = None) -> str:
@@ -54,10 +54,12 @@ def pinned_version(module: str, kubernetes: str | None = None) -> str:
     return (module_of(kubernetes) if kubernetes is not None else DEFAULT).pinned(module)
 
 
-def binaries(progress: Progress, kubernetes: str | None = None, *, kueue: bool = False) -> Binaries:
+def binaries(
+    progress: Progress, kubernetes: str | None = None, *, kueue: bool = False, karpenter: bool = False
+) -> Binaries:
     """Return the programs of a Kubernetes version, default DEFAULT's; builds what this machine has not yet.
 
-    `kueue`: with Kueue.
+    `kueue`, `karpenter`: with these.
 
     Raises:
         LookupError: a sandbox cannot have that version.
@@ -65,7 +67,8 @@ def binaries(progress: Progress, kubernetes: str | None = None, *, kueue: bool =
     """
     module = module_of(kubernetes) if kubernetes is not None else DEFAULT
     modules = (module,) if module == DEFAULT else (module, DEFAULT)
-    return Binaries(tuple(_built(each, progress) for each in (*modules, *((KUEUE,) if kueue else ()))))
+    more = (*((KUEUE,) if kueue else ()), *((KARPENTER,) if karpenter else ()))
+    return Binaries(tuple(_built(each, progress) for each in (*modules, *more)))
 
 
 def _built(module: GoModule, progress: Progress) -> Path:
@@ -91,6 +94,11 @@ def is_built(kubernetes: str | None = None) -> bool:
     return _folder(module_of(kubernetes) if kubernetes is not None else DEFAULT).exists()
 
 
+def has_karpenter() -> bool:
+    """Return whether this machine has built Karpenter."""
+    return _folder(KARPENTER).exists()
+
+
 def _folder(module: GoModule) -> Path:
     return cache_dir() / "control-plane" / module.build_key
 
@@ -99,7 +107,7 @@ def _build(module: GoModule, folder: Path, progress: Progress) -> None:
     go = _go(module, progress)
     for leftover in folder.parent.glob(".building-*"):
         shutil.rmtree(leftover, ignore_errors=True)
-    version = "" if module in (DEFAULT, KUEUE) else f" of Kubernetes {module.kubernetes}"
+    version = "" if module in (DEFAULT, KUEUE, KARPENTER) else f" of Kubernetes {module.kubernetes}"
     progress.line(f"Building the sandbox's {module.title}{version} into {folder}, once; it takes some minutes")
     with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as building:
         work, programs = Path(building) / "work", Path(building) / "bin"
@@ -143,10 +151,9 @@ def _compile(go: _GoCommand, packages: frozenset[str], folder: Path, progress: P
 
 
 def _copy(go: _GoCommand, names: Sequence[str], folder: Path) -> None:
-    """Copy files of Kueue's module, which go keeps in its module cache until somebody cleans that."""
-    source = Path(
-        go.run("Finding the manifests of", ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", KUEUE_MODULE]).strip()
-    )
+    """Copy files of a Go module, which go keeps in its module cache until somebody cleans that."""
+    command = ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", go.module.copied_from]
+    source = Path(go.run("Finding the manifests of", command).strip())
     for name in names:
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -278,13 +285,14 @@ def _interrupt(_signal: int, _frame: object) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Build the programs where they are missing, with `--all` those of every version; returns the exit code."""
+    """Build the programs where they are missing; returns the exit code."""
     # A shell's background job ignores SIGINT; a build that make started there has to end with make.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
         for version in kubernetes_versions() if "--all" in arguments else (DEFAULT.kubernetes,):
-            binaries(Progress(plain=True), version)  # no Rich: pip may be replacing it
+            # No Rich: pip may be replacing it.
+            binaries(Progress(plain=True), version, karpenter="--karpenter" in arguments)
     except GpuPlatformError as error:
         print(f"error: {error}", file=sys.stderr)
         return int(error.exit_code)

@@ -30,7 +30,7 @@ from sandbox._daemons import Daemon
 from sandbox._definitions import Document, read_definitions
 from sandbox._layout import ADMIN, HOST, Layout, Settings
 from sandbox._locks import file_lock
-from sandbox._modules import DEFAULT, KUBERNETES
+from sandbox._modules import DEFAULT, KARPENTER, KUBERNETES
 from sandbox.diagnosis import diagnose, require_disk
 from sandbox.versions import check_kubernetes
 
@@ -48,6 +48,7 @@ _NAMES: Final = (
     "kwok",
     "simulator",
     "kueue",  # only with queues
+    "karpenter",  # only on request
 )
 
 State = Literal["running", "degraded", "stopped", "absent"]
@@ -78,6 +79,7 @@ def up(
     crds_dir: Path | None = None,
     kubernetes: str | None = None,
     kueue: bool = False,
+    karpenter: bool = False,
     progress: Progress | None = None,
 ) -> Status:
     """Start the sandbox `name`; build its programs, create its data and restart components as needed.
@@ -87,8 +89,8 @@ def up(
     it. Only needed in the first `up`. api_port: the API server's TCP port; by default a free one, which the
     sandbox keeps. crds_dir: folder of CustomResourceDefinitions to install instead of the permissive ones.
     kubernetes: minor version of the control plane; by default the one that the sandbox has, of a new one the
-    newest. A newer one upgrades the sandbox in place. kueue: run Kueue, from now on. progress: shows the progress
-    of long steps.
+    newest. A newer one upgrades the sandbox in place. kueue, karpenter: run these, from now on. progress: shows
+    the progress of long steps.
 
     Raises: BadInput: the name, folder, port or version cannot be used, or `crds_dir` contains other files.
     UnknownOutcome: the disk is full, or a component could not be built or started; the message has the end of
@@ -102,12 +104,13 @@ def up(
     known = layout.settings()
     wanted = kubernetes or (known.kubernetes if known is not None else DEFAULT.kubernetes)
     kueue = kueue or (known is not None and known.kueue_port is not None)
-    binaries = build.binaries(progress, wanted, kueue=kueue)
+    karpenter = karpenter or (known is not None and known.karpenter)
+    binaries = build.binaries(progress, wanted, kueue=kueue, karpenter=karpenter)
     what = f"Starting sandbox {name}"
     if known is not None and known.kubernetes != wanted:
         what = f"Upgrading sandbox {name} from Kubernetes {known.kubernetes} to {wanted}"
     with file_lock(layout.lock), progress.step(what):
-        starter = _Starter(name, layout, binaries, wanted, kueue=kueue)
+        starter = _Starter(name, layout, binaries, wanted, kueue=kueue, karpenter=karpenter)
         try:
             return starter.run(api_port, definitions)
         except KeyboardInterrupt:
@@ -144,11 +147,12 @@ def status(name: str) -> Status:
     """Return the status of the sandbox `name`."""
     layout = Layout(_home(name).resolve())
     settings = layout.settings()
-    has_kueue = settings is not None and settings.kueue_port is not None
+    optional = {
+        "kueue": settings is not None and settings.kueue_port is not None,
+        "karpenter": settings is not None and settings.karpenter,
+    }
     pids = {
-        component: Daemon(component, layout.folder).pid()
-        for component in _NAMES
-        if has_kueue or component != "kueue"
+        component: Daemon(component, layout.folder).pid() for component in _NAMES if optional.get(component, True)
     }
     state: State
     if settings is None:
@@ -174,13 +178,21 @@ class _Starter:
     """One `up` of a sandbox, while its lock is held."""
 
     def __init__(
-        self, name: str, layout: Layout, binaries: build.Binaries, kubernetes: str, *, kueue: bool
+        self,
+        name: str,
+        layout: Layout,
+        binaries: build.Binaries,
+        kubernetes: str,
+        *,
+        kueue: bool,
+        karpenter: bool,
     ) -> None:
         self._name = name
         self._kubernetes = kubernetes
         self._layout = layout
         self._binaries = binaries
         self._kueue = kueue
+        self._karpenter = karpenter
         self._since = time.monotonic()
         self._started: set[str] = set()
         self._ran = {component for component in _NAMES if Daemon(component, layout.folder).pid() is not None}
@@ -205,11 +217,23 @@ class _Starter:
         self._ensure(_components.kwok(binaries, layout), lambda: _objects.forget_leases(layout, settings))
         self._ensure(_components.simulator(layout))
         if settings.kueue_port is not None:
-            definitions = [*definitions, *kueue_definitions(binaries.manifests, settings.kueue_port)]
+            definitions = [*definitions, *kueue_definitions(binaries.manifests("kueue"), settings.kueue_port)]
+        if settings.karpenter:
+            folder = binaries.manifests("karpenter")
+            definitions = [
+                *definitions,
+                *(one for part in KARPENTER.copied for one in read_definitions(folder / part)),
+            ]
         _objects.install(layout, settings, definitions)
         self._wait("kube-apiserver", "serve the new kinds", lambda: _objects.kinds_are_served(layout, settings))
         if settings.kueue_port is not None:
             self._ensure(_components.kueue(binaries, layout, settings.kueue_port))
+        if settings.karpenter:
+            from gpu_platform.catalog import load_catalog
+            from sandbox.karpenter.instance_types import instance_types
+
+            layout.write_instance_types(instance_types(load_catalog()))
+            self._ensure(_components.karpenter(binaries, layout))
         accounts = "create the service accounts of pods"
         self._wait("kube-controller-manager", accounts, lambda: _objects.pods_are_accepted(layout, settings))
         self._keep_alive()
@@ -237,6 +261,7 @@ class _Starter:
             settings = replace(settings, kueue_port=known.kueue_port if known is not None else None)
         if self._kueue and settings.kueue_port is None:
             settings = replace(settings, kueue_port=_free_port())
+        settings = replace(settings, karpenter=self._karpenter)
         moved = known is None or settings.api_port != known.api_port
         if moved or layout.certificate_is_old():
             for component in reversed(_NAMES):

@@ -173,10 +173,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def start_sandbox() -> Callable[..., Status]:
     """Starts a sandbox of the worker by the first part of its name, unless the worker has it already."""
 
-    def start(part: str = _SHARED) -> Status:
+    def start(part: str = _SHARED, *, karpenter: bool = False) -> Status:
         name = _name(part)
         if name not in _started:
-            status = control_plane.up(name, progress=Progress(quiet=True))
+            status = control_plane.up(name, karpenter=karpenter, progress=Progress(quiet=True))
             _started[name] = status, Contents(status.kubeconfig)
         return _started[name][0]
 

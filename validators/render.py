@@ -64,11 +64,14 @@ def as_junit(report: ValidationReport) -> str:
             case = ElementTree.SubElement(
                 suite, "testcase", name=_xml(check.name), classname=_xml(f"{node.pool}.{node.title}")
             )
+            if check.replacement:
+                properties = ElementTree.SubElement(case, "properties")
+                ElementTree.SubElement(properties, "property", name="replacement", value=_xml(check.replacement))
             if check.verdict != PASS:
                 kind = "failure" if check.verdict == FAIL else "error" if _is_error(check) else "skipped"
                 entry = ElementTree.SubElement(case, kind, message=_xml(_message(check)))
                 if check.needs_attention:
-                    entry.text = _xml(f"{check.source}\n{check.remediation}")
+                    entry.text = _xml(f"{check.source}\n{check.remedy}")
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -106,7 +109,9 @@ def _ctrf_test(node: NodeReport, check: CheckResult) -> dict[str, Any]:
     if check.verdict != PASS:
         entry["message"] = _message(check)
     if check.needs_attention:
-        entry["trace"] = f"{check.source}\n{check.remediation}"
+        entry["trace"] = f"{check.source}\n{check.remedy}"
+    if check.replacement:
+        entry["extra"] = {"replacement": check.replacement}
     return entry
 
 
@@ -158,7 +163,7 @@ def _findings(rows: dict[CheckResult, list[NodeReport]], verdict: str) -> Table:
             Text(_name(check)),
             _with_source(check),
             Text(check.observed),
-            Text(check.remediation),
+            Text(check.remedy),
         )
     return table
 

@@ -292,7 +292,7 @@ def _node_report(
         pool=pool.name,
         machine_type=pool.hardware.machine_type,
         checks=(
-            *(_with_replacement(check, pool) for check in checks),
+            *(with_replacement(check, pool.replacement) for check in checks),
             *check_node(node, pool.node),
             *check_devices(name, slices, pool.node),
             *check_nics(name, slices, pool.node),
@@ -303,12 +303,11 @@ def _node_report(
     )
 
 
-def _with_replacement(check: CheckResult, pool: ExpectedPool) -> CheckResult:
+def with_replacement(check: CheckResult, replacement: str) -> CheckResult:
     """Return a check whose remedy may be to replace something, with the resource that creates the node anew."""
-    if check.verdict != FAIL or not pool.replacement or "replace" not in check.remediation:
+    if check.verdict != FAIL or not replacement or "replace" not in check.remediation:
         return check
-    remedy = f"{check.remediation}. To replace the node of pool {pool.name}: {pool.replacement}"
-    return replace(check, remediation=remedy)
+    return replace(check, replacement=replacement)
 
 
 def _why_not_counted(report: Mapping[str, Any] | None, pool: ExpectedPool, pod_uid: str | None) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from validators.agent.checks import verdict_of
 from validators.agent.outcome import FAIL, NOT_APPLICABLE, UNKNOWN
 
 Verdict = Literal["pass", "fail", "not-applicable", "unknown"]
 Severity = Literal["critical", "warning", "info"]
+
+
+_OF_THE_STACK: Final = "replacement"  # the field that an agent does not know
 
 
 class MalformedReport(Exception):
@@ -32,11 +35,20 @@ class CheckResult:
     severity: Severity = "critical"
     source: str = ""
     remediation: str = ""
+    replacement: str = ""
+    """What of the stack creates the node anew, and how; only where the remedy may be to replace it."""
 
     @property
     def needs_attention(self) -> bool:
         """Whether the verdict is fail or unknown."""
         return self.verdict in (FAIL, UNKNOWN)
+
+    @property
+    def remedy(self) -> str:
+        """What to do, for a reader: with the resource to replace."""
+        if not self.replacement:
+            return self.remediation
+        return f"{self.remediation}. To replace the node: {self.replacement}"
 
     @property
     def name(self) -> str:
@@ -54,7 +66,7 @@ class CheckResult:
         Raises MalformedReport.
         """
         try:
-            result = cls(**{name: entry[name] for name in cls.__slots__})
+            result = cls(**{name: entry[name] for name in cls.__slots__ if name != _OF_THE_STACK})
         except (KeyError, TypeError) as error:
             raise MalformedReport(f"check without {error}") from None
         texts: list[Any] = [result.id, result.device or "", result.expected, result.observed]

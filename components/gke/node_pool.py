@@ -12,6 +12,7 @@ from components._options import child_options, custom_timeouts
 from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
 from components.mig_guard import guarded
 from gpu_platform.planning.clouds.gke.plan import Accelerator, CompactPlacement, GkeKubelet, GkePoolPlan
+from gpu_platform.planning.nodes.section import KubeletLimits, NodeScript
 from gpu_platform.planning.pools.section import PoolPlan
 
 # Fields that GKE writes itself. The labels of the stack are not among them: their changes must be applied.
@@ -165,7 +166,7 @@ def _node_config(plan: GkePoolPlan, cluster: GkeOutputs) -> gcp.container.NodePo
         workload_metadata_config=gcp.container.NodePoolNodeConfigWorkloadMetadataConfigArgs(mode=METADATA_MODE),
         service_account=cluster.node_service_account,
         oauth_scopes=OAUTH_SCOPES,
-        kubelet_config=_kubelet(plan.kubelet),
+        kubelet_config=_kubelet(plan),
         linux_node_config=_linux(plan),
         labels=plan.labels,
         taints=[
@@ -202,29 +203,60 @@ def _local_ssds(count: int) -> gcp.container.NodePoolNodeConfigEphemeralStorageL
     return gcp.container.NodePoolNodeConfigEphemeralStorageLocalSsdConfigArgs(local_ssd_count=count)
 
 
-def _kubelet(kubelet: GkeKubelet | None) -> gcp.container.NodePoolNodeConfigKubeletConfigArgs | None:
-    if kubelet is None:
+def _kubelet(plan: GkePoolPlan) -> gcp.container.NodePoolNodeConfigKubeletConfigArgs | None:
+    kubelet, limits = plan.kubelet, plan.kubelet_limits or KubeletLimits()
+    if kubelet is None and plan.kubelet_limits is None:
         return None
-    memory = None
-    if kubelet.memory_policy is not None:
-        memory = gcp.container.NodePoolNodeConfigKubeletConfigMemoryManagerArgs(policy=kubelet.memory_policy)
     return gcp.container.NodePoolNodeConfigKubeletConfigArgs(
-        cpu_manager_policy=kubelet.cpu_manager_policy,
-        topology_manager=gcp.container.NodePoolNodeConfigKubeletConfigTopologyManagerArgs(
-            policy=kubelet.topology_policy, scope=kubelet.topology_scope
-        ),
-        memory_manager=memory,
+        cpu_manager_policy=kubelet.cpu_manager_policy if kubelet is not None else None,
+        topology_manager=_topology(kubelet),
+        memory_manager=_memory(kubelet),
+        pod_pids_limit=limits.pod_pids_limit,
+        container_log_max_size=limits.container_log_max_size,
+        container_log_max_files=limits.container_log_max_files,
+        image_gc_high_threshold_percent=limits.image_gc_high_percent,
+        image_gc_low_threshold_percent=limits.image_gc_low_percent,
+        cpu_cfs_quota=limits.cpu_cfs_quota,
     )
 
 
+def _topology(
+    kubelet: GkeKubelet | None,
+) -> gcp.container.NodePoolNodeConfigKubeletConfigTopologyManagerArgs | None:
+    if kubelet is None:
+        return None
+    return gcp.container.NodePoolNodeConfigKubeletConfigTopologyManagerArgs(
+        policy=kubelet.topology_policy, scope=kubelet.topology_scope
+    )
+
+
+def _memory(kubelet: GkeKubelet | None) -> gcp.container.NodePoolNodeConfigKubeletConfigMemoryManagerArgs | None:
+    if kubelet is None or kubelet.memory_policy is None:
+        return None
+    return gcp.container.NodePoolNodeConfigKubeletConfigMemoryManagerArgs(policy=kubelet.memory_policy)
+
+
 def _linux(plan: GkePoolPlan) -> gcp.container.NodePoolNodeConfigLinuxNodeConfigArgs | None:
-    if not plan.sysctls and not plan.huge_pages:
+    script = plan.init_script
+    if not plan.sysctls and not plan.huge_pages and script is None:
         return None
     pages = None
     if plan.huge_pages:
         pages = gcp.container.NodePoolNodeConfigLinuxNodeConfigHugepagesConfigArgs(hugepage_size2m=plan.huge_pages)
     return gcp.container.NodePoolNodeConfigLinuxNodeConfigArgs(
-        sysctls=plan.sysctls or None, hugepages_config=pages
+        sysctls=plan.sysctls or None,
+        hugepages_config=pages,
+        custom_node_init=_init_script(script) if script is not None else None,
+    )
+
+
+def _init_script(script: NodeScript) -> gcp.container.NodePoolNodeConfigLinuxNodeConfigCustomNodeInitArgs:
+    return gcp.container.NodePoolNodeConfigLinuxNodeConfigCustomNodeInitArgs(
+        init_script=gcp.container.NodePoolNodeConfigLinuxNodeConfigCustomNodeInitInitScriptArgs(
+            gcs_uri=script.gcs,
+            gcs_generation=script.generation,
+            gcp_secret_manager_secret_uri=script.secret,
+        )
     )
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from components.public import types, workload_types
 from gpu_platform.spec import (
     addons,
+    bootstrap,
     changes,
     charts,
     claims,
@@ -73,6 +74,9 @@ MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
     types.Placement: (pool.Placement,),
     types.Topology: (pool.Topology,),
     types.Tuning: (nodes.Tuning,),
+    types.NodeScript: (bootstrap.NodeScript,),
+    types.KubeletLimits: (bootstrap.KubeletLimits,),
+    types.Bootstrap: (bootstrap.Bootstrap,),
     types.Taint: (pool.Taint,),
     types.ExistingNodes: (pool.ExistingNodes,),
     types.MigDevices: (sharing.MigDevices,),

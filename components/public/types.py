@@ -307,6 +307,36 @@ class Tuning(TypedDict, total=False):
     huge_pages: float
 
 
+class NodeScript(TypedDict, total=False):
+    """GKE: a script that runs on new nodes."""
+
+    gcs: str
+    generation: float
+    secret: str
+
+
+class KubeletLimits(TypedDict, total=False):
+    """Settings of the kubelet that change no decision of the plan."""
+
+    pod_pids_limit: float
+    container_log_max_size: str
+    container_log_max_files: float
+    image_gc_high_percent: float
+    image_gc_low_percent: float
+    cpu_cfs_quota: bool
+
+
+class Bootstrap(TypedDict, total=False):
+    """What a company adds to new nodes before they join the cluster."""
+
+    commands: Sequence[str]
+    """EKS with AL2023: lines of a bash script. No secrets."""
+    settings: Mapping[str, Any]
+    """EKS with Bottlerocket: its settings. No secrets."""
+    script: NodeScript
+    kubelet: KubeletLimits
+
+
 class Taint(TypedDict, total=False):
     """A node taint."""
 
@@ -415,11 +445,14 @@ class PoolSettings(TypedDict, total=False):
     sharing: Sharing
     topology: Topology
     tuning: Tuning
+    bootstrap: Bootstrap
     tags: Mapping[str, str]
     """EKS and GKE: tags of instances and their disks; on GKE labels of resources."""
     labels: Mapping[str, str]
     taints: Sequence[Taint]
     gate_nodes: str
+    headroom: int
+    """GPUs that are kept free for the next pods; GpuPlatform alone creates the pods that hold them."""
     nodes: ExistingNodes
     provisioner: str
     karpenter: Karpenter
@@ -602,6 +635,15 @@ class TeamScaling(TypedDict, total=False):
     """Types of triggers that may ask any server."""
 
 
+class TeamRoutes(TypedDict, total=False):
+    """What Ingresses, Gateway routes and Services of a team may ask of controllers."""
+
+    hosts: Sequence[str]
+    """Hosts that routes may name: a name, `*.` and a domain, or `*`."""
+    annotations: Sequence[str]
+    """Annotations of controllers that the team may set, with any value."""
+
+
 class TeamSettings(TypedDict, total=False):
     """A team's share of a cluster, apart from its name."""
 
@@ -616,6 +658,10 @@ class TeamSettings(TypedDict, total=False):
     ingress: Sequence[TeamIngress]
     scaling: TeamScaling
     """What triggers of KEDA may ask."""
+    routes: TeamRoutes
+    """Hosts of Ingresses and Gateway routes; unset: none."""
+    inline_csi_drivers: Sequence[str]
+    """CSI drivers whose volumes pods may write inline."""
     pod_security: str
     """restricted, the default, or baseline."""
     claims: Sequence[Claim]
@@ -779,6 +825,14 @@ class Cleanup(TypedDict, total=False):
     prometheus: str
 
 
+class BurnIn(TypedDict, total=False):
+    """Active checks of idle nodes, by `gpu-platform burn-in`."""
+
+    image: str
+    matrix: str
+    timeout: str
+
+
 class ValidationSettings(TypedDict, total=False):
     """How nodes are validated before teams get them."""
 
@@ -787,3 +841,4 @@ class ValidationSettings(TypedDict, total=False):
     gate_nodes: str
     metrics: bool
     max_held_percent: float
+    burn_in: BurnIn

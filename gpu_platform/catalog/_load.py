@@ -19,6 +19,7 @@ from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.models import (
     AiConformance,
     AwsFamily,
+    BurnInLimit,
     CatalogFile,
     Chart,
     ContainerImage,
@@ -36,6 +37,7 @@ from gpu_platform.catalog.models import (
     KubernetesPlatform,
     KubernetesVersion,
     MachineType,
+    Measure,
     NodeImage,
     NvlinkDomain,
     Offering,
@@ -87,6 +89,7 @@ class Catalog:
     driver_branches: Mapping[int, DriverBranch]
     recipe_components: Mapping[str, RecipeComponent]
     ai_conformance: Mapping[str, AiConformance]
+    burn_in_limits: Mapping[str, BurnInLimit]
 
     def gpu_of(self, machine: MachineType) -> Gpu:
         """Return the GPU model of a machine type with GPUs; raises ValueError for one without."""
@@ -121,6 +124,23 @@ class Catalog:
                 return self.gcp_family(machine).nvlink_domain
             case _:
                 return None
+
+    def burn_in_limit(self, machine: MachineType, measure: Measure) -> BurnInLimit | None:
+        """Return the least bandwidth of healthy machines of a type, or None where none is published.
+
+        That of a GPU model is for GPUs that NVLink connects.
+        """
+        family = family_of(machine)
+        return next(
+            (
+                limit
+                for limit in self.burn_in_limits.values()
+                if limit.measure == measure
+                and limit.gpus_per_node in (None, machine.gpu_count)
+                and (family in limit.families or (machine.gpu in limit.gpus and machine.nvlinks_per_gpu > 0))
+            ),
+            None,
+        )
 
     def price(self, machine: MachineType, region: str | None) -> ListPrice | None:
         """Return the on-demand list price of a machine type in a region, or None where it is not known."""

@@ -43,6 +43,12 @@ def check_references(facts: CatalogFile, place: Place) -> Iterator[Problem]:
     for release in facts.operator_releases:
         yield from _check_release(release, place(release))
     yield from _check_addons(facts, place)
+    for limit in facts.burn_in_limits:
+        for model in limit.gpus:
+            yield from _known(model, [gpu.model for gpu in facts.gpus], f"{place(limit)}.gpus", "gpus")
+        families = [family.name for family in (*facts.aws_families, *facts.gcp_families)]
+        for name in limit.families:
+            yield from _known(name, families, f"{place(limit)}.families", "families")
 
 
 def _known(name: str, known: Collection[str], path: str, kind: str) -> Iterator[Problem]:

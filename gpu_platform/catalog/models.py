@@ -584,6 +584,27 @@ class AiConformance(Fact):
     requirements: tuple[ConformanceRequirement, ...] = Field(min_length=1)
 
 
+Measure = Literal["host-device", "device-device", "all-reduce", "all-reduce-nodes"]
+
+
+class BurnInLimit(Fact):
+    """The least bandwidth that healthy machines of some kind reach in one active check."""
+
+    name: str
+    measure: Measure
+    gpus: tuple[str, ...] = Field(default=(), description="GPU models connected by NVLink, or `families`")
+    families: tuple[str, ...] = Field(default=(), description="families of machine types, or `gpus`")
+    gpus_per_node: int | None = Field(default=None, ge=1, description="None: whatever number a machine has")
+    gb_per_second: float = Field(gt=0, description="10^9 bytes per second")
+    source: Source
+
+    @model_validator(mode="after")
+    def _one_of(self) -> BurnInLimit:
+        if bool(self.gpus) == bool(self.families):
+            raise ValueError(f"{self.name}: either gpus or families")
+        return self
+
+
 class CatalogFile(Fact):
     """One YAML file of the catalogue."""
 
@@ -616,3 +637,4 @@ class CatalogFile(Fact):
     driver_branches: tuple[DriverBranch, ...] = ()
     recipe_components: tuple[RecipeComponent, ...] = ()
     ai_conformance: tuple[AiConformance, ...] = ()
+    burn_in_limits: tuple[BurnInLimit, ...] = ()

@@ -1,7 +1,8 @@
 """What is to be cleaned up of the objects of one namespace: pure decisions.
 
-Never found: what a controller owns, what the stack file declares, what is being deleted already, and what has the
-label `gpu-platform.dev/cleanup: never`. Volumes and their claims are of no kind here: data is not cleaned up.
+Never found: what a controller owns, what the stack file declares, what is being deleted already, what has the
+label `gpu-platform.dev/cleanup: never`, and StatefulSets whose claims are deleted with them. Volumes and their
+claims are of no kind here: data is not cleaned up.
 """
 
 from __future__ import annotations
@@ -12,10 +13,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gpu_platform.cleanup.kinds import KINDS, POD, REPLICA_SET, Kind, Object, ended_at, status_of, time_of
+from gpu_platform.names import CLEANUP_LABEL, EXPIRES_LABEL, IDLE_LABEL
 
-CLEANUP_LABEL = "gpu-platform.dev/cleanup"
-EXPIRES_LABEL = "gpu-platform.dev/expires-on"
-IDLE_LABEL = "gpu-platform.dev/ends-when-idle"
 NEVER = "never"
 _BUSY = 0.01  # share of a GPU's time; below it nothing runs on it
 
@@ -79,7 +78,15 @@ def _is_spared(live: Object, declared: Sequence[str]) -> bool:
         or metadata["name"] in declared
         or _labels(live).get(CLEANUP_LABEL) == NEVER
         or any(owner.get("controller") for owner in metadata.get("ownerReferences") or ())
+        or _deletes_claims(live)
     )
+
+
+def _deletes_claims(live: Object) -> bool:
+    """Return whether it is a StatefulSet whose claims, and so its data, are deleted with it."""
+    spec: Object = live.get("spec") or {}
+    retention: Object = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    return retention.get("whenDeleted") == "Delete"
 
 
 def _labels(live: Object) -> Mapping[str, str]:
@@ -118,24 +125,26 @@ def _idle(
     now: datetime,
     problems: list[str],
 ) -> Iterator[Finding]:
-    """Yield what has the label for it and whose pods have all left their GPUs idle for long enough."""
-    pods = [pod for pod in objects.get(POD, ()) if _labels(pod).get(IDLE_LABEL) == "true"]
-    pods = [pod for pod in pods if status_of(pod).get("phase") == "Running"]
-    if pods and activity is None:
+    """Yield what has the label for it and whose pods, all of them, have left their GPUs idle for long enough."""
+    pods = [pod for pod in objects.get(POD, ()) if status_of(pod).get("phase") not in ("Succeeded", "Failed")]
+    labelled = any(_may_be_idle(pod) for pod in pods)
+    if labelled and activity is None:
         problems.append("idle GPUs: Prometheus gave no answer, so nothing counts as idle")
         return
     top: dict[str, tuple[Kind, Object, list[Object]]] = {}
     for pod in pods:
         kind, live = _top(objects, POD, pod)
         top.setdefault(live["metadata"]["uid"], (kind, live, []))[2].append(pod)
+    long_enough = timedelta(seconds=idle_after)
     for kind, live, its_pods in top.values():
-        if _labels(live).get(CLEANUP_LABEL) == NEVER or live["metadata"]["name"] in declared:
+        if _is_spared(live, declared):
             continue
-        if live["metadata"].get("deletionTimestamp"):
-            continue
-        long_enough = timedelta(seconds=idle_after)
-        if all(_is_idle(pod, activity or {}, now - long_enough) for pod in its_pods):
+        if all(_may_be_idle(pod) and _is_idle(pod, activity or {}, now - long_enough) for pod in its_pods):
             yield Finding(kind, live, "idle", f"its pods have left their GPUs idle for {_ago(long_enough)}")
+
+
+def _may_be_idle(pod: Object) -> bool:
+    return _labels(pod).get(IDLE_LABEL) == "true" and status_of(pod).get("phase") == "Running"
 
 
 def _is_idle(pod: Object, activity: Activity, since: datetime) -> bool:

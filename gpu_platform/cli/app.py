@@ -600,6 +600,26 @@ def validate(
     _leave(validate_stack(stack, files, to_json=output is Format.JSON))
 
 
+@app.command("burn-in")
+def burn_in(
+    stack: StackArgument,
+    pool: Annotated[
+        list[str] | None, typer.Option("--pool", metavar="POOL", help="Nodes of this pool alone; repeatable.")
+    ] = None,
+    node: Annotated[
+        list[str] | None, typer.Option("--node", metavar="NODE", help="This node alone; repeatable.")
+    ] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Measure idle nodes: copies, products of matrices, all-reduce in a node and between nodes.
+
+    Nodes with pods that use GPUs are left alone. The results are checks of `validate`.
+    """
+    from gpu_platform.cli.burn_in import burn_in_stack
+
+    _leave(burn_in_stack(stack, pools=pool or [], nodes=node or [], to_json=output is Format.JSON))
+
+
 @app.command()
 def upgrade(
     stack: StackArgument,
@@ -774,13 +794,27 @@ def sandbox_up(
             help="Minor version, such as 1.35; a newer one than a sandbox has upgrades it in place.",
         ),
     ] = None,
+    karpenter: Annotated[
+        bool,
+        typer.Option(
+            "--karpenter", help="Run Karpenter, which creates simulated nodes for NodePools, from now on."
+        ),
+    ] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Start or upgrade a sandbox, or restart its components that do not run."""
     from gpu_platform.cli.sandbox import start
 
     to_json = output is Format.JSON
-    start(name, api_port=api_port, data_dir=data_dir, crds=crds, kubernetes=kubernetes, to_json=to_json)
+    start(
+        name,
+        api_port=api_port,
+        data_dir=data_dir,
+        crds=crds,
+        kubernetes=kubernetes,
+        karpenter=karpenter,
+        to_json=to_json,
+    )
 
 
 @sandbox_app.command("list")

@@ -16,7 +16,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.errors import BadInput, ExitCode
-from gpu_platform.measured import measured_by_pool
+from gpu_platform.measured import held_by_team, measured_by_pool
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.cost import HOURS_PER_MONTH
@@ -33,6 +33,7 @@ def show_cost(
     plan = environment_of(plan, stack, ", because teams have no pools", "cost {}")
     pools = [pool.name for pool in plan.pools if pool.has_gpus]
     measured = measured_by_pool(pools, utilisation, prometheus)
+    held = held_by_team(prometheus, [one.namespace for one in plan.tenants]) if prometheus is not None else None
     catalog = load_catalog()
     spending = spending_of(plan, report_capacity(plan, catalog, measured=measured, seconds=seconds))
     platform = cast("Mapping[str, Any]", loaded.platform)
@@ -44,7 +45,7 @@ def show_cost(
             return None
         return found if found.kind == "environment" else None
 
-    found = savings(platform, plan, catalog, replan, measured=measured, seconds=seconds)
+    found = savings(platform, plan, catalog, replan, measured=measured, held=held, seconds=seconds)
     budget = cast("Mapping[str, float] | None", platform.get("budget"))
     document = cost_document(plan.stack, spending, found, budget["usd_per_month"] if budget else None)
     if to_json:

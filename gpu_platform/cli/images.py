@@ -22,6 +22,10 @@ def list_images(stack: str, *, to_json: bool) -> ExitCode:
     loaded = load_stack(stack)
     program = record_stack(loaded)
     found = images_of(program)
+    if loaded.plan.kind == "environment" and loaded.plan.burn_in is not None:
+        # `gpu-platform burn-in` creates the Jobs.
+        for pod in (pod for pool in loaded.plan.burn_in.pools for pod in (pool.alone, pool.together) if pod):
+            found.setdefault(pod.workload.image, set()).add(pod.workload.name)
     charts = charts_of(program)
     if to_json:
         documents = [{"image": image, "used_by": sorted(users)} for image, users in sorted(found.items())]

@@ -13,7 +13,15 @@ machines_app = typer.Typer(
     no_args_is_help=True,
     context_settings=CONTEXT,
 )
-policies_app = typer.Typer(help="Rules of the policy pack.", no_args_is_help=True, context_settings=CONTEXT)
+policies_app = typer.Typer(
+    help="Rules of the policy pack, and own rules of a stack.", no_args_is_help=True, context_settings=CONTEXT
+)
+StackOption = Annotated[
+    str | None,
+    typer.Option(
+        "--stack", metavar="STACK", help="Also the own rules of this stack, and each rule as it configures it."
+    ),
+]
 
 
 @machines_app.command("list")
@@ -49,19 +57,20 @@ def machines_show(
 
 
 @policies_app.command("list")
-def policies_list(output: FormatOption = Format.TEXT) -> None:
+def policies_list(stack: StackOption = None, output: FormatOption = Format.TEXT) -> None:
     """List the rules with level, severity and requirement."""
     from gpu_platform.cli.policies import list_rules
 
-    raise typer.Exit(int(list_rules(to_json=output is Format.JSON)))
+    raise typer.Exit(int(list_rules(stack, to_json=output is Format.JSON)))
 
 
 @policies_app.command("explain")
 def policies_explain(
     rule: Annotated[str, typer.Argument(metavar="RULE", help="Id of a rule, such as gpu-node-taint.")],
+    stack: StackOption = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Explain one rule: what it requires, its settings, and how to configure or exempt it."""
     from gpu_platform.cli.policies import explain_rule
 
-    raise typer.Exit(int(explain_rule(rule, to_json=output is Format.JSON)))
+    raise typer.Exit(int(explain_rule(rule, stack, to_json=output is Format.JSON)))

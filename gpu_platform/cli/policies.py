@@ -1,78 +1,163 @@
-"""`gpu-platform policies`: the rules of the policy pack, and what one of them requires."""
+"""`gpu-platform policies`: the rules of the policy pack and those of a company, and what one of them requires."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
 
 from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.quantity import counted
-from policies import Rule, rules
+from policies import Level, Rule, configure, own_rules_of, rules
 
 
-def list_rules(*, to_json: bool) -> ExitCode:
-    """Print every rule: id, default level, severity, requirement."""
-    ordered = sorted(rules(), key=lambda rule: rule.id)
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A rule as a stack configures it, or by its defaults.
+
+    `module`: of an own rule. `set_values`: settings that the stack changes, by their names in the stack file.
+    """
+
+    rule: Rule[Any, Any]
+    level: Level
+    module: str | None
+    set_values: Mapping[str, Any]
+
+
+def list_rules(stack: str | None, *, to_json: bool) -> ExitCode:
+    """Print every rule: id, level, severity, requirement; with `stack` its own rules, too, and its levels."""
+    entries = sorted(_entries(stack), key=lambda entry: entry.rule.id)
     if to_json:
-        print(json.dumps({"version": 1, "rules": [_document(rule) for rule in ordered]}, indent=2))
+        print(json.dumps({"version": 1, "rules": [_document(entry) for entry in entries]}, indent=2))
         return ExitCode.GOOD
     out = console()
     columns = (Column("rule"), Column("level", 2), Column("severity", 1), Column("requirement", wrap=True))
-    rows = [(rule.id, rule.level.value, rule.severity.value, rule.description) for rule in ordered]
+    rows = [
+        (entry.rule.id, entry.level.value, entry.rule.severity.value, entry.rule.description) for entry in entries
+    ]
     show_table(out, columns, rows)
-    out.print(f"{counted(len(rows), 'rule')}; `gpu-platform policies explain RULE` has the settings of one")
+    own = sum(entry.module is not None for entry in entries)
+    theirs = f", {own} of them own rules of the stack" if own else ""
+    option = f" --stack {stack}" if stack is not None else ""
+    hint = "" if stack is not None else "; `--stack STACK` adds the own rules of a stack"
+    out.print(
+        f"{counted(len(rows), 'rule')}{theirs}; `gpu-platform policies explain RULE{option}` has the settings of "
+        f"one{hint}",
+        markup=False,
+    )
     return ExitCode.GOOD
 
 
-def explain_rule(name: str, *, to_json: bool) -> ExitCode:
+def explain_rule(name: str, stack: str | None, *, to_json: bool) -> ExitCode:
     """Print a rule's requirement, settings, and how to set or exempt it; raises BadInput for an unknown one."""
-    by_id = {rule.id: rule for rule in rules()}
-    rule = by_id.get(name)
-    if rule is None:
-        fix = did_you_mean(name, by_id) or "see `gpu-platform policies list`"
+    by_id = {entry.rule.id: entry for entry in _entries(stack)}
+    entry = by_id.get(name)
+    if entry is None:
+        fix = did_you_mean(name, by_id) or _where_listed(name, stack)
         problem = Problem("RULE", repr(name), "the id of a rule of `gpu-platform policies list`", fix)
         raise BadInput("policies explain", [problem])
-    document = _document(rule)
+    document = _document(entry)
     if to_json:
         print(json.dumps({"version": 1, **document}, indent=2))
         return ExitCode.GOOD
+    _print(entry, document, stack)
+    return ExitCode.GOOD
+
+
+def _where_listed(name: str, stack: str | None) -> str:
+    if "." in name and stack is None:
+        return "an own rule is known with `--stack STACK`, of a stack that names its module in policy.own_rules"
+    return "see `gpu-platform policies list`"
+
+
+def _print(entry: _Entry, document: Mapping[str, Any], stack: str | None) -> None:
+    rule, settings = entry.rule, cast("list[dict[str, Any]]", document["settings"])
     out = console()
     out.print(f"{rule.id}: {rule.description}", markup=False)
-    stops = "a violation stops the deploy" if rule.level.value == "mandatory" else "a violation is a warning"
-    out.print(f"severity {rule.severity.value}, default level {rule.level.value}: {stops}")
-    if document["settings"]:
+    if entry.module is not None:
+        out.print(f"own rule of module {entry.module}", markup=False)
+    stops = {
+        Level.MANDATORY: "a violation stops the deploy",
+        Level.ADVISORY: "a violation is a warning",
+        Level.DISABLED: "it is not evaluated",
+    }
+    levels = f"default level {rule.level.value}"
+    if stack is not None:
+        levels += f", level in {stack} {entry.level.value}"
+    out.print(f"severity {rule.severity.value}, {levels}: {stops[entry.level]}", markup=False)
+    if settings:
         out.print("settings:")
-        columns = (Column("  name"), Column("default"), Column("meaning", wrap=True))
+        here = (Column(f"in {stack}"),) if stack is not None else ()
+        columns = (Column("  name"), Column("default"), *here, Column("meaning", wrap=True))
         rows = [
-            (f"  {one['name']}", json.dumps(one["default"]), one["description"]) for one in document["settings"]
+            (
+                f"  {one['name']}",
+                json.dumps(one["default"]),
+                *([_shown(entry, one["name"])] if stack is not None else []),
+                one["description"],
+            )
+            for one in settings
         ]
         show_table(out, columns, rows)
-    example = next((one for one in document["settings"] if one["default"] is not None), None)
+    for one in cast("list[dict[str, Any]]", entry.set_values.get("exempt", [])):
+        reason = f"{one['reason']} ({one['owner']}, until {one['until']})"
+        out.print(f"exempt: {one['resource']}: {reason}", markup=False)
+    example = next((one for one in settings if one["default"] is not None), None)
     own = f", {example['name']}: {json.dumps(example['default'])}" if example else ""
     out.print("in the stack file:", markup=False)
     out.print(f"  policy: {{rules: {{{rule.id}: {{enforcementLevel: mandatory{own}}}}}}}", markup=False)
     exempt = "{resource: NAME, reason: why, owner: who, until: 2027-01-31}"
     out.print(f"  policy: {{rules: {{{rule.id}: {{exempt: [{exempt}]}}}}}}", markup=False)
-    out.print("levels: advisory, mandatory, disabled; examples of both sides: docs/reference/policies.md")
-    return ExitCode.GOOD
+    reference = "" if entry.module is not None else "; examples of both sides: docs/reference/policies.md"
+    out.print(f"levels: advisory, mandatory, disabled{reference}")
 
 
-def _document(rule: Rule[Any, Any]) -> dict[str, Any]:
+def _shown(entry: _Entry, setting: str) -> str:
+    return json.dumps(entry.set_values[setting]) if setting in entry.set_values else ""
+
+
+def _entries(stack: str | None) -> list[_Entry]:
+    """Return the rules of the pack by their defaults, or with those of a stack as it configures them."""
+    if stack is None:
+        return [_Entry(rule, rule.level, None, {}) for rule in rules()]
+    from gpu_platform.stacks import load_stack
+
+    policy = load_stack(stack).plan.policy
+    modules = {rule.id: module for module in policy.own_rules for rule in own_rules_of((module,))}
+    return [
+        _Entry(
+            one.rule,
+            one.level,
+            modules.get(one.rule.id),
+            one.settings.model_dump(mode="json", by_alias=True, exclude_unset=True),
+        )
+        for one in configure(policy.config, own=policy.own_rules)
+    ]
+
+
+def _document(entry: _Entry) -> dict[str, Any]:
+    rule = entry.rule
     settings = {name: schema for name, schema in rule.config_schema.items() if name != "exempt"}
+    own = {"module": entry.module} if entry.module is not None else {}
     return {
         "id": rule.id,
         "description": rule.description,
         "severity": rule.severity.value,
-        "level": rule.level.value,
+        "level": entry.level.value,
+        "default_level": rule.level.value,
+        **own,
         "settings": [
             {
                 "name": name,
                 "type": schema.get("type", "any"),
                 "default": schema.get("default"),
+                **({"value": entry.set_values[name]} if name in entry.set_values else {}),
                 "description": " ".join(str(schema.get("description", "")).split()),
             }
             for name, schema in settings.items()
         ],
+        **({"exempt": entry.set_values["exempt"]} if "exempt" in entry.set_values else {}),
     }

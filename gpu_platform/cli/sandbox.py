@@ -25,6 +25,7 @@ def start(
     data_dir: Path | None,
     crds: Path | None,
     kubernetes: str | None,
+    karpenter: bool,
     to_json: bool,
 ) -> None:
     """Start or upgrade a sandbox, or restart its components that do not run, and print its address."""
@@ -34,6 +35,7 @@ def start(
         data_dir=data_dir,
         crds_dir=crds,
         kubernetes=kubernetes,
+        karpenter=karpenter,
         progress=Progress(quiet=to_json),
     )
     _print(status, to_json=to_json)

@@ -139,9 +139,14 @@ def _findings(report: ValidationReport) -> Iterator[str]:
         yield (
             f"<tr><td>{escape(', '.join(nodes))}</td><td>{_badge(check.verdict)} {escape(check.name)}</td>"
             f"<td>{escape(check.expected)}{source}</td><td>{escape(check.observed)}</td>"
-            f"<td>{escape(check.remediation)}</td></tr>"
+            f"<td>{escape(check.remediation)}{_replacement(check)}</td></tr>"
         )
     yield "</table></div>"
+
+
+def _replacement(check: CheckResult) -> str:
+    """Return what creates the node anew, as a line of its own."""
+    return f"<br><small>To replace the node: {escape(check.replacement)}</small>" if check.replacement else ""
 
 
 def _table_head(*titles: str) -> str:

@@ -13,6 +13,7 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning import (
     addons,
+    burn_in,
     charts,
     cleanup,
     cluster,
@@ -20,6 +21,7 @@ from gpu_platform.planning import (
     cost,
     dra,
     guide,
+    headroom,
     maintenance,
     monitoring,
     objects,
@@ -122,8 +124,10 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     addons.check(spec.addons, context.cloud, context.problems)
     charts.check(context)
     validation.check(context)
+    burn_in.check(context, planned.value)
     monitoring.check(context)
     cleanup.check(context)
+    headroom.check(context, planned.value)
     cost.check(spec.budget, planned.value, context.problems)
     if context.problems.found:
         raise BadInput(stack, context.problems.found)
@@ -141,6 +145,8 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     set_charts = charts.plan(context)
     common = objects.plan(context, [tenant.namespace for tenant in tenants.value])
     monitored = monitoring.plan(context, planned.value)
+    kept_free = headroom.plan(context, planned.value)
+    active = burn_in.plan(context, planned.value)
     costs = cost.plan(planned.value, teams.total_quota(spec.teams), connected.value.cloud)
     return EnvironmentPlan(
         kind="environment",
@@ -167,6 +173,8 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             pod_monitoring=monitored.value is not None and monitored.value.pod_monitoring,
         ),
         cleanup=cleanup.plan(context),
+        headroom=kept_free,
+        burn_in=active.value,
         policy=policy.plan(spec.policy, spec.overcommit, scaling=teams.scaling_of(spec.teams)),
         cost=costs,
         changes=changes,
@@ -193,6 +201,8 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *set_charts.decisions,
             *common.decisions,
             *monitored.decisions,
+            *headroom.decisions(kept_free, planned.value),
+            *active.decisions,
             *cost.decisions(stack, costs, planned.value, connected.value.cloud),
         ),
     )

@@ -112,6 +112,18 @@ def _duration(value: str) -> str:
     return value
 
 
+def at_least(limit: str) -> AfterValidator:
+    """Return a validator of durations that are at least `limit`."""
+    least = parse_duration(limit)
+
+    def check(value: str) -> str:
+        if parse_duration(value) < least:
+            raise wrong(f"a duration of at least {limit}", f"write {limit}, or more")
+        return value
+
+    return AfterValidator(check)
+
+
 def at_most(limit: str) -> AfterValidator:
     """Return a validator of durations that are at most `limit`."""
     most = parse_duration(limit)

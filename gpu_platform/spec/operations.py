@@ -6,7 +6,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from gpu_platform.spec._types import CRON, Duration, LabelKey, LabelValue, NodeGate, SpecModel, at_most, wrong
+from gpu_platform.quantity import parse_duration
+from gpu_platform.spec._types import (
+    CRON,
+    Duration,
+    LabelKey,
+    LabelValue,
+    NodeGate,
+    SpecModel,
+    at_least,
+    at_most,
+    wrong,
+)
 
 
 class Monitoring(SpecModel):
@@ -47,6 +58,28 @@ class Budget(SpecModel):
     that run cost more."""
 
 
+class BurnIn(SpecModel):
+    """Active checks of idle GPU nodes, which `gpu-platform burn-in` runs as Jobs: bandwidths, products of matrices
+    that must be equal, NCCL in a node and between nodes.
+
+    Pods of teams come first: a busy node is left alone, and the Jobs have the lowest priority.
+    """
+
+    image: str | None = None
+    """Container image with PyTorch, NCCL and the NCCL plugin of the nodes' network, pinned. Unset: NVIDIA's, that
+    of the guide."""
+    matrix: Annotated[Duration, at_least("1s"), at_most("24h")] = "60s"
+    """How long all GPUs of a node multiply matrices, at full power."""
+    timeout: Annotated[Duration, at_most("25h")] = "20m"
+    """Maximum time of each Job, with the pull of its image."""
+
+    @model_validator(mode="after")
+    def _longer_than_matrix(self) -> BurnIn:
+        if parse_duration(self.timeout) <= parse_duration(self.matrix):
+            raise wrong("a timeout longer than matrix", "write timeout: a few minutes more than matrix")
+        return self
+
+
 class Validation(SpecModel):
     """Validation of every GPU node against the stack file."""
 
@@ -64,6 +97,8 @@ class Validation(SpecModel):
     max_held_percent: Annotated[int, Field(ge=1, le=100)] = 25
     """With `gate_nodes: always`: the largest part of a pool's nodes that failing checks may hold back at a time,
     but one node at least. It does not limit new nodes, which have never passed."""
+    burn_in: BurnIn | None = None
+    """Active checks on request, by `gpu-platform burn-in`. Unset: none."""
 
 
 class Cleanup(SpecModel):

@@ -23,6 +23,7 @@ from gpu_platform.spec._types import (
     order_fix,
     wrong,
 )
+from gpu_platform.spec.bootstrap import Bootstrap
 from gpu_platform.spec.declared import ON_CLOUDS, On, Shows
 from gpu_platform.spec.nodes import Disk, Image, Karpenter, Network, Tuning, Upgrade
 from gpu_platform.spec.sharing import NoSharing, Sharing, SharingOrName
@@ -261,6 +262,12 @@ class Pool(SpecModel):
     without GPUs makes a CPU pool: no GPU software runs there, and fields about GPUs are refused."""
     count: Count
     capacity: Capacity = OnDemand()
+    headroom: Annotated[
+        Annotated[int, Field(ge=1, le=10_000)] | None,
+        On(("existing", "eks", "gke"), "the sandbox has no autoscaler, and head-room is for nodes that it adds"),
+    ] = None
+    """GPUs that are kept free for the next pods, on a pool that an autoscaler changes: pods of the lowest priority
+    hold them, which pods of teams preempt. At most the GPUs of a node, or those of whole nodes."""
     placement: Annotated[
         Placement | None,
         ON_CLOUDS,
@@ -291,6 +298,13 @@ class Pool(SpecModel):
         ON_CLOUDS,
         Shows(eks=("user_data",), karpenter=("node_class",), gke=("linux_node_config",)),
     ] = None
+    bootstrap: Annotated[
+        Bootstrap | None,
+        ON_CLOUDS,
+        Shows(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config", "linux_node_config")),
+    ] = None
+    """What a company adds to the nodes before they join: commands, settings, a script, limits of the kubelet.
+    Another value rolls them."""
     labels: Annotated[dict[LabelKey, LabelValue], Shows(karpenter=("template",))] = {}
     tags: Annotated[
         dict[AwsTagKey, AwsTagValue],

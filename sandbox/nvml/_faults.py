@@ -298,6 +298,34 @@ class FunctionMissing(_Fault):
     call: str
 
 
+class SlowHostLink(GpuFault):
+    """Copies between host and GPU are slow, which NVML does not show: an active check measures it."""
+
+    kind: Literal["slow-host-link"] = "slow-host-link"
+    gb_per_second: float = Field(default=5.0, gt=0)
+
+
+class SlowNvlink(GpuFault):
+    """Copies from another GPU and reductions in the node are slow, which an active check measures."""
+
+    kind: Literal["slow-nvlink"] = "slow-nvlink"
+    gb_per_second: float = Field(default=20.0, gt=0)
+
+
+class WrongProducts(GpuFault):
+    """The GPU computes wrong results without an error, which an active check finds."""
+
+    kind: Literal["wrong-products"] = "wrong-products"
+    count: int = Field(default=3, ge=1)
+
+
+class SlowNetwork(_Fault):
+    """Reductions between this node and others are slow, which an active check measures."""
+
+    kind: Literal["slow-network"] = "slow-network"
+    gb_per_second: float = Field(default=4.0, gt=0)
+
+
 Fault = (
     GpuMissing
     | GpuLost
@@ -338,6 +366,10 @@ Fault = (
     | NvmlHang
     | NvmlCrash
     | FunctionMissing
+    | SlowHostLink
+    | SlowNvlink
+    | WrongProducts
+    | SlowNetwork
 )
 AnyFault = Annotated[Fault, Field(discriminator="kind")]
 _MODELS: tuple[type[_Fault], ...] = Fault.__args__  # `get_args` loses the element type

@@ -324,6 +324,8 @@ def _gpu_with(
             identity = uuid.UUID(state.uuid.removeprefix("GPU-"))
             instances = _instances(fault.instances, gpu, identity, f"{path}.instances")
             return replace(state, mig_mode=True, instances=instances)
+        case faults.SlowHostLink() | faults.SlowNvlink() | faults.WrongProducts():
+            return state  # NVML does not show it; the simulator does, to active checks
         case _:
             raise AssertionError(f"no effect for {fault!r}")
 

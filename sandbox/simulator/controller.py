@@ -16,7 +16,7 @@ from sandbox.simulator.driver_upgrades import DriverUpgrades
 from sandbox.simulator.gpu_cluster import read_gpu_cluster
 from sandbox.simulator.kube import Api, ApiError, Informer, Object, key_of, log, version_of
 from sandbox.simulator.kubelet import holds_devices
-from sandbox.simulator.nodes import Nodes, OperatorObjects, has_gpus, is_simulated
+from sandbox.simulator.nodes import Nodes, OperatorObjects, has_gpus, is_simulated, unannounced_machine
 from sandbox.simulator.operands import Operands
 from sandbox.simulator.pods import Pods
 from sandbox.simulator.resource_slices import CLASSES, SLICES, ResourceSlices
@@ -62,7 +62,7 @@ class Controller:
         self._nodes = Nodes(self._node_objects, catalog, mig_seconds=mig_seconds)
         self._driver_upgrades = DriverUpgrades(api, self._node_objects, driver_seconds=driver_seconds)
         self._operands = Operands(self._node_objects, restart_seconds=driver_seconds)
-        self._pods = Pods(self._pod_objects, self._nodes, validation)
+        self._pods = Pods(self._pod_objects, self._nodes, validation, catalog)
 
     def stop(self) -> None:
         """Make `run` return soon. May be called from a signal handler."""
@@ -114,6 +114,8 @@ class Controller:
             _reconcile("device classes", of_classes),
         ]
         for name, node in nodes.items():
+            if (machine_type := unannounced_machine(node)) is not None:
+                waits.append(_reconcile(f"node {name}", partial(self._nodes.announce, node, machine_type)))
             if is_simulated(node):
                 update = partial(
                     self._nodes.reconcile, node, operator, faults.get(name, ""), holders.get(name, ())

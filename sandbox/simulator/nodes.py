@@ -26,6 +26,7 @@ from sandbox.simulator.operands import operands_restart
 MIG_MEMORY_ANNOTATION: Final = "sandbox.gpu-platform.dev/mig-memory"
 
 _IDLE_SECONDS: Final = 60.0
+_KARPENTER_NODES: Final = "kwok://"  # provider ids of Karpenter's provider for KWOK
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,17 @@ def is_simulated(node: Object) -> bool:
         and names.SANDBOX_MACHINE_ANNOTATION in annotations
         and "deletionTimestamp" not in metadata
     )
+
+
+def unannounced_machine(node: Object) -> str | None:
+    """Return the machine type of a new Node of Karpenter's provider for KWOK, None once an annotation names it."""
+    metadata = node["metadata"]
+    annotations: Mapping[str, str] = metadata.get("annotations") or {}
+    labels: Mapping[str, str] = metadata.get("labels") or {}
+    if names.SANDBOX_MACHINE_ANNOTATION in annotations or "deletionTimestamp" in metadata:
+        return None
+    by_karpenter = node.get("spec", {}).get("providerID", "").startswith(_KARPENTER_NODES)
+    return labels.get(names.INSTANCE_TYPE_LABEL) if by_karpenter else None
 
 
 def simulated_machine(
@@ -188,6 +200,12 @@ class Nodes:
             for name, record in self._records.items()
             if name in nodes and nodes[name]["metadata"]["uid"] == record.uid
         }
+
+    def announce(self, node: Object, machine_type: str) -> float:
+        """Name the machine type of a Node that Karpenter created, from which on it is simulated."""
+        annotations = {names.SANDBOX_MACHINE_ANNOTATION: machine_type}
+        self._informer.patch(node, "", {"metadata": {"annotations": annotations}})
+        return 0.0
 
     def reconcile(
         self, node: Object, operator: OperatorObjects, faults: str, holders: Sequence[str] = ()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 from gpu_platform import names
+from gpu_platform.catalog import Catalog
+from sandbox.simulator.burn_in import burn_in_message
 from sandbox.simulator.device_plugin import Advertised
 from sandbox.simulator.kube import Informer, Object, key_of, log
 from sandbox.simulator.kubelet import REJECTED, rejection
@@ -22,8 +25,9 @@ _ORPHAN_SECONDS: Final = 2.0
 class Pods:
     """All pods that are bound to a node. KWOK sets them running; this class rejects, ends and checks them."""
 
-    def __init__(self, informer: Informer, nodes: Nodes, validation: ValidationPods) -> None:
+    def __init__(self, informer: Informer, nodes: Nodes, validation: ValidationPods, catalog: Catalog) -> None:
         self._informer = informer
+        self._catalog = catalog
         self._nodes = nodes
         self._validation = validation
         self._reasons: dict[str, str | None] = {}
@@ -50,6 +54,7 @@ class Pods:
         if "deletionTimestamp" in pod["metadata"]:
             return _IDLE_SECONDS
         record = self._nodes.record(node)
+        measured = ""
         if record is not None and record.profile is not None:
             labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
             if labels.get(names.NAME_LABEL) == names.VALIDATION_APP:
@@ -57,16 +62,23 @@ class Pods:
             ran_before = first and pod["status"].get("phase") != "Pending"
             if not self._admit(pod, record.advertised, ran_before=ran_before):
                 return _IDLE_SECONDS
-        return self._end(pod)
+            if names.BURN_IN_LABEL in labels:
+                measured = burn_in_message(pod, record.profile, self._catalog)
+        return self._end(pod, measured)
 
-    def _end(self, pod: Object) -> float:
-        """End the containers of a running pod when their time is over; return after how many seconds to look."""
+    def _end(self, pod: Object, message: str) -> float:
+        """End the containers of a running pod when their time is over; return after how many seconds to look.
+
+        `message`: what the first container writes as its last message.
+        """
         if pod["status"].get("phase") != "Running" or (ending := ending_of(pod)) is None:
             return _IDLE_SECONDS
         now = datetime.now(UTC)
         left = seconds_left(pod, ending, now)
         if left > 0:
             return min(left, _IDLE_SECONDS)
+        if message and not ending.exit_code:
+            ending = replace(ending, message=message)
         self._patch_status(pod, ended_status(pod, ending, now))
         if ending.exit_code:
             log(f"pod {key_of(pod)}: exit code {ending.exit_code}, {ending.reason} {ending.message}".rstrip())

@@ -164,6 +164,13 @@ BROKEN: dict[str, Broken] = {
         "quotas.yaml: gpu_quotas[P9].families",
         "'p9', which is no entry of aws_families",
     ),
+    "a limit of active checks of an unknown GPU": Broken(
+        "burn_in.yaml",
+        "gpus: [h100-80gb, h200-141gb]",
+        "gpus: [h100-80gb, h200-141]",
+        "burn_in.yaml: burn_in_limits[host-hopper].gpus",
+        ("'h200-141'", "did you mean 'h200-141gb'"),
+    ),
     "an operator release whose default driver is none of its drivers": Broken(
         "operator_releases.yaml",
         "default_driver: ",
@@ -215,4 +222,4 @@ def test_all_mistakes_of_the_catalogue_are_shown_at_once(tmp_path: Path) -> None
 
     paths = {problem.path.partition(":")[0] for problem in problems_of(tmp_path / "facts")}
     of_cpu = {"machine_types_aws_cpu.yaml", "machine_types_gcp_cpu.yaml"}
-    assert paths == {AWS, GCP, "quotas.yaml", *of_cpu}
+    assert paths == {AWS, GCP, "quotas.yaml", "burn_in.yaml", *of_cpu}

@@ -158,6 +158,35 @@ def test_all_pods_of_a_deployment_must_be_idle_and_it_is_what_ends() -> None:
     assert found(IDLE, {"lab-abc-0": 0.0, "lab-abc-1": 0.0}, **rest) == {"lab": "idle"}
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        live("lab-abc-1", {"phase": "Running", "startTime": ago(days=2)}, owner=("ReplicaSet", "lab-abc")),
+        live("lab-abc-1", {"phase": "Pending"}, owner=("ReplicaSet", "lab-abc")),
+    ],
+    ids=["works, without the label", "has not started"],
+)
+def test_what_works_or_is_to_work_beside_an_idle_pod_stays(other: dict[str, Any]) -> None:
+    sets = [live("lab-abc", owner=("Deployment", "lab"))]
+    idle = notebook("lab-abc-0", owner=("ReplicaSet", "lab-abc"))
+    objects = {"Deployment": [live("lab")], "ReplicaSet": sets}
+    assert found(IDLE, {"lab-abc-0": 0.0}, **objects, Pod=[idle, other]) == {}
+    assert found(IDLE, {"lab-abc-0": 0.0}, **objects, Pod=[idle]) == {"lab": "idle"}
+
+
+def test_what_a_controller_of_another_kind_owns_stays_when_it_is_idle() -> None:
+    owned = live("nb", owner=("Notebook", "nb"))
+    pod = notebook("nb-0", owner=("StatefulSet", "nb"))
+    assert found(IDLE, {"nb-0": 0.0}, StatefulSet=[owned], Pod=[pod]) == {}
+
+
+def test_a_stateful_set_whose_claims_are_deleted_with_it_stays() -> None:
+    expired = labelled("lab", {"gpu-platform.dev/expires-on": "2026-01-01"})
+    assert found(Settings(), StatefulSet=[expired]) == {"lab": "expired"}
+    expired["spec"] = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
+    assert found(Settings(), StatefulSet=[expired]) == {}
+
+
 def test_a_pod_without_the_label_is_never_idle() -> None:
     pod = live("train-0", {"phase": "Running", "startTime": ago(days=2)})
     assert found(IDLE, {"train-0": 0.0}, Pod=[pod]) == {}

@@ -112,6 +112,18 @@ def test_every_object_and_pod_has_the_labels_and_annotations_of_the_company_besi
         assert not _LABELS.keys() & inputs["spec"]["selector"]["matchLabels"].keys(), name
 
 
+def test_pods_of_a_cron_job_have_the_labels_annotations_and_pull_secrets(tmp_path: Path) -> None:
+    objects = {"labels": _LABELS, "annotations": _ANNOTATIONS}
+    images = {"mirror": "registry.example.com", "pull_secrets": ["company-registry"]}
+    stack = _stack(tmp_path, "local", objects=objects, images=images, cleanup={"finished_after": "168h"})
+    program = _recorded(stack)
+    [cron_job] = [one.inputs for one in program.resources if one.type.endswith(":CronJob")]
+    template = cron_job["spec"]["jobTemplate"]["spec"]["template"]
+    assert _LABELS.items() <= template["metadata"]["labels"].items()
+    assert _ANNOTATIONS.items() <= template["metadata"]["annotations"].items()
+    assert template["spec"]["imagePullSecrets"] == [{"name": "company-registry"}]
+
+
 def test_keys_of_the_program_and_registries_of_nothing_are_refused_each_at_its_place(tmp_path: Path) -> None:
     objects = {
         "labels": {"gpu-platform.dev/pool": "x"},

@@ -239,7 +239,15 @@ def test_what_admission_refused_of_a_team_it_refuses_in_its_retained_namespace(r
     assert retained.policies() == {
         (kind, f"{prefix}-{TEAM}")
         for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-        for prefix in ("pods-of", "templates-of", "services-of", "claims-of", "scalers-of")
+        for prefix in (
+            "pods-of",
+            "templates-of",
+            "services-of",
+            "claims-of",
+            "scalers-of",
+            "routes-of",
+            "objects-of",
+        )
     }
     with pytest.raises(Refused, match=f"pods-of-{TEAM}.*gpu-wildcard-toleration"):
         retained.platform.pod("intruder", "cpu", namespace=TEAM)

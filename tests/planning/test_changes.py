@@ -24,6 +24,7 @@ from gpu_platform.planning.clouds.gke.plan import (
     ReservationAffinity,
     UpgradeSettings,
 )
+from gpu_platform.planning.nodes.section import KubeletLimits, NodeScript
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
 from tests.support.cloud_plans import environment, filled, on_cloud
@@ -194,7 +195,9 @@ def test_eks_changes_labels_sizes_and_update_settings_in_place(fields: Mapping[s
         ({"machine_type": "a2-ultragpu-8g"}, "rolled", "machine_type"),
         ({"image_type": "UBUNTU_CONTAINERD"}, "rolled", "image.family"),
         ({"disk_size_gb": 500}, "rolled", "disk"),
-        ({"kubelet": filled(GkeKubelet, cpu_manager_policy="static")}, "rolled", "topology"),
+        ({"kubelet": filled(GkeKubelet, cpu_manager_policy="static")}, "rolled", "topology or bootstrap"),
+        ({"kubelet_limits": KubeletLimits(pod_pids_limit=4096)}, "rolled", "topology or bootstrap"),
+        ({"init_script": NodeScript(gcs="gs://a/b", generation=2)}, "rolled", "tuning or bootstrap"),
         ({"node_locations": ("us-central1-b",)}, "rolled", "capacity.zone or zones"),
     ],
 )
@@ -241,6 +244,8 @@ def test_eks_rolls_nodes_for_parallel_pulls_and_for_another_cache_of_images() ->
         format="nodeadm", settings={"spec": {"featureGates": {"FastImagePull": True}}}, needs_cluster_access=False
     )
     effect, _ = what(eks(), eks(user_data=gate))
+    commands = dataclasses.replace(gate, commands=("update-ca-trust",))
+    assert what(eks(user_data=gate), eks(user_data=commands))[0] == "rolled"
     assert effect == "rolled"
 
 
@@ -259,8 +264,9 @@ def test_karpenter_replaces_nodes_that_have_drifted_from_template_or_node_class(
     assert what(karpenter(), karpenter(node_class={"spec": {"amiSelectorTerms": [{"alias": "al2023@v2"}]}})) == (
         "rolled",
         [
-            "pools[0].capacity.reservation, capacity.placement_group, placement, topology, tuning, tags, "
-            "image.family, image.ami, image.release, image.fast_pull, image.cache, network, disk or local_nvme"
+            "pools[0].capacity.reservation, capacity.placement_group, placement, topology, tuning, bootstrap, "
+            "tags, image.family, image.ami, image.release, image.fast_pull, image.cache, network, disk or "
+            "local_nvme"
         ],
     )
     assert what(karpenter(), karpenter(node_pool={"spec": {"template": {"spec": other_types}}})) == (

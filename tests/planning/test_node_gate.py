@@ -167,4 +167,4 @@ def test_rules_of_pod_templates_judge_the_templates_and_not_the_object_that_hold
     assert isinstance(plan, EnvironmentPlan)
     [tenant] = plan.tenants
     assert "gpu-unproven-node" in {rule.id for rule in tenant.template_rules}
-    assert [rule.id for rule in tenant.template_rules if "object." in rule.expression] == []
+    assert [rule.id for rule in tenant.template_rules if "object.spec" in rule.expression] == []

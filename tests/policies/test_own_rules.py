@@ -54,6 +54,33 @@ def test_the_pack_of_the_pulumi_cli_has_the_own_rules() -> None:
         assert "acme.image-registry" in {one.name for one in pack.info().policies}
 
 
+def test_policies_list_and_explain_know_the_own_rules_of_a_stack(tmp_path: Path) -> None:
+    exempt = [{"resource": "dcgm-*", "reason": "signed", "owner": "ops", "until": "2099-01-31"}]
+    settings = {"acme.image-registry": {"registries": ["registry.example.com/"], "exempt": exempt}}
+    stack = _stack(tmp_path, {"own_rules": ["acme_rules"], "rules": settings, "level": "advisory"})
+    code, out, err = run("policies", "list", "--stack", stack)
+    assert code == 0, err
+    assert "acme.image-registry" in out
+    assert "1 of them own rules of the stack" in " ".join(out.split())
+    listed = json.loads(run("policies", "list", "--stack", stack, "--format", "json")[1])["rules"]
+    assert {one["level"] for one in listed} <= {"advisory", "disabled"}
+    code, out, _ = run("policies", "explain", "acme.image-registry", "--stack", stack)
+    assert code == 0
+    assert "own rule of module acme_rules" in out
+    assert "exempt: dcgm-*: signed (ops, until 2099-01-31)" in out
+    found = json.loads(run("policies", "explain", "acme.image-registry", "--stack", stack, "--format", "json")[1])
+    assert (found["module"], found["level"], found["default_level"]) == ("acme_rules", "advisory", "mandatory")
+    (setting,) = found["settings"]
+    assert (setting["name"], setting["value"]) == ("registries", ["registry.example.com/"])
+    assert setting["default"] == ["registry.acme.example/"]
+
+
+def test_an_own_rule_without_its_stack_is_an_error_that_names_the_option() -> None:
+    code, _, err = run("policies", "explain", "acme.image-registry")
+    assert code == 2
+    assert "`--stack STACK`" in err
+
+
 @pytest.mark.parametrize(
     ("case", "content", "said"),
     [

@@ -72,11 +72,11 @@ def test_kueue_is_built_once_with_the_manifests_of_its_module_beside_it(go: Go, 
     go.install(stale=(str(module),))
     binaries = build.binaries(QUIET, kueue=True)
     assert binaries.path("kueue").exists()
-    assert [one["metadata"]["name"] for one in definitions(binaries.manifests, 9443)] == [
+    assert [one["metadata"]["name"] for one in definitions(binaries.manifests("kueue"), 9443)] == [
         "topologies",
         "workloads",
     ]
-    assert (binaries.manifests / WEBHOOKS).read_text() == (module / WEBHOOKS).read_text()
+    assert (binaries.manifests("kueue") / WEBHOOKS).read_text() == (module / WEBHOOKS).read_text()
     build.binaries(QUIET, kueue=True)
     assert len(go.calls("build")) == 2
 

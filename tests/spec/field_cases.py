@@ -48,6 +48,8 @@ _KEY = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e
 _BUCKETS = {"buckets": [{"name": "acme-datasets"}]}
 _ROLE = {"role_arn": "arn:aws:iam::123456789012:role/vision"}
 _GOOGLE = {"google_service_account": "vision@my-project.iam.gserviceaccount.com"}
+_SCRIPT = {"gcs": "gs://acme-nodes/bootstrap.sh", "generation": 1}
+_SECRET = "projects/acme/secrets/bootstrap/versions/{}"
 _FILESTORE = {
     "type": "existing",
     "system": "filestore",
@@ -116,6 +118,7 @@ STACKS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
+_GROWING = {name: {"min": 1, "desired": 2, "max": 4} for name in ("existing", "eks", "gke")}
 _IDLE = {"idle_after": "2h", "prometheus": "http://prometheus.monitoring:9090"}
 _DRA = {
     "pools[0].sharing": by({"mode": "dra"}, gke=None),
@@ -308,10 +311,21 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     },
     "pools[].topology": {"pools[0].topology": {"policy": "restricted"}},
     "pools[].tuning": {"pools[0].tuning": {}},
+    "pools[].headroom": {"pools[0].count": by({"desired": 2}, **_GROWING)},
+    "pools[].bootstrap": {"pools[0].bootstrap": {}},
+    "pools[].bootstrap.settings": {
+        "pools[0].bootstrap": {},
+        "pools[0].image": by({}, eks={"family": "bottlerocket"}),
+    },
+    "pools[].bootstrap.kubelet": {"pools[0].bootstrap": {"kubelet": {}}},
+    "pools[].bootstrap.script.gcs": {"pools[0].bootstrap": {"script": _SCRIPT}},
+    "pools[].bootstrap.script.generation": {"pools[0].bootstrap": {"script": _SCRIPT}},
+    "pools[].bootstrap.script.secret": {"pools[0].bootstrap": {"script": {"secret": _SECRET.format(1)}}},
     "pools[].gate_nodes": by({}, eks={"pools[0].image": {"ami": "ami-0a1b2c3d4e5f60718"}}),
     "cleanup.idle_after": {"cleanup": _IDLE},
     "cleanup.prometheus": {"cleanup": _IDLE},
     "validation.max_held_percent": {"validation": {"gate_nodes": "always"}},
+    "validation.burn_in": {"validation.burn_in": {}},
     "pools[].taints": {"pools[0].taints": [{"key": "example.com/team", "value": "a", "effect": "NoSchedule"}]},
     "pools[].nodes": {"pools[0].nodes": {"names": ["train-0", "train-1"]}},
     "pools[].nodes.selector": {"pools[0].nodes": {"selector": {"node-group": "gpu"}}},
@@ -631,8 +645,21 @@ ALTERNATIVES: Mapping[str, Any] = {
     "pools[].tuning.intent": ["training"],
     "pools[].tuning.sysctls": [{"vm.max_map_count": 1048576}],
     "pools[].tuning.huge_pages": [1024],
+    "pools[].bootstrap": [{"kubelet": {"pod_pids_limit": 4096}}],
+    "pools[].bootstrap.commands": [["update-ca-trust"]],
+    "pools[].bootstrap.settings": [{"motd": "acme"}],
+    "pools[].bootstrap.script": [_SCRIPT],
+    "pools[].bootstrap.script.gcs": ["gs://acme-nodes/other.sh"],
+    "pools[].bootstrap.script.secret": [_SECRET.format(2)],
+    "pools[].bootstrap.kubelet": [{"pod_pids_limit": 4096}],
+    "pools[].bootstrap.kubelet.pod_pids_limit": [4096],
+    "pools[].bootstrap.kubelet.container_log_max_size": ["50Mi"],
+    "pools[].bootstrap.kubelet.container_log_max_files": [3],
+    "pools[].bootstrap.kubelet.image_gc_high_percent": [70],
+    "pools[].bootstrap.kubelet.image_gc_low_percent": [50],
     "pools[].usd_per_hour": [12.5],
     "pools[].utilisation": [0.5],
+    "pools[].headroom": [8],
     "priorities": [{"batch": 10}],
     "teams[].name": ["other"],
     "queueing": [{}],
@@ -713,6 +740,9 @@ ALTERNATIVES: Mapping[str, Any] = {
     "teams[].egress": [["internet"], [{"cidr": "10.0.0.0/8"}]],
     "teams[].scaling.servers": [["http://prometheus.obs.svc:9090"]],
     "teams[].scaling.triggers": [["redis"]],
+    "teams[].routes.hosts": [["a.example.com"]],
+    "teams[].routes.annotations": [["tailscale.com/expose"]],
+    "teams[].inline_csi_drivers": [["secrets-store.csi.k8s.io"]],
     "teams[].egress[].cidr": ["192.168.0.0/16"],
     "teams[].egress[].fqdn": ["*.example.com"],
     "teams[].egress[].ports": [[5432]],
@@ -751,6 +781,10 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cleanup.idle_after": ["3h"],
     "cleanup.prometheus": ["http://metrics.monitoring:9090"],
     "validation.max_held_percent": [100],
+    "validation.burn_in": [{"matrix": "2m"}],
+    "validation.burn_in.image": ["registry.example.com/torch:2.9"],
+    "validation.burn_in.matrix": ["2m"],
+    "validation.burn_in.timeout": ["30m"],
     "policy.rules": [{"gpu-capacity-spread": {"enforcementLevel": "advisory"}}],
     "environment.stack": ["elsewhere"],
     "environment.file": ["Pulumi.elsewhere.yaml"],

@@ -54,6 +54,11 @@ NOT_OF_A_GPU = {
     "nvml-hang",
     "nvml-crash",
     "function-missing",
+    # Found by active checks: tests/e2e/test_burn_in.py
+    "slow-host-link",
+    "slow-nvlink",
+    "wrong-products",
+    "slow-network",
 }
 
 

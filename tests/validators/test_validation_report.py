@@ -11,8 +11,10 @@ import pytest
 from cluster_objects import POOL, agent_report, config_map, entry, node
 from rich.console import Console
 
+from gpu_platform.catalog import load_catalog
+from gpu_platform.cli.validate_page import validation_page
 from gpu_platform.errors import ExitCode
-from validators.render import as_junit, print_report
+from validators.render import as_ctrf, as_junit, print_report
 from validators.report import build_report, pod_uids_of, reports_of
 
 THREE = [node(f"serve-{index}") for index in range(3)]
@@ -217,7 +219,7 @@ def test_json_has_every_check_of_every_node():
         ("serve-1", "pass", 7),
         ("serve-2", "fail", 7),
     ]
-    assert document["nodes"][2]["checks"][0] == entry("ecc", "fail", "off", "GPU 3")
+    assert document["nodes"][2]["checks"][0] == {**entry("ecc", "fail", "off", "GPU 3"), "replacement": ""}
 
 
 def test_the_terminal_names_node_check_expected_source_observed_and_remedy():
@@ -336,6 +338,15 @@ def test_a_failed_check_that_may_need_another_node_names_what_creates_it(remedy,
     pool = dataclasses.replace(POOL, replacement="node group serve: terminate its instance")
     broken = {**entry("row-remapping", "fail", "failed"), "remediation": remedy}
     report = build_report([pool], [node()], {"serve-0": agent_report("serve-0", broken)})
-    [found] = [check.remediation for one in report.nodes for check in one.checks if check.id == "row-remapping"]
-    assert found.startswith(remedy)
-    assert ("To replace the node of pool serve: node group serve" in found) is said
+    [found] = [check for one in report.nodes for check in one.checks if check.id == "row-remapping"]
+    assert found.remediation == remedy
+    assert found.replacement == ("node group serve: terminate its instance" if said else "")
+    text = "To replace the node: node group serve: terminate its instance"
+    assert (text in found.remedy) is said
+    checks = [check for one in report.to_json()["nodes"] for check in one["checks"]]
+    assert [one["replacement"] for one in checks if one["id"] == "row-remapping"] == [found.replacement]
+    assert (text in as_junit(report)) is said
+    assert ('<property name="replacement" value="node group serve' in as_junit(report)) is said
+    [test] = [one for one in as_ctrf(report)["results"]["tests"] if "row-remapping" in one["name"]]
+    assert test.get("extra") == ({"replacement": found.replacement} if said else None)
+    assert (text in validation_page(report, "shop", load_catalog(), [])) is said

@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
 from gpu_platform import names
 from gpu_platform.catalog import load_catalog
+from gpu_platform.catalog.models import Measure
+from gpu_platform.planning.burn_in.section import BurnInPoolPlan, LeastBandwidth
 from gpu_platform.planning.expectations import expectations_for_machine
 from gpu_platform.planning.expectations.section import NodeExpectation
+from gpu_platform.planning.teams.section import WorkloadPlan
+from gpu_platform.planning.workloads.section import PodPlan
 from sandbox.nvml import describe_faults
 from tools.docs.markdown import GENERATED, block, code, table
 from validators.agent.checks import run_checks
 from validators.agent.expectations import parse_expectations
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
+from validators.burn_in import VERSION, burn_in_checks
 from validators.cluster import check_node
 from validators.devices import check_devices, check_nics
 from validators.nvlink import check_domain
@@ -49,7 +54,8 @@ def page() -> str:
     node = dict(_node_checks())
     cluster = {check.id: check.to_json() for check in _cluster_checks()}
     cluster["node-agent"] = {"severity": "critical", "remediation": ""}
-    for kind, found in (("node", node), ("cluster", cluster)):
+    active = {check.id: check.to_json() for check in _active_checks()}
+    for kind, found in (("node", node), ("cluster", cluster), ("active", active)):
         if odd := set(found) ^ set(texts[kind]):
             raise KeyError(f"{_TEXTS.name}, {kind}: {', '.join(sorted(odd))}: without text, or without a check")
     return "\n".join(
@@ -61,6 +67,9 @@ def page() -> str:
             "## From Kubernetes\n",
             "`up` and `validate` compare the objects of nodes and pools in the API with the Plan.\n",
             _table(texts["cluster"], cluster),
+            "## Active checks\n",
+            "`gpu-platform burn-in` measures idle nodes, where the stack file has `validation.burn_in`.\n",
+            _table(texts["active"], active),
             "## Simulated faults\n",
             "`gpu-platform sandbox fault NODE FAULT` takes these as JSON: `kind` and the fields after it.\n",
             block(describe_faults(), "text"),
@@ -195,4 +204,50 @@ def _cluster_checks() -> Iterator[CheckResult]:
             node_class="train", reservation="ID", machine_type=_MACHINE_TYPE, zone="us-east-2a", source=""
         ),
         [],
+    )
+
+
+def _active_checks() -> Iterator[CheckResult]:
+    """Yield the failure of each active check on a node of which everything is slow or wrong."""
+    least = LeastBandwidth(gb_per_second=1.0, source="")
+    pod = PodPlan(workload=_pause())
+    pool = BurnInPoolPlan(
+        pool="train",
+        machine_type=_MACHINE_TYPE,
+        gpus_per_node=2,
+        skipped="",
+        alone=pod,
+        together=pod,
+        not_together="",
+        network="efa",
+        claims=(),
+        least=dict.fromkeys(get_args(Measure), least),
+        seconds=0,
+    )
+    slow = {
+        "version": VERSION,
+        "host_to_device": [0.0, 0.0],
+        "device_to_host": [0.0, 0.0],
+        "device_to_device": [0.0, 0.0],
+        "wrong_products": [1, 0],
+        "products": ["a", "b"],
+        "all_reduce": {"gb_per_second": 0.0, "bytes": 0, "right": True},
+    }
+    yield from burn_in_checks({"node_uid": "", "time": "", "alone": slow, "together": slow}, pool, "")
+
+
+def _pause() -> WorkloadPlan:
+    return WorkloadPlan(
+        name="",
+        pool="",
+        replicas=1,
+        image="",
+        command=(),
+        resource="",
+        units=0,
+        cpu="",
+        memory="",
+        priority_class="",
+        node_selector={},
+        tolerations=(),
     )

@@ -1,10 +1,10 @@
-"""Types of a node's plan that every package shares: labels, taints and kubelet settings."""
+"""Types of a node's plan that every package shares: labels, taints, kubelet settings, additions of a company."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 Labels = Mapping[str, str]
 
@@ -41,3 +41,37 @@ class Kubelet:
     topology_scope: str
     cpu_manager_policy: str
     memory_manager_policy: Literal["None", "Static"] = "None"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletLimits:
+    """Kubelet settings that change no decision of the plan; None: that of the image."""
+
+    pod_pids_limit: int | None = None
+    container_log_max_size: str | None = None
+    """A Kubernetes quantity."""
+    container_log_max_files: int | None = None
+    image_gc_high_percent: int | None = None
+    image_gc_low_percent: int | None = None
+    cpu_cfs_quota: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeScript:
+    """Script that GKE runs on new nodes: an object of Cloud Storage with its generation, or a secret's version."""
+
+    gcs: str | None = None
+    generation: int | None = None
+    secret: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeBootstrap:
+    """What a company adds to the nodes of a pool before they join the cluster."""
+
+    commands: tuple[str, ...] = ()
+    """Lines of a bash script (AL2023)."""
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Settings of Bottlerocket."""
+    script: NodeScript | None = None
+    kubelet: KubeletLimits | None = None

@@ -14,6 +14,7 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.claims import class_resources, offered_devices
 from gpu_platform.planning.nodes.section import Kubelet, Labels, Taint
 from gpu_platform.planning.nodes.software import NO_GPU_SOFTWARE, NodeSoftware, driver_version, node_software
+from gpu_platform.planning.requirements.bootstrap import plan_bootstrap
 from gpu_platform.planning.requirements.kernel import plan_kernel
 from gpu_platform.planning.requirements.section import ClassPlace, NodeRequirements
 from gpu_platform.planning.sharing import ResolvedPool
@@ -44,6 +45,7 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
     sharing = plan_sharing(resolved, gpu, software.device_plugin)
     kubelet = _kubelet(pool, machine.gpu_count, context.cloud)
     kernel = plan_kernel(pool, catalog)
+    bootstrap = plan_bootstrap(pool)
     by_dra = sharing.mode == "dra"
     gate = pool.gate_nodes or context.environment.validation.gate_nodes
     devices = offered_devices(machine, gpu, partitions=sharing.partitions) if by_dra else ()
@@ -70,6 +72,7 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
         failed_taints=(FAILED_TAINT,) if gate == "always" else (),
         compute_class=place,
         kernel=kernel.value,
+        bootstrap=bootstrap.value,
     )
     return Decided(
         requirements,
@@ -78,6 +81,7 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
             *sharing_decisions(pool.name, sharing, resolved),
             *kubelet.decisions,
             *kernel.decisions,
+            *bootstrap.decisions,
             *_taint_decisions(pool, requirements.taints),
             *_class_decisions(pool, place, class_labels, class_taints),
             *_software_decision(context, pool, software),
@@ -127,6 +131,7 @@ def _without_gpus(resolved: ResolvedPool, machine: MachineType, catalog: Catalog
     pool = resolved.pool
     taints = _declared_taints(pool)
     kernel = plan_kernel(pool, catalog)
+    bootstrap = plan_bootstrap(pool)
     requirements = NodeRequirements(
         path=resolved.path,
         pool=pool,
@@ -146,6 +151,7 @@ def _without_gpus(resolved: ResolvedPool, machine: MachineType, catalog: Catalog
         },
         taints=taints,
         kernel=kernel.value,
+        bootstrap=bootstrap.value,
     )
     subject = f"pool {pool.name}"
     no_gpus = Decision(
@@ -156,7 +162,7 @@ def _without_gpus(resolved: ResolvedPool, machine: MachineType, catalog: Catalog
     )
     open_to_all = Decision(subject=subject, what="taint", chosen="none", why="pods without GPUs run on a CPU pool")
     by_taints = _taint_decisions(pool, taints) if taints else (open_to_all,)
-    return Decided(requirements, (no_gpus, *kernel.decisions, *by_taints))
+    return Decided(requirements, (no_gpus, *kernel.decisions, *bootstrap.decisions, *by_taints))
 
 
 def _labels(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpu_platform.catalog import Gpu, MachineType
 from gpu_platform.planning.dra.section import DeviceOffer
-from gpu_platform.planning.nodes.section import KernelSettings, Kubelet, Labels, Taint
+from gpu_platform.planning.nodes.section import KernelSettings, Kubelet, Labels, NodeBootstrap, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.sharing.section import ResourceOffer, SharingPlan
 from gpu_platform.spec.pool import Pool
@@ -49,3 +49,5 @@ class NodeRequirements:
     compute_class: ClassPlace | None = None
     kernel: KernelSettings | None = None
     """None: the image's own settings."""
+    bootstrap: NodeBootstrap | None = None
+    """What a company adds before the nodes join."""

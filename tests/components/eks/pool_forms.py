@@ -72,6 +72,11 @@ FORMS: dict[str, dict[str, Any]] = {
         "workload": "inference",
         "tuning": {"intent": "inference", "sysctls": {"vm.max_map_count": 1048576}, "huge_pages": 1024},
     },
+    "g6-bootstrapped": {
+        "machine_type": "g6.12xlarge",
+        "workload": "inference",
+        "bootstrap": {"commands": ["update-ca-trust"], "kubelet": {"pod_pids_limit": 4096}},
+    },
     "g5g-arm": {"machine_type": "g5g.2xlarge", "workload": "development"},
     "own-image": {"machine_type": "g6e.12xlarge", "workload": "inference", "image": {"ami": AMI}},
 }

@@ -34,6 +34,10 @@ FORMS: dict[str, dict[str, Any]] = {
     "a3-mega-tuned": {
         "machine_type": "a3-megagpu-8g",
         "tuning": {"intent": "training", "sysctls": {"vm.max_map_count": 1048576}, "huge_pages": 4096},
+        "bootstrap": {
+            "script": {"gcs": "gs://acme-nodes/bootstrap.sh", "generation": 3},
+            "kubelet": {"pod_pids_limit": 4096, "container_log_max_size": "50Mi"},
+        },
     },
     "a3-high": {
         "machine_type": "a3-highgpu-8g",

@@ -102,6 +102,7 @@ def _node_class(
         requirements.software,
         requirements.kubelet,
         requirements.kernel,
+        requirements.bootstrap,
     )
     if base is not None:
         spec["userData"] = write_user_data(base)

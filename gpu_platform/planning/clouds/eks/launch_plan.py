@@ -42,6 +42,8 @@ class UserData:
     needs_cluster_access: bool
     sysctls: Mapping[str, str] = field(default_factory=dict[str, str])
     """Kernel parameters that cloud-init loads before the kubelet starts; Bottlerocket has them in `settings`."""
+    commands: tuple[str, ...] = ()
+    """Lines of a bash script that cloud-init runs before the kubelet starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.eks.alternatives import check_alternatives, machines_of
 from gpu_platform.planning.clouds.eks.blocks import plan_blocks, windows_of
+from gpu_platform.planning.clouds.eks.bootstrap import check_bootstrap
 from gpu_platform.planning.clouds.eks.capacity import check_capacity, purchase, reserved
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import accelerator_label, group_tags, scaled
 from gpu_platform.planning.clouds.eks.disks import block_devices, check_disk
@@ -57,6 +58,7 @@ def check_eks_pool(
     _check_kubelet(pool, problems)
     check_kernel(pool, machine, problems)
     _check_huge_pages(pool, machine, problems)
+    check_bootstrap(pool, problems.at("bootstrap"))
     _check_labels(pool, problems)
     if pool.provisioner == "karpenter":
         check_karpenter_pool(pool, machine, catalog, problems)
@@ -148,7 +150,14 @@ def plan_eks_pool(
     if scales and requirements.gpu is not None:
         labels = {**labels, **accelerator_label(requirements.gpu.model, requirements.resources)}
     nics = interfaces(machine, family, layout_of(pool, family)) if efa else ()
-    base = user_data(pool, machine, requirements.software, requirements.kubelet, requirements.kernel)
+    base = user_data(
+        pool,
+        machine,
+        requirements.software,
+        requirements.kubelet,
+        requirements.kernel,
+        requirements.bootstrap,
+    )
     own_image = pool.image.ami is not None
     new_taints = (*requirements.taints, *requirements.startup_taints)
     plan = EksPoolPlan(

@@ -105,6 +105,7 @@ def _user_data_hash(user_data: UserData) -> str:
             "joins": user_data.needs_cluster_access,
             # Absent without any, so that pools of before keep their hash.
             **({"sysctls": dict(user_data.sysctls)} if user_data.sysctls else {}),
+            **({"commands": list(user_data.commands)} if user_data.commands else {}),
         }
     )
 

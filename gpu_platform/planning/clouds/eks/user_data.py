@@ -3,8 +3,8 @@
 Sources: awslabs/amazon-eks-ami, nodeadm's API, examples and kubelet defaults, 2026-07-23; bottlerocket.dev 1.54,
 settings reference (kubernetes, kubelet-device-plugins, bootstrap-commands, container-runtime,
 container-runtime-plugins, kernel); read 2026-11-21 and 2026-11-23. nodeadm has no field for kernel parameters; on
-AL2023 nodeadm-run.service starts the kubelet after cloud-final.service, which runs what cloud-config has; read
-2026-11-25.
+AL2023 nodeadm-run.service starts the kubelet after cloud-final.service, which runs scripts and what cloud-config
+has, whether they fail or not; read 2026-11-25.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from typing import Any, cast
 import tomli_w
 
 from gpu_platform.catalog.models import MachineType
+from gpu_platform.planning.clouds.eks.kubelet_limits import bottlerocket_limits, kubelet_limits
 from gpu_platform.planning.clouds.eks.launch_plan import ClusterAccess, UserData
 from gpu_platform.planning.clouds.eks.network import uses_efa
 from gpu_platform.planning.config_maps import as_yaml
 from gpu_platform.planning.nodes.allocatable import EVICTION_MIB, kube_reserved
-from gpu_platform.planning.nodes.section import KernelSettings, Kubelet, Taint
+from gpu_platform.planning.nodes.section import KernelSettings, Kubelet, NodeBootstrap, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Mig, Mps, Sharing, TimeSlicing
@@ -52,24 +53,38 @@ def user_data(
     software: NodeSoftware,
     kubelet: Kubelet | None,
     kernel: KernelSettings | None = None,
+    bootstrap: NodeBootstrap | None = None,
 ) -> UserData | None:
     """Return the user data of a pool beside that of EKS or Karpenter; None: none."""
+    bootstrap = bootstrap or NodeBootstrap()
     nvme = pool.local_nvme and machine.local_nvme_gb > 0
     if pool.image.family == "bottlerocket":
-        settings = _bottlerocket(pool, machine, software, kubelet, nvme, _sysctls(kernel))
+        limits = {"kubernetes": bottlerocket_limits(bootstrap.kubelet)} if bootstrap.kubelet else {}
+        added = _merged(bootstrap.settings, limits)
+        settings = _merged(added, _bottlerocket(pool, machine, software, kubelet, nvme, _sysctls(kernel)))
         return UserData(format="bottlerocket", settings=settings, needs_cluster_access=False) if settings else None
     spec: dict[str, Any] = {}
     if nvme:
         spec["instance"] = {"localStorage": {"strategy": "RAID0"}}
-    if kubelet is not None:
-        spec["kubelet"] = {"config": _kubelet_config(machine, kubelet)}
+    config = {
+        **(kubelet_limits(bootstrap.kubelet) if bootstrap.kubelet is not None else {}),
+        **(_kubelet_config(machine, kubelet) if kubelet is not None else {}),
+    }
+    if config:
+        spec["kubelet"] = {"config": config}
     if pool.image.fast_pull:
         spec["featureGates"] = {"FastImagePull": True}
     sysctls = _sysctls(kernel)
-    if not spec and not sysctls:
+    if not spec and not sysctls and not bootstrap.commands:
         return None
     settings = _node_config(spec) if spec else {}
-    return UserData(format="nodeadm", settings=settings, needs_cluster_access=False, sysctls=sysctls)
+    return UserData(
+        format="nodeadm",
+        settings=settings,
+        needs_cluster_access=False,
+        sysctls=sysctls,
+        commands=bootstrap.commands,
+    )
 
 
 def _sysctls(kernel: KernelSettings | None) -> dict[str, str]:
@@ -106,11 +121,12 @@ def with_own_image(
         settings=_merged(user_data.settings if user_data else {}, config),
         needs_cluster_access=True,
         sysctls=user_data.sysctls if user_data else {},
+        commands=user_data.commands if user_data else (),
     )
 
 
 def write_user_data(user_data: UserData, cluster: ClusterAccess | None = None) -> str:
-    """Return user data as text: MIME with a NodeConfig and kernel parameters, or TOML.
+    """Return user data as text: MIME with a NodeConfig, kernel parameters and commands, or TOML.
 
     `cluster` is added only with `needs_cluster_access`.
     """
@@ -134,6 +150,10 @@ def write_user_data(user_data: UserData, cluster: ClusterAccess | None = None) -
     if user_data.sysctls:
         part = MIMENonMultipart("text", "cloud-config")
         part.set_payload(f"#cloud-config\n{as_yaml(_cloud_config(user_data.sysctls))}")
+        document.attach(part)
+    if user_data.commands:
+        part = MIMENonMultipart("text", "x-shellscript")
+        part.set_payload("\n".join(("#!/bin/bash", "set -euo pipefail", *user_data.commands, "")))
         document.attach(part)
     return document.as_string()
 

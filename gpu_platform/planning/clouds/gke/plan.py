@@ -21,7 +21,7 @@ from gpu_platform.planning.clouds.section import (
     Timeouts,
 )
 from gpu_platform.planning.clouds.windows import CapacityWindow
-from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB
+from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB, KubeletLimits, NodeScript
 from gpu_platform.planning.requirements.section import ClassPlace
 
 # The defaults of the provider: terraform-provider-google, resource_container_cluster.go.
@@ -139,6 +139,8 @@ class GkePoolPlan:
     """Kernel parameters, of those that GKE lets others set."""
     huge_pages: int = 0
     """Huge pages of 2 MiB that nodes set aside."""
+    kubelet_limits: KubeletLimits | None = None
+    init_script: NodeScript | None = None
     image_streaming: bool = False
     image_cache: str | None = None
     """Disk image of a secondary boot disk with container images."""

@@ -112,6 +112,8 @@ def plan_gke_pool(
         kubelet=kubelet_config(requirements.kubelet),
         sysctls=dict(requirements.kernel.sysctls) if requirements.kernel is not None else {},
         huge_pages=requirements.kernel.huge_pages if requirements.kernel is not None else 0,
+        kubelet_limits=requirements.bootstrap.kubelet if requirements.bootstrap is not None else None,
+        init_script=requirements.bootstrap.script if requirements.bootstrap is not None else None,
         image_streaming=pool.image.fast_pull,
         image_cache=pool.image.cache,
         network=network,

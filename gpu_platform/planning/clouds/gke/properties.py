@@ -6,12 +6,14 @@ Their effects are in catalog/facts/pool_changes.yaml.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET, listed
 
 if TYPE_CHECKING:
     from gpu_platform.planning.clouds.gke.plan import ExistingVpcPlan, GkeClusterPlan, GkePoolPlan
+    from gpu_platform.planning.nodes.section import KubeletLimits, NodeScript
 
 
 def node_pool_properties(pool: GkePoolPlan, cluster: GkeClusterPlan) -> Mapping[str, str]:
@@ -73,21 +75,36 @@ def _node_pool(pool: GkePoolPlan, cluster: GkeClusterPlan) -> Mapping[str, str]:
         "disk": f"{pool.disk_size_gb} GB {pool.disk_type}",
         "kubelet_config": listed(
             [
-                kubelet.cpu_manager_policy,
-                kubelet.topology_policy,
-                kubelet.topology_scope,
-                kubelet.memory_policy or "",
+                *(
+                    (
+                        kubelet.cpu_manager_policy,
+                        kubelet.topology_policy,
+                        kubelet.topology_scope,
+                        kubelet.memory_policy or "",
+                    )
+                    if kubelet is not None
+                    else ()
+                ),
+                *_limits(pool.kubelet_limits),
             ]
-            if kubelet is not None
-            else []
         ),
         "linux_node_config": listed(
             [
                 *(f"{name}={value}" for name, value in sorted(pool.sysctls.items())),
                 *([f"{pool.huge_pages} huge pages"] if pool.huge_pages else []),
+                *([_script(pool.init_script)] if pool.init_script is not None else []),
             ]
         ),
         "gcfs_config": "image streaming" if pool.image_streaming else NOT_SET,
         "secondary_boot_disks": pool.image_cache or NOT_SET,
         "node_locations": listed(pool.node_locations) or ALL_ZONES,
     }
+
+
+def _limits(limits: KubeletLimits | None) -> list[str]:
+    named = asdict(limits) if limits is not None else {}
+    return [f"{name}={value}" for name, value in named.items() if value is not None]
+
+
+def _script(script: NodeScript) -> str:
+    return f"script {script.secret or f'{script.gcs}#{script.generation}'}"

@@ -1,0 +1,18 @@
+"""Names of the program of active checks in its containers, which the plan, the component and the command share."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Final
+
+PROGRAM: Final = "burn_in.py"
+PROGRAM_DIRECTORY: Final = "/opt/burn-in"
+PROGRAM_CONFIG_MAP: Final = "burn-in-program"
+SERVICE_ACCOUNT: Final = "burn-in"
+MATRIX_VARIABLE: Final = "BURN_IN_MATRIX_SECONDS"
+PART_VARIABLE: Final = "BURN_IN_PART"  # node | nodes
+
+
+def program() -> str:
+    """Return the text of the program, which needs PyTorch."""
+    return resources.files("gpu_platform.burn_in").joinpath("scripts", PROGRAM).read_text("utf-8")

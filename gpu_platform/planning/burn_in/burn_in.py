@@ -1,0 +1,261 @@
+"""Plan active checks: a pod for one node and pods for two, of each pool whose GPUs can be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, get_args
+
+from gpu_platform import names
+from gpu_platform.burn_in.program import (
+    MATRIX_VARIABLE,
+    PART_VARIABLE,
+    PROGRAM,
+    PROGRAM_CONFIG_MAP,
+    PROGRAM_DIRECTORY,
+)
+from gpu_platform.catalog import Catalog
+from gpu_platform.catalog.models import Measure
+from gpu_platform.planning.burn_in.section import BurnInPlan, BurnInPoolPlan, LeastBandwidth
+from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.dra.section import ClaimPlan
+from gpu_platform.planning.nodes.section import Taint
+from gpu_platform.planning.pools.free import free_node
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.teams.compute_domains import channel_of
+from gpu_platform.planning.teams.nic_claims import claims_nics, nic_claim_of
+from gpu_platform.planning.teams.section import WorkloadPlan
+from gpu_platform.planning.workloads.fabric import plan_pod_fabric
+from gpu_platform.planning.workloads.section import MountPlan, PodPlan
+from gpu_platform.quantity import counted, duration_text, parse_duration
+
+IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
+PRIORITY_CLASS: Final = "gpu-platform-burn-in"
+# Below the cluster autoscaler's expendable-pods-priority-cutoff of -10: it adds no node for such a pod, and may
+# remove an idle node on which one runs. Pods without a class have 0.
+PRIORITY: Final = -1000
+_USER: Final = 1000  # the image's own is root
+_GPU_CLAIM: Final = "burn-in-gpus"
+_GRACE_SECONDS: Final = 1  # nothing is saved
+# An operator's cordon is no reason against a check: it is often why somebody wants one.
+_CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")
+# What the program itself takes, by its numbers of repetitions: start of PyTorch and NCCL, copies, reductions.
+_START_SECONDS: Final = 40
+_SECONDS_PER_GPU: Final = 4
+_REDUCE_SECONDS: Final = 20
+# A process of PyTorch with CUDA and NCCL, and pinned memory for copies; NCCL's own in /dev/shm beside it.
+_MIB_PER_GPU: Final = 6144
+_ANNOTATIONS: Final = {
+    # Nodes are not consolidated while they are measured.
+    "karpenter.sh/do-not-disrupt": "true",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+}
+
+
+def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
+    """Record active checks where no pool has GPUs that can be measured."""
+    if context.environment.validation.burn_in is None:
+        return
+    reasons = {pool.name: _skipped(pool) for pool in pools if pool.has_gpus}
+    if all(reasons.values()):
+        found = "; ".join(f"{name}: {reason}" for name, reason in reasons.items()) or "no pool has GPUs"
+        context.at("validation").at("burn_in").add(
+            f"active checks of no pool ({found})",
+            "burn_in with a pool whose pods have whole GPUs",
+            "remove burn_in",
+        )
+
+
+def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[BurnInPlan | None]:
+    """Return the active checks of an environment without problems; None: none are wanted."""
+    burn_in = context.environment.validation.burn_in
+    if burn_in is None:
+        return Decided(None)
+    image = burn_in.image or context.catalog.images[IMAGE].reference
+    seconds = int(parse_duration(burn_in.matrix))
+    timeout = int(parse_duration(burn_in.timeout))
+    domains = context.environment.operator.compute_domains is not False
+    planned = tuple(
+        _pool(pool, context.catalog, image, seconds, domains=domains) for pool in pools if pool.has_gpus
+    )
+    fabrics = [one.together for one in planned if one.together is not None and one.together.fabric is not None]
+    found = BurnInPlan(
+        namespace=names.BURN_IN_NAMESPACE,
+        priority_class=PRIORITY_CLASS,
+        priority=PRIORITY,
+        # As of the vendors' own test pods: host paths, and a daemon with capabilities.
+        pod_security="privileged" if fabrics else "restricted",
+        matrix_seconds=seconds,
+        timeout_seconds=timeout,
+        pools=planned,
+    )
+    prices = {pool.name: pool.price_usd_per_hour for pool in pools}
+    return Decided(found, tuple(_decision(one, timeout, prices[one.pool]) for one in planned))
+
+
+def _pool(pool: PoolPlan, catalog: Catalog, image: str, seconds: int, *, domains: bool) -> BurnInPoolPlan:
+    skipped = _skipped(pool)
+    machine = catalog.machine_types[pool.machine_type]
+    limits = {measure: catalog.burn_in_limit(machine, measure) for measure in get_args(Measure)}
+    rack = domains and pool.nvlink_domain is not None and pool.nodes.ownership != "created"
+    network, not_together = ("", skipped) if skipped else _network(pool, rack=rack)
+    alone = (
+        None
+        if skipped
+        else _pod(pool, catalog, image, seconds, f"burn-in-{pool.name}", together=False, rack=False)
+    )
+    together = (
+        None
+        if skipped or not_together
+        else _pod(pool, catalog, image, seconds, f"burn-in-{pool.name}-nodes", together=True, rack=rack)
+    )
+    return BurnInPoolPlan(
+        pool=pool.name,
+        machine_type=pool.machine_type,
+        gpus_per_node=pool.gpus_per_node,
+        skipped=skipped,
+        alone=alone,
+        together=together,
+        not_together=not_together,
+        network=network,
+        claims=() if skipped else _claims(pool, together),
+        # Nodes of other machine types of the pool have other limits.
+        least={}
+        if pool.cloud is not None and pool.cloud.alternatives
+        else {
+            measure: LeastBandwidth(
+                gb_per_second=limit.gb_per_second,
+                source=f"machine type {pool.machine_type} ({limit.source})",
+            )
+            for measure, limit in limits.items()
+            if limit is not None and not (measure == "all-reduce-nodes" and together is None)
+        },
+        seconds=_START_SECONDS + pool.gpus_per_node * _SECONDS_PER_GPU + seconds + _REDUCE_SECONDS,
+    )
+
+
+def _skipped(pool: PoolPlan) -> str:
+    """Return why nothing of a pool's GPUs can be measured, or ""."""
+    sharing = pool.sharing
+    if sharing.mode == "mig" or sharing.partitions:
+        return "MIG: an instance has no NVLink, and a part of the GPU's bandwidths that nobody has published"
+    if sharing.mode in ("time-slicing", "mps"):
+        return f"{sharing.mode}: pods of teams compute on the same GPU while it is measured"
+    return ""
+
+
+def _network(pool: PoolPlan, *, rack: bool) -> tuple[str, str]:
+    """Return by what pods on two nodes communicate, or why they do not."""
+    requests: Mapping[str, str] = (
+        pool.cloud.pod_requests(pool.gpus_per_node, pool.gpus_per_node) if pool.cloud is not None else {}
+    )
+    devices = [name for name in requests if "/" in name]
+    fabric = pool.cloud.node_fabric if pool.cloud is not None else None
+    nics = pool.cloud.nic_devices if pool.cloud is not None else None
+    network = (
+        fabric.name
+        if fabric is not None
+        else devices[0]
+        if devices
+        else nics.device_class
+        if nics is not None
+        else "NVLink"
+        if rack
+        else ""
+    )
+    if not network:
+        return "", "pods get no GPU NICs between nodes by the stack file"
+    if pool.nodes.max < 2:
+        return "", "the pool has one node at most"
+    return network, ""
+
+
+def _pod(
+    pool: PoolPlan, catalog: Catalog, image: str, seconds: int, name: str, *, together: bool, rack: bool
+) -> PodPlan:
+    """Return a pod with all GPUs of a node, and as little CPU and memory as it needs."""
+    free, gpus = free_node(pool, catalog), pool.gpus_per_node
+    cpu = min(gpus * 2000, free.cpu_millicores * 3 // 4)
+    memory = min(gpus * _MIB_PER_GPU, free.memory_mib * 3 // 4)
+    resource = names.GPU_DEVICE_CLASS if pool.devices else names.GPU_RESOURCE
+    nics = together and claims_nics(pool, resource, gpus)
+    workload = WorkloadPlan(
+        name=name,
+        pool=pool.name,
+        replicas=2 if together else 1,
+        image=image,
+        command=("torchrun", f"{PROGRAM_DIRECTORY}/{PROGRAM}"),
+        resource=resource,
+        units=gpus,
+        cpu=f"{cpu}m",
+        memory=f"{memory}Mi",
+        priority_class=PRIORITY_CLASS,
+        node_selector=pool.node_selector,
+        tolerations=(*pool.tolerated_by_daemons, _CORDONED),
+        network=pool.cloud.pod_requests(gpus, gpus) if together and pool.cloud is not None else {},
+        claim=_GPU_CLAIM + "-" + pool.name if pool.devices else None,
+        compute_domain=channel_of(name) if together and rack else None,
+        shared_memory=f"{memory // 4}Mi",
+        # The daemon of a fabric runs as root, as do the vendors' test pods that share files with it.
+        run_as_user=None if together and pool.cloud is not None and pool.cloud.node_fabric is not None else _USER,
+        nic_claim=nic_claim_of(pool) if nics else None,
+    )
+    fabric = plan_pod_fabric(workload, pool, catalog) if together else None
+    return PodPlan(
+        workload=workload,
+        env={
+            PART_VARIABLE: "nodes" if together else "node",
+            MATRIX_VARIABLE: str(seconds),
+            **_environment(workload),
+        },
+        mounts=(MountPlan(name="program", path=PROGRAM_DIRECTORY, config_map=PROGRAM_CONFIG_MAP, read_only=True),),
+        annotations=_ANNOTATIONS,
+        grace_seconds=_GRACE_SECONDS,
+        fabric=fabric,
+    )
+
+
+def _environment(workload: WorkloadPlan) -> Mapping[str, str]:
+    """Return variables for NCCL: its log says which network it uses."""
+    found = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
+    # As of jobs of teams: AWS, EFA user guide, "Get started with EFA and NCCL".
+    return found | ({"FI_PROVIDER": "efa"} if names.EFA_RESOURCE in workload.network else {})
+
+
+def _claims(pool: PoolPlan, together: PodPlan | None) -> tuple[ClaimPlan, ...]:
+    found: list[ClaimPlan] = []
+    if pool.devices:
+        name = _GPU_CLAIM + "-" + pool.name
+        found.append(
+            ClaimPlan(name=name, device_class=names.GPU_DEVICE_CLASS, count=pool.gpus_per_node, selectors=())
+        )
+    nics = pool.cloud.nic_devices if pool.cloud is not None else None
+    if nics is not None and together is not None and together.workload.nic_claim is not None:
+        claim = together.workload.nic_claim
+        found.append(ClaimPlan(name=claim, device_class=nics.device_class, count=nics.per_node, selectors=()))
+    return tuple(found)
+
+
+def _decision(planned: BurnInPoolPlan, timeout: int, usd_per_hour: float | None) -> Decision:
+    subject = f"pool {planned.pool}"
+    if planned.skipped:
+        return Decision(subject=subject, what="burn-in", chosen="no active checks", why=planned.skipped)
+    took = duration_text(planned.seconds)
+    cost = "" if usd_per_hour is None else f", {usd_per_hour * planned.seconds / 3600:.2f} USD of each node"
+    least = [
+        f"{measure} {limit.gb_per_second:g} GB/s" for measure, limit in planned.least.items() if planned.alone
+    ]
+    between = (
+        f"then pairs of nodes by {planned.network}"
+        if planned.together
+        else f"not between nodes: {planned.not_together}"
+    )
+    return Decision(
+        subject=subject,
+        what="burn-in",
+        chosen=f"about {took} on each idle node after the image is there{cost}, all at once, at most "
+        f"{duration_text(timeout)}; {between}",
+        why="on request, by gpu-platform burn-in: copies, products of matrices, all-reduce of "
+        f"{counted(planned.gpus_per_node, 'GPU')}; "
+        + (f"at least {', '.join(least)}" if least else "no least bandwidth is published for the machine type"),
+    )

@@ -1,0 +1,31 @@
+"""Decide what a company adds to nodes before they join the cluster; the clouds refuse what they cannot run."""
+
+from __future__ import annotations
+
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.nodes.section import KubeletLimits, NodeBootstrap, NodeScript
+from gpu_platform.quantity import counted
+from gpu_platform.spec.pool import Pool
+
+
+def plan_bootstrap(pool: Pool) -> Decided[NodeBootstrap | None]:
+    """Return the additions to nodes of a pool; None: there are none."""
+    declared = pool.bootstrap
+    if declared is None:
+        return Decided(None)
+    script = NodeScript(**declared.script.model_dump()) if declared.script is not None else None
+    kubelet = KubeletLimits(**declared.kubelet.model_dump()) if declared.kubelet is not None else None
+    planned = NodeBootstrap(commands=declared.commands, settings=declared.settings, script=script, kubelet=kubelet)
+    chosen = [
+        *([counted(len(planned.commands), "command")] if planned.commands else []),
+        *([f"settings of {', '.join(planned.settings)}"] if planned.settings else []),
+        *([f"script {script.gcs or script.secret}"] if script is not None else []),
+        *([f"kubelet: {', '.join(declared.kubelet.model_dump(exclude_none=True))}"] if declared.kubelet else []),
+    ]
+    decision = Decision(
+        subject=f"pool {pool.name}",
+        what="additions to nodes",
+        chosen="; ".join(chosen) or "none",
+        why="the stack file has them: nodes run them as root before they join, and the program checks no effect",
+    )
+    return Decided(planned, (decision,))

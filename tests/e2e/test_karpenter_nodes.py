@@ -1,0 +1,126 @@
+"""Karpenter itself, with its provider for KWOK, and the NodePool that the program plans for EKS.
+
+`make test-karpenter` builds it and runs these tests; elsewhere they are skipped. KWOK has node classes of its own
+and no EC2, so the EC2NodeClass is not what is tested.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
+from sandbox import build
+from sandbox.control_plane import Status
+from tests.e2e.conftest import BASE, TOLERATION, Platform
+from tests.support.eks_stacks import load_eks
+from tests.support.eventually import eventually
+from tests.support.karpenter_forms import DEVELOP
+
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.xdist_group("e2e-karpenter"),
+    pytest.mark.skipif(not build.has_karpenter(), reason="Karpenter is not built: make test-karpenter"),
+]
+
+POOL = "develop"
+NODE_CLASS = {"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": POOL}}
+
+
+@pytest.fixture(scope="module")
+def e2e_sandbox(start_sandbox: Callable[..., Status]) -> Status:
+    return start_sandbox("karpenter", karpenter=True)
+
+
+def node_pool(most: int) -> dict[str, Any]:
+    """Return the NodePool that is planned for a pool of EKS, of the node class that KWOK knows.
+
+    Empty nodes go after seconds: a test does not wait for the ten minutes of the plan.
+    """
+    plan = load_eks({**DEVELOP, "count": {"desired": 0, "max": most}}).plan
+    assert plan.kind == "environment"
+    cloud = plan.pools[0].cloud
+    assert isinstance(cloud, KarpenterPoolPlan)
+    spec = copy.deepcopy(dict(cloud.node_pool))
+    assert spec["disruption"]["consolidationPolicy"] == "WhenEmpty"
+    spec["disruption"]["consolidateAfter"] = "3s"
+    spec["template"]["spec"]["nodeClassRef"] = {
+        "group": "karpenter.kwok.sh",
+        "kind": "KWOKNodeClass",
+        "name": POOL,
+    }
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": POOL}, "spec": spec}
+
+
+@pytest.fixture
+def cluster(platform: Platform) -> Iterator[Platform]:
+    """A sandbox with the GPU Operator, one node of another pool, and the same pool without nodes of its own."""
+    pool = {key: value for key, value in DEVELOP.items() if key != "provisioner"} | {"count": {"desired": 0}}
+    name = platform.kubeconfig.resolve().parent.name
+    stack = {
+        **BASE,
+        "cluster": {"provider": "sandbox", "name": name},
+        "pools": [BASE["pools"][1], pool],
+        "teams": [],
+    }
+    if platform.state.get("shop") != stack:
+        ran = platform.up(stack)
+        assert ran.code == 0, ran.err
+    made = [NODE_CLASS, node_pool(most=2)]
+    for one in made:
+        platform.client.create(one)
+    yield platform
+    platform.remove_pods()
+    for one in reversed(made):
+        live = platform.client.get(one["apiVersion"], one["kind"], one["metadata"]["name"])
+        assert live is not None
+        platform.client.delete(live)
+
+
+def nodes(platform: Platform) -> dict[str, dict[str, Any]]:
+    """Return the nodes that Karpenter created, by name."""
+    selector = f"karpenter.sh/nodepool={POOL}"
+    return {one["metadata"]["name"]: one for one in platform.client.objects("v1", "Node", label_selector=selector)}
+
+
+def running(platform: Platform, *names: str) -> dict[str, str]:
+    """Return the nodes of those pods that run."""
+    pods = {name: platform.find_pod(name) for name in names}
+    return {name: pod["spec"]["nodeName"] for name, pod in pods.items() if pod["status"].get("phase") == "Running"}
+
+
+def test_pending_gpu_pods_get_nodes_up_to_the_limit_of_the_pool_and_empty_nodes_go(cluster: Platform) -> None:
+    assert nodes(cluster) == {}
+    wanted = ("one", "two", "three")
+    for name in wanted:
+        cluster.pod(name, "nvidia.com/gpu", tolerations=[TOLERATION], nodeSelector={"gpu-platform.dev/pool": POOL})
+    eventually(lambda: len(set(running(cluster, *wanted).values())) == 2)
+    created = nodes(cluster)
+    assert set(running(cluster, *wanted).values()) == set(created)
+    for node in created.values():
+        labels, taints = node["metadata"]["labels"], node["spec"].get("taints", ())
+        assert labels["node.kubernetes.io/instance-type"] == "g6.4xlarge"
+        assert labels["nvidia.com/gpu.product"] == "NVIDIA-L4"
+        assert node["status"]["allocatable"]["nvidia.com/gpu"] == "1"
+        assert {(one["key"], one["effect"]) for one in taints} == {("nvidia.com/gpu", "NoSchedule")}
+    (waits,) = set(wanted) - set(running(cluster, *wanted))
+    assert "Insufficient nvidia.com/gpu" in cluster.unschedulable(waits)
+    cluster.remove_pods()
+    eventually(lambda: nodes(cluster), {})
+
+
+def test_a_pod_without_the_toleration_of_gpu_nodes_gets_no_node(cluster: Platform) -> None:
+    cluster.pod("plain", "cpu", tolerate=False, nodeSelector={"gpu-platform.dev/pool": POOL})
+
+    def event() -> bool:
+        return any(
+            "did not tolerate" in one.get("note", one.get("message", ""))
+            for one in cluster.client.objects("v1", "Event", namespace="default")
+            if one["involvedObject"].get("name") == "plain" and one["reason"] == "FailedScheduling"
+        )
+
+    eventually(event)
+    assert nodes(cluster) == {}
