@@ -72,7 +72,12 @@ VALIDATED_CONDITION: Final = "GpuPlatformValidated"  # of a node that an agent h
 # The prefixes tell autoscalers that a new node loses the taint once it has started, or that it is about one node
 # alone: kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go, read 2026-11-25.
 STARTUP_TAINT_KEY: Final = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"  # until a node passes
+# As the CRD NodeReadinessRule has it: its prefix is fixed.
+READINESS_TAINT_KEY: Final = (
+    "readiness.k8s.io/gpu-platform-validated"  # instead, with the Node Readiness Controller
+)
 FAILED_TAINT_KEY: Final = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"  # while a check fails later
+CORDON_ANNOTATION: Final = "gpu-platform.dev/cordoned"  # on nodes that the node agent has cordoned: since when
 VALIDATION_REPORT_LABEL: Final = "gpu-platform.dev/validation-report"  # on the agent's report ConfigMaps
 BURN_IN_NAMESPACE: Final = "gpu-platform-burn-in"
 BURN_IN_LABEL: Final = "gpu-platform.dev/burn-in"  # on pods and objects of active checks, and on their results

@@ -839,6 +839,9 @@ class ValidationSettings(TypedDict, total=False):
     gate: bool
     timeout: str
     gate_nodes: str
+    node_readiness: bool
     metrics: bool
     max_held_percent: float
+    on_failure: str
+    failing_for: str
     burn_in: BurnIn

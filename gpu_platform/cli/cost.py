@@ -14,6 +14,7 @@ from rich.table import Table
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
+from gpu_platform.cli.cost_page import cost_page
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.errors import BadInput, ExitCode
 from gpu_platform.measured import held_by_team, measured_by_pool
@@ -25,9 +26,9 @@ from gpu_platform.stacks import load_stack, plan_platform
 
 
 def show_cost(
-    stack: str, *, utilisation: Path | None, prometheus: str | None, seconds: float, to_json: bool
+    stack: str, *, utilisation: Path | None, prometheus: str | None, seconds: float, output: str
 ) -> ExitCode:
-    """Print the cost of an environment at its desired size, and what would lower it."""
+    """Print the cost of an environment at its desired size, and what would lower it: text, json or html."""
     loaded = load_stack(stack)
     plan = loaded.plan
     plan = environment_of(plan, stack, ", because teams have no pools", "cost {}")
@@ -48,8 +49,10 @@ def show_cost(
     found = savings(platform, plan, catalog, replan, measured=measured, held=held, seconds=seconds)
     budget = cast("Mapping[str, float] | None", platform.get("budget"))
     document = cost_document(plan.stack, spending, found, budget["usd_per_month"] if budget else None)
-    if to_json:
+    if output == "json":
         print(json.dumps(document, indent=2))
+    elif output == "html":
+        print(cost_page(document), end="")
     else:
         _show(console(), document)
     return ExitCode.GOOD

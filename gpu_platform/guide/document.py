@@ -185,7 +185,7 @@ def _pools(guide: GuidePlan, live: LiveGuide | None) -> Iterator[str]:
             "<br>".join(_ask(pool)) if pool.gpu else "CPU and memory",
             pool.workload,
             pool.capacity,
-            *([] if live is None else [_free_text(live.free.get(pool.name, {}))]),
+            *([] if live is None else [_free_text(live.free.get(pool.name))]),
         )
         for pool in guide.pools
     ]
@@ -206,8 +206,11 @@ def _ask(pool: GuidePool) -> list[str]:
     ]
 
 
-def _free_text(units: Mapping[str, int]) -> str:
-    return "; ".join(f"{count} {name}" for name, count in sorted(units.items())) or "no node is ready"
+def _free_text(units: Mapping[str, int] | None) -> str:
+    """Return what is free; None: no node of the pool is ready; nothing: ready nodes offer no units to count."""
+    if units is None:
+        return "no node is ready"
+    return "; ".join(f"{count} {name}" for name, count in sorted(units.items())) or "CPU and memory"
 
 
 def _queue(queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]:
