@@ -321,7 +321,7 @@ def plan_tenant(
         devices=fabric.value.device_annotations if fabric.value is not None else {},
         accounts=accounts_of(team),
         drivers=(*INLINE_CSI_DRIVERS, *team.inline_csi_drivers),
-        grace_seconds=max(LONGEST_GRACE_SECONDS, _longest_grace(team)),
+        grace_seconds=longest_grace(team),
     )
     tenant = TenantPlan(
         namespace=team.name,
@@ -376,10 +376,10 @@ def plan_tenant(
     return Decided(tenant, (decision, *chosen, *notes))
 
 
-def _longest_grace(team: Team) -> int:
-    """Return the longest time between SIGTERM and SIGKILL of what the team declares, in seconds."""
+def longest_grace(team: Team) -> int:
+    """Return the longest time between SIGTERM and SIGKILL of a team's pods, in seconds."""
     declared = (*team.training_jobs, *team.inference_services)
-    return max((int(parse_duration(one.grace)) for one in declared), default=0)
+    return max((LONGEST_GRACE_SECONDS, *(int(parse_duration(one.grace)) for one in declared)))
 
 
 def _object_quota(limits: ObjectLimits) -> Mapping[str, str]:
