@@ -173,6 +173,25 @@ def test_init_without_a_terminal_names_the_flags_that_are_missing_and_writes_not
     assert not file.exists()
 
 
+@pytest.mark.parametrize(
+    ("call", "fix"),
+    [
+        ("init mine --provider aws", "Fix: write eks"),
+        ("init mine --provider gcp", "Fix: write gke"),
+        ("init mine --provider sandbx", "Fix: did you mean 'sandbox'?"),
+        ("machines list --region mars-1", "Fix: leave --region out"),
+        ("machines list --gpu foo", "Fix: leave --gpu out"),
+    ],
+)
+def test_a_wrong_name_is_an_error_with_a_fix_and_nothing_is_written(
+    run: Run, tmp_path: Path, call: str, fix: str
+) -> None:
+    out = ["--out", str(tmp_path / "Pulumi.mine.yaml")] if call.startswith("init") else []
+    code, _, err = run(*call.split(" "), *out)
+    assert (code, fix in err) == (2, True), err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_machines_are_listed_by_provider_gpu_and_region(run: Run) -> None:
     _, out, _ = run("machines", "list", "--provider", "gke", "--gpu", "H100-80GB", "--format", "json")
     machines = json.loads(out)["machine_types"]
