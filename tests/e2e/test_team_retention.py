@@ -354,7 +354,7 @@ def test_a_team_that_returns_finds_its_data_and_gets_its_rights_and_quota_back(h
     assert quota["spec"]["hard"]["requests.nvidia.com/gpu"] == "5"
     assert names.RETAINED_LABEL not in quota["metadata"].get("labels", {})
     hand.find("rbac.authorization.k8s.io/v1", "RoleBinding", "team-members")
-    assert len(hand.policies()) == 10
+    assert len(hand.policies()) == 14
     for live in hand.live_policies():
         assert names.RETAINED_LABEL not in live["metadata"]["labels"]
         assert "applyset.kubernetes.io/part-of" in live["metadata"]["labels"]
@@ -463,7 +463,7 @@ def test_destroy_keeps_what_members_made_and_names_it(hand: Hand) -> None:
     assert hand.client.get("v1", "Namespace", "vision") is None
     assert list(hand.client.objects("v1", "Node")) == []
     assert names.RETAINED_LABEL in hand.namespace()["metadata"]["labels"]
-    assert len(hand.policies()) == 10
+    assert len(hand.policies()) == 14
 
     back = hand.up()
     assert "team perception returns" in back.err
