@@ -11,7 +11,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 # Images set it to stay small; here each of hundreds of processes would compile the same modules once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up down test test-thorough suite test-workloads test-karpenter lint docs fmt clean help
+.PHONY: install up down test test-thorough suite test-workloads test-karpenter test-keda lint docs fmt clean help
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -95,6 +95,11 @@ test-workloads: $(TORCH_STAMP) ## what runs in containers of jobs: on CPUs, with
 test-karpenter: $(STAMP) ## build Karpenter, and test that it creates and removes nodes of the sandbox
 	$(BIN)/python -m sandbox.build --karpenter
 	$(BIN)/pytest -n0 -q tests/e2e/test_karpenter_nodes.py
+
+# KEDA links the clients of every cloud: half an hour of CPU time and more. The tests need Debian's package prometheus, too.
+test-keda: $(STAMP) ## build KEDA, and test that it and the HPA scale a service by a metric of Prometheus
+	$(BIN)/python -m sandbox.build --keda
+	$(BIN)/pytest -n0 -q tests/e2e/test_keda_scaling.py
 
 clean: ## remove the virtual environment
 	rm -rf $(VENV)

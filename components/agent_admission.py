@@ -8,17 +8,26 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._options import child_options
-from gpu_platform.planning.validation.admission import BY_THE_AGENT, LEASE_RULE, NODE_RULES, REPORT_RULE, AgentRule
+from gpu_platform.planning.validation.admission import (
+    BY_THE_AGENT,
+    CLAIM_RULE,
+    LEASE_RULE,
+    REPORT_RULE,
+    AgentRule,
+    node_rules,
+)
 
 _REPORTS = "gpu-node-agent-reports"
 _NODES = "gpu-node-agent-nodes"
 _LEASES = "gpu-node-agent-leases"
+_CLAIMS = "gpu-node-agent-node-claims"
 _CHANGES = ["CREATE", "UPDATE"]
 _VERSION = "v1"
 
 
 class AgentAdmission(pulumi.ComponentResource):
-    """Policies of the API server for what the node agents write (ConfigMaps, nodes, Leases), with their bindings.
+    """Policies of the API server for what node agents write (ConfigMaps, nodes, Leases) and delete (NodeClaims),
+    with their bindings.
 
     `guards`: what agents must wait for.
 
@@ -28,12 +37,19 @@ class AgentAdmission(pulumi.ComponentResource):
     guards: list[pulumi.Resource]
     policies: pulumi.Output[list[str]]
 
-    def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        opts: pulumi.ResourceOptions | None = None,
+        *,
+        cordons: bool = False,
+        replaces: bool = False,
+    ) -> None:
         super().__init__("gpu-platform:index:AgentAdmission", name, None, opts)
         self._child = child_options(self, opts)
         self.guards = [
             *self._create_policy(_REPORTS, ["configmaps"], [REPORT_RULE]),
-            *self._create_policy(_NODES, ["nodes", "nodes/status"], NODE_RULES),
+            *self._create_policy(_NODES, ["nodes", "nodes/status"], node_rules(cordons=cordons)),
             *self._create_policy(
                 _LEASES,
                 ["leases"],
@@ -42,7 +58,11 @@ class AgentAdmission(pulumi.ComponentResource):
                 operations=[*_CHANGES, "DELETE"],
             ),
         ]
-        self.policies = pulumi.Output.from_input([_REPORTS, _NODES, _LEASES])
+        if replaces:
+            self.guards += self._create_policy(
+                _CLAIMS, ["nodeclaims"], [CLAIM_RULE], group="karpenter.sh", operations=["DELETE"]
+            )
+        self.policies = pulumi.Output.from_input([_REPORTS, _NODES, _LEASES, *([_CLAIMS] if replaces else [])])
         self.register_outputs({"policies": self.policies})
 
     def _create_policy(

@@ -18,6 +18,7 @@ from components.cleanup import Cleanup
 from components.cluster import Cluster, ClusterArgs
 from components.device_claims import DeviceClasses
 from components.gpu_operator import GpuOperator
+from components.headroom import Headroom
 from components.monitoring import Monitoring
 from components.node_pool import NodePool
 from components.node_validation import NodeValidation, NodeValidationArgs
@@ -69,6 +70,8 @@ class Environment(pulumi.ComponentResource):
         operator = GpuOperator("gpu-operator", args.operator, on_cluster)
         if args.device_classes:
             DeviceClasses("device-classes", args.device_classes, on_cluster)
+        if args.headroom is not None:
+            Headroom("headroom", args.headroom, self._child(cluster, operator))
         after: list[pulumi.Resource] = [operator]
         if args.addons.addons:
             after.append(Addons("addons", args.addons, on_cluster))

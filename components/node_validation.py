@@ -18,6 +18,7 @@ from components.device_claims import claim_template, every_gpu
 from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.validation.section import AgentMetricsPlan, ValidationPlan
+from validators.agent.cordon import ACTION_VARIABLE, FAILING_VARIABLE
 from validators.agent.hold import MOST_HELD_VARIABLE
 from validators.zipapp import build_agent
 
@@ -93,7 +94,11 @@ class NodeValidation(pulumi.ComponentResource):
             opts=child_options(self, opts),
         )
         self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
-        admission = AgentAdmission(f"{name}-admission", opts=child_options(self, opts))
+        actions = args.validation.on_failure.values()
+        self._replaces = "replace" in actions
+        admission = AgentAdmission(
+            f"{name}-admission", child_options(self, opts), cordons=bool(actions), replaces=self._replaces
+        )
         account = [*self._create_account(), *admission.guards, self._create_network_policy()]
         if args.validation.claims_devices:
             account.append(
@@ -111,6 +116,7 @@ class NodeValidation(pulumi.ComponentResource):
         self._agent = immutable_config_map("gpu-node-agent", args.validation.namespace, self._child, binary=packed)
         if metrics is not None:
             self._create_monitor(metrics)
+        self._create_readiness_rules()
         # Nodes without GPUs have nothing that the agent reads: the report has their Node objects alone.
         proven = [pool for pool in args.pools if pool.expectations.by_agent]
         gates = [self._create_daemon_set(pool, [*account, *args.nodes.get(pool.name, ())]) for pool in proven]
@@ -137,7 +143,16 @@ class NodeValidation(pulumi.ComponentResource):
             _ACCOUNT,
             metadata=k8s.meta.v1.ObjectMetaArgs(name=_ACCOUNT),
             rules=[
-                k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["nodes", "nodes/status"], verbs=["patch"])
+                k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["nodes", "nodes/status"], verbs=["patch"]),
+                *(
+                    [
+                        k8s.rbac.v1.PolicyRuleArgs(
+                            api_groups=["karpenter.sh"], resources=["nodeclaims"], verbs=["delete"]
+                        )
+                    ]
+                    if self._replaces
+                    else []
+                ),
             ],
             opts=self._child,
         )
@@ -190,6 +205,30 @@ class NodeValidation(pulumi.ComponentResource):
                     "selector": {"matchLabels": {names.NAME_LABEL: names.VALIDATION_APP}},
                     "endpoints": [{"port": _METRICS, "interval": metrics.interval}],
                     "targetLabels": {"fromPod": [{"from": names.POOL_LABEL, "to": "pool"}]},
+                },
+                opts=self._child,
+            )
+
+    def _create_readiness_rules(self) -> None:
+        """Create what has the Node Readiness Controller free new nodes that the agents have found good.
+
+        Bootstrap only: of nodes that fail later the agents hold back a share, which the controller has not.
+        """
+        taint = self._validation.readiness_taint
+        for pool, labels in self._validation.readiness.items():
+            if taint is None:
+                continue
+            name = f"{_ACCOUNT}-{pool}"
+            k8s.apiextensions.CustomResource(
+                name,
+                api_version="readiness.node.x-k8s.io/v1alpha1",
+                kind="NodeReadinessRule",
+                metadata=k8s.meta.v1.ObjectMetaArgs(name=name),
+                spec={
+                    "conditions": [{"type": names.VALIDATED_CONDITION, "requiredStatus": "True"}],
+                    "enforcementMode": "bootstrap-only",
+                    "nodeSelector": {"matchLabels": dict(labels)},
+                    "taint": {"key": taint.key, "value": taint.value, "effect": taint.effect},
                 },
                 opts=self._child,
             )
@@ -258,6 +297,15 @@ class NodeValidation(pulumi.ComponentResource):
             ),
         )
 
+    def _on_failure(self, pool: PoolPlan) -> list[k8s.core.v1.EnvVarArgs]:
+        action = self._validation.on_failure.get(pool.name)
+        if action is None:
+            return []
+        return [
+            k8s.core.v1.EnvVarArgs(name=ACTION_VARIABLE, value=action),
+            k8s.core.v1.EnvVarArgs(name=FAILING_VARIABLE, value=str(self._validation.failing_seconds)),
+        ]
+
     def _scraped(self) -> dict[str, str] | None:
         """Return the annotations by which a Prometheus without an operator finds the metrics."""
         metrics = self._validation.metrics
@@ -324,6 +372,7 @@ class NodeValidation(pulumi.ComponentResource):
                             for most in (self._validation.most_held.get(pool.name),)
                             if most is not None
                         ),
+                        *self._on_failure(pool),
                         _from_field("NODE_NAME", "spec.nodeName"),
                         _from_field("POD_NAME", "metadata.name"),
                         _from_field("POD_UID", "metadata.uid"),

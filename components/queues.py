@@ -197,7 +197,11 @@ class TeamQueue(pulumi.ComponentResource):
                         expression=rule.expression, message=f"{rule.id}: {rule.message}", reason="Forbidden"
                     )
                     for rule in rules_of(
-                        args.local_queue, args.priorities, required=args.required, tainted=args.tainted
+                        args.local_queue,
+                        args.priorities,
+                        required=args.required,
+                        tainted=args.tainted,
+                        accounts=args.accounts,
                     )
                 ],
             ),

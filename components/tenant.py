@@ -60,7 +60,7 @@ _HOST_POLICY_API = "networking.gke.io/v1alpha1"
 # Cilium's; source: Cilium docs 1.19, "DNS based" and "Layer 7 Policies"; read 2026-11-25.
 _CILIUM_POLICY_API = "cilium.io/v2"
 _CILIUM_NAMESPACE_LABEL = "k8s:io.kubernetes.pod.namespace"
-# No pods at all of a priority class that the team may not use.
+# No pods at all: of a priority class that the team may not use; such that keep those of others off nodes.
 _FORBIDDEN_PODS = {"pods": "0"}
 # An update deletes a pod before it creates the next: a surge would need GPUs beyond the quota.
 _SHARED_MEMORY = "shared-memory"  # name of the volume at /dev/shm
@@ -108,6 +108,9 @@ class Tenant(pulumi.ComponentResource):
                 template_rules=args.template_rules,
                 claim_rules=args.claim_rules,
                 scaling_rules=args.scaling_rules,
+                route_rules=args.route_rules,
+                object_rules=args.object_rules,
+                accounts=args.accounts,
             ),
             self._child,
         )
@@ -211,7 +214,13 @@ class Tenant(pulumi.ComponentResource):
             ),
             opts=self._kept,
         )
-        quotas = [total, above]
+        elsewhere = k8s.core.v1.ResourceQuota(
+            self._logical("affinity"),
+            metadata=self._meta("affinity-to-other-namespaces"),
+            spec=k8s.core.v1.ResourceQuotaSpecArgs(hard=_FORBIDDEN_PODS, scopes=["CrossNamespacePodAffinity"]),
+            opts=self._kept,
+        )
+        quotas = [total, above, elsewhere]
         if self._args.object_quota:
             quotas.append(
                 k8s.core.v1.ResourceQuota(

@@ -18,10 +18,12 @@ from gpu_platform.planning.teams.admission import (
     TEMPLATE_CHANGES,
     TEMPLATE_VARIABLES,
     VARIABLES,
-    PodRule,
 )
 from gpu_platform.planning.teams.fabric import FabricAccess, exec_rule
+from gpu_platform.planning.teams.guarded_objects import by_a_member
+from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.planning.teams.pod_templates import TEMPLATE_KINDS
+from gpu_platform.planning.teams.routes import ROUTE_CHANGES
 
 # A policy that cannot be evaluated refuses: an outage of it must not open the namespace.
 _FAILURE_POLICY = "Fail"
@@ -31,11 +33,15 @@ _CHANGES = ("CREATE", "UPDATE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Matched:
-    """Resources of a group of the API, in versions with the same fields, which the server converts others to."""
+    """Resources of a group of the API, in versions with the same fields, which the server converts others to.
+
+    `scope`: needed where `*` names resources of the cluster, too, which every namespace selector matches.
+    """
 
     resources: tuple[str, ...]
     group: str = ""
     versions: tuple[str, ...] = ("v1",)
+    scope: str | None = None
 
 
 _PODS = _Matched(resources=("pods", "pods/ephemeralcontainers"))
@@ -46,6 +52,12 @@ _CLAIMS = _Matched(
 _SCALERS = _Matched(
     resources=("scaledobjects", "scaledjobs", "triggerauthentications"), group="keda.sh", versions=("*",)
 )
+_ROUTES = (
+    _SERVICES,
+    _Matched(resources=("ingresses",), group="networking.k8s.io"),
+    _Matched(resources=("httproutes", "grpcroutes"), group="gateway.networking.k8s.io", versions=("*",)),
+)
+_EVERYTHING = _Matched(resources=("*",), group="*", versions=("*",), scope="Namespaced")
 _EXEC = _Matched(resources=("pods/exec", "pods/attach"))
 # Versions of these kinds have their templates at the same places.
 _TEMPLATES = tuple(
@@ -60,18 +72,23 @@ _TEMPLATES = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantAdmissionArgs:
-    """The team's namespace, and the rules of its pods, of pod templates, of claims and of objects of KEDA."""
+    """The team's namespace, and the rules of its pods, of pod templates, of claims, of objects of KEDA, of routes
+    and of what members do to any object. `accounts`: service accounts of other namespaces that are members."""
 
     namespace: str
     rules: tuple[PodRule, ...]
     template_rules: tuple[PodRule, ...] = ()
     claim_rules: tuple[PodRule, ...] = ()
     scaling_rules: tuple[PodRule, ...] = ()
+    route_rules: tuple[PodRule, ...] = ()
+    object_rules: tuple[PodRule, ...] = ()
+    accounts: tuple[str, ...] = ()
 
 
 class TenantAdmission(pulumi.ComponentResource):
     """Policies of the API server for one namespace, each with a binding: on its pods, on pod templates of other
-    objects, on its Services, on its claims of devices and on its objects of KEDA.
+    objects, on its Services and routes, on its claims of devices, on its objects of KEDA, and on all that members
+    do.
 
     They stay in the cluster as long as the namespace may: without them pods of a team that left could be recreated
     with what admission refused.
@@ -121,8 +138,31 @@ class TenantAdmission(pulumi.ComponentResource):
             scalers = namespace_policy(
                 "scalers-of", args.namespace, [_SCALERS], args.scaling_rules, child, condition=SPEC_CHANGES
             )
-        self.guards = [*pods, *services, *claims, *scalers]
-        rules = (*args.rules, *SERVICE_RULES, *args.claim_rules, *args.scaling_rules)
+        routes: list[pulumi.Resource] = []
+        if args.route_rules:
+            routes = namespace_policy(
+                "routes-of", args.namespace, _ROUTES, args.route_rules, child, condition=ROUTE_CHANGES
+            )
+        objects: list[pulumi.Resource] = []
+        if args.object_rules:
+            objects = namespace_policy(
+                "objects-of",
+                args.namespace,
+                [_EVERYTHING],
+                args.object_rules,
+                child,
+                operations=(*_CHANGES, "DELETE"),
+                condition=by_a_member(args.accounts),
+            )
+        self.guards = [*pods, *services, *claims, *scalers, *routes, *objects]
+        rules = (
+            *args.rules,
+            *SERVICE_RULES,
+            *args.claim_rules,
+            *args.scaling_rules,
+            *args.route_rules,
+            *args.object_rules,
+        )
         self.rules = pulumi.Output.from_input([rule.id for rule in rules])
         self.register_outputs({"rules": self.rules})
 
@@ -201,6 +241,7 @@ def namespace_policy(
                         api_versions=list(one.versions),
                         operations=list(operations),
                         resources=list(one.resources),
+                        scope=one.scope,
                     )
                     for one in matched
                 ],

@@ -13,6 +13,7 @@ from gpu_platform.errors import BadInput, Problem, UnknownOutcome
 from gpu_platform.spec.utilisation import read_utilisation
 
 _QUERY: Final = "avg_over_time(pool:active:ratio[{}])"
+_HELD: Final = "max_over_time(namespace:gpus_held:count[{}])"
 _SECONDS: Final = 30
 
 
@@ -34,17 +35,8 @@ def measured_utilisation(address: str, pools: Collection[str], *, period: str = 
     Raises BadInput for another address than http or https, UnknownOutcome where Prometheus does not answer or
     knows none of the pools.
     """
-    if not address.startswith(("http://", "https://")):
-        problem = Problem("--prometheus", f"{address!r}", "an address such as http://localhost:9090")
-        raise BadInput("command line", [problem])
-    query = urllib.parse.urlencode({"query": _QUERY.format(period)})
-    url = f"{address.rstrip('/')}/api/v1/query?{query}"
-    try:
-        with urllib.request.urlopen(url, timeout=_SECONDS) as answer:  # noqa: S310 - http or https alone
-            found = _values(json.loads(answer.read()))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UnknownOutcome(f"Prometheus at {address} did not answer a query: {error}") from error
-    known = {pool: value for pool, value in found.items() if pool in pools}
+    found = _ask(address, _QUERY.format(period), "pool")
+    known = {pool: min(1.0, max(0.0, value)) for pool, value in found.items() if pool in pools}
     if not known:
         raise UnknownOutcome(
             f"Prometheus at {address} has no pool:active:ratio of {', '.join(pools)} in the last {period}: "
@@ -53,6 +45,25 @@ def measured_utilisation(address: str, pools: Collection[str], *, period: str = 
     return known
 
 
-def _values(document: Any) -> dict[str, float]:  # noqa: ANN401 - JSON
-    series = cast("list[dict[str, Any]]", document["data"]["result"])
-    return {each["metric"].get("pool", ""): min(1.0, max(0.0, float(each["value"][1]))) for each in series}
+def held_by_team(address: str, teams: Collection[str], *, period: str = "14d") -> dict[str, float] | None:
+    """Return the most GPUs that each team has held at a time; None: Prometheus knows of no namespace.
+
+    A team without a series has held none, if others have one: then the exporter names the pods of GPUs.
+    Raises BadInput for another address than http or https, UnknownOutcome where Prometheus does not answer.
+    """
+    found = {team: value for team, value in _ask(address, _HELD.format(period), "namespace").items() if team}
+    return {team: found.get(team, 0.0) for team in teams} if found else None
+
+
+def _ask(address: str, query: str, label: str) -> dict[str, float]:
+    """Return the values of an instant query by a label of its series."""
+    if not address.startswith(("http://", "https://")):
+        problem = Problem("--prometheus", f"{address!r}", "an address such as http://localhost:9090")
+        raise BadInput("command line", [problem])
+    url = f"{address.rstrip('/')}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
+    try:
+        with urllib.request.urlopen(url, timeout=_SECONDS) as answer:  # noqa: S310 - http or https alone
+            series = cast("list[dict[str, Any]]", json.loads(answer.read())["data"]["result"])
+            return {each["metric"].get(label, ""): float(each["value"][1]) for each in series}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UnknownOutcome(f"Prometheus at {address} did not answer a query: {error}") from error

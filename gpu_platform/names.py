@@ -26,7 +26,9 @@ MIG_CHANGE_LABEL: Final = "gpu-platform.dev/mig-change"  # how a MIG layout chan
 # stay too, and have the label alone.
 KEPT_LABEL: Final = "gpu-platform.dev/kept"
 """On claims of a stack file's workloads, which outlive their entry: what members wrote is in them."""
+GUIDE_CONFIG_MAP: Final = "gpu-platform-guide"  # in each team's namespace: what its members need to know
 CLEANUP_NAMESPACE: Final = "gpu-platform-cleanup"
+HEADROOM_NAMESPACE: Final = "gpu-platform-headroom"  # whose pods hold GPUs until others need them
 IDLE_LABEL: Final = "gpu-platform.dev/ends-when-idle"  # "true" on pods: the clean-up may end what they are of
 CLEANUP_LABEL: Final = "gpu-platform.dev/cleanup"  # "never": the clean-up leaves the object alone
 EXPIRES_LABEL: Final = "gpu-platform.dev/expires-on"  # a date, UTC: the clean-up may end the object after it
@@ -70,7 +72,12 @@ VALIDATED_CONDITION: Final = "GpuPlatformValidated"  # of a node that an agent h
 # The prefixes tell autoscalers that a new node loses the taint once it has started, or that it is about one node
 # alone: kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go, read 2026-11-25.
 STARTUP_TAINT_KEY: Final = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"  # until a node passes
+# As the CRD NodeReadinessRule has it: its prefix is fixed.
+READINESS_TAINT_KEY: Final = (
+    "readiness.k8s.io/gpu-platform-validated"  # instead, with the Node Readiness Controller
+)
 FAILED_TAINT_KEY: Final = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"  # while a check fails later
+CORDON_ANNOTATION: Final = "gpu-platform.dev/cordoned"  # on nodes that the node agent has cordoned: since when
 VALIDATION_REPORT_LABEL: Final = "gpu-platform.dev/validation-report"  # on the agent's report ConfigMaps
 BURN_IN_NAMESPACE: Final = "gpu-platform-burn-in"
 BURN_IN_LABEL: Final = "gpu-platform.dev/burn-in"  # on pods and objects of active checks, and on their results

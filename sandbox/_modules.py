@@ -122,6 +122,17 @@ KARPENTER: Final = GoModule(
     stamped=False,
 )
 
+KEDA_MODULE: Final = "github.com/kedacore/keda/v2"
+# For tests alone, `python -m sandbox.build --keda`: it links the clients of every cloud, half an hour of CPU time.
+KEDA: Final = GoModule(
+    _HERE / "keda",
+    {"keda-operator": f"{KEDA_MODULE}/cmd/operator", "keda-adapter": f"{KEDA_MODULE}/cmd/adapter"},
+    title="KEDA",
+    copied=("config/crd/bases",),
+    copied_from=KEDA_MODULE,
+    stamped=False,
+)
+
 
 def module_of(kubernetes: str) -> GoModule:
     """Return the module of a minor version; raises LookupError if there is none."""

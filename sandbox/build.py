@@ -2,7 +2,7 @@
 
 `python -m sandbox.build` builds those of the default Kubernetes version ahead of the first `up`, with `--all`
 those of every version, which tests need; otherwise another version is built when a sandbox asks for it. With
-`--karpenter` it builds Karpenter, too. It needs the standard library only, so that it runs while pip still
+`--karpenter` or `--keda` it builds these, too. It needs the standard library only, so that it runs while pip still
 installs the rest.
 """
 
@@ -25,7 +25,7 @@ from gpu_platform.errors import GpuPlatformError, UnknownOutcome
 from gpu_platform.paths import cache_dir
 from gpu_platform.progress import Progress
 from sandbox._locks import file_lock
-from sandbox._modules import DEFAULT, KARPENTER, KUBERNETES, KUEUE, GoModule, kubernetes_versions, module_of
+from sandbox._modules import DEFAULT, KARPENTER, KEDA, KUBERNETES, KUEUE, GoModule, kubernetes_versions, module_of
 
 GO_MODULE: Final = DEFAULT.folder
 
@@ -55,11 +55,16 @@ def pinned_version(module: str, kubernetes: str | None = None) -> str:
 
 
 def binaries(
-    progress: Progress, kubernetes: str | None = None, *, kueue: bool = False, karpenter: bool = False
+    progress: Progress,
+    kubernetes: str | None = None,
+    *,
+    kueue: bool = False,
+    karpenter: bool = False,
+    keda: bool = False,
 ) -> Binaries:
     """Return the programs of a Kubernetes version, default DEFAULT's; builds what this machine has not yet.
 
-    `kueue`, `karpenter`: with these.
+    `kueue`, `karpenter`, `keda`: with these.
 
     Raises:
         LookupError: a sandbox cannot have that version.
@@ -67,7 +72,8 @@ def binaries(
     """
     module = module_of(kubernetes) if kubernetes is not None else DEFAULT
     modules = (module,) if module == DEFAULT else (module, DEFAULT)
-    more = (*((KUEUE,) if kueue else ()), *((KARPENTER,) if karpenter else ()))
+    wanted = ((KUEUE, kueue), (KARPENTER, karpenter), (KEDA, keda))
+    more = (module for module, is_wanted in wanted if is_wanted)
     return Binaries(tuple(_built(each, progress) for each in (*modules, *more)))
 
 
@@ -99,6 +105,11 @@ def has_karpenter() -> bool:
     return _folder(KARPENTER).exists()
 
 
+def has_keda() -> bool:
+    """Return whether this machine has built KEDA."""
+    return _folder(KEDA).exists()
+
+
 def _folder(module: GoModule) -> Path:
     return cache_dir() / "control-plane" / module.build_key
 
@@ -107,7 +118,7 @@ def _build(module: GoModule, folder: Path, progress: Progress) -> None:
     go = _go(module, progress)
     for leftover in folder.parent.glob(".building-*"):
         shutil.rmtree(leftover, ignore_errors=True)
-    version = "" if module in (DEFAULT, KUEUE, KARPENTER) else f" of Kubernetes {module.kubernetes}"
+    version = "" if module in (DEFAULT, KUEUE, KARPENTER, KEDA) else f" of Kubernetes {module.kubernetes}"
     progress.line(f"Building the sandbox's {module.title}{version} into {folder}, once; it takes some minutes")
     with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as building:
         work, programs = Path(building) / "work", Path(building) / "bin"
@@ -292,7 +303,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         for version in kubernetes_versions() if "--all" in arguments else (DEFAULT.kubernetes,):
             # No Rich: pip may be replacing it.
-            binaries(Progress(plain=True), version, karpenter="--karpenter" in arguments)
+            karpenter, keda = "--karpenter" in arguments, "--keda" in arguments
+            binaries(Progress(plain=True), version, karpenter=karpenter, keda=keda)
     except GpuPlatformError as error:
         print(f"error: {error}", file=sys.stderr)
         return int(error.exit_code)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -156,6 +157,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()  # not collected before: what collection leaves behind is little, and a pass takes half a second
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
+    if "pulumi" in sys.modules:  # not imported for tests that run no program
+        from tests.support import pulumi_sdk
+
+        pulumi_sdk.install()
     if session.config.option.collectonly or not any(item.get_closest_marker("sandbox") for item in session.items):
         return
     older = any("older" in getattr(item, "fixturenames", ()) for item in session.items)

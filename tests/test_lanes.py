@@ -57,6 +57,17 @@ def test_every_third_worker_begins_with_a_file_and_the_others_with_a_group_of_a_
     assert [begun(worker) for worker in workers] == [set(SANDBOX[:4]), set(SANDBOX[4:8]), set(COMPUTING[:4])]
 
 
+def test_a_worker_gets_its_next_group_when_the_last_test_of_the_one_before_is_to_begin(
+    lanes: Lanes, workers: list[Any]
+) -> None:
+    worker = workers[0]
+    for index in worker.sent[:2]:
+        lanes.mark_test_complete(worker, index)
+    assert begun(worker) == set(SANDBOX[:4])
+    lanes.mark_test_complete(worker, worker.sent[2])
+    assert begun(worker) == set(SANDBOX[:4] + SANDBOX[8:12])
+
+
 def test_all_tests_are_run_once_also_after_a_worker_crashed(lanes: Lanes, workers: list[Any]) -> None:
     done: list[int] = []
 

@@ -29,6 +29,7 @@ _OWNERS: Final[Mapping[str, str]] = {
 
 _HELD: Final[Mapping[str, str]] = {
     names.STARTUP_TAINT_KEY: "held back: the node has not passed validation yet (gate_nodes)",
+    names.READINESS_TAINT_KEY: "held back: the node has not passed validation yet (gate_nodes)",
     names.FAILED_TAINT_KEY: "held back: a check fails (gate_nodes: always)",
 }
 

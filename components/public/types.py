@@ -451,6 +451,8 @@ class PoolSettings(TypedDict, total=False):
     labels: Mapping[str, str]
     taints: Sequence[Taint]
     gate_nodes: str
+    headroom: int
+    """GPUs that are kept free for the next pods; GpuPlatform alone creates the pods that hold them."""
     nodes: ExistingNodes
     provisioner: str
     karpenter: Karpenter
@@ -633,6 +635,15 @@ class TeamScaling(TypedDict, total=False):
     """Types of triggers that may ask any server."""
 
 
+class TeamRoutes(TypedDict, total=False):
+    """What Ingresses, Gateway routes and Services of a team may ask of controllers."""
+
+    hosts: Sequence[str]
+    """Hosts that routes may name: a name, `*.` and a domain, or `*`."""
+    annotations: Sequence[str]
+    """Annotations of controllers that the team may set, with any value."""
+
+
 class TeamSettings(TypedDict, total=False):
     """A team's share of a cluster, apart from its name."""
 
@@ -647,6 +658,10 @@ class TeamSettings(TypedDict, total=False):
     ingress: Sequence[TeamIngress]
     scaling: TeamScaling
     """What triggers of KEDA may ask."""
+    routes: TeamRoutes
+    """Hosts of Ingresses and Gateway routes; unset: none."""
+    inline_csi_drivers: Sequence[str]
+    """CSI drivers whose volumes pods may write inline."""
     pod_security: str
     """restricted, the default, or baseline."""
     claims: Sequence[Claim]
@@ -824,6 +839,9 @@ class ValidationSettings(TypedDict, total=False):
     gate: bool
     timeout: str
     gate_nodes: str
+    node_readiness: bool
     metrics: bool
     max_held_percent: float
+    on_failure: str
+    failing_for: str
     burn_in: BurnIn

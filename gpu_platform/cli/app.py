@@ -452,13 +452,14 @@ def cost(
     seconds: Annotated[
         float, typer.Option("--seconds", min=0.1, help="Time limit of one placement, in seconds.")
     ] = 5.0,
-    output: FormatOption = Format.TEXT,
+    output: Annotated[
+        GuideFormat, typer.Option("--format", help="Output format; html is one page with bars by pool and team.")
+    ] = GuideFormat.TEXT,
 ) -> None:
     """Show the cost by pool, team and workload, what is idle, and changes of the stack file that save."""
     from gpu_platform.cli.cost import show_cost
 
-    to_json = output is Format.JSON
-    _leave(show_cost(stack, utilisation=utilisation, prometheus=prometheus, seconds=seconds, to_json=to_json))
+    _leave(show_cost(stack, utilisation=utilisation, prometheus=prometheus, seconds=seconds, output=output.value))
 
 
 @capacity_app.command("suggest")

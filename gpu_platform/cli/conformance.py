@@ -51,16 +51,16 @@ def show_conformance(stack: str, *, output: Literal["text", "json", "product"], 
 def _print(found: tuple[Answer, ...], title: str) -> None:
     out = console()
     table = Table(title=title, title_justify="left", box=None)
-    for column in ("level", "requirement", "status", "by, or what is missing"):
-        table.add_column(column, overflow="fold")
+    table.add_column("requirement", no_wrap=True)
+    table.add_column("by, or what is missing", overflow="fold")
     for answer in found:
         lines = [*answer.by, *answer.observed, *([f"missing: {answer.missing}"] if answer.missing else [])]
-        table.add_row(
-            answer.requirement.level,
+        status = Text.assemble(
             answer.requirement.id,
-            Text(answer.status.value, style=_STYLES[answer.status]),
-            Text("\n".join(lines)),
+            f"\n  {answer.requirement.level}: ",
+            (answer.status.value, _STYLES[answer.status]),
         )
+        table.add_row(status, Text("\n".join(lines)))
     out.print(table)
     left = unmet(found)
     names = ", ".join(answer.requirement.id for answer in left)

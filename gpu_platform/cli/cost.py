@@ -14,9 +14,10 @@ from rich.table import Table
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
+from gpu_platform.cli.cost_page import cost_page
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.errors import BadInput, ExitCode
-from gpu_platform.measured import measured_by_pool
+from gpu_platform.measured import held_by_team, measured_by_pool
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.cost import HOURS_PER_MONTH
@@ -25,14 +26,15 @@ from gpu_platform.stacks import load_stack, plan_platform
 
 
 def show_cost(
-    stack: str, *, utilisation: Path | None, prometheus: str | None, seconds: float, to_json: bool
+    stack: str, *, utilisation: Path | None, prometheus: str | None, seconds: float, output: str
 ) -> ExitCode:
-    """Print the cost of an environment at its desired size, and what would lower it."""
+    """Print the cost of an environment at its desired size, and what would lower it: text, json or html."""
     loaded = load_stack(stack)
     plan = loaded.plan
     plan = environment_of(plan, stack, ", because teams have no pools", "cost {}")
     pools = [pool.name for pool in plan.pools if pool.has_gpus]
     measured = measured_by_pool(pools, utilisation, prometheus)
+    held = held_by_team(prometheus, [one.namespace for one in plan.tenants]) if prometheus is not None else None
     catalog = load_catalog()
     spending = spending_of(plan, report_capacity(plan, catalog, measured=measured, seconds=seconds))
     platform = cast("Mapping[str, Any]", loaded.platform)
@@ -44,11 +46,13 @@ def show_cost(
             return None
         return found if found.kind == "environment" else None
 
-    found = savings(platform, plan, catalog, replan, measured=measured, seconds=seconds)
+    found = savings(platform, plan, catalog, replan, measured=measured, held=held, seconds=seconds)
     budget = cast("Mapping[str, float] | None", platform.get("budget"))
     document = cost_document(plan.stack, spending, found, budget["usd_per_month"] if budget else None)
-    if to_json:
+    if output == "json":
         print(json.dumps(document, indent=2))
+    elif output == "html":
+        print(cost_page(document), end="")
     else:
         _show(console(), document)
     return ExitCode.GOOD

@@ -14,7 +14,7 @@ import typer
 import yaml
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.paths import stacks_dir
 from gpu_platform.spec import CONFIG_KEY, stack_name
 from gpu_platform.stacks import plan_platform
@@ -110,6 +110,7 @@ def _complete(name: str, given: Answers) -> dict[str, str]:
             missing.append(Problem(flag, "nothing", question[0].lower() + question[1:], f"add {flag}"))
 
     ask("provider")
+    _check_provider(name, answers["provider"])
     for key in _NEEDS.get(answers["provider"], ()):
         ask(key)
     for key in ("machine_type", "nodes", "workload", "team"):
@@ -119,6 +120,15 @@ def _complete(name: str, given: Answers) -> dict[str, str]:
     if missing:
         raise BadInput(f"init {name}", missing)
     return answers
+
+
+def _check_provider(name: str, provider: str) -> None:
+    """Raise BadInput for a provider that is none; clouds are known by the names of their Kubernetes services."""
+    known = ("sandbox", "existing", "eks", "gke")
+    if provider not in known:
+        meant = {"aws": "eks", "amazon": "eks", "gcp": "gke", "google": "gke", "local": "sandbox"}
+        fix = f"write {meant[provider]}" if provider in meant else did_you_mean(provider, known) or "write sandbox"
+        raise BadInput(f"init {name}", [Problem("--provider", repr(provider), "one of " + ", ".join(known), fix)])
 
 
 def _platform(name: str, answers: Mapping[str, str]) -> dict[str, Any]:

@@ -28,7 +28,8 @@ def list_machines(*, provider: str | None, gpu: str | None, region: str | None, 
         model = catalog.find_gpu(gpu)
         if model is None:
             known = [one.model for one in catalog.gpus.values()]
-            problem = Problem("--gpu", repr(gpu), "one of " + ", ".join(known), did_you_mean(gpu, known))
+            fix = did_you_mean(gpu, known) or "leave --gpu out: all are listed"
+            problem = Problem("--gpu", repr(gpu), "one of " + ", ".join(known), fix)
             raise BadInput("machines list", [problem])
         found = [machine for machine in found if machine.gpu == model.model]
     if region is not None:
@@ -134,7 +135,10 @@ def _check_region(region: str, catalog: Catalog) -> None:
     known = sorted({one for machine in catalog.machine_types.values() for one in _regions(machine, catalog)})
     if region not in known:
         allowed = "a region of the catalogue: " + ", ".join(known)
-        raise BadInput("machines list", [Problem("--region", repr(region), allowed, did_you_mean(region, known))])
+        fix = (
+            did_you_mean(region, known) or "leave --region out: `machines show` has the regions of a machine type"
+        )
+        raise BadInput("machines list", [Problem("--region", repr(region), allowed, fix)])
 
 
 def _regions(machine: MachineType, catalog: Catalog) -> tuple[str, ...]:

@@ -136,7 +136,7 @@ def _show(out: Console, document: Mapping[str, Any]) -> None:
 def _groups(document: Mapping[str, Any]) -> Table:
     table = Table(box=None, pad_edge=False)
     for column in ("pods", "a pod requests", "placed", "on"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column in ("pods", "placed"))
     for group in document["groups"]:
         requests = ", ".join(f"{amount} {name}" for name, amount in group["requests"].items())
         nodes = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in group["nodes"].items())
@@ -196,7 +196,7 @@ def _fragmentation(document: Mapping[str, Any]) -> Table:
 def _optimum(document: Mapping[str, Any]) -> Table:
     table = Table(box=None, pad_edge=False)
     for head in ("resource", "placed by the scheduler", "best packing", "at most", "bound by"):
-        table.add_column(head, overflow="fold")
+        table.add_column(head, overflow="fold", no_wrap=head == "resource")
     by = {"capacity": "free units", "demand": "requested units", "prices": "relaxed packing (Lagrange)"}
     for one in document["optimum"]:
         best = f"{one['packed']}{', optimal' if one['proven'] else ''}"

@@ -12,7 +12,7 @@ from gpu_platform.quantity import counted, parse_quantity
 
 _STYLE: Final = (
     "body{max-width:100rem}.nodes{display:flex;flex-wrap:wrap;gap:1rem}"
-    ".node{flex:1 1 18rem;max-width:28rem;min-width:0;margin:0;padding:.6rem;border:1px solid #ccc}"
+    ".node{flex:1 1 18rem;max-width:28rem;min-width:0;margin:0;padding:.6rem;border:1px solid #8888}"
     ".node svg{width:100%;height:auto;display:block}.node figcaption{overflow-wrap:anywhere}"
     ".scroll{overflow-x:auto}.key{display:inline-block;min-width:1.6em;text-align:center;color:#000}"
     "svg text{font:11px system-ui,sans-serif}.label{fill:currentColor}.on{fill:#000}"
@@ -94,7 +94,7 @@ def _node(nodes: Sequence[Mapping[str, Any]], keys: Mapping[str, tuple[str, str]
     height = rows * (_CELL + _GAP) + 2 * 18
     described = f"{names}: {counted(len(node['gpus']), 'GPU')}"
     yield f'<figure class="node"><figcaption>{escape(names)}</figcaption>'
-    yield f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(described)}">'
+    yield f'<svg viewBox="-1 -1 {_WIDTH + 2} {height + 2}" role="img" aria-label="{escape(described)}">'
     for index, gpu in enumerate(node["gpus"]):
         left, top = index % _IN_ROW * (_CELL + _GAP), index // _IN_ROW * (_CELL + _GAP)
         yield from _gpu(index, gpu, left, top, keys)

@@ -51,12 +51,20 @@ def show_recipe(stack: str, file: Path, *, to_json: bool) -> ExitCode:
 def _print(stack: str, file: Path, answers: Sequence[Answer], parts: Sequence[ComponentAnswer]) -> None:
     out = console()
     out.print(Text(f"Stack {stack} beside {file}"))
-    table = Table("constraint", "recipe", "stack", "", box=box.SIMPLE)
+    table = _table("constraint")
     for one in answers:
         verdict = Text(one.verdict + (f": {one.why}" if one.why else ""), style=_STYLES[one.verdict])
         table.add_row(Text(one.constraint), Text(one.wanted), Text(one.found), verdict)
     out.print(table)
-    listed = Table("component", "recipe", "stack", "", box=box.SIMPLE)
+    listed = _table("component")
     for part in parts:
         listed.add_row(Text(part.name), Text(part.wanted), Text(part.version), Text(part.handled))
     out.print(listed)
+
+
+def _table(first: str) -> Table:
+    """Return an empty table whose first column keeps its names whole."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for head in (first, "recipe", "stack", "answer"):
+        table.add_column(head, overflow="fold", no_wrap=head == first)
+    return table

@@ -14,7 +14,7 @@ _STYLE: Final = (
     "svg text{font:13px system-ui,sans-serif;fill:currentColor}.axis{stroke:currentColor;stroke-opacity:.35}"
     ".capacity{fill:none;stroke:currentColor;stroke-width:1.5;stroke-dasharray:5 3}"
     ".key{display:inline-block;width:1em;height:1em;margin-right:.4em;vertical-align:-.15em}"
-    "td.n{text-align:right;white-space:nowrap}li,h1,h2{overflow-wrap:anywhere}"
+    "td.n,tr>:first-child{white-space:nowrap}td.n{text-align:right}li,h1,h2{overflow-wrap:anywhere}"
 )
 _WIDTH: Final = 1000
 _LEFT: Final = 64

@@ -101,7 +101,7 @@ def _heat_map(report: ValidationReport) -> Iterator[str]:
         used = [check for check in checks if any(_of(node, check)[0] != NOT_APPLICABLE for node in nodes)]
         heads = "".join(f'<th class="check"><span>{escape(check)}</span></th>' for check in used)
         yield f"<h3>Pool {escape(pool)}, {escape(nodes[0].machine_type)}</h3>"
-        yield f'<div class="scroll"><table class="map"><tr><th class="node">node</th>{heads}</tr>'
+        yield f'<div class="scroll" tabindex="0"><table class="map"><tr><th class="node">node</th>{heads}</tr>'
         for node in nodes:
             cells = "".join(_cell(node, check) for check in used)
             yield f'<tr><th class="node">{escape(node.title)}</th>{cells}</tr>'
@@ -150,7 +150,8 @@ def _replacement(check: CheckResult) -> str:
 
 
 def _table_head(*titles: str) -> str:
-    return f'<div class="scroll"><table class="wide"><tr>{"".join(f"<th>{title}</th>" for title in titles)}</tr>'
+    heads = "".join(f"<th>{title}</th>" for title in titles)
+    return f'<div class="scroll" tabindex="0"><table class="wide"><tr>{heads}</tr>'
 
 
 def odd_ones(report: ValidationReport) -> list[tuple[str, str, str, str, list[str]]]:

@@ -34,7 +34,7 @@ STACK_TYPE: Final = "pulumi:pulumi:Stack"
 STACK_REFERENCE_TYPE: Final = "pulumi:pulumi:StackReference"
 PROVIDER_PREFIX: Final = "pulumi:providers:"
 KUBERNETES_PREFIX: Final = "kubernetes:"
-_FRAMES_OF_A_RESOURCE: Final = 12  # from the SDK's registration up to the constructor that the program called
+_FRAMES_READ: Final = 1  # of the stack, for each resource: with fewer the SDK fails
 
 StackResolver = Callable[[str], Mapping[str, Any] | None]
 """Returns the outputs of the stack that a stack reference names, or None if they are unknown."""
@@ -207,12 +207,12 @@ def _without_garbage_collection() -> Generator[None]:
 
 @contextmanager
 def _short_stack_traces() -> Generator[None]:
-    """Let the SDK read the innermost frames alone: it reads the whole stack for every resource, and looks at few.
+    """Let the SDK read the innermost frame alone: it sends the stack with every resource, and nobody reads it.
 
-    Measured on the 138 resources of eks-training below 40 frames: 0.6 s instead of 0.8 s.
+    Measured on the 248 resources of eks-training: 0.5 s with 12 frames, 0.43 s with one.
     """
     before = getattr(sys, "tracebacklimit", None)
-    sys.tracebacklimit = _FRAMES_OF_A_RESOURCE
+    sys.tracebacklimit = _FRAMES_READ
     try:
         yield
     finally:

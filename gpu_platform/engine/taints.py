@@ -16,7 +16,7 @@ from typing import Any, Final
 from gpu_platform.engine.changes import owned_fields
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.objects import annotation, items_at, mapping_at, object_key
-from gpu_platform.names import STARTUP_TAINT_KEY, TAINTS_ANNOTATION
+from gpu_platform.names import READINESS_TAINT_KEY, STARTUP_TAINT_KEY, TAINTS_ANNOTATION
 
 Taint = Mapping[str, Any]
 
@@ -89,7 +89,10 @@ def merged_taints(declared: Sequence[Taint], live: Mapping[str, Any]) -> list[Ta
         elif before is not None and identity not in before:
             merged.append(taint)
     # A node that exists has started: whoever removed its startup taint had proved it.
-    return [*merged, *(taint for taint in wanted.values() if taint["key"] != STARTUP_TAINT_KEY)]
+    return [
+        *merged,
+        *(taint for taint in wanted.values() if taint["key"] not in (STARTUP_TAINT_KEY, READINESS_TAINT_KEY)),
+    ]
 
 
 def _with_taints(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:

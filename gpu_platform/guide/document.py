@@ -15,12 +15,13 @@ from gpu_platform.planning.guide.section import ExamplePlan, GuidePlan, GuidePoo
 from gpu_platform.planning.json_form import plan_to_json
 from gpu_platform.planning.queues.admission import AdmissionRule, rules_of
 from gpu_platform.planning.queues.section import TeamQueuePlan
-from gpu_platform.planning.teams.admission import SERVICE_RULES, PodRule
+from gpu_platform.planning.teams.admission import SERVICE_RULES
 from gpu_platform.planning.teams.network import text_of_egress, text_of_ingress
+from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.planning.teams.section import TeamMember, TenantPlan
 from gpu_platform.yaml_text import manifest_text
 
-CONFIG_MAP: Final = "gpu-platform-guide"
+CONFIG_MAP: Final = names.GUIDE_CONFIG_MAP
 PAGE: Final = "guide.md"
 _BOUNDED: Final[Mapping[str, str]] = {
     "services.loadbalancers": "load balancers",
@@ -184,7 +185,7 @@ def _pools(guide: GuidePlan, live: LiveGuide | None) -> Iterator[str]:
             "<br>".join(_ask(pool)) if pool.gpu else "CPU and memory",
             pool.workload,
             pool.capacity,
-            *([] if live is None else [_free_text(live.free.get(pool.name, {}))]),
+            *([] if live is None else [_free_text(live.free.get(pool.name))]),
         )
         for pool in guide.pools
     ]
@@ -205,8 +206,11 @@ def _ask(pool: GuidePool) -> list[str]:
     ]
 
 
-def _free_text(units: Mapping[str, int]) -> str:
-    return "; ".join(f"{count} {name}" for name, count in sorted(units.items())) or "no node is ready"
+def _free_text(units: Mapping[str, int] | None) -> str:
+    """Return what is free; None: no node of the pool is ready; nothing: ready nodes offer no units to count."""
+    if units is None:
+        return "no node is ready"
+    return "; ".join(f"{count} {name}" for name, count in sorted(units.items())) or "CPU and memory"
 
 
 def _queue(queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]:
@@ -314,10 +318,26 @@ def _cleanup(guide: GuidePlan) -> Iterator[str]:
 
 def _rules(tenant: TenantPlan, queue: TeamQueuePlan | None) -> tuple[PodRule | AdmissionRule, ...]:
     """Return the rules of the API server in the team's namespace."""
+    found = (
+        *tenant.rules,
+        *tenant.claim_rules,
+        *SERVICE_RULES,
+        *tenant.route_rules,
+        *tenant.scaling_rules,
+        *tenant.object_rules,
+    )
     if queue is None:
-        return (*tenant.rules, *tenant.claim_rules, *SERVICE_RULES, *tenant.scaling_rules)
-    of_queue = rules_of(queue.local_queue, queue.priorities, required=queue.required, tainted=queue.tainted)
-    return (*tenant.rules, *tenant.claim_rules, *SERVICE_RULES, *tenant.scaling_rules, *of_queue)
+        return found
+    return (
+        *found,
+        *rules_of(
+            queue.local_queue,
+            queue.priorities,
+            required=queue.required,
+            tainted=queue.tainted,
+            accounts=queue.accounts,
+        ),
+    )
 
 
 def _examples(guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None, *, full: bool) -> Iterator[str]:

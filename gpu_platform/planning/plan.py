@@ -17,6 +17,7 @@ from gpu_platform.planning.cost.section import CostPlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.dra.section import DeviceClassPlan
 from gpu_platform.planning.guide.section import GuidePlan
+from gpu_platform.planning.headroom.section import HeadroomPlan
 from gpu_platform.planning.maintenance.section import ChangesPlan
 from gpu_platform.planning.monitoring.section import MonitoringPlan
 from gpu_platform.planning.objects.section import ObjectsPlan
@@ -59,6 +60,7 @@ class EnvironmentPlan:
     charts: ChartsPlan = field(default_factory=ChartsPlan)
     objects: ObjectsPlan = field(default_factory=ObjectsPlan)
     cleanup: CleanupPlan | None = None
+    headroom: HeadroomPlan | None = None
     burn_in: BurnInPlan | None = None
     """Active checks on request; None: none."""
     protect: bool = False

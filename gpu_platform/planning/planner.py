@@ -21,6 +21,7 @@ from gpu_platform.planning import (
     cost,
     dra,
     guide,
+    headroom,
     maintenance,
     monitoring,
     objects,
@@ -123,9 +124,11 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     addons.check(spec.addons, context.cloud, context.problems)
     charts.check(context)
     validation.check(context)
+    validation.check_replaced(context, planned.value)
     burn_in.check(context, planned.value)
     monitoring.check(context)
     cleanup.check(context)
+    headroom.check(context, planned.value)
     cost.check(spec.budget, planned.value, context.problems)
     if context.problems.found:
         raise BadInput(stack, context.problems.found)
@@ -143,6 +146,13 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     set_charts = charts.plan(context)
     common = objects.plan(context, [tenant.namespace for tenant in tenants.value])
     monitored = monitoring.plan(context, planned.value)
+    gate = validation.plan(
+        context,
+        planned.value,
+        pod_monitor=monitored.value is not None and monitored.value.service_monitor,
+        pod_monitoring=monitored.value is not None and monitored.value.pod_monitoring,
+    )
+    kept_free = headroom.plan(context, planned.value)
     active = burn_in.plan(context, planned.value)
     costs = cost.plan(planned.value, teams.total_quota(spec.teams), connected.value.cloud)
     return EnvironmentPlan(
@@ -163,15 +173,16 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         charts=set_charts.value,
         objects=common.value,
         monitoring=monitored.value,
-        validation=validation.plan(
-            context,
-            planned.value,
-            pod_monitor=monitored.value is not None and monitored.value.service_monitor,
-            pod_monitoring=monitored.value is not None and monitored.value.pod_monitoring,
-        ),
+        validation=gate,
         cleanup=cleanup.plan(context),
+        headroom=kept_free,
         burn_in=active.value,
-        policy=policy.plan(spec.policy, spec.overcommit, scaling=teams.scaling_of(spec.teams)),
+        policy=policy.plan(
+            spec.policy,
+            spec.overcommit,
+            scaling=teams.scaling_of(spec.teams),
+            settings=teams.policy_settings(spec.teams),
+        ),
         cost=costs,
         changes=changes,
         protect=spec.protect,
@@ -197,6 +208,8 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *set_charts.decisions,
             *common.decisions,
             *monitored.decisions,
+            *validation.decisions(gate, planned.value),
+            *headroom.decisions(kept_free, planned.value),
             *active.decisions,
             *cost.decisions(stack, costs, planned.value, connected.value.cloud),
         ),
@@ -319,6 +332,7 @@ def plan_team(
             environment.overcommit,
             {name: available.units.get(name, 0) for name in (*offered, *classes)},
             scaling=teams.scaling_of([spec.team]),
+            settings=teams.policy_settings([spec.team]),
         ),
         protect=spec.protect,
         quota_limits=teams.quota_limits(available, environment.overcommit),

@@ -91,12 +91,21 @@ class Validation(SpecModel):
     """When GPU nodes are tainted so that no pod of a team starts on them. `startup`: new nodes, also those that an
     autoscaler adds, until they pass validation. `always`: also later, while a check fails. `gate_nodes` of a pool
     overrides it."""
+    node_readiness: bool = False
+    """With gate_nodes: Kubernetes' Node Readiness Controller, which must be installed, removes the taint of new
+    nodes by the agent's condition, instead of the agent. It is readiness.k8s.io/gpu-platform-validated."""
     metrics: bool = False
     """The node agent also serves metrics of GPUs, on port 9401 of its pods: for nodes where DCGM does not run. The
     recording rules, and with them alerts and dashboards, use them on nodes without metrics of DCGM."""
     max_held_percent: Annotated[int, Field(ge=1, le=100)] = 25
     """With `gate_nodes: always`: the largest part of a pool's nodes that failing checks may hold back at a time,
     but one node at least. It does not limit new nodes, which have never passed."""
+    on_failure: Literal["report", "cordon", "replace"] = "report"
+    """What the node agent does with a node that a check has failed for `failing_for`, of those that it holds back
+    with `gate_nodes: always`. `cordon`: cordons it, until it passes. `replace`: also has it replaced, in pools of
+    Karpenter; other nodes are cordoned alone. A node that somebody else has cordoned is left as it is."""
+    failing_for: Annotated[Duration, at_least("1s"), at_most("168h")] = "30m"
+    """With on_failure: how long a node must have failed."""
     burn_in: BurnIn | None = None
     """Active checks on request, by `gpu-platform burn-in`. Unset: none."""
 

@@ -262,6 +262,12 @@ class Pool(SpecModel):
     without GPUs makes a CPU pool: no GPU software runs there, and fields about GPUs are refused."""
     count: Count
     capacity: Capacity = OnDemand()
+    headroom: Annotated[
+        Annotated[int, Field(ge=1, le=10_000)] | None,
+        On(("existing", "eks", "gke"), "the sandbox has no autoscaler, and head-room is for nodes that it adds"),
+    ] = None
+    """GPUs that are kept free for the next pods, on a pool that an autoscaler changes: pods of the lowest priority
+    hold them, which pods of teams preempt. At most the GPUs of a node, or those of whole nodes."""
     placement: Annotated[
         Placement | None,
         ON_CLOUDS,

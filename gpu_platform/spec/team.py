@@ -20,9 +20,11 @@ from gpu_platform.spec._types import (
 from gpu_platform.spec.claims import Claim, DeviceClassName
 from gpu_platform.spec.team_identity import TeamIdentity
 from gpu_platform.spec.team_network import Egress, Source
+from gpu_platform.spec.team_routes import TeamRoutes
 from gpu_platform.spec.team_scaling import TeamScaling
 from gpu_platform.spec.team_workloads import BatchJob, InferenceService, Notebook, RayCluster, TrainingJob
 
+CsiDriver = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=63)]
 PodSecurity = Literal["restricted", "baseline"]
 """Levels of the Pod Security Standards that a team's namespace may enforce; `privileged` would open the nodes."""
 
@@ -146,6 +148,13 @@ class Team(SpecModel):
     """Who may reach pods of the team, beside pods of its namespace. Everybody else is denied."""
     scaling: TeamScaling = TeamScaling()
     """What KEDA may ask for the team, beside the Prometheus of `addons`."""
+    routes: TeamRoutes = TeamRoutes()
+    """Hosts of the team's Ingresses and Gateway routes; unset: none."""
+    inline_csi_drivers: Annotated[
+        tuple[CsiDriver, ...], Field(max_length=20, examples=[["secrets-store.csi.k8s.io"]])
+    ] = ()
+    """CSI drivers whose volumes pods may write inline (`volumes[].csi`), beside that of Cloud Storage FUSE. A
+    driver may mount servers of the pod's choice with rights of its own: name those alone that are meant for it."""
     pod_security: PodSecurity = "restricted"
     """Pod Security level that the namespace enforces. restricted: pods run as another user than root, with a
     seccomp profile and without capabilities. baseline: pods may run as root; they use neither host paths nor

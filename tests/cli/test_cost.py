@@ -55,7 +55,10 @@ def test_the_measured_utilisation_says_what_is_idle(capsys: pytest.CaptureFixtur
     train = next(pool for pool in document["pools"] if pool["pool"] == "train")
     assert (train["utilisation"], train["measured"]) == (0.25, True)
     assert train["idle_usd_per_hour"] == pytest.approx(train["usd_per_hour"] * 0.75)
-    assert _Prometheus.asked == ["avg_over_time(pool:active:ratio[14d])"]
+    assert _Prometheus.asked == [
+        "avg_over_time(pool:active:ratio[14d])",
+        "max_over_time(namespace:gpus_held:count[14d])",
+    ]
 
 
 def test_capacity_takes_the_measured_utilisation(capsys: pytest.CaptureFixture[str], prometheus: str) -> None:

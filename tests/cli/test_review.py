@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from gpu_platform.paths import PROJECT_ROOT, STACKS_DIR
+from tests.support.code_host import code_host
 from tests.support.command_line import run
 
 CI = PROJECT_ROOT / "examples/ci"
@@ -135,36 +136,61 @@ def test_the_script_reviews_the_stack_files_that_differ_and_ends_with_the_worst_
     assert len(_git(repository, "worktree", "list").splitlines()) == 1
 
 
-def test_the_commands_of_both_templates_write_the_comment_and_post_it(repository: Path, tmp_path: Path) -> None:
+def test_the_commands_of_both_templates_write_one_comment_that_each_push_replaces(repository: Path) -> None:
     base = _git(repository, "rev-parse", "HEAD").strip()
     _edited(repository / "stacks/Pulumi.local.yaml", "workload: training", "workload: training # changed")
     _git(repository, "commit", "--quiet", "--all", "--message", "second")
-    posted = tmp_path / "bin"
-    posted.mkdir()
-    for name in ("gh", "curl"):
-        (posted / name).write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/{name}.txt\n')
-        (posted / name).chmod(0o755)
     steps = yaml.safe_load((CI / "github.yaml").read_text("utf-8"))["jobs"]["review"]["steps"]
     named = {one.get("name"): one["run"] for one in steps if "run" in one}
-    path = {"PATH": f"{posted}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    for name in ("Review", "Comment"):
-        ran = _script(repository, named[name], BASE=base, NUMBER="7", **path)
-        assert ran.returncode == 0, ran.stderr
-    assert (tmp_path / "gh.txt").read_text().split()[:5] == ["pr", "comment", "7", "--body-file", "comment.md"]
-    assert "`Pulumi.local.yaml`" in (repository / "comment.md").read_text()
+    assert _script(repository, named["Review"], BASE=base).returncode == 0
+    with code_host("github") as github:
+        for _ in range(2):
+            ran = _script(repository, named["Comment"], **github.environment)
+            assert ran.returncode == 0, ran.stderr
+    (comment,) = github.written
+    assert "`Pulumi.local.yaml`" in comment["body"]
+    assert github.updates == 1
     (repository / "comment.md").unlink()
     job = yaml.safe_load((CI / "gitlab.yaml").read_text("utf-8"))["gpu-platform"]
-    variables = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": base, "CI_API_V4_URL": "https://gitlab.example.com/api/v4"}
-    for line in (*job["script"], *job["after_script"]):
-        ran = _script(
-            repository,
-            line,
-            **variables,
-            **path,
-            CI_PROJECT_ID="1",
-            CI_MERGE_REQUEST_IID="2",
-            GPU_PLATFORM_TOKEN="t",
-        )
+    with code_host("gitlab") as gitlab:
+        for line in (*job["script"], *job["after_script"], *job["after_script"]):
+            variables = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": base, **gitlab.environment}
+            ran = _script(repository, line.partition(" #")[0], **variables)
+            assert ran.returncode == 0, ran.stderr
+    (note,) = gitlab.written
+    assert "`Pulumi.local.yaml`" in note["body"]
+    assert gitlab.updates == 1
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab"])
+def test_the_comment_of_the_last_run_is_found_behind_others_and_nobody_elses_is_changed(
+    kind: str, tmp_path: Path
+) -> None:
+    (tmp_path / "comment.md").write_text("second", "utf-8")
+    with code_host(kind) as host:
+        host.add("mallory", "<!-- gpu-platform review -->\nmine")
+        for number in range(120):
+            host.add("alice", f"comment {number}")
+        host.add(host.account, "<!-- gpu-platform review -->\nfirst")
+        ran = _script(tmp_path, f"{CI}/comment.py comment.md", **host.environment)
         assert ran.returncode == 0, ran.stderr
-    assert (tmp_path / "curl.txt").read_text().splitlines()[-1].endswith("/projects/1/merge_requests/2/notes")
-    assert "`Pulumi.local.yaml`" in (repository / "comment.md").read_text()
+    assert host.updates == 1
+    assert [one["body"] for one in host.comments if host.author(one) == host.account] == [
+        "<!-- gpu-platform review -->\nsecond"
+    ]
+    assert host.comments[0]["body"].endswith("mine")
+
+
+def test_a_comment_that_is_too_long_is_cut_and_refusals_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "comment.md").write_text("x" * 70_000, "utf-8")
+    with code_host("github") as host:
+        ran = _script(tmp_path, f"{CI}/comment.py comment.md", **host.environment)
+        assert ran.returncode == 0, ran.stderr
+        assert len(host.written[0]["body"]) == 65_536
+        wrong = {**host.environment, "GH_TOKEN": "other"}
+        ran = _script(tmp_path, f"{CI}/comment.py comment.md", **wrong)
+        assert (ran.returncode, "answers 401" in ran.stderr, "Traceback" in ran.stderr) == (1, True, False)
+        ran = _script(tmp_path, f"{CI}/comment.py missing.md", **host.environment)
+        assert (ran.returncode, "no file missing.md" in ran.stderr) == (1, True)
+        ran = _script(tmp_path, f"{CI}/comment.py comment.md", **{**host.environment, "NUMBER": ""})
+        assert (ran.returncode, "NUMBER is not set" in ran.stderr) == (1, True)

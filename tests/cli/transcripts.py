@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+import platform
 import re
 import shutil
 import tempfile
@@ -12,18 +14,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import typer
+import yaml
 
 from gpu_platform.cli.app import app
 from gpu_platform.paths import PROJECT_ROOT
+from sandbox.nvml import NodeProfile, install
+from tests.recipe.test_recipe import RECIPE
 from tests.support.command_line import run
 from tools.docs.cli import commands_of
+from validators.agent.calls import Journal
+from validators.agent.nvml import read_nvml
+from validators.agent.recording import to_recording
 
 FOLDER = Path(__file__).parent / "transcripts"
+ASSETS = PROJECT_ROOT / "docs" / "assets"
+_SHOWN = {"tmp": "TMP", "broken": "TMP/Pulumi.broken.yaml", "assets": "docs/assets"}
 _MOST = 16  # lines of a success: the rest is what other tests assert, and changes with the catalogue
-# A success and a failure without a cluster. `{tmp}` is an empty folder, `{broken}` a stack file with a mistake.
+# A success and a failure without a cluster. `{tmp}`: an empty folder; `{broken}`: a stack file with a mistake;
+# `{assets}`: docs/assets.
 CALLS: dict[str, tuple[str, ...]] = {
+    "burn-in": ("burn-in {broken}",),
     "capacity show": ("capacity local", "capacity lokal"),
-    "capacity suggest": ("capacity suggest --workloads nowhere.yaml",),
+    "capacity suggest": ("capacity suggest --workloads nowhere.yaml",),  # test_suggest.py has a whole success
     "check": ("check local", "check {broken}"),
     "conformance": ("conformance eks-training", "conformance lokal"),
     "cost": ("cost local", "cost lokal"),
@@ -40,14 +52,22 @@ CALLS: dict[str, tuple[str, ...]] = {
     "mig check": ("mig check --gpu a100-80gb 3g.40gb:2", "mig check --gpu a100-80gb 3g.40gb:2 1g.10gb:2"),
     "mig list": ("mig list --gpu h100-80gb", "mig list --gpu t4"),
     "mig solve": ("mig solve --gpu a100-80gb --demand 1g.10gb:9", "mig solve --gpu a100-80gb --demand 1g.10gb"),
-    "node-check": ("node-check --machine p5.48xlarg",),
+    "node-check": (
+        "node-check --machine g5.12xlarge --replay {tmp}/node.json",
+        "node-check --machine p5.48xlarg",
+    ),
     "node-metrics": ("node-metrics --replay nowhere.json",),
-    "place": ("place local", "place lokal"),
-    "policies explain": ("policies explain cost-ceiling", "policies explain cost-celing"),
-    "policies list": ("policies list",),
+    "place": ("place local --workloads {assets}/pods.yaml", "place local", "place lokal"),
+    "policies explain": (
+        "policies explain cost-ceiling",
+        "policies explain cost-ceiling --stack local",
+        "policies explain cost-celing",
+        "policies explain acme.image-registry",
+    ),
+    "policies list": ("policies list", "policies list --stack lokal"),
     "preview": ("preview {broken}",),
-    "recipe": ("recipe local nowhere.yaml",),
-    "rehearse": ("rehearse local --trace nowhere.csv",),
+    "recipe": ("recipe local {tmp}/recipe.yaml", "recipe local nowhere.yaml"),
+    "rehearse": ("rehearse local --trace {assets}/jobs.csv", "rehearse local --trace nowhere.csv"),
     "render": ("render local --out {tmp}/rendered", "render lokal --out {tmp}/other"),
     "review": ("review local", "review {broken}"),
     "scheduler-config": ("scheduler-config local", "scheduler-config speech"),
@@ -79,6 +99,8 @@ def transcript(command: str) -> str:
 def _transcript(command: str, folder: Path) -> str:
     broken = folder / "Pulumi.broken.yaml"
     shutil.copy(PROJECT_ROOT / "tests" / "broken_stacks" / "Pulumi.two_mistakes_in_one_pool.yaml", broken)
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(RECIPE), "utf-8")
+    (folder / "node.json").write_text(json.dumps(_recording()), "utf-8")
     environment = {
         "COLUMNS": "80",
         "GPU_PLATFORM_SANDBOX_DIR": str(folder / "sandboxes"),
@@ -87,21 +109,29 @@ def _transcript(command: str, folder: Path) -> str:
     }
     parts: list[str] = []
     for call in (f"{command} -h", *CALLS[command]):
-        words = [word.format(tmp=folder, broken=broken) for word in call.split(" ")]
+        words = [word.format(tmp=folder, broken=broken, assets=ASSETS) for word in call.split(" ")]
         code, out, err = run(*words, env=environment)
         lines = list(_lines(out + err, folder))
         if code == 0 and not call.endswith("-h") and len(lines) > _MOST:
             lines = [*lines[:_MOST], "..."]
         shown = "\n".join(lines)
-        parts.append(
-            f"$ gpu-platform {call.format(tmp='TMP', broken='TMP/Pulumi.broken.yaml')}\n{shown}\n(exit {code})\n"
-        )
+        parts.append(f"$ gpu-platform {call.format(**_SHOWN)}\n{shown}\n(exit {code})\n")
     return "\n".join(parts)
+
+
+def _recording() -> object:
+    """Return what `node-check --record` writes on a healthy node."""
+    journal = Journal()
+    with install(NodeProfile(machine_type="g5.12xlarge", driver_version="580.65.06")):
+        read_nvml(journal, lambda _: None)
+    return to_recording(journal)
 
 
 def _lines(text: str, folder: Path) -> Iterator[str]:
     """Yield lines without what differs between machines."""
     text = text.replace(str(folder), "TMP").replace(str(PROJECT_ROOT), "PROJECT")
+    text = text.replace(f"{platform.node()}: pass", "HOST: pass")
+    text = re.sub(r"\(\d+\.\d+ s\)", "(TIME)", text)
     for line in text.rstrip().splitlines():
         yield re.sub(r"\d+ (resources|machine types|rules)\b", r"N \1", line).rstrip()
 

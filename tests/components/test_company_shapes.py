@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import datetime
 import json
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpu_platform.engine.record import ResourceRecord
-from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
 from policies import evaluate
 from tests.components.company_shapes import (
     BLOCKS,
@@ -29,7 +25,9 @@ from tests.components.eks.aws_model import problems
 from tests.components.eks.aws_requests import requests_of
 from tests.components.gke.gke_api import node_pool
 from tests.components.gke.gke_cluster_api import cluster
-from tests.support.recorded import Recorded
+from tests.support.recorded import Recorded, record_platform
+
+pytestmark = pytest.mark.xdist_group("shapes")  # each is run once
 
 TODAY = datetime.date(2026, 11, 25)
 EVERY = pytest.mark.parametrize("name", SHAPES)
@@ -37,12 +35,9 @@ UNKNOWN = "'unknown' does not match"
 """What a model of AWS says of an id that a preview does not know."""
 
 
-@cache
 def rendered(name: str) -> Recorded:
     """Return what the program registers for a shape when no output of the cloud is known."""
-    platform = shape(name)
-    loaded = LoadedStack("test", Path("Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
-    return Recorded(record_stack(loaded))
+    return record_platform(shape(name))
 
 
 def of_cloud(name: str, cloud: str) -> list[ResourceRecord]:

@@ -173,6 +173,7 @@ def test_every_rule_of_a_queue_has_an_id_in_its_message(tmp_path: Path) -> None:
         "queue-of-team",
         "queue-priority-class",
         "queue-pod-gate",
+        "queue-start",
         "queue-owner",
         "gpu-toleration",
         "kueue-queue-name",

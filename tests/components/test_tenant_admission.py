@@ -31,7 +31,16 @@ def test_every_team_has_policies_that_fail_closed_and_are_bound_to_its_namespace
     teams = [one.inputs["metadata"]["name"] for one in found.of("Namespace") if _is_team(one.inputs)]
     assert teams
     for team in teams:
-        for name in (f"pods-of-{team}", f"services-of-{team}", f"claims-of-{team}"):
+        for prefix in (
+            "pods-of",
+            "templates-of",
+            "services-of",
+            "claims-of",
+            "scalers-of",
+            "routes-of",
+            "objects-of",
+        ):
+            name = f"{prefix}-{team}"
             policy = found.one("ValidatingAdmissionPolicy", name).inputs["spec"]
             binding = found.one("ValidatingAdmissionPolicyBinding", name).inputs["spec"]
             assert policy["failurePolicy"] == "Fail"
@@ -61,6 +70,9 @@ def test_pods_are_judged_with_their_ephemeral_containers_and_each_message_begins
         "gpu-node-name",
         "gpu-shared-request-one",
         "gpu-max-per-container",
+        "volume-source",
+        "node-keeping",
+        "node-keeping",
     ]
 
 
@@ -76,6 +88,19 @@ def test_claims_and_their_templates_are_judged_in_the_versions_that_have_the_sam
     # An older version has other fields: only converted can its objects be judged.
     assert spec["matchConstraints"].get("matchPolicy", "Equivalent") == "Equivalent"
     assert [one["message"].partition(":")[0] for one in spec["validations"]] == ["gpu-claim-requests"]
+
+
+def test_policies_of_all_resources_are_of_namespaced_ones_alone_because_selectors_match_those_of_the_cluster(
+    tmp_path: Path,
+):
+    rules = [
+        rule
+        for one in recorded("sandbox", tmp_path).of("ValidatingAdmissionPolicy")
+        for rule in one.inputs["spec"]["matchConstraints"]["resourceRules"]
+        if "*" in rule["resources"]
+    ]
+    assert rules
+    assert {rule["scope"] for rule in rules} == {"Namespaced"}
 
 
 def test_a_toleration_is_compared_with_the_taints_of_its_effect(tmp_path: Path):

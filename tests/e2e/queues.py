@@ -36,6 +36,7 @@ class Team:
 
     def __init__(self, kubeconfig: Path, name: str) -> None:
         self.name = name
+        self.kubeconfig = kubeconfig
         self.client = member(kubeconfig, name)
         self._jobs: list[str] = []
 

@@ -1,11 +1,16 @@
-"""A CPU pool in the sandbox: its nodes pass without an agent, and pods without GPUs run there and nowhere else."""
+"""A CPU pool in the sandbox: its nodes pass without an agent, and pods without GPUs run there and nowhere else.
+
+The stack is deployed by a test that compares what commands print on a cluster with their transcript.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient
@@ -32,6 +37,7 @@ STACK: dict[str, Any] = {
     ],
     "validation": {"timeout": VALIDATION_TIMEOUT},
 }
+_MOST = 24  # lines of a transcript's answer
 CPU_NODES = {"monitoring-0", "monitoring-1"}
 
 
@@ -43,6 +49,52 @@ def deployed(platform: Platform) -> Platform:
         assert ran.code == 0, ran.err
     platform.write(STACK)
     return platform
+
+
+CALLS = (
+    "preview {file} --engine embedded",
+    "up {file} --engine embedded",
+    "preview {file} --engine embedded",
+    "up {file} --engine embedded",
+    "validate {file}",
+    "capacity {file}",
+    "guide {file} vision --live",
+    "place {file} --live",
+    "sandbox status --name {sandbox}",
+    "sandbox list",
+    "sandbox fault serve-0 --name {sandbox}",
+)
+
+
+def test_commands_on_a_cluster_print_their_transcript(platform: Platform, snapshot: SnapshotAssertion) -> None:
+    file = platform.write(STACK)
+    platform.env = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+    parts: list[str] = []
+    for call in CALLS:
+        words = [word.format(file=file, sandbox=SANDBOX) for word in call.split(" ")]
+        ran = platform.run(*words)
+        shown = call.format(file="Pulumi.shop.yaml", sandbox="SANDBOX")
+        parts.append(f"$ gpu-platform {shown}\n{_steady(platform, ran.out + ran.err)}\n(exit {ran.code})\n")
+    platform.state["shop"] = STACK
+    assert "\n".join(parts) == snapshot
+
+
+def _steady(platform: Platform, text: str) -> str:
+    """Return text without what differs between runs and machines: places, times, ports, versions of tools."""
+    for found, name in ((str(platform.folder), "TMP"), (SANDBOX, "SANDBOX")):
+        text = text.replace(found, name)
+    text = re.sub(r"/tmp/\S+/kubeconfig", "KUBECONFIG", text)
+    text = re.sub(r"process \d+", "process NUMBER", text)
+    text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:PORT", text)
+    text = re.sub(r"\b\d+(\.\d+)? ?(s|min)\b( \d+ s)?", "TIME", text)
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.+Z-]+", "INSTANT", text)
+    text = re.sub(r"\b\d+ of \d+\b", "N of N", text)
+    text = re.sub(r"(?m)^(resources +).*", r"\1RESOURCES", text)
+    text = re.sub(r"\b[1-9]\d+ (objects|unchanged|to create)", r"N \1", text)
+    text = re.sub(r"(create|unchanged) [1-9]\d*\b", r"\1 N", text)
+    lines = [line.rstrip() for line in text.rstrip().splitlines()]
+    # What follows is what other tests assert, and changes with every field.
+    return "\n".join(lines if len(lines) <= _MOST else [*lines[:_MOST], "..."])
 
 
 def test_a_workload_without_gpus_runs_on_the_cpu_pool(deployed: Platform) -> None:
@@ -70,6 +122,13 @@ def test_nodes_without_gpus_pass_by_kubernetes_alone_and_have_nothing_of_the_ope
     assert {check["id"] for check in nodes["monitoring-0"]["checks"]} == {"node-ready", "label"}
     assert deployed.allocatable("monitoring-0") == {}
     assert [key for key in _labels(deployed.client, "monitoring-0") if key.startswith(names.NVIDIA_PREFIX)] == []
+
+
+def test_destroy_on_a_cluster_prints_its_transcript(deployed: Platform, snapshot: SnapshotAssertion) -> None:
+    deployed.env = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+    file = str(deployed.folder / "Pulumi.shop.yaml")
+    ran = deployed.run("destroy", file, "--engine", "embedded", "--yes")
+    assert f"{_steady(deployed, ran.out + ran.err)}\n(exit {ran.code})" == snapshot
 
 
 def _labels(client: KubernetesClient, node: str) -> dict[str, str]:

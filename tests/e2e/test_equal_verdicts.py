@@ -26,7 +26,7 @@ from tests.e2e.conftest import BASE
 from tests.e2e.fabric_namespaces import apply_team, honest, pod, refusal, remove
 from tests.support.eventually import eventually
 from tests.support.fabric_pods import fabric_pods, platform_of
-from tests.support.permissive import KEDA, permissive
+from tests.support.permissive import KEDA, ROUTES, permissive
 from tests.support.restricted import CONTAINER, satisfying
 from tests.support.size import size
 
@@ -45,8 +45,12 @@ EXTERNAL_NAME = "service-external-name"
 CLAIM = "gpu-claim-requests"
 SERVER = "keda-trigger-server"
 IDENTITY = "keda-trigger-identity"
-OF_OBJECTS = (ADDRESS, EXTERNAL_NAME, CLAIM, SERVER, IDENTITY)
-OF_PODS = {BYPASS, ANNOTATION, RUNTIME, TOLERATION, NODE_NAME, SHARES, MOST}
+ROUTE_HOST = "route-host"
+ROUTE_ANNOTATION = "route-annotation"
+VOLUME = "volume-source"
+KEEPING = "node-keeping"
+OF_OBJECTS = (ADDRESS, EXTERNAL_NAME, CLAIM, SERVER, IDENTITY, ROUTE_HOST, ROUTE_ANNOTATION)
+OF_PODS = {BYPASS, ANNOTATION, RUNTIME, TOLERATION, NODE_NAME, SHARES, MOST, VOLUME, KEEPING}
 HOST = "gpu-privileged-hostpath"
 EQUAL = "gpu-requests-equal-limits"
 NO_RULE = "admitted"
@@ -62,11 +66,13 @@ SHARED_L4 = {
 
 
 SCALING = {"servers": ["http://metrics.obs.svc:80/"], "triggers": ["aws-sqs-queue"]}
+ROUTED = {"hosts": ["a.example.com", "*.b.example.com"], "annotations": ["tailscale.com/expose"]}
+OF_TEAM = {"scaling": SCALING, "routes": ROUTED}
 
 
 def of_gke(*pools: Object, **team: Any) -> Object:
     """Return a stack on GKE with pools beside or in place of one of eight H100 with its fabric."""
-    platform = platform_of("gke", "a3-megagpu-8g", None, {"scaling": SCALING, **team})
+    platform = platform_of("gke", "a3-megagpu-8g", None, {**OF_TEAM, **team})
     platform["pools"] += [
         {"count": {"desired": 2}, "zones": ["us-central1-a"], "placement": {"type": "none"}, **one}
         for one in pools
@@ -88,7 +94,7 @@ PLATFORMS: dict[str, Object] = {
             *BASE["pools"][:2],
             {**BASE["pools"][2], "taints": [{"key": "example.com/lab", "value": "mig", "effect": "NoExecute"}]},
         ],
-        "teams": [{**BASE["teams"][0], "name": "equal-operator", "workloads": [], "scaling": SCALING}],
+        "teams": [{**BASE["teams"][0], "name": "equal-operator", "workloads": [], **OF_TEAM}],
     },
     "gke": of_gke(SHARED_L4, name="equal-gke"),
     "gke-shares": shares_alone(),
@@ -113,6 +119,25 @@ ANNOTATIONS: list[Object] = [
     {"devices.gke.io/container.tcpxo-daemon": "- path: /dev/mem"},
     {"cdi.k8s.io": "none"},
     {"prometheus.io/scrape": "true"},
+]
+PINS: list[Object] = [
+    {"karpenter.sh/do-not-disrupt": "true"},
+    {"karpenter.sh/do-not-disrupt": "10h"},
+    {"karpenter.sh/do-not-disrupt": "false"},
+    {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
+    {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"},
+]
+LIVES: list[Object] = [
+    {"activeDeadlineSeconds": 3600},
+    {"activeDeadlineSeconds": 2**31 - 1},
+    {"terminationGracePeriodSeconds": 3600},
+    {"terminationGracePeriodSeconds": 3601},
+]
+# Pod Security refuses those that name servers before: the rule is about the level baseline there.
+VOLUMES: list[Object] = [
+    {"emptyDir": {}},
+    {"csi": {"driver": "gcsfuse.csi.storage.gke.io"}},
+    {"csi": {"driver": "nfs.csi.k8s.io"}},
 ]
 LIMITS: list[Object] = [
     *({} for _ in range(6)),
@@ -157,7 +182,11 @@ def random_pod(chance: random.Random) -> Object:
         spec["nodeName"] = chance.choice(("train-0", ""))
     if chance.random() < 0.1:
         spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "gpus"}]
-    annotations = chance.choice(ANNOTATIONS) if chance.random() < 0.15 else {}
+    if chance.random() < 0.15:
+        spec["volumes"] = [{"name": "a", **chance.choice(VOLUMES)}]
+    if chance.random() < 0.15:
+        spec |= chance.choice(LIVES)
+    annotations = chance.choice((*ANNOTATIONS, *PINS)) if chance.random() < 0.3 else {}
     return a_pod(containers, annotations, **spec)
 
 
@@ -259,6 +288,8 @@ def held(kind: str, wanted: Object) -> Object:
         {"metadata": {"labels": LABELS, "annotations": found}, "spec": {**one, **policy}}
         for one, found in ((a_pod([main()])["spec"], {}), (wanted["spec"], annotations))
     )
+    if version == "apps/v1":  # Kubernetes refuses it there
+        last["spec"].pop("activeDeadlineSeconds", None)
     metadata = {"name": "attempt", "namespace": "here"}
     return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec(harmless, last)}
 
@@ -305,6 +336,46 @@ def random_request(chance: random.Random, name: str) -> Object:
         return {"name": name, "firstAvailable": [{"name": f"{name}-{i}", **one()} for i in range(2)]}
     admin = {"adminAccess": chance.choice((True, False))} if chance.random() < 0.3 else {}
     return {"name": name, "exactly": {**one(), **admin}}
+
+
+HOSTS = (
+    "a.example.com",
+    "c.b.example.com",
+    "*.b.example.com",
+    "b.example.com",
+    "*.example.com",
+    "x-b.example.com",
+)
+ROUTE_ANNOTATIONS = (
+    "alb.ingress.kubernetes.io/group.name",
+    "alb.ingress.kubernetes.io/target-type",
+    "external-dns.alpha.kubernetes.io/hostname",
+    "tailscale.com/expose",
+    "example.com/owner",
+)
+
+
+def random_route(chance: random.Random) -> Object:
+    kind, version = chance.choice(
+        (
+            ("Ingress", "networking.k8s.io/v1"),
+            ("HTTPRoute", "gateway.networking.k8s.io/v1"),
+            ("GRPCRoute", "gateway.networking.k8s.io/v1"),
+        )
+    )
+    hosts = [chance.choice(HOSTS[: chance.choice((3, 6))]) for _ in range(chance.randint(0, 2))]
+    backend = {"service": {"name": "a", "port": {"number": 80}}}
+    spec: Object = {"hostnames": hosts}
+    if kind == "Ingress":
+        paths = {"http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
+        spec = {"rules": [*({"host": one, **paths} for one in hosts), *([] if hosts else [paths])]}
+        if chance.random() < 0.1:
+            spec["defaultBackend"] = backend
+        if chance.random() < 0.2:
+            spec["tls"] = [{"hosts": [chance.choice(HOSTS)], "secretName": "a"}]
+    annotations = {chance.choice(ROUTE_ANNOTATIONS): "a"} if chance.random() < 0.6 else {}
+    metadata = {"name": "attempt", "namespace": "here", "annotations": annotations}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
 
 
 SERVERS = (
@@ -383,8 +454,9 @@ class Place:
         """Return the rules that the pack finds broken, object by object."""
         wanted = [self._record(index, self.moved(one)) for index, one in enumerate(objects)]
         config: Object = {"all": "disabled", **dict.fromkeys(rules or (*OF_PODS, *OF_OBJECTS), "mandatory")}
-        if SERVER in config:  # the team's own settings, as the program gives them to the pack
-            config[SERVER] = {**self.settings[SERVER], "enforcementLevel": "mandatory"}
+        for rule in (SERVER, ROUTE_HOST, ROUTE_ANNOTATION):
+            if rule in config:  # the team's own settings, as the program gives them to the pack
+                config[rule] = {**self.settings[rule], "enforcementLevel": "mandatory"}
         report = evaluate([*self.records, *wanted], config, datetime.date(2026, 11, 21))
         assert not report.not_checked, report.not_checked
         return [{one.rule for one in report.violations if one.resource == each["urn"]} for each in wanted]
@@ -407,7 +479,7 @@ def client(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[Kuber
     wanted += [
         permissive(version, kind, plural) for kind, version, plural in held if version != "keda.sh/v1alpha1"
     ]
-    wanted += KEDA
+    wanted += (*KEDA, *ROUTES)
     made = [one for one in wanted if client.get(*identity(one)) is None]
     for one in made:
         client.create(one)
@@ -433,12 +505,15 @@ def place_of(client: KubernetesClient, platform: Object) -> Place:
         client.create(pod(namespace, honest()) | {"metadata": {"name": "debugged", "namespace": namespace}})
     policy = client.get(ADMISSION, "ValidatingAdmissionPolicy", f"pods-of-{namespace}")
     assert policy is not None
-    order = tuple(one["message"].partition(":")[0] for one in policy["spec"]["validations"])
+    order = tuple(dict.fromkeys(one["message"].partition(":")[0] for one in policy["spec"]["validations"]))
     loaded = LoadedStack("test", Path("/nowhere/Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
     records = [one.to_json() for one in record_stack(loaded).resources]
     found = Place(client, namespace, records, order, loaded.plan.policy.config)
     for kind, (version, *_) in HOLDERS.items():
         eventually(lambda version=version, kind=kind: client.find_resource(version, kind) is not None)
+    for one in ROUTES:
+        kind = one["spec"]["names"]["kind"]
+        eventually(lambda kind=kind: client.find_resource("gateway.networking.k8s.io/v1", kind) is not None)
     for name in RUNTIMES:
         plain = found.moved(a_pod([main()], runtimeClassName=name))
         eventually(lambda wanted=plain: "not found" not in refusal(client, wanted))
@@ -475,10 +550,11 @@ def test_the_rules_of_pods_are_those_of_the_pack(place: Place):
 def test_the_policy_pack_and_admission_refuse_the_same_objects_by_the_same_rules(place: Place):
     chance = random.Random(f"20261123 {place.namespace}")
     objects = [
-        *(random_pod(chance) for _ in range(size(130, 1300))),
+        *(random_pod(chance) for _ in range(size(170, 1300))),
         *(random_service(chance) for _ in range(size(20, 200))),
         *(random_claim(chance) for _ in range(size(26, 300))),
         *(random_scaler(chance) for _ in range(size(40, 300))),
+        *(random_route(chance) for _ in range(size(40, 300))),
     ]
     debuggers = [random_debugger(chance) for _ in range(size(15, 200))]
     found = [*map(place.at_admission, objects), *map(place.of_debugger, debuggers)]
@@ -538,7 +614,7 @@ def test_admission_alone_refuses_resources_of_nvidia_that_are_no_gpus(place: Pla
 
 
 def test_admission_alone_counts_the_interfaces_of_efa(client: KubernetesClient):
-    place = place_of(client, platform_of("eks", "p5.48xlarge", None, {"name": "equal-eks", "scaling": SCALING}))
+    place = place_of(client, platform_of("eks", "p5.48xlarge", None, {"name": "equal-eks", **OF_TEAM}))
     try:
         for interfaces, verdict in ((32, NO_RULE), (33, MOST)):
             gpus = {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": interfaces}

@@ -13,7 +13,7 @@ from gpu_platform.engine.client import KubernetesClient, Refused
 from tests.e2e.conftest import TOLERATION, Platform
 from tests.e2e.impersonation import member
 from tests.support.eventually import eventually
-from tests.support.permissive import KEDA
+from tests.support.permissive import KEDA, ROUTES
 from tests.support.restricted import CONTAINER, satisfying, violations
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-escapes")]
@@ -24,11 +24,15 @@ Object = dict[str, Any]
 
 @pytest.fixture
 def vision(platform: Platform, base: Object) -> KubernetesClient:
-    base["teams"][0]["workloads"] = []
+    team = base["teams"][0]
+    team["workloads"] = []
+    team["admins"] = ["group:vision-admins"]
+    team["members"] = [*team["members"], "serviceaccount:ci/deployer"]
+    team["routes"] = {"hosts": ["vision.example.com", "*.vision.example.com"]}
     if platform.state.get("shop") != base:
         ran = platform.up(base)
         assert ran.code == 0, ran.err
-    for definition in KEDA:
+    for definition in (*KEDA, *ROUTES):
         if (
             platform.client.get(definition["apiVersion"], definition["kind"], definition["metadata"]["name"])
             is None
@@ -52,6 +56,7 @@ def pod(attempt: Object) -> Object:
             "name": "attempt",
             "namespace": attempt.get("namespace", "vision"),
             "annotations": attempt.get("annotations", {}),
+            **attempt.get("metadata", {}),
         },
         "spec": satisfying({"containers": [container], **attempt.get("spec", {})}),
     }
@@ -89,7 +94,12 @@ def test_an_object_that_leaves_the_grant_is_refused(vision: KubernetesClient, at
     wanted = {
         "apiVersion": attempt.get("apiVersion", "v1"),
         "kind": attempt["kind"],
-        "metadata": {"name": "attempt", **({"namespace": namespace} if namespace else {})},
+        "metadata": {
+            "name": "attempt",
+            **({"namespace": namespace} if namespace else {}),
+            "annotations": attempt.get("annotations", {}),
+            **attempt.get("metadata", {}),
+        },
         **({"spec": attempt["spec"]} if "spec" in attempt else {}),
         **attempt.get("fields", {}),
     }
@@ -147,3 +157,160 @@ def test_an_ephemeral_container_gets_no_gpu_by_a_variable(vision: KubernetesClie
 )
 def test_an_honest_pod_is_admitted(vision: KubernetesClient, attempt: Object):
     assert refusal(vision, pod(copy.deepcopy(attempt))) == ""
+
+
+def platform_objects(platform: Platform) -> list[Object]:
+    """Return what the program put into the namespace of the team vision."""
+    kinds = (
+        ("v1", "ConfigMap"),
+        ("v1", "ResourceQuota"),
+        ("v1", "LimitRange"),
+        ("networking.k8s.io/v1", "NetworkPolicy"),
+        ("rbac.authorization.k8s.io/v1", "Role"),
+        ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    )
+    found = [
+        {"apiVersion": version, "kind": kind, **one}
+        for version, kind in kinds
+        for one in platform.client.objects(version, kind, namespace="vision")
+    ]
+    return [one for one in found if one["metadata"]["name"] != "kube-root-ca.crt"]
+
+
+@pytest.mark.parametrize("group", ["vision", "vision-admins"])
+def test_no_role_changes_or_deletes_what_the_platform_put_into_the_namespace(
+    vision: KubernetesClient, platform: Platform, group: str
+):
+    client = member(platform.kubeconfig, group)
+    objects = platform_objects(platform)
+    assert {"gpu-platform-guide", "gpu-quota", "defaults", "default-deny", "team-member"} <= {
+        one["metadata"]["name"] for one in objects
+    }
+    for one in objects:
+        version, kind = one["apiVersion"], one["kind"]
+        metadata = {key: one["metadata"][key] for key in ("name", "namespace")}
+        wanted = "platform-object" if kind == "ConfigMap" else "forbidden"
+        changed = {"apiVersion": version, "kind": kind, "metadata": {**metadata, "labels": {"mine": "true"}}}
+        with pytest.raises(Refused, match=wanted):
+            client.merge(changed)
+        with pytest.raises(Refused, match=wanted):
+            client.delete(one)
+        assert platform.client.get(version, kind, metadata["name"], "vision") is not None
+
+
+def test_an_admin_who_deletes_all_config_maps_does_not_delete_the_guide(
+    vision: KubernetesClient, platform: Platform
+):
+    mine = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine", "namespace": "vision"}}
+    vision.create(mine)
+    admin = member(platform.kubeconfig, "vision-admins")
+    with pytest.raises(Refused, match="platform-object"):
+        admin._connection.request("DELETE", "/api/v1/namespaces/vision/configmaps", "deleting")
+    assert platform.client.get("v1", "ConfigMap", "gpu-platform-guide", "vision") is not None
+    live = platform.client.get("v1", "ConfigMap", "mine", "vision")
+    if live is not None:
+        vision.delete(live)
+
+
+def test_a_service_account_of_another_namespace_that_is_a_member_is_held_to_the_rules_of_members(
+    vision: KubernetesClient, platform: Platform
+):
+    deployer = member(platform.kubeconfig, "system:serviceaccounts:ci", "system:serviceaccount:ci:deployer")
+    mine: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine", "namespace": "vision"}}
+    assert refusal(deployer, mine) == ""
+    mine["metadata"]["finalizers"] = ["example.com/mine"]
+    assert "object-finalizer" in refusal(deployer, mine)
+
+
+def test_the_annotation_that_keeps_a_node_is_refused_on_a_pod_that_runs(
+    vision: KubernetesClient, platform: Platform
+):
+    running = pod({})
+    running["metadata"]["name"] = "kept"
+    vision.create(running)
+    try:
+        for key, value in (
+            ("karpenter.sh/do-not-disrupt", "true"),
+            ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
+        ):
+            metadata = {"name": "kept", "namespace": "vision", "annotations": {key: value}}
+            with pytest.raises(Refused, match="node-keeping"):
+                vision.merge({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+    finally:
+        live = platform.client.get("v1", "Pod", "kept", "vision")
+        assert live is not None
+        platform.client.delete(live)
+
+
+def test_a_job_with_a_deadline_keeps_its_nodes_and_its_deadline_cannot_be_taken_away(
+    vision: KubernetesClient, platform: Platform
+):
+    template = {
+        "metadata": {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}},
+        "spec": satisfying({"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}),
+    }
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "kept", "namespace": "vision"},
+        "spec": {"activeDeadlineSeconds": 86400, "template": template},
+    }
+    live = vision.create(job)
+    try:
+        eventually(
+            lambda: list(platform.client.objects("v1", "Pod", namespace="vision", label_selector="job-name=kept"))
+        )
+        metadata = {"name": "kept", "namespace": "vision"}
+        for deadline in (None, 400 * 86400):
+            with pytest.raises(Refused, match="node-keeping"):
+                vision.merge(
+                    {
+                        "apiVersion": "batch/v1",
+                        "kind": "Job",
+                        "metadata": metadata,
+                        "spec": {"activeDeadlineSeconds": deadline},
+                    }
+                )
+    finally:
+        platform.client.delete(live)
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        {"kind": "Ingress", "spec": {"rules": [{"host": "vision.example.com"}, {"host": "a.vision.example.com"}]}},
+        {
+            "kind": "Ingress",
+            "spec": {
+                "rules": [{"host": "vision.example.com"}],
+                "tls": [{"hosts": ["vision.example.com"], "secretName": "certificate"}],
+            },
+            "annotations": {
+                "alb.ingress.kubernetes.io/target-type": "ip",
+                "cert-manager.io/cluster-issuer": "letsencrypt",
+                "nginx.ingress.kubernetes.io/proxy-read-timeout": "3600",
+                "example.com/owner": "vision",
+            },
+        },
+        {"kind": "HTTPRoute", "spec": {"hostnames": ["*.vision.example.com"]}},
+        {"kind": "Service", "spec": {"ports": [{"port": 80}]}, "annotations": {"prometheus.io/scrape": "true"}},
+        {"kind": "ServiceAccount", "annotations": {"example.com/owner": "vision"}},
+        {"kind": "Secret", "fields": {"type": "Opaque"}},
+    ],
+    ids=lambda one: one["kind"],
+)
+def test_an_honest_object_is_admitted(vision: KubernetesClient, attempt: Object):
+    versions = {"Ingress": "networking.k8s.io/v1", "HTTPRoute": "gateway.networking.k8s.io/v1"}
+    wanted = {
+        "apiVersion": versions.get(attempt["kind"], "v1"),
+        "kind": attempt["kind"],
+        "metadata": {
+            "name": "attempt",
+            "namespace": "vision",
+            "annotations": attempt.get("annotations", {}),
+            "finalizers": ["foregroundDeletion"],
+        },
+        **({"spec": attempt["spec"]} if "spec" in attempt else {}),
+        **attempt.get("fields", {}),
+    }
+    assert refusal(vision, wanted) == ""

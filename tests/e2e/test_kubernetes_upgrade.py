@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,18 +13,26 @@ from gpu_platform.progress import Progress
 from sandbox import control_plane
 from sandbox._modules import kubernetes_versions
 from tests.e2e.conftest import BASE, Platform
+from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-kubernetes-upgrade")]
 
 OLDER, NEWER = kubernetes_versions()[-2:]
 DEFAULTS = ("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy")
 NAME = "e2e-older"
+KEPT = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "kept", "namespace": "default"},
+    "data": {"a": "b"},
+}
 
 
-@pytest.fixture
-def older(tmp_path: Path) -> Iterator[Platform]:
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    """A sandbox of the older version, whose programs `make suite` has built; the last test upgrades it."""
     status = control_plane.up(NAME, kubernetes=OLDER, progress=Progress(quiet=True))
-    yield Platform(KubernetesClient(status.kubeconfig), status.kubeconfig, tmp_path, {})
+    yield Platform(KubernetesClient(status.kubeconfig), status.kubeconfig, tmp_path_factory.mktemp("older"), {})
     control_plane.down(NAME)
 
 
@@ -43,7 +50,9 @@ def test_an_older_cluster_than_the_plan_expects_is_an_error_that_names_the_field
     assert "does not serve it; write its version as cluster.kubernetes" in ran.err
 
 
-def test_the_version_of_the_stack_file_is_reported_previewed_and_deployed(older: Platform) -> None:
+def test_the_version_of_the_stack_file_is_reported_previewed_and_deployed_in_place_with_all_data(
+    older: Platform,
+) -> None:
     ran = older.up(stack(OLDER))
     assert ran.code == 0, ran.err
     (before,) = older.client.objects("v1", "Pod", namespace="vision")
@@ -57,10 +66,22 @@ def test_the_version_of_the_stack_file_is_reported_previewed_and_deployed(older:
     assert (row["subject"], row["old"], row["new"], row["effect"]) == ("cluster", OLDER, NEWER, "in-place")
     assert older.client.kubernetes_version().startswith(f"v{OLDER}.")
 
+    older.client.create(KEPT)
+    running = control_plane.status(NAME)
     ran = older.up(stack(NEWER))
     assert ran.code == 0, ran.err
     assert ran.json["validation"]["verdict"] == "pass"
+    upgraded = control_plane.status(NAME)
+    assert (upgraded.state, upgraded.server) == ("running", running.server)
+    restarted = {name for name, pid in upgraded.pids.items() if pid != running.pids[name]}
+    assert restarted == {"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
     client = KubernetesClient(older.kubeconfig)
+    found = client.get("v1", "ConfigMap", "kept", "default")
+    assert found is not None
+    assert found["data"] == KEPT["data"]
+    # Its controllers work: a new namespace gets its service account.
+    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "after"}})
+    eventually(lambda: client.get("v1", "ServiceAccount", "default", "after") is not None)
     assert client.get(*DEFAULTS, "defaults-of-vision") is not None
     assert client.kubernetes_version().startswith(f"v{NEWER}.")
     (after,) = client.objects("v1", "Pod", namespace="vision")
@@ -70,3 +91,7 @@ def test_the_version_of_the_stack_file_is_reported_previewed_and_deployed(older:
     assert refused.code == 2
     assert "cluster.kubernetes: found" in refused.err
     assert "cannot be downgraded" in refused.err
+
+    # Without a version a sandbox keeps the one that it has.
+    assert control_plane.up(NAME, progress=Progress(quiet=True)).pids == upgraded.pids
+    assert control_plane.status(NAME).kubernetes.startswith(f"v{NEWER}.")

@@ -13,6 +13,7 @@ from gpu_platform.engine.taints import repair_taints
 from tests.e2e.conftest import Platform
 from tests.e2e.impersonation import member
 from tests.support.eventually import eventually
+from tests.support.recorded import record_platform
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-taints")]
 
@@ -142,12 +143,25 @@ def write_faults(platform: Platform, **faults: str) -> None:
     platform.client.merge({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": faults or None})
 
 
+def cordoned_by_agent(platform: Platform, node: str) -> tuple[bool, bool]:
+    """Return whether a node is cordoned, and whether the agent has marked it so."""
+    live = platform.client.get("v1", "Node", node)
+    assert live is not None
+    marked = "gpu-platform.dev/cordoned" in (live["metadata"].get("annotations") or {})
+    return bool(live["spec"].get("unschedulable")), marked
+
+
+def cordon(platform: Platform, node: str, *, on: bool) -> None:
+    spec = {"unschedulable": on or None}
+    platform.client.merge({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}, "spec": spec})
+
+
 @pytest.fixture
 def gated(platform: Platform, base: dict[str, Any]) -> Iterator[Platform]:
     """The deployed stack with a pool `fresh` whose nodes are held back, the second of which lacks its GPU."""
     gpu = {"machine_type": "g4dn.xlarge", "workload": "inference", "count": {"desired": 2}}
     base["pools"].append({"name": "fresh", **gpu, "gate_nodes": "always"})
-    base["validation"] = {"gate": False}
+    base["validation"] = {"gate": False, "on_failure": "cordon", "failing_for": "1s"}
     write_faults(platform, **{"fresh-1": f"[{LOST}]"})
     ran = platform.up(base)
     assert ran.code == 0, ran.err
@@ -165,7 +179,8 @@ def test_no_pod_starts_on_an_unproven_node_and_a_node_that_fails_later_is_held_b
     eventually(lambda: gated.find_pod("on-fresh-0")["status"].get("phase") == "Running")
     assert keys(gated, "fresh-0") == {"nvidia.com/gpu"}
     assert STARTUP in keys(gated, "fresh-1")
-    assert "untolerated taint" in gated.unschedulable("on-fresh-1")
+    why = gated.unschedulable("on-fresh-1")
+    assert "untolerated taint" in why or "were unschedulable" in why, "it is cordoned, too, by now"
     with pytest.raises(Refused, match="gpu-unproven-node"):
         gated.pod("escape", "nvidia.com/gpu", namespace="vision", tolerations=[{"operator": "Exists"}])
 
@@ -183,6 +198,8 @@ def test_no_pod_starts_on_an_unproven_node_and_a_node_that_fails_later_is_held_b
     assert condition(gated, free)["message"].startswith("not held back: 1 nodes of the pool are held back already")
     leases = leases_of(gated)
     assert [lease["spec"]["holderIdentity"] for lease in leases] == held
+    eventually(lambda: cordoned_by_agent(gated, held[0]) == (True, True))
+    assert cordoned_by_agent(gated, free) == (False, False), "no more nodes than are held back"
 
     agent = "system:serviceaccount:gpu-platform-validation:gpu-node-validation"
     other = member(gated.kubeconfig, "system:serviceaccounts", agent, node=free)
@@ -196,6 +213,100 @@ def test_no_pod_starts_on_an_unproven_node_and_a_node_that_fails_later_is_held_b
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": free}, "spec": {"taints": [evicting]}}
         )
 
+    # Somebody cordons the other node: the agent cannot make that its own, nor undo it.
+    cordon(gated, free, on=True)
+    mark = {"annotations": {"gpu-platform.dev/cordoned": "2026-11-25T19:00:00Z"}}
+    for fields in (
+        {"metadata": {"name": free, **mark}},
+        {"metadata": {"name": free}, "spec": {"unschedulable": None}},
+    ):
+        with pytest.raises(Refused, match="its own cordon alone"):
+            other.merge({"apiVersion": "v1", "kind": "Node", **fields})
+
     write_faults(gated)
     eventually(lambda: FAILED not in keys(gated, held[0]))
+    eventually(lambda: cordoned_by_agent(gated, held[0]) == (False, False))
+    eventually(lambda: condition(gated, free)["status"] == "True")
+    assert cordoned_by_agent(gated, free) == (True, False)
+    cordon(gated, free, on=False)
     eventually(lambda: leases_of(gated), [])
+
+
+CLAIMS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "nodeclaims.karpenter.sh"},
+    "spec": {
+        "group": "karpenter.sh",
+        "scope": "Cluster",
+        "names": {"kind": "NodeClaim", "plural": "nodeclaims"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+def test_an_agent_may_delete_the_node_claim_of_its_own_node_alone(platform: Platform) -> None:
+    pool = {
+        "name": "train",
+        "machine_type": "p5.48xlarge",
+        "count": {"desired": 0, "max": 2},
+        "workload": "training",
+        "provisioner": "karpenter",
+        "zones": ["us-east-2a"],
+    }
+    found = record_platform(
+        {
+            "kind": "environment",
+            "cluster": {"provider": "eks", "name": "ml", "region": "us-east-2"},
+            "pools": [pool],
+            "validation": {"gate_nodes": "always", "on_failure": "replace"},
+        }
+    )
+    platform.client.apply(CLAIMS)
+    user = "gpu-node-agent-of-karpenter"  # beside the agents of the deployed stack
+    agent = "system:serviceaccount:gpu-platform-validation:gpu-node-validation"
+    role = found.one("ClusterRole", "gpu-node-validation").inputs
+    binding = found.one("ClusterRoleBinding", "gpu-node-validation").inputs
+    policy = found.one("ValidatingAdmissionPolicy", "gpu-node-agent-node-claims").inputs
+    bound = found.one("ValidatingAdmissionPolicyBinding", "gpu-node-agent-node-claims").inputs
+    platform.client.apply({**role, "metadata": {"name": user}})
+    platform.client.apply({**binding, "metadata": {"name": user}, "roleRef": {**binding["roleRef"], "name": user}})
+    platform.client.apply(policy)
+    platform.client.apply(bound)
+    eventually(lambda: platform.client.find_resource("karpenter.sh/v1", "NodeClaim") is not None)
+    claims: dict[str, Any] = {}
+
+    def create(node: str) -> None:
+        claim = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": f"claim-{node}"}}
+        claims[node] = platform.client.apply({**claim, "status": {"nodeName": node}})
+
+    here = member(platform.kubeconfig, "system:serviceaccounts", agent, node="train-0")
+
+    def refused(node: str) -> str:
+        try:
+            here.delete(claims[node])
+        except Refused as refusal:
+            return str(refusal)
+        return "deleted"
+
+    # A policy that is new takes a moment until API servers act on it: a claim of no node shows when.
+    def guarded() -> bool:
+        create("none")
+        return "of its own node alone" in refused("none")
+
+    eventually(guarded)
+    create("train-0")
+    create("train-1")
+    assert "of its own node alone" in refused("train-1")
+    with pytest.raises(Refused, match="cannot list"):
+        list(here.objects("karpenter.sh/v1", "NodeClaim"))
+    here.delete(claims["train-0"])
+    assert platform.client.get("karpenter.sh/v1", "NodeClaim", "claim-train-0") is None
+    assert platform.client.get("karpenter.sh/v1", "NodeClaim", "claim-train-1") is not None

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.measured import measured_utilisation
+from gpu_platform.measured import held_by_team, measured_utilisation
 from gpu_platform.planning.monitoring.grafana import content, dashboards
 from gpu_platform.planning.monitoring.rules import rule_groups
 from gpu_platform.stacks import plan_platform
@@ -147,6 +147,7 @@ def test_a_healthy_node_is_recorded_by_pool_team_and_workload_and_fires_nothing(
     assert value(server, 'model:active:ratio{modelName="NVIDIA H100 80GB HBM3"}') == pytest.approx(0.6)
     assert value(server, "sum(namespace:cost:usd_per_hour)") == pytest.approx(55.04, abs=0.01)
     assert measured_utilisation(server.address, ["train"], period="1m") == {"train": pytest.approx(0.6, abs=0.01)}
+    eventually(lambda: held_by_team(server.address, ["vision", "search"], period="1m"), {"vision": 8, "search": 0})
     eventually(lambda: server.alerts() == {})
 
 

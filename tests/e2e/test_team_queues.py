@@ -12,6 +12,7 @@ from gpu_platform.engine.team_stacks import deployed_quotas
 from gpu_platform.errors import Finding
 from sandbox.control_plane import Status
 from tests.e2e.conftest import Platform
+from tests.e2e.impersonation import member
 from tests.e2e.queues import KUEUE, QUEUE, Team, bring, job, stack
 from tests.support.eventually import eventually
 from tests.support.restricted import satisfying
@@ -224,17 +225,43 @@ def test_a_member_cannot_remove_the_gate_of_a_waiting_pod(queues: Platform, visi
     queues.remove_pods()
 
 
-def test_a_job_that_a_member_starts_by_hand_is_stopped_again(vision: Team, search: Team) -> None:
+def test_a_member_cannot_start_a_waiting_job_by_hand(vision: Team, search: Team) -> None:
     search.job("all", gpus=8, pods=2)
     eventually(lambda: search.running("all") == 2)
     vision.job("hasty", gpus=8, pods=2)
     assert vision.waits("hasty")
-    metadata = {"name": "hasty", "namespace": "vision"}
-    vision.client.merge(
-        {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"suspend": False}}
-    )
+    started = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "hasty", "namespace": "vision"},
+        "spec": {"suspend": False},
+    }
+    with pytest.raises(Refused, match="queue-start"):
+        vision.client.merge(started)
+    # Nobody's rule stops an administrator; Kueue stops the Job again.
+    KubernetesClient(vision.kubeconfig).merge(started)
     eventually(lambda: vision.live("hasty")["spec"]["suspend"] is True)
     eventually(lambda: vision.pods("hasty") == [])
+
+
+def test_a_service_account_that_is_a_member_is_no_controller(queues: Platform, kueue_sandbox: Status) -> None:
+    wanted = stack(kueue_sandbox)
+    wanted["teams"][0]["members"] = [*wanted["teams"][0]["members"], "serviceaccount:ci/deployer"]
+    bring(queues, wanted)
+    vision = Team(queues.kubeconfig, "vision")
+    owner = vision.job("owner", gpus=1)
+    eventually(lambda: vision.workload("owner"))
+    owners = [{"apiVersion": "batch/v1", "kind": "Job", "name": "owner", "uid": owner["metadata"]["uid"]}]
+    stray = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "stray", "namespace": "vision", "ownerReferences": owners},
+        "spec": satisfying({"containers": [{"name": "main", "image": "none"}]}),
+    }
+    deployer = member(queues.kubeconfig, "system:serviceaccounts:ci", "system:serviceaccount:ci:deployer")
+    with pytest.raises(Refused, match="queue-owner"):
+        deployer.create(stray, dry_run=True)
+    vision.remove()
 
 
 @pytest.fixture

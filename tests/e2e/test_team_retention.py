@@ -128,8 +128,12 @@ class Hand:
         return self.client.get(api_version, kind, name, namespace) is None
 
     def is_deployed(self) -> bool:
-        """Return whether the stack is as it was last deployed, and its team has no data."""
-        return self.platform.state.get("shop") == self.base and not self.claims()
+        """Return whether the stack is as it was last deployed, with or without data of its team."""
+        return self.platform.state.get("shop") == self.base
+
+    def stays_deployed(self) -> None:
+        """Remember that what was run since is of other stacks, and left this one as it was."""
+        self.platform.state["shop"] = copy.deepcopy(self.base)
 
     def is_retained(self) -> bool:
         """Return whether the team has left, and all that its members made is there and runs."""
@@ -140,6 +144,15 @@ class Hand:
 
     def claims(self) -> list[dict[str, Any]]:
         return list(self.client.objects("v1", "PersistentVolumeClaim", namespace=TEAM))
+
+    def forget_data(self) -> None:
+        """Delete what the team's members made."""
+        for manifest in members_objects(TEAM):
+            named = (manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"], TEAM)
+            if (live := self.client.get(*named)) is not None:
+                self.client.delete(live)
+        pods = {"namespace": TEAM, "label_selector": "app=features"}
+        eventually(lambda: not self.claims() and not list(self.client.objects("v1", "Pod", **pods)))
 
     def forget_team(self) -> None:
         """Delete the team's namespace with all that is in it."""
@@ -156,7 +169,9 @@ class Hand:
 def hand(platform: Platform) -> Hand:
     """The deployed stack, without data; deployed again where the test before left something else."""
     hand = Hand(platform)
-    if not hand.is_deployed():
+    if hand.is_deployed():
+        hand.forget_data()
+    else:
         hand.forget_team()
         hand.up()
     hand.file()
@@ -224,7 +239,15 @@ def test_what_admission_refused_of_a_team_it_refuses_in_its_retained_namespace(r
     assert retained.policies() == {
         (kind, f"{prefix}-{TEAM}")
         for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-        for prefix in ("pods-of", "templates-of", "services-of", "claims-of", "scalers-of")
+        for prefix in (
+            "pods-of",
+            "templates-of",
+            "services-of",
+            "claims-of",
+            "scalers-of",
+            "routes-of",
+            "objects-of",
+        )
     }
     with pytest.raises(Refused, match=f"pods-of-{TEAM}.*gpu-wildcard-toleration"):
         retained.platform.pod("intruder", "cpu", namespace=TEAM)
@@ -331,7 +354,7 @@ def test_a_team_that_returns_finds_its_data_and_gets_its_rights_and_quota_back(h
     assert quota["spec"]["hard"]["requests.nvidia.com/gpu"] == "5"
     assert names.RETAINED_LABEL not in quota["metadata"].get("labels", {})
     hand.find("rbac.authorization.k8s.io/v1", "RoleBinding", "team-members")
-    assert len(hand.policies()) == 10
+    assert len(hand.policies()) == 14
     for live in hand.live_policies():
         assert names.RETAINED_LABEL not in live["metadata"]["labels"]
         assert "applyset.kubernetes.io/part-of" in live["metadata"]["labels"]
@@ -440,7 +463,7 @@ def test_destroy_keeps_what_members_made_and_names_it(hand: Hand) -> None:
     assert hand.client.get("v1", "Namespace", "vision") is None
     assert list(hand.client.objects("v1", "Node")) == []
     assert names.RETAINED_LABEL in hand.namespace()["metadata"]["labels"]
-    assert len(hand.policies()) == 10
+    assert len(hand.policies()) == 14
 
     back = hand.up()
     assert "team perception returns" in back.err
@@ -484,6 +507,7 @@ def test_quotas_of_all_stacks_are_added_up(hand: Hand) -> None:
         hand.base["teams"][0]["quota"]["gpus"] = 2
         hand.file()
         assert hand.run("destroy", file, "--engine", "embedded", "--yes").code == 0
+    hand.stays_deployed()
 
 
 def test_destroy_refuses_while_stacks_of_teams_are_deployed_and_names_them(hand: Hand) -> None:

@@ -167,4 +167,95 @@ def test_rules_of_pod_templates_judge_the_templates_and_not_the_object_that_hold
     assert isinstance(plan, EnvironmentPlan)
     [tenant] = plan.tenants
     assert "gpu-unproven-node" in {rule.id for rule in tenant.template_rules}
-    assert [rule.id for rule in tenant.template_rules if "object." in rule.expression] == []
+    assert [rule.id for rule in tenant.template_rules if "object.spec" in rule.expression] == []
+
+
+def variables_of(found: Recorded) -> dict[str, str | None]:
+    [container] = found.one("DaemonSet", "validate-train").inputs["spec"]["template"]["spec"]["containers"]
+    return {one["name"]: one.get("value") for one in container["env"]}
+
+
+@pytest.mark.parametrize(
+    ("cloud", "wanted", "action"),
+    [
+        ("sandbox", "report", None),
+        ("sandbox", "cordon", "cordon"),
+        ("eks", "cordon", "cordon"),
+        ("karpenter", "cordon", "cordon"),
+        ("karpenter", "replace", "replace"),
+    ],
+)
+def test_the_agent_may_cordon_and_replace_exactly_where_the_stack_says_so(
+    tmp_path: Path, cloud: str, wanted: str, action: str | None
+) -> None:
+    platform = stack(cloud, "always")
+    platform["validation"] |= {"on_failure": wanted, **({} if action is None else {"failing_for": "10m"})}
+    found = recorded(platform, tmp_path)
+    assert variables_of(found).get("GPU_PLATFORM_ON_FAILURE") == action
+    assert variables_of(found).get("GPU_PLATFORM_FAILING_SECONDS") == (None if action is None else "600")
+    rules = found.one("ClusterRole", "gpu-node-validation").inputs["rules"]
+    claims = [rule["verbs"] for rule in rules if rule["resources"] == ["nodeclaims"]]
+    assert claims == ([["delete"]] if action == "replace" else [])
+    policies = {one.name for one in found.of("ValidatingAdmissionPolicy")}
+    assert ("gpu-node-agent-node-claims" in policies) is (action == "replace")
+    nodes = str(found.one("ValidatingAdmissionPolicy", "gpu-node-agent-nodes").inputs)
+    assert ("gpu-platform.dev/cordoned" in nodes) is (action is not None)
+    said = [one for one in planned(platform).decisions if one.what == "nodes that stay bad"]
+    assert [one.chosen for one in said] == ([] if action is None else [f"{action} after 10 min"])
+
+
+@pytest.mark.parametrize("cloud", ["sandbox", "eks", "gke", "existing"])
+def test_replace_is_refused_where_nothing_replaces_a_node_on_request(cloud: str) -> None:
+    platform = stack(cloud, "always")
+    platform["validation"]["on_failure"] = "replace"
+    with pytest.raises(Exception, match=r"validation.on_failure: found replace, and no pool .* Karpenter"):
+        planned(platform)
+
+
+def test_a_cordon_needs_pools_that_hold_failing_nodes_back_and_a_time_needs_a_cordon() -> None:
+    platform = stack("sandbox", "startup")
+    platform["validation"] |= {"on_failure": "cordon", "failing_for": "1h"}
+    with pytest.raises(
+        Exception, match=r"(?s)on_failure: found cordon, and no pool.*failing_for: found 1h, and no"
+    ):
+        planned(platform)
+    platform["validation"] = {"gate_nodes": "always", "failing_for": "1h"}
+    with pytest.raises(Exception, match=r"failing_for: found 1h with on_failure: report"):
+        planned(platform)
+
+
+READINESS = "readiness.k8s.io/gpu-platform-validated"
+
+
+@pytest.mark.parametrize("cloud", ["sandbox", "eks", "karpenter", "gke"])
+def test_with_the_node_readiness_controller_nodes_come_up_with_its_taint_and_its_rule_frees_them(
+    tmp_path: Path, cloud: str
+) -> None:
+    platform = stack(cloud, "always")
+    platform["validation"]["node_readiness"] = True
+    plan, found = planned(platform), recorded(platform, tmp_path)
+    [pool] = plan.pools
+    assert [one.key for one in pool.startup_taints] == [READINESS]
+    assert [one.key for one in pool.failed_taints] == [FAILED], (
+        "of nodes that fail later the agent holds back a share"
+    )
+    if isinstance(pool.cloud, EksPoolPlan | GkePoolPlan):
+        assert READINESS in {one.key for one in pool.cloud.taints}
+    rule = found.one("NodeReadinessRule", "gpu-node-validation-train").inputs
+    assert rule["apiVersion"] == "readiness.node.x-k8s.io/v1alpha1"
+    assert rule["spec"] == {
+        "conditions": [{"type": "GpuPlatformValidated", "requiredStatus": "True"}],
+        "enforcementMode": "bootstrap-only",
+        "nodeSelector": {"matchLabels": dict(pool.node_selector)},
+        "taint": {"key": READINESS, "value": "pending", "effect": "NoSchedule"},
+    }
+    policy = str(found.one("ValidatingAdmissionPolicy", "pods-of-vision").inputs)
+    assert READINESS in policy, "no pod of a team tolerates it"
+
+
+def test_without_it_there_is_no_rule_and_without_a_gate_it_is_refused(tmp_path: Path) -> None:
+    assert not recorded(stack("eks", "startup"), tmp_path).has("NodeReadinessRule")
+    platform = stack("eks", "never")
+    platform["validation"]["node_readiness"] = True
+    with pytest.raises(Exception, match=r"validation.node_readiness: found true, and no pool"):
+        planned(platform)

@@ -33,14 +33,14 @@ def spent(plan: EnvironmentPlan, measured: Mapping[str, float] | None = None) ->
     return spending_of(plan, report_capacity(plan, load_catalog(), measured=measured, seconds=1))
 
 
-def savings_of(platform: Mapping[str, Any]) -> tuple[Saving, ...]:
+def savings_of(platform: Mapping[str, Any], held: Mapping[str, float] | None = None) -> tuple[Saving, ...]:
     def replan(changed: Mapping[str, Any]) -> EnvironmentPlan | None:
         try:
             return planned(changed)
         except BadInput:
             return None
 
-    return savings(platform, planned(platform), load_catalog(), replan, seconds=2)
+    return savings(platform, planned(platform), load_catalog(), replan, held=held, seconds=2)
 
 
 def adds_up(spending: Spending) -> None:
@@ -147,6 +147,26 @@ CHEAPER: dict[str, dict[str, Any]] = {
             teams=[team(quota={"gpus": 8}, priority="inference")],
         )
     },
+    "a lower quota": environment(
+        pool(count={"desired": 3}, usd_per_hour=10.0),
+        teams=[
+            team(
+                quota={"gpus": 16, "cpu": 40, "memory": "100Gi"},
+                workloads=[
+                    {
+                        "name": "tune",
+                        "pool": "train",
+                        "image": "registry.example.com/tune:1",
+                        "command": ["tune"],
+                        "gpus": 8,
+                        "cpu": 2,
+                        "memory": "8Gi",
+                    }
+                ],
+            ),
+            team("search", quota={"gpus": 8}),
+        ],
+    ),
     "another machine type": {
         "kind": "environment",
         "cluster": EKS,
@@ -180,6 +200,35 @@ def test_kinds_of_changes() -> None:
     assert any(
         "instead of 1 x g6e.48xlarge" in saving.what for saving in savings_of(CHEAPER["another machine type"])
     )
+
+
+def quotas(found: tuple[Saving, ...]) -> list[tuple[str, float | None]]:
+    """Return what is suggested about quotas, and what it saves."""
+    return [(one.what, one.usd_per_hour) for one in found if one.what.startswith("team ")]
+
+
+def test_a_quota_beyond_what_the_declared_workloads_request_is_lowered_to_it() -> None:
+    (saving,) = [one for one in savings_of(CHEAPER["a lower quota"]) if one.what.startswith("team ")]
+    assert saving.what == (
+        "team vision: quota of 8 GPUs instead of 16 (what its workloads request); pool train: 2 nodes"
+    )
+    assert saving.usd_per_hour == pytest.approx(10.0)
+    edits = {edit.path: (edit.before, edit.after) for edit in saving.edits}
+    assert edits == {"teams[0].quota.gpus": (16, 8), "pools[0].count.desired": (3, 2)}
+
+
+def test_measured_use_says_which_quota_is_too_large_and_declared_workloads_stay_possible() -> None:
+    found = quotas(savings_of(CHEAPER["a lower quota"], {"vision": 2.0, "search": 0.0}))
+    assert found == [
+        ("team vision: quota of 8 GPUs instead of 16 (it has held 2 at most); pool train: 2 nodes", 10.0),
+        ("team search: quota of 0 GPUs instead of 8 (it has held 0 at most); pool train: 2 nodes", 10.0),
+    ]
+
+
+def test_a_quota_that_is_used_or_of_unknown_use_stays() -> None:
+    assert quotas(savings_of(CHEAPER["a lower quota"], {"vision": 16.0, "search": 7.5})) == []
+    assert quotas(savings_of(CHEAPER["a lower quota"], {})) == []
+    assert quotas(savings_of(CHEAPER["fewer nodes"])) == []
 
 
 def test_training_moves_to_cheaper_machines_with_the_same_gpu_alone() -> None:

@@ -1,24 +1,19 @@
-"""Which Kubernetes version a sandbox gets, and its upgrade in place."""
+"""Which Kubernetes version a sandbox gets; its upgrade in place is in tests/e2e/test_kubernetes_upgrade.py."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.progress import Progress
 from gpu_platform.stacks import plan_platform
-from sandbox import control_plane
 from sandbox._layout import Layout, Settings
 from sandbox._modules import kubernetes_versions
 from sandbox.versions import check_kubernetes
-from tests.support.eventually import eventually
 
 OLDER, NEWER = kubernetes_versions()[-2:]
 
@@ -88,46 +83,3 @@ def test_a_stack_file_cannot_name_a_version_that_no_sandbox_can_have() -> None:
     with pytest.raises(BadInput) as raised:
         plan_of(kubernetes="1.34")
     assert "cluster.kubernetes: found '1.34'; allowed: a version that a sandbox can have" in str(raised.value)
-
-
-# -- in place ---------------------------------------------------------------------------------------------------
-
-NAME = "upgraded"
-
-
-@pytest.fixture
-def older() -> Iterator[control_plane.Status]:
-    """A sandbox of the older version, whose programs `make suite` has built."""
-    yield control_plane.up(NAME, kubernetes=OLDER, progress=Progress(quiet=True))
-    control_plane.down(NAME)
-
-
-@pytest.mark.sandbox
-@pytest.mark.xdist_group("sandbox-upgrade")
-def test_an_upgrade_in_place_keeps_the_data_and_restarts_the_control_plane_alone(
-    older: control_plane.Status,
-) -> None:
-    client = KubernetesClient(older.kubeconfig)
-    assert client.kubernetes_version().startswith(f"v{OLDER}.")
-    kept = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "kept", "namespace": "default"},
-        "data": {"a": "b"},
-    }
-    client.create(kept)
-    newer = control_plane.up(NAME, kubernetes=NEWER, progress=Progress(quiet=True))
-    assert (newer.state, newer.server) == ("running", older.server)
-    restarted = {name for name, pid in newer.pids.items() if pid != older.pids[name]}
-    assert restarted == {"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
-    client = KubernetesClient(newer.kubeconfig)
-    assert client.kubernetes_version().startswith(f"v{NEWER}.")
-    found = client.get("v1", "ConfigMap", "kept", "default")
-    assert found is not None
-    assert found["data"] == {"a": "b"}
-    # Its controllers work: a new namespace gets its service account.
-    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "after"}})
-    eventually(lambda: client.get("v1", "ServiceAccount", "default", "after") is not None)
-    # Without a version a sandbox keeps the one that it has.
-    assert control_plane.up(NAME, progress=Progress(quiet=True)).pids == newer.pids
-    assert control_plane.status(NAME).kubernetes.startswith(f"v{NEWER}.")

@@ -118,6 +118,7 @@ STACKS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
+_GROWING = {name: {"min": 1, "desired": 2, "max": 4} for name in ("existing", "eks", "gke")}
 _IDLE = {"idle_after": "2h", "prometheus": "http://prometheus.monitoring:9090"}
 _DRA = {
     "pools[0].sharing": by({"mode": "dra"}, gke=None),
@@ -310,6 +311,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     },
     "pools[].topology": {"pools[0].topology": {"policy": "restricted"}},
     "pools[].tuning": {"pools[0].tuning": {}},
+    "pools[].headroom": {"pools[0].count": by({"desired": 2}, **_GROWING)},
     "pools[].bootstrap": {"pools[0].bootstrap": {}},
     "pools[].bootstrap.settings": {
         "pools[0].bootstrap": {},
@@ -324,6 +326,9 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "cleanup.prometheus": {"cleanup": _IDLE},
     "validation.max_held_percent": {"validation": {"gate_nodes": "always"}},
     "validation.burn_in": {"validation.burn_in": {}},
+    "validation.on_failure": {"validation": {"gate_nodes": "always"}},
+    "validation.node_readiness": {"validation": {"gate_nodes": "startup"}},
+    "validation.failing_for": {"validation": {"gate_nodes": "always", "on_failure": "cordon"}},
     "pools[].taints": {"pools[0].taints": [{"key": "example.com/team", "value": "a", "effect": "NoSchedule"}]},
     "pools[].nodes": {"pools[0].nodes": {"names": ["train-0", "train-1"]}},
     "pools[].nodes.selector": {"pools[0].nodes": {"selector": {"node-group": "gpu"}}},
@@ -657,6 +662,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "pools[].bootstrap.kubelet.image_gc_low_percent": [50],
     "pools[].usd_per_hour": [12.5],
     "pools[].utilisation": [0.5],
+    "pools[].headroom": [8],
     "priorities": [{"batch": 10}],
     "teams[].name": ["other"],
     "queueing": [{}],
@@ -737,6 +743,9 @@ ALTERNATIVES: Mapping[str, Any] = {
     "teams[].egress": [["internet"], [{"cidr": "10.0.0.0/8"}]],
     "teams[].scaling.servers": [["http://prometheus.obs.svc:9090"]],
     "teams[].scaling.triggers": [["redis"]],
+    "teams[].routes.hosts": [["a.example.com"]],
+    "teams[].routes.annotations": [["tailscale.com/expose"]],
+    "teams[].inline_csi_drivers": [["secrets-store.csi.k8s.io"]],
     "teams[].egress[].cidr": ["192.168.0.0/16"],
     "teams[].egress[].fqdn": ["*.example.com"],
     "teams[].egress[].ports": [[5432]],
@@ -776,6 +785,8 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cleanup.prometheus": ["http://metrics.monitoring:9090"],
     "validation.max_held_percent": [100],
     "validation.burn_in": [{"matrix": "2m"}],
+    "validation.on_failure": ["cordon"],
+    "validation.failing_for": ["2h"],
     "validation.burn_in.image": ["registry.example.com/torch:2.9"],
     "validation.burn_in.matrix": ["2m"],
     "validation.burn_in.timeout": ["30m"],

@@ -2,12 +2,27 @@ from __future__ import annotations
 
 import json
 
+from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.schema import SCHEMA_FILE, stack_file_schema
 from gpu_platform.paths import STACKS_DIR
+from policies import rules
 
 
 def test_the_written_schema_is_what_the_models_say() -> None:
     assert json.loads(SCHEMA_FILE.read_text("utf-8")) == stack_file_schema()
+
+
+def test_editors_complete_machine_types_mig_profiles_and_rules_with_their_descriptions() -> None:
+    definitions = stack_file_schema()["$defs"]
+    catalog = load_catalog()
+    machines = {one["const"]: one["description"] for one in definitions["MachineType"]["oneOf"]}
+    assert machines.keys() >= {name for name, one in catalog.machine_types.items() if one.has_gpus}
+    assert machines["p5.48xlarge"].startswith("8 x NVIDIA H100 80GB HBM3, 192 vCPU, 2048 GiB")
+    profiles = {one["const"]: one["description"] for one in definitions["MigProfile"]["oneOf"]}
+    assert "a100-80gb" in profiles["1g.10gb"]
+    offered = definitions["Policy"]["properties"]["rules"]["properties"]
+    assert offered.keys() >= {rule.id for rule in rules()}
+    assert "GPU nodes have a NoSchedule taint" in offered["gpu-node-taint"]["description"]
 
 
 def test_no_shipped_stack_file_holds_what_pulumi_writes_for_one_passphrase() -> None:

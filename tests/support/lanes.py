@@ -29,6 +29,14 @@ class Lanes(LoadGroupScheduling):
             self.workqueue.move_to_end(wanted, last=False)
         super()._assign_work_unit(node)
 
+    def _reschedule(self, node: WorkerController) -> None:
+        """Give a worker its next group when its last test is to begin, which it does once it knows the test after.
+
+        pytest-xdist does so a test earlier; then another worker may have ended before, and could have begun it.
+        """
+        if self._pending_of(self.assigned_work[node]) <= 1:
+            super()._reschedule(node)
+
     def remove_node(self, node: WorkerController) -> str | None:
         """Give to others what a worker left that crashed; they would wait for ever for what it had done."""
         left = {scope: tests for scope, tests in self.assigned_work[node].items() if not all(tests.values())}

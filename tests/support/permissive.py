@@ -14,7 +14,11 @@ def permissive(api_version: str, kind: str, plural: str) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
+        # Kubernetes asks for it on groups of its own projects.
+        "metadata": {
+            "name": f"{plural}.{group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, experimental-only"},
+        },
         "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": versions},
     }
 
@@ -22,4 +26,7 @@ def permissive(api_version: str, kind: str, plural: str) -> dict[str, Any]:
 KEDA = tuple(
     permissive("keda.sh/v1alpha1", kind, f"{kind.casefold()}s")
     for kind in ("ScaledObject", "ScaledJob", "TriggerAuthentication")
+)
+ROUTES = tuple(
+    permissive("gateway.networking.k8s.io/v1", kind, f"{kind.casefold()}s") for kind in ("HTTPRoute", "GRPCRoute")
 )

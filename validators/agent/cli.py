@@ -11,6 +11,7 @@ from pathlib import Path
 
 from validators.agent import AGENT_VERSION
 from validators.agent.api_server import ApiError, ApiServer
+from validators.agent.cordon import OnFailure
 from validators.agent.expectations import BadExpectations, Expectations, parse_expectations
 from validators.agent.hold import Holding
 from validators.agent.mark import NodeMarks
@@ -18,7 +19,7 @@ from validators.agent.publish import publish
 from validators.agent.reading import READ_COMMAND, NvmlReader, write_snapshot
 from validators.agent.recording import BadRecording, Recorded, read_recording, write_recording
 from validators.agent.report import Identity, Reader, Report, as_text, check_node, exit_code
-from validators.agent.serve import Publisher, Readiness, serve
+from validators.agent.serve import REPUBLISH_SECONDS, Publisher, Readiness, serve
 
 DEADLINE_SECONDS = 60.0  # without persistence mode opening NVML initialises every GPU, which takes seconds each
 _BAD_INPUT = 2
@@ -58,7 +59,7 @@ def _check(parsed: argparse.Namespace, expectations: Expectations | None) -> int
         try:
             server = ApiServer.of_environment()
             publish(report, identity, server)
-            NodeMarks(identity, server, Holding.of_environment()).set(report)
+            NodeMarks(identity, server, Holding.of_environment(), OnFailure.of_environment()).set(report)
         except ApiError as error:
             print(f"the report could not be published: {error}", file=sys.stderr)
             code = code or _UNKNOWN  # a node whose report was not published has not passed
@@ -80,10 +81,12 @@ def _serve(parsed: argparse.Namespace, expectations: Expectations | None) -> int
         server = ApiServer.of_environment()
         publish(report, identity, server)
         if not marks:
-            marks.append(NodeMarks(identity, server, Holding.of_environment()))
+            marks.append(NodeMarks(identity, server, Holding.of_environment(), OnFailure.of_environment()))
         marks[0].set(report)
 
-    publisher = Publisher(publish_all)
+    # What is done with a node that stays bad needs no change of its report.
+    most = OnFailure.of_environment().failing_seconds or REPUBLISH_SECONDS
+    publisher = Publisher(publish_all, republish_seconds=min(REPUBLISH_SECONDS, most))
     readiness = Readiness(parsed.interval + parsed.deadline + _SLACK_SECONDS)
     serve(check, publisher, readiness, parsed.port, parsed.interval)
     return 0

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import sys
 from typing import Any
 
 from validators.agent.api_server import ApiServer, Conflict, send
+from validators.agent.cordon import NodeCordon, OnFailure
 from validators.agent.hold import Holding, NodeTaints
 from validators.agent.outcome import FAIL, PASS, UNKNOWN
 from validators.agent.publish import FIELD_MANAGER
@@ -28,10 +30,13 @@ _MOST_CHARACTERS = 900  # of a message; an Event takes 1024
 class NodeMarks:
     """Marks the agent's node; keeps since when the condition has its status."""
 
-    def __init__(self, identity: Identity, server: ApiServer, holding: Holding) -> None:
+    def __init__(
+        self, identity: Identity, server: ApiServer, holding: Holding, on_failure: OnFailure | None = None
+    ) -> None:
         self._identity = identity
         self._server = server
         self._taints = NodeTaints(identity, server, holding)
+        self._cordon = NodeCordon(identity, server, on_failure or OnFailure())
         self._status = ""
         self._since = ""
 
@@ -44,6 +49,9 @@ class NodeMarks:
         labels = {VALIDATED_LABEL: report["expectations_hash"]} if report["verdict"] == PASS else {}
         live = self._apply(f"/api/v1/nodes/{node}", {"metadata": {"name": node, "labels": labels}})
         not_held = self._taints.set(report, live, now)
+        done = self._cordon.set(report, now)
+        if done:
+            print(f"node {node}: {done}", file=sys.stderr, flush=True)
         condition = {
             "type": CONDITION,
             "status": status,

@@ -77,15 +77,22 @@ class Readiness:
 class Publisher:
     """Publishes a report when its verdicts change, and periodically to show that the agent is alive."""
 
-    def __init__(self, publish: Callable[[Report], None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        publish: Callable[[Report], None],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        republish_seconds: float = REPUBLISH_SECONDS,
+    ) -> None:
         self._publish = publish
+        self._republish_seconds = republish_seconds
         self._clock = clock
         self._last: tuple[object, float] | None = None
 
     def offer(self, report: Report) -> str:
         """Publish the report if it is due; return why that failed, or ""."""
         content, now = content_of(report), self._clock()
-        if self._last is not None and self._last[0] == content and now - self._last[1] < REPUBLISH_SECONDS:
+        if self._last is not None and self._last[0] == content and now - self._last[1] < self._republish_seconds:
             return ""
         try:
             self._publish(report)

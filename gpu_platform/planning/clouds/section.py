@@ -356,6 +356,11 @@ class CloudPool(Protocol):
         ...
 
     @property
+    def replaced_by_claim(self) -> bool:
+        """Whether a node is replaced when the NodeClaim that owns its Node object is deleted."""
+        ...
+
+    @property
     def fabric_nics(self) -> FabricNics | None:
         """NICs that a node shows on its PCI bus for traffic between GPUs; None: it is created with none."""
         ...

@@ -14,6 +14,7 @@ from typing import Final
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
+from gpu_platform.planning.monitoring.recording import HELD
 from gpu_platform.planning.monitoring.section import AlertRule
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.spec.operations import Monitoring
@@ -119,7 +120,7 @@ def gpu_alerts(monitoring: Monitoring, catalog: Catalog) -> Iterator[AlertRule]:
     )
     yield AlertRule(
         alert="GpuHeldAndIdle",
-        expr=f'max by ({_GPU}, namespace, pod) (gpu:active:ratio{{pod!=""}}) < 0.05',
+        expr=f"max by ({_GPU}, namespace, pod) (gpu:active:ratio{{{HELD}}}) < 0.05",
         for_="1h",
         severity="info",
         summary="{{ $labels.namespace }}/{{ $labels.pod }} holds a GPU and has used under 5 % of it for an hour",
@@ -178,7 +179,8 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
     quota = 'max by (namespace, resource) (kube_resourcequota{{type="{}", resource=~"requests.nvidia.com/.+"}})'
     yield AlertRule(
         alert="GpuPodPending",
-        expr='max by (namespace, pod) (kube_pod_status_phase{phase="Pending"}) == 1 and on (namespace, pod) '
+        expr='max by (namespace, pod) (kube_pod_status_phase{phase="Pending", '
+        f'namespace!="{names.HEADROOM_NAMESPACE}"}}) == 1 and on (namespace, pod) '
         'group by (namespace, pod) (kube_pod_container_resource_requests{resource=~"nvidia_com_.+"} > 0)',
         for_="30m",
         severity="warning",

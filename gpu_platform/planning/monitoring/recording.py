@@ -13,11 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from gpu_platform import names
 from gpu_platform.planning.monitoring.exporter import Exporter
 from gpu_platform.planning.monitoring.section import RecordingRule
 from gpu_platform.planning.pools.section import PoolPlan
 
 GPU_LABELS: Final = "node, pool, gpu, UUID, modelName, GPU_I_ID, GPU_I_PROFILE, namespace, pod, container"
+HELD: Final = f'pod!="", namespace!="{names.HEADROOM_NAMESPACE}"'
+"""Matcher of GPUs that somebody holds: those of head-room are free for everybody."""
 _ONE: Final = "node, pool, UUID, GPU_I_ID, modelName"
 """Labels of one GPU or instance, whoever uses it."""
 
@@ -125,13 +128,13 @@ def _of_gpus(exporter: Exporter, *, exported: bool, agent: bool) -> Iterator[Rec
 
 
 def _sums() -> Iterator[RecordingRule]:
-    held = 'gpu:active:ratio{pod!=""}'
+    held = f"gpu:active:ratio{{{HELD}}}"
     for metric in ("active", "sm_active", "tensor_active", "memory_used"):
         # First one value for each GPU: a GPU that several pods share has one for each of them.
         one = f"max by ({_ONE}) (gpu:{metric}:ratio)"
         yield RecordingRule(record=f"pool:{metric}:ratio", expr=f"avg by (pool) ({one})")
         yield RecordingRule(record=f"model:{metric}:ratio", expr=f"avg by (modelName) ({one})")
-        used = f'max by (namespace, UUID, GPU_I_ID) (gpu:{metric}:ratio{{pod!=""}})'
+        used = f"max by (namespace, UUID, GPU_I_ID) (gpu:{metric}:ratio{{{HELD}}})"
         yield RecordingRule(record=f"namespace:{metric}:ratio", expr=f"avg by (namespace) ({used})")
     yield RecordingRule(record="pool:power:watts", expr="sum by (pool) (max by (pool, UUID) (gpu:power:watts))")
     yield RecordingRule(
@@ -171,7 +174,7 @@ def _costs(pools: Sequence[PoolPlan]) -> Iterator[RecordingRule]:
             record="pool:cost:usd_per_hour", expr="pool:nodes:count * on (pool) pool:node_price:usd_per_hour"
         )
     if any(pool.sharing.mode == "none" for pool in priced):
-        held = 'count by (namespace, pool) (group by (namespace, pool, UUID) (gpu:active:ratio{pod!=""}))'
+        held = f"count by (namespace, pool) (group by (namespace, pool, UUID) (gpu:active:ratio{{{HELD}}}))"
         yield RecordingRule(
             record="namespace:cost:usd_per_hour",
             expr=f"sum by (namespace) ({held} * on (pool) group_left () pool:gpu_price:usd_per_hour)",
@@ -194,7 +197,7 @@ def _workloads() -> Iterator[RecordingRule]:
         for kind, pattern in _OWNER.items()
     )
     yield RecordingRule(record="pod:workload:info", expr=f"max by (namespace, pod, workload) ({owners})")
-    used = 'max by (namespace, pod, UUID, GPU_I_ID) (gpu:{}:ratio{{pod!=""}})'
+    used = f"max by (namespace, pod, UUID, GPU_I_ID) (gpu:{{}}:ratio{{{{{HELD}}}}})"
     for metric in ("active", "memory_used"):
         joined = f"{used.format(metric)} * on (namespace, pod) group_left (workload) pod:workload:info"
         yield RecordingRule(record=f"workload:{metric}:ratio", expr=f"avg by (namespace, workload) ({joined})")

@@ -19,12 +19,14 @@ def plan(
     overcommit: float = 1,
     offered: Mapping[str, int] | None = None,
     scaling: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> PolicyPlan:
     """Return the policy pack's configuration.
 
     `all` is set only to lower mandatory rules: it would also raise the rules that are advisory by default.
     `overcommit`: the environment's. `offered`: units by extended resource or device class of pools in another
     stack, which are not among the resources of this stack. `scaling`: servers and types of triggers of KEDA.
+    `settings`: other settings by rule, of what teams may have.
     """
     ceiling = {"all": policy.level} if policy.level == "advisory" else {}
     config: dict[str, Any] = {**ceiling, **policy.rules}
@@ -37,6 +39,8 @@ def plan(
     if triggers or any(one != PROMETHEUS for one in servers):
         asked = {"servers": sorted(set(servers)), "triggers": sorted(set(triggers))}
         config[_TRIGGER_RULE] = {**asked, **policy.rules.get(_TRIGGER_RULE, {})}
+    for rule, values in (settings or {}).items():
+        config[rule] = {**values, **policy.rules.get(rule, {})}
     if overcommit > 1:
         config[_CAPACITY_RULE] = {"overcommit": overcommit, **config.get(_CAPACITY_RULE, {})}
     return PolicyPlan(level=policy.level, config=config, own_rules=policy.own_rules)

@@ -23,6 +23,7 @@ from gpu_platform.planning.teams.pod_templates import (
     patches_of,
     templates_of,
 )
+from gpu_platform.planning.teams.requesters import by_a_controller
 
 QUEUE_LABEL: Final = names.QUEUE_LABEL
 PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
@@ -43,10 +44,6 @@ GUARDED_RESOURCES: Final = (
 _BY_KUEUE = (
     "authorizer.group('kueue.x-k8s.io').resource('workloads').subresource('status')"
     ".namespace(request.namespace).check('update').allowed()"
-)
-_BY_A_CONTROLLER = (
-    "(request.userInfo.username.startsWith('system:') && "
-    "!request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':'))"
 )
 _QUEUED_OWNERS = "['TrainJob', " + ", ".join(f"'{kind.kind}'" for kind in QUEUED_KINDS) + "]"
 _QUEUED_NAMES = f"['Pod'] + {_QUEUED_OWNERS}"
@@ -145,11 +142,17 @@ class AdmissionRule:
 
 
 def rules_of(
-    local_queue: str, priorities: Sequence[str], *, required: bool, tainted: bool
+    local_queue: str,
+    priorities: Sequence[str],
+    *,
+    required: bool,
+    tainted: bool,
+    accounts: tuple[str, ...] = (),
 ) -> tuple[AdmissionRule, ...]:
     """Return the rules of a team's namespace.
 
-    `required`: Jobs and pods must name the queue themselves; `tainted`: all GPU nodes have the taint of GPUs.
+    `required`: Jobs and pods must name the queue themselves; `tainted`: all GPU nodes have the taint of GPUs;
+    `accounts`: user names of service accounts of other namespaces that are members.
     """
     allowed = f"[{', '.join(repr(name) for name in priorities)}]"
     classes = ", ".join(priorities) or "none"
@@ -182,10 +185,20 @@ def rules_of(
             message="Kueue removes the scheduling gates of a pod when its quota is free: wait, or delete the pod",
         ),
         AdmissionRule(
+            id="queue-start",
+            expression=(
+                f"request.operation != 'UPDATE' || !(object.kind in {_QUEUED_OWNERS}) || "
+                "object.spec.?suspend.orValue(false) || !oldObject.spec.?suspend.orValue(false) || "
+                f"{by_a_controller(accounts)} || {_BY_KUEUE}"
+            ),
+            message="Kueue starts what waits when its quota is free: leave spec.suspend as it is",
+        ),
+        AdmissionRule(
             id="queue-owner",
             expression=(
                 f"(request.operation == 'UPDATE' ? {_OWNERS}.all(one, one in {_OLD_OWNERS}) : "
-                f"{_OWNERS}.size() == 0) || {_BY_A_CONTROLLER} || 'system:masters' in request.userInfo.groups || "
+                f"{_OWNERS}.size() == 0) || {by_a_controller(accounts)} || "
+                "'system:masters' in request.userInfo.groups || "
                 # An operator of the team's own may own what only makes pods, if no queued object owns that.
                 f"(!(object.kind in {_QUEUED_NAMES}) && {_OWNERS}.all(one, !(one.kind in {_QUEUED_NAMES})))"
             ),

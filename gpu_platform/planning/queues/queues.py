@@ -151,6 +151,7 @@ def _plan_team(
             for pool in pools
             if pool.has_gpus
         ),
+        accounts=tenant.accounts,
     )
 
 

@@ -94,7 +94,8 @@ class TeamQueuePlan:
     `ceiling`: nominal quota and borrowing limit together by key of a ResourceQuota; `required`: whether Jobs and
     pods must name the queue themselves; `priorities`: the classes that the team may use; `default_priority`: that
     of what waits and names none, None: the cluster cannot add it, and such Jobs have priority 0; `tainted`:
-    whether all GPU nodes have the taint of GPUs, which no queue tolerates for its workloads.
+    whether all GPU nodes have the taint of GPUs, which no queue tolerates for its workloads; `accounts`: user
+    names of service accounts of other namespaces that are members.
     """
 
     namespace: str
@@ -109,6 +110,7 @@ class TeamQueuePlan:
     required: bool = False
     default_priority: str | None = None
     tainted: bool = False
+    accounts: tuple[str, ...] = ()
 
     @property
     def resources(self) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from gpu_platform.planning.sharing.sharing import (
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
 
+READINESS_TAINT = Taint(key=names.READINESS_TAINT_KEY, value="pending", effect="NoSchedule")
 STARTUP_TAINT = Taint(key=names.STARTUP_TAINT_KEY, value="true", effect="NoSchedule")
 FAILED_TAINT = Taint(key=names.FAILED_TAINT_KEY, value="", effect="NoSchedule")
 """The agent sets it, with the name of the Lease that allows it as value."""
@@ -68,7 +69,9 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
             **class_labels,
         },
         taints=(GPU_TAINT, *_declared_taints(pool), *class_taints),
-        startup_taints=(STARTUP_TAINT,) if gate != "never" else (),
+        startup_taints=()
+        if gate == "never"
+        else (READINESS_TAINT if context.environment.validation.node_readiness else STARTUP_TAINT,),
         failed_taints=(FAILED_TAINT,) if gate == "always" else (),
         compute_class=place,
         kernel=kernel.value,
@@ -92,7 +95,8 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
 def _gate_decisions(context: CompleteContext, pool: Pool, requirements: NodeRequirements) -> tuple[Decision, ...]:
     """Return what holds teams' pods off unproven and failing nodes."""
     subject = f"pool {pool.name}"
-    why = "no pod of a team starts on a node that has not passed: the node agent removes the taint when it does"
+    by = "the Node Readiness Controller" if context.environment.validation.node_readiness else "the node agent"
+    why = f"no pod of a team starts on a node that has not passed: {by} removes the taint when it does"
     if requirements.startup_taints and context.cloud.cluster.provider == "existing":
         why += "; nodes of an existing cluster must register with it themselves"
     starting = tuple(

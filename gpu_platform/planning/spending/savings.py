@@ -7,16 +7,19 @@ declared workloads are placed on its nodes at once, and it costs less.
 from __future__ import annotations
 
 import copy
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from gpu_platform import names
 from gpu_platform.catalog import Catalog, Gpu, MachineType
 from gpu_platform.planning.capacity import prove
 from gpu_platform.planning.capacity.nodes import groups_of, node_capacities
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.workloads import workloads_of
 from gpu_platform.quantity import counted
 
 Replan = Callable[[Mapping[str, Any]], "EnvironmentPlan | None"]
@@ -76,11 +79,13 @@ def savings(
     replan: Replan,
     *,
     measured: Mapping[str, float] | None = None,
+    held: Mapping[str, float] | None = None,
     seconds: float = 5.0,
 ) -> tuple[Saving, ...]:
     """Return changes that save, the largest first; those without a known price last.
 
-    `platform`: that `plan` comes from; `measured`: utilisation by pool; `seconds`: for one proof.
+    `platform`: that `plan` comes from; `measured`: utilisation by pool; `held`: the most GPUs that each team has
+    held; `seconds`: for one proof.
     """
     trial = _Trial(platform, plan, catalog, replan, seconds)
     found = [
@@ -92,6 +97,7 @@ def savings(
             *_shared(pool, trial, (measured or {}).get(pool.name, pool.utilisation)),
             *_other_types(pool, trial),
             *_spot(pool, trial),
+            *_lower_quotas(pool, trial, held),
         )
     ]
     return tuple(sorted(found, key=lambda each: (each.usd_per_hour is None, -(each.usd_per_hour or 0.0))))
@@ -269,3 +275,56 @@ def _spot(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
             edits=edits,
             proof=f"{_placed(pool.nodes.desired)}; when a spot node is taken away, its job continues",
         )
+
+
+def _lower_quotas(pool: PoolPlan, trial: _Trial, held: Mapping[str, float] | None) -> Iterator[Saving]:
+    """Yield quotas of whole GPUs that are larger than what their team uses, where that saves nodes of a pool.
+
+    A team uses what its declared workloads need, and what it has held at most; not measured and nothing declared:
+    unknown, since members may run pods that no stack file names.
+    """
+    if _is_paid(pool) or pool.sharing.mode != "none":
+        return
+    without = trial.fewest(pool, (), pool.nodes.desired - 1)
+    most = (without[0] if without is not None else pool.nodes.desired) - 1
+    for index, team in enumerate(trial.platform.get("teams") or ()):
+        quota = team.get("quota", {}).get("gpus") or 0
+        used = _used(team, trial.plan, held)
+        if used is None or used[0] >= quota:
+            continue
+        gpus, why = used
+        edits = [trial.edit(f"teams[{index}].quota.gpus", gpus)]
+        found = trial.fewest(pool, edits, most)
+        if found is not None:
+            nodes, saved = found
+            yield Saving(
+                what=f"team {team['name']}: quota of {counted(gpus, 'GPU')} instead of {quota} ({why});"
+                f" pool {pool.name}: {counted(nodes, 'node')}",
+                usd_per_hour=saved,
+                edits=(*edits, *trial.count(pool, nodes)),
+                proof=_placed(nodes),
+            )
+
+
+def _used(
+    team: Mapping[str, Any], plan: EnvironmentPlan, held: Mapping[str, float] | None
+) -> tuple[int, str] | None:
+    """Return the GPUs that a team uses at most, and how that is known; None: it is not known."""
+    name = str(team["name"])
+    run = workloads_of(name, plan.workloads)
+    of_jobs = [pod.workload for pod in run.all_pods] if run is not None else []
+    declared = [
+        one
+        for tenant in plan.tenants
+        if tenant.namespace == name
+        for one in (*tenant.workloads, *of_jobs)
+        if one.resource == names.GPU_RESOURCE
+    ]
+    needed = sum(one.units * one.replicas for one in declared)
+    if held is not None:
+        if name not in held:
+            return None
+        most = math.ceil(held[name])
+        return max(needed, most), f"it has held {most} at most"
+    grows = any("autoscaling" in service for service in team.get("inference_services") or ())
+    return (needed, "what its workloads request") if needed and not grows else None

@@ -11,6 +11,7 @@ from gpu_platform.planning.teams.environment import (
     plan_one,
 )
 from gpu_platform.planning.teams.identity import check_identities, identities_of
+from gpu_platform.planning.teams.policy_settings import policy_settings
 from gpu_platform.planning.teams.scaling import scaling_of
 from gpu_platform.planning.teams.tenants import plan_priority_classes, total_quota
 
@@ -26,6 +27,7 @@ __all__ = [
     "plan_identities",
     "plan_one",
     "plan_priority_classes",
+    "policy_settings",
     "quota_limits",
     "scaling_of",
     "total_quota",

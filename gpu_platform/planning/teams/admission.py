@@ -12,13 +12,16 @@ Sources: NVIDIA container toolkit docs, NVIDIA_VISIBLE_DEVICES and CDI annotatio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.teams.cel import text
+from gpu_platform.planning.teams.cel import text, texts
+from gpu_platform.planning.teams.pod_rule import POD, TEMPLATE, Judged, PodRule, of_all
+from gpu_platform.planning.teams.pod_rules import nic_share_rules, node_keeping_rules, volume_rule
 from gpu_platform.planning.teams.pod_templates import templates_of
+from gpu_platform.planning.teams.requesters import by_a_controller
 from gpu_platform.pod_devices import (
     DEVICE_ANNOTATIONS,
     NO_DEVICES,
@@ -26,6 +29,7 @@ from gpu_platform.pod_devices import (
     SHARES_PER_CONTAINER,
     VISIBLE_DEVICES,
 )
+from gpu_platform.pod_limits import DO_NOT_DISRUPT, INLINE_CSI_DRIVERS, LONGEST_GRACE_SECONDS, SAFE_TO_EVICT
 
 POLICY_SECONDS: Final = 2.0
 """How long after its creation an API server may not act on a policy.
@@ -38,44 +42,27 @@ _KINDS_OF_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodRule:
-    """One rule: a CEL expression that must be true, and a message with what is wrong and the fix.
-
-    `message_expression`: the message as CEL, where it names a part of the object.
-    """
-
-    id: str
-    expression: str
-    message: str
-    message_expression: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Judged:
-    """What a rule judges, as CEL: `pod` has metadata and spec, `asks`: whether it asks for GPUs."""
-
-    pod: str
-    asks: str
-
-    @property
-    def spec(self) -> str:
-        return f"{self.pod}.spec"
-
-
-_POD: Final = _Judged(pod="object", asks="variables.asksForGpus")
-_TEMPLATE: Final = _Judged(pod="each.template", asks="each.asks")
-
-
-def pod_rules(pools: Sequence[PoolPlan], devices: Mapping[str, str] | None = None) -> tuple[PodRule, ...]:
-    """Return the rules of pods of a team, given the pools of the environment.
+class PodLimits:
+    """What pods of a team may have beside what the pools decide.
 
     `devices`: annotations that give a fabric's daemon its devices, and their values as regular expressions; other
-    rules keep the names of daemons for them.
+    rules keep the names of daemons for them. `accounts`: user names of service accounts of other namespaces that
+    are members. `drivers`: CSI drivers of inline volumes. `grace_seconds`: the longest time between SIGTERM and
+    SIGKILL.
     """
-    return _rules(_POD, "request.operation != 'CREATE' || ", pools, devices)
+
+    devices: Mapping[str, str] = field(default_factory=dict[str, str])
+    accounts: tuple[str, ...] = ()
+    drivers: tuple[str, ...] = INLINE_CSI_DRIVERS
+    grace_seconds: int = LONGEST_GRACE_SECONDS
 
 
-def template_rules(pools: Sequence[PoolPlan], devices: Mapping[str, str] | None = None) -> tuple[PodRule, ...]:
+def pod_rules(pools: Sequence[PoolPlan], limits: PodLimits | None = None) -> tuple[PodRule, ...]:
+    """Return the rules of pods of a team, given the pools of the environment."""
+    return _rules(POD, "request.operation != 'CREATE' || ", pools, limits or PodLimits())
+
+
+def template_rules(pools: Sequence[PoolPlan], limits: PodLimits | None = None) -> tuple[PodRule, ...]:
     """Return the same rules of the pod templates of other objects: their pods would be refused one by one."""
     return tuple(
         PodRule(
@@ -85,18 +72,17 @@ def template_rules(pools: Sequence[PoolPlan], devices: Mapping[str, str] | None 
             message_expression=f"'{rule.id}: ' + variables.templates.filter(each, !({rule.expression}))"
             f".map(each, string(each.at)).join(', ') + {text(f': {rule.message}')}",
         )
-        for rule in _rules(_TEMPLATE, "", pools, devices)
+        for rule in _rules(TEMPLATE, "", pools, limits or PodLimits())
     )
 
 
-def _rules(
-    of: _Judged, scheduled: str, pools: Sequence[PoolPlan], devices: Mapping[str, str] | None
-) -> tuple[PodRule, ...]:
+def _rules(of: Judged, scheduled: str, pools: Sequence[PoolPlan], limits: PodLimits) -> tuple[PodRule, ...]:
     """Return the rules of what is judged. `scheduled`: as CEL, with `||`, that a pod may have its node by now."""
+    devices = limits.devices
     return (
         PodRule(
             id="gpu-visible-devices-bypass",
-            expression=" && ".join(_of_all(of, kind, _NO_VISIBLE_DEVICES) for kind in _KINDS_OF_CONTAINERS),
+            expression=" && ".join(of_all(of, kind, _NO_VISIBLE_DEVICES) for kind in _KINDS_OF_CONTAINERS),
             message=f"{VISIBLE_DEVICES} may be void or none alone: remove it, and request GPUs under "
             "resources.limits",
         ),
@@ -104,7 +90,7 @@ def _rules(
             id="gpu-device-annotation",
             expression=f"{of.pod}.?metadata.?annotations.orValue({{}}).all(key, "
             + " && ".join(f"!key.startsWith('{prefix}')" for prefix in DEVICE_ANNOTATIONS)
-            + "".join(f" || ({_gives_a_daemon(of, key, value)})" for key, value in (devices or {}).items())
+            + "".join(f" || ({_gives_a_daemon(of, key, value)})" for key, value in devices.items())
             + ")",
             message="annotations may not name devices ("
             + ", ".join(DEVICE_ANNOTATIONS)
@@ -134,7 +120,7 @@ def _rules(
         ),
         PodRule(
             id="gpu-shared-request-one",
-            expression=" && ".join(_of_all(of, kind, _one_share(pools)) for kind in _WITH_RESOURCES),
+            expression=" && ".join(of_all(of, kind, _one_share(pools)) for kind in _WITH_RESOURCES),
             message=f"a container may request {SHARES_PER_CONTAINER} share of a GPU: more give no more compute; "
             "request whole GPUs of a pool that is not shared",
         ),
@@ -143,7 +129,7 @@ def _rules(
             expression=" && ".join(
                 (
                     *(
-                        _of_all(of, kind, _within(_most_per_node(pools), _judged(pools)))
+                        of_all(of, kind, _within(_most_per_node(pools), _judged(pools)))
                         for kind in _WITH_RESOURCES
                     ),
                     # Containers run at once, and init containers one after the other.
@@ -152,6 +138,9 @@ def _rules(
             ),
             message=f"no node can have what the pod requests; at most per node: {_most_text(pools)}",
         ),
+        *nic_share_rules(of, pools),
+        volume_rule(of, limits.drivers),
+        *node_keeping_rules(of, by_a_controller(limits.accounts), limits.grace_seconds),
     )
 
 
@@ -211,17 +200,17 @@ SPEC_CHANGES: Final = "request.operation == 'CREATE' || object.spec != oldObject
 POD_CHANGES: Final = (
     f"{SPEC_CHANGES} || object.metadata.?annotations.orValue({{}}).exists(key, ("
     + " || ".join(f"key.startsWith('{prefix}')" for prefix in DEVICE_ANNOTATIONS)
-    + ") && "
+    + f" || key in {texts((SAFE_TO_EVICT, *DO_NOT_DISRUPT))}) && "
     "oldObject.metadata.?annotations[?key].orValue('') != object.metadata.annotations[key])"
 )
-"""That a request changes what a pod runs, or the devices that its annotations name, as CEL."""
+"""That a request changes what a pod runs, its devices by annotation, or how it keeps its node, as CEL."""
 TEMPLATE_CHANGES: Final = (
     f"request.operation == 'CREATE' || {templates_of('object')} != {templates_of('oldObject')}"
 )
 """That a request changes pod templates, as CEL: what is older than a rule can be scaled, stopped and deleted."""
 TEMPLATE_VARIABLES: Final[Mapping[str, str]] = {
     "found": templates_of("object"),
-    "templates": "variables.found.map(each, {'at': each.at, 'template': each.template, "
+    "templates": "variables.found.map(each, {'at': each.at, 'template': each.template, 'deadline': each.deadline, "
     f"'asks': dyn({asks_for_gpus('each.template.spec')})}})",
 }
 """Variables that expressions of pod templates use, as CEL: each with its place, and whether it asks for GPUs."""
@@ -240,14 +229,9 @@ _NO_VISIBLE_DEVICES: Final = (
 )
 
 
-def _gives_a_daemon(of: _Judged, annotation: str, devices: str) -> str:
+def _gives_a_daemon(of: Judged, annotation: str, devices: str) -> str:
     """Return that the annotation `key` gives the published devices to the container of that name."""
     return f"key == {text(annotation)} && {of.pod}.metadata.annotations[key].matches({text(devices)})"
-
-
-def _of_all(of: _Judged, kind: str, expression: str) -> str:
-    """Return that an expression of `one` holds for all containers of a kind."""
-    return f"(!has({of.spec}.{kind}) || {of.spec}.{kind}.all(one, {expression}))"
 
 
 def _judged(pools: Sequence[PoolPlan]) -> str:
@@ -268,7 +252,7 @@ def _within(most: Mapping[str, int], judged: str) -> str:
     )
 
 
-def _sum_within(of: _Judged, name: str, most: int) -> str:
+def _sum_within(of: Judged, name: str, most: int) -> str:
     """Return that the containers of a pod have no more than `most` of a resource in sum."""
     return (
         f"{of.spec}.containers.map(one, has(one.resources) && has(one.resources.limits) && "
@@ -322,7 +306,7 @@ def _tolerates_none(effect: str, keys: Sequence[str]) -> str:
     )
 
 
-def _no_unproven_nodes(of: _Judged, pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
+def _no_unproven_nodes(of: Judged, pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
     """Return the rule that keeps pods off nodes that validation holds back, where a pool has such nodes."""
     keys: dict[str, set[str]] = {}
     for pool in pools:

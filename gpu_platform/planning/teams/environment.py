@@ -20,6 +20,7 @@ from gpu_platform.planning.teams.identity import (
     plan_service_account,
 )
 from gpu_platform.planning.teams.network import check_network
+from gpu_platform.planning.teams.routes import check_routes
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.planning.teams.tenants import (
     check_priorities,
@@ -82,6 +83,7 @@ def _check_teams(
         check_team(team, available, problems.at(path), queues=queues)
     check_quotas(teams, available, environment.overcommit, problems, queues=queues)
     check_gpu_memory(teams, available, problems)
+    check_routes(teams, problems)
 
 
 def plan(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpu_platform.planning.teams.admission import PodRule
 from gpu_platform.planning.teams.cel import texts
+from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.scaling_triggers import (
     ADDRESSES,
     AUTHENTICATION,

@@ -9,9 +9,9 @@ from typing import Literal
 from gpu_platform.planning.clouds.section import HostPolicy, PodEgress
 from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.nodes.section import Labels, Taint
-from gpu_platform.planning.teams.admission import PodRule
 from gpu_platform.planning.teams.admission_defaults import PodDefaults
 from gpu_platform.planning.teams.fabric import FabricAccess
+from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.spec.team import PodSecurity
 
 # Requests of containers without any; a quota on cpu and memory refuses pods without requests.
@@ -156,6 +156,12 @@ class TenantPlan:
     """Rules at admission of its claims of devices."""
     scaling_rules: tuple[PodRule, ...] = ()
     """Rules at admission of its objects of KEDA."""
+    route_rules: tuple[PodRule, ...] = ()
+    """Rules at admission of its Ingresses, Gateway routes and Services."""
+    object_rules: tuple[PodRule, ...] = ()
+    """Rules at admission of what its members do to any object."""
+    accounts: tuple[str, ...] = ()
+    """User names of service accounts of other namespaces that are members."""
     pod_defaults: PodDefaults | None = None
     """What its pods that request GPUs get at admission; None: what they name themselves."""
     service_account: ServiceAccountPlan | None = None

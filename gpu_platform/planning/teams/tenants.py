@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.claims import plan_claim, selector_decisions
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.teams.admission import claim_rules, pod_rules, template_rules
+from gpu_platform.planning.teams.admission import PodLimits, claim_rules, pod_rules, template_rules
 from gpu_platform.planning.teams.admission_defaults import plan_pod_defaults
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.claims import (
@@ -25,6 +26,7 @@ from gpu_platform.planning.teams.compute_domains import channel_of, check_comput
 from gpu_platform.planning.teams.cpu_workloads import check_on_cpu_pool
 from gpu_platform.planning.teams.declared_pods import declared_pods
 from gpu_platform.planning.teams.fabric import plan_fabric_access
+from gpu_platform.planning.teams.guarded_objects import guarded_rules
 from gpu_platform.planning.teams.network import network_decisions, plan_egress, plan_hosts, plan_ingress
 from gpu_platform.planning.teams.nic_claims import check_nic_claims, claims_nics, nic_claim_of, plan_nic_claims
 from gpu_platform.planning.teams.pod_security import pod_security_decisions, pod_security_labels
@@ -35,9 +37,12 @@ from gpu_platform.planning.teams.quota_of_pods import (
     quota_units,
     resource_of,
 )
+from gpu_platform.planning.teams.requesters import accounts_of
+from gpu_platform.planning.teams.routes import route_rules
 from gpu_platform.planning.teams.scaling import scaling_rules
 from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
-from gpu_platform.quantity import counted, parse_quantity
+from gpu_platform.pod_limits import INLINE_CSI_DRIVERS, LONGEST_GRACE_SECONDS
+from gpu_platform.quantity import counted, parse_duration, parse_quantity
 from gpu_platform.spec.team import ObjectLimits, Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
 
@@ -308,7 +313,16 @@ def plan_tenant(
         kubernetes,
         fabric.value.read_only if fabric.value is not None else (),
     )
-    devices = fabric.value.device_annotations if fabric.value is not None else None
+    claims = (
+        *(plan_claim(claim, available.catalog) for claim in team.claims),
+        *plan_nic_claims(all_pods, available.pools),
+    )
+    limits = PodLimits(
+        devices=fabric.value.device_annotations if fabric.value is not None else {},
+        accounts=accounts_of(team),
+        drivers=(*INLINE_CSI_DRIVERS, *team.inline_csi_drivers),
+        grace_seconds=longest_grace(team),
+    )
     tenant = TenantPlan(
         namespace=team.name,
         labels={
@@ -327,15 +341,22 @@ def plan_tenant(
         members=tuple(_subject(member) for member in team.members),
         admins=tuple(_subject(member) for member in team.admins),
         viewers=tuple(_subject(member) for member in team.viewers),
-        claims=(
-            *(plan_claim(claim, available.catalog) for claim in team.claims),
-            *plan_nic_claims(all_pods, available.pools),
-        ),
+        claims=claims,
         workloads=workloads,
-        rules=pod_rules(available.pools, devices),
-        template_rules=template_rules(available.pools, devices),
+        rules=pod_rules(available.pools, limits),
+        template_rules=template_rules(available.pools, limits),
         claim_rules=claim_rules(available.pools),
         scaling_rules=scaling_rules(team),
+        route_rules=route_rules(team),
+        object_rules=guarded_rules(
+            {
+                "configmaps": (names.GUIDE_CONFIG_MAP,),
+                "resourceclaimtemplates": [one.name for one in claims],
+                "serviceaccounts": (SERVICE_ACCOUNT,),
+            },
+            queued=queues,
+        ),
+        accounts=limits.accounts,
         fabric=fabric.value,
         pod_defaults=defaults.value,
         pod_security=team.pod_security,
@@ -353,6 +374,12 @@ def plan_tenant(
         *network_decisions(team, cloud),
     )
     return Decided(tenant, (decision, *chosen, *notes))
+
+
+def longest_grace(team: Team) -> int:
+    """Return the longest time between SIGTERM and SIGKILL of a team's pods, in seconds."""
+    declared = (*team.training_jobs, *team.inference_services)
+    return max((LONGEST_GRACE_SECONDS, *(int(parse_duration(one.grace)) for one in declared)))
 
 
 def _object_quota(limits: ObjectLimits) -> Mapping[str, str]:

@@ -73,36 +73,74 @@ LEASE_RULE: Final = AgentRule(
     "the node agent takes and gives back Leases for its own node alone",
 )
 
-NODE_RULES: Final = (
-    AgentRule(f"object.metadata.name == {_NODE}", "the node agent marks its own node alone"),
-    AgentRule(
-        " && ".join(
-            (
-                f"{_others('object')}.all(one, one in {_others('oldObject')})",
-                f"{_others('oldObject')}.all(one, one in {_others('object')})",
-                _same("metadata.annotations", "{}"),
-                _same("metadata.finalizers", "[]"),
-                _same("metadata.ownerReferences", "[]"),
-                f"{_other_taints('object')} == {_other_taints('oldObject')}",
-                f"{_taints('object')}.all(one, !(one.key in {_TAINTS}) || one.effect == 'NoSchedule')",
-                _same("spec.unschedulable", "false"),
-                _same("spec.providerID", "''"),
-                _same("spec.podCIDR", "''"),
-                _same("spec.podCIDRs", "[]"),
-            )
-        ),
-        f"of a node's metadata and spec the node agent writes the label {names.VALIDATED_LABEL} and its taints "
-        f"{names.STARTUP_TAINT_KEY} and {names.FAILED_TAINT_KEY} alone",
-    ),
-    AgentRule(
-        " && ".join(
-            (
-                f"{_other_conditions('oldObject')} == {_other_conditions('object')}",
-                _same("status.capacity", "{}"),
-                _same("status.allocatable", "{}"),
-                _same("status.addresses", "[]"),
-            )
-        ),
-        f"of a node's status the node agent writes the condition {names.VALIDATED_CONDITION} alone",
-    ),
+
+def _unschedulable(where: str) -> str:
+    return f"(has({where}.spec.unschedulable) && {where}.spec.unschedulable)"
+
+
+def _marked(where: str) -> str:
+    """Return whether the agent has cordoned a node, in CEL."""
+    return f"(has({where}.metadata.annotations) && '{names.CORDON_ANNOTATION}' in {where}.metadata.annotations)"
+
+
+def _other_annotations(where: str) -> str:
+    annotations = f"(has({where}.metadata.annotations) ? {where}.metadata.annotations : {{}})"
+    key = f"key == '{names.CORDON_ANNOTATION}'"
+    return f"{annotations}.map(key, {key} ? '' : key + '=' + {annotations}[key]).filter(one, one != '')"
+
+
+# It cordons a node that nobody has cordoned, and marks it so; it uncordons a node that it has marked.
+_CORDONS: Final = (
+    f"(({_unschedulable('object')} == {_unschedulable('oldObject')}"
+    f" && {_marked('object')} == {_marked('oldObject')})"
+    f" || (!{_unschedulable('oldObject')} && {_unschedulable('object')} && {_marked('object')})"
+    f" || ({_marked('oldObject')} && !{_unschedulable('object')} && !{_marked('object')}))"
 )
+
+CLAIM_RULE: Final = AgentRule(
+    f"oldObject.?status.?nodeName.orValue('') == {_NODE}",
+    "the node agent deletes the NodeClaim of its own node alone",
+)
+
+
+def node_rules(*, cordons: bool) -> tuple[AgentRule, ...]:
+    """Return what the agent may change of nodes. `cordons`: also whether its own is cordoned."""
+    unchanged = (_same("metadata.annotations", "{}"), _same("spec.unschedulable", "false"))
+    same = f"{_other_annotations('object')}.all(one, one in {_other_annotations('oldObject')})"
+    kept = f"{_other_annotations('oldObject')}.all(one, one in {_other_annotations('object')})"
+    return _node_rules((same, kept, _CORDONS) if cordons else unchanged)
+
+
+def _node_rules(cordon: tuple[str, ...]) -> tuple[AgentRule, ...]:
+    return (
+        AgentRule(f"object.metadata.name == {_NODE}", "the node agent marks its own node alone"),
+        AgentRule(
+            " && ".join(
+                (
+                    f"{_others('object')}.all(one, one in {_others('oldObject')})",
+                    f"{_others('oldObject')}.all(one, one in {_others('object')})",
+                    *cordon,
+                    _same("metadata.finalizers", "[]"),
+                    _same("metadata.ownerReferences", "[]"),
+                    f"{_other_taints('object')} == {_other_taints('oldObject')}",
+                    f"{_taints('object')}.all(one, !(one.key in {_TAINTS}) || one.effect == 'NoSchedule')",
+                    _same("spec.providerID", "''"),
+                    _same("spec.podCIDR", "''"),
+                    _same("spec.podCIDRs", "[]"),
+                )
+            ),
+            f"of a node's metadata and spec the node agent writes the label {names.VALIDATED_LABEL}, its taints "
+            f"{names.STARTUP_TAINT_KEY} and {names.FAILED_TAINT_KEY} and its own cordon alone",
+        ),
+        AgentRule(
+            " && ".join(
+                (
+                    f"{_other_conditions('oldObject')} == {_other_conditions('object')}",
+                    _same("status.capacity", "{}"),
+                    _same("status.allocatable", "{}"),
+                    _same("status.addresses", "[]"),
+                )
+            ),
+            f"of a node's status the node agent writes the condition {names.VALIDATED_CONDITION} alone",
+        ),
+    )

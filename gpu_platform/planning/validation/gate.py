@@ -7,9 +7,10 @@ from typing import Final
 
 from gpu_platform import names
 from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.validation.section import AgentMetricsPlan, ValidationPlan
-from gpu_platform.quantity import parse_duration
+from gpu_platform.quantity import duration_text, parse_duration
 
 _METRICS_PORT: Final = 9401  # beside dcgm-exporter's 9400
 _WARM_CELSIUS: Final = 85
@@ -26,6 +27,61 @@ def check(context: CompleteContext) -> None:
             "max_held_percent only with gate_nodes: always",
             "write validation.gate_nodes: always, or remove max_held_percent",
         )
+    if validation.node_readiness and all(gate == "never" for gate in gates):
+        context.at("validation").at("node_readiness").add(
+            "true, and no pool holds new nodes back",
+            "node_readiness with gate_nodes: startup or always",
+            "write validation.gate_nodes: startup, or remove node_readiness",
+        )
+    for field in ("on_failure", "failing_for"):
+        if field in validation.model_fields_set and validation.on_failure != "report" and "always" not in gates:
+            context.at("validation").at(field).add(
+                f"{getattr(validation, field)}, and no pool holds failing nodes back",
+                f"{field} only with gate_nodes: always, which limits how many nodes of a pool it is",
+                f"write validation.gate_nodes: always, or remove {field}",
+            )
+    if "failing_for" in validation.model_fields_set and validation.on_failure == "report":
+        context.at("validation").at("failing_for").add(
+            f"{validation.failing_for} with on_failure: report",
+            "failing_for with on_failure: cordon or replace",
+            "write on_failure: cordon, or remove failing_for",
+        )
+
+
+def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
+    """Record `on_failure: replace` where nothing replaces a node on request."""
+    wanted = context.environment.validation.on_failure == "replace"
+    held = [pool for pool in pools if pool.failed_taints]
+    if wanted and held and not any(_replaceable(pool) for pool in held):
+        context.at("validation").at("on_failure").add(
+            "replace, and no pool that holds failing nodes back is of Karpenter",
+            "replace with a pool of Karpenter: EKS' node repair and GKE's auto-repair act on conditions of their "
+            "own, and nothing else replaces a node on request",
+            "write on_failure: cordon",
+        )
+
+
+def decisions(validation: ValidationPlan, pools: Sequence[PoolPlan]) -> tuple[Decision, ...]:
+    """Return what is done with nodes that stay bad, with the reason."""
+    after = duration_text(validation.failing_seconds)
+    why = {
+        "cordon": "the node agent cordons its node, and uncordons it when it passes",
+        "replace": "the node agent cordons its node and deletes its NodeClaim; Karpenter drains it and ends it",
+    }
+    return tuple(
+        Decision(
+            subject=f"pool {pool.name}",
+            what="nodes that stay bad",
+            chosen=f"{action} after {after}",
+            why=why[action],
+        )
+        for pool in pools
+        if (action := validation.on_failure.get(pool.name)) is not None
+    )
+
+
+def _replaceable(pool: PoolPlan) -> bool:
+    return pool.cloud is not None and pool.cloud.replaced_by_claim
 
 
 def plan(
@@ -48,6 +104,18 @@ def plan(
             for pool in pools
             if pool.startup_taints
         },
+        on_failure={
+            pool.name: "replace" if validation.on_failure == "replace" and _replaceable(pool) else "cordon"
+            for pool in pools
+            if pool.failed_taints and validation.on_failure != "report"
+        },
+        readiness={
+            pool.name: pool.node_selector for pool in pools if validation.node_readiness and pool.startup_taints
+        },
+        readiness_taint=next(
+            (one for pool in pools if validation.node_readiness for one in pool.startup_taints), None
+        ),
+        failing_seconds=int(parse_duration(validation.failing_for)),
         metrics=_metrics(context, pod_monitor=pod_monitor, pod_monitoring=pod_monitoring),
         claims_devices=any(one.claim for one in access),
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from gpu_platform.planning.nodes.section import Labels
+from gpu_platform.planning.nodes.section import Labels, Taint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,12 @@ class ValidationPlan:
     """Pod security level of the namespace: what the agent needs on some pool."""
     most_held: Mapping[str, int]
     """By pool whose new nodes are held back: how many failing ones are held back at a time, too."""
+    on_failure: Mapping[str, Literal["cordon", "replace"]]
+    """By pool, what is done with a node that has been held back for `failing_seconds`; none: nothing."""
+    failing_seconds: int
+    readiness: Mapping[str, Labels]
+    """By pool whose new nodes the Node Readiness Controller frees: the labels of its nodes."""
+    readiness_taint: Taint | None
     metrics: AgentMetricsPlan | None
     """None: the agent serves no metrics."""
     claims_devices: bool

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
 from tests.components.company_shapes import SHAPES, shape
 from tests.support.eks_stacks import ADMIN, CREATED, EXISTING, record_eks
 from tests.support.played_cloud.kinds import kinds
+from tests.support.recorded import record_platform
 
 NODE: dict[str, Any] = {"machine_type": "g6.4xlarge", "workload": "inference"}
 
@@ -31,9 +29,8 @@ def test_every_kind_that_the_program_registers_is_known(cluster: dict[str, Any],
     assert registered <= kinds().keys()
 
 
+@pytest.mark.xdist_group("shapes")  # tests/components/test_company_shapes.py has run each
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_kind_of_the_shapes_of_companies_is_known(name: str) -> None:
-    platform = shape(name)
-    loaded = LoadedStack("test", Path("Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
-    registered = {one.type for one in record_stack(loaded).resources if not one.external}
+    registered = {one.type for one in record_platform(shape(name)).resources if not one.external}
     assert {one for one in registered if one.startswith(("aws:", "gcp:"))} <= kinds().keys()

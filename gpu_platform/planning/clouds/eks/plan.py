@@ -260,6 +260,11 @@ class EksPoolPlan:
         )
 
     @property
+    def replaced_by_claim(self) -> bool:
+        """False: EKS' node repair acts on conditions of EKS' own monitoring agent."""
+        return False
+
+    @property
     def fabric_nics(self) -> FabricNics | None:
         """Its EFA devices."""
         return FabricNics(kind="efa", count=self.efa_interfaces) if self.efa_interfaces else None
@@ -411,6 +416,11 @@ class KarpenterPoolPlan:
             f"Karpenter NodePool {self.name}: delete the NodeClaim of the node (kubectl get nodeclaims -o wide); "
             "it is drained, and Karpenter creates another for pods that wait"
         )
+
+    @property
+    def replaced_by_claim(self) -> bool:
+        """True: Karpenter drains the node and ends its instance."""
+        return True
 
     @property
     def fabric_nics(self) -> FabricNics | None:

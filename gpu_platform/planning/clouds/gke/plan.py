@@ -255,6 +255,11 @@ class GkePoolPlan:
         )
 
     @property
+    def replaced_by_claim(self) -> bool:
+        """False: GKE repairs nodes that are not ready or whose disk is full."""
+        return False
+
+    @property
     def fabric_nics(self) -> FabricNics | None:
         """The NICs of its GPUs: with RDMA those of NVIDIA, else gVNIC interfaces beside that of the node."""
         if self.fabric == "rdma":

@@ -1,0 +1,136 @@
+"""Plan the head-room of pools that grow: pods of the lowest priority, which hold GPUs until other pods need them.
+
+A pod of a team preempts them at once and starts on a node that exists; they become pending, and the autoscaler
+adds the node that the team would have waited for.
+
+Sources: Cluster Autoscaler FAQ, "How can I configure overprovisioning with Cluster Autoscaler?" (priority -10:
+pods below it neither add nodes nor hold them); Karpenter docs, FAQ; Kubernetes docs, Overprovision Node Capacity
+For A Cluster; read 2026-11-25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from gpu_platform import names
+from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.headroom.section import HeadroomPlan, HeadroomPods
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.pool import CapacityBlock, FlexStart, Pool, Reservation
+
+PRIORITY: Final = -10
+"""The lowest that the Cluster Autoscaler counts as a pod; all classes of teams are above it."""
+_IMAGE: Final = "pause"  # name of an image in the catalogue
+_PREPAID: Final = (Reservation, CapacityBlock)
+
+
+def check(context: CompleteContext, planned: Sequence[PoolPlan]) -> None:
+    """Record head-room that no pod can hold, or that nothing needs, and classes that it would preempt."""
+    asked = [(index, pool) for index, pool in context.pools if pool.headroom is not None]
+    for index, pool in asked:
+        _check_pool(pool, planned[index], context.at(f"pools[{index}]").at("headroom"))
+    for name, value in context.environment.priorities.items() if asked else ():
+        if value <= PRIORITY:
+            context.at("priorities").at(name).add(
+                str(value), f"above {PRIORITY}, the priority of head-room", f"write {PRIORITY + 1} or more"
+            )
+
+
+def _check_pool(pool: Pool, plan: PoolPlan, problems: Problems) -> None:
+    found = f"{pool.headroom} GPUs"
+    if not plan.has_gpus:
+        problems.add(found, "head-room on a pool with GPUs", "remove headroom")
+    elif not pool.count.is_range:
+        problems.add(
+            f"{found} on a pool of a fixed number of nodes",
+            "head-room on a pool that an autoscaler changes: count.min below count.max",
+            "write count: {min: 0, ...}, or remove headroom",
+        )
+    elif isinstance(pool.capacity, _PREPAID):
+        problems.add(
+            f"{found} of capacity that is paid for in advance",
+            "head-room on pools that are paid by the hour",
+            "remove headroom, and write count.min: nodes of a reservation cost the same when they are idle",
+        )
+    elif isinstance(pool.capacity, FlexStart):
+        problems.add(
+            f"{found} of flex-start capacity",
+            "head-room on pools that get nodes when pods need them",
+            "remove headroom: flex-start queues requests until there is capacity",
+        )
+    elif any("/" not in offer.name for offer in plan.resources):
+        problems.add(
+            f"{found} on a pool whose GPUs are claimed (DRA)",
+            "head-room in extended resources: autoscalers do not add nodes for claims",
+            "remove headroom, or set operator.allocation to device-plugin",
+        )
+    elif (limit := plan.gpus_per_node * plan.nodes.max) < (asked := pool.headroom or 0):
+        problems.add(found, f"at most {limit}, the GPUs of the pool's {plan.nodes.max} nodes", f"write {limit}")
+    elif asked > plan.gpus_per_node and asked % plan.gpus_per_node:
+        fewer = asked - asked % plan.gpus_per_node
+        problems.add(found, f"at most {plan.gpus_per_node}, the GPUs of a node, or whole nodes", f"write {fewer}")
+
+
+def plan(context: CompleteContext, planned: Sequence[PoolPlan]) -> HeadroomPlan | None:
+    """Return the pods, or None where no pool has head-room."""
+    pods = [
+        one
+        for index, pool in context.pools
+        if pool.headroom is not None
+        for one in _pods(planned[index], pool.headroom)
+    ]
+    if not pods:
+        return None
+    return HeadroomPlan(
+        image=context.catalog.images[_IMAGE].reference,
+        namespace=names.HEADROOM_NAMESPACE,
+        priority=PRIORITY,
+        pods=tuple(pods),
+    )
+
+
+def _pods(pool: PoolPlan, gpus: int) -> Iterator[HeadroomPods]:
+    """Yield the pods for each resource of the pool: whole GPUs by node, shares and MIG instances one by one.
+
+    Pods request one share or instance each: a node may refuse pods that request several.
+    """
+    for offer in pool.resources:
+        units = gpus * offer.per_node // pool.gpus_per_node
+        each = min(gpus, pool.gpus_per_node) if offer.name == names.GPU_RESOURCE and not _shares(pool) else 1
+        if units:
+            suffix = "" if len(pool.resources) == 1 else f"-{offer.name.partition('/')[2].replace('.', '-')}"
+            yield HeadroomPods(
+                name=f"{pool.name}{suffix}",
+                pool=pool.name,
+                resource=offer.name,
+                units=each,
+                replicas=units // each,
+                node_selector=pool.node_selector,
+                tolerations=pool.all_taints,
+            )
+
+
+def _shares(pool: PoolPlan) -> bool:
+    """Return whether several pods may have the same GPU, also where the resource keeps its name."""
+    return any(offer.per_node > pool.gpus_per_node for offer in pool.resources)
+
+
+def decisions(plan: HeadroomPlan | None, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
+    """Yield what is kept free in each pool, and what that costs while no team uses it."""
+    by_name = {pool.name: pool for pool in pools}
+    for pods in plan.pods if plan is not None else ():
+        pool = by_name[pods.pool]
+        units = pods.units * pods.replicas
+        per_node = next(offer.per_node for offer in pool.resources if offer.name == pods.resource)
+        price = pool.price_usd_per_hour
+        costs = "at an unknown price" if price is None else f"for {price * units / per_node:.2f} USD/h"
+        yield Decision(
+            subject=f"pool {pods.pool}",
+            what="head-room",
+            chosen=f"{units} {pods.resource}",
+            why=f"held by {pods.replicas} pods of priority {plan.priority if plan else PRIORITY}, {costs} while"
+            " no team uses it: pods of teams preempt them, and the autoscaler then adds nodes",
+        )

@@ -1,0 +1,72 @@
+"""Rules at admission of what members do to any object: those of the platform, finalizers, accounts and tokens.
+
+RBAC cannot except a name from `update`, nor a field: members may write ConfigMaps, and so the platform's guide.
+
+Sources: Kubernetes docs, Finalizers, "Managing service accounts" (tokens in Secrets do not expire); EKS user
+guide, IAM roles for service accounts; GKE docs, Workload Identity Federation. Read 2026-11-25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from gpu_platform.planning.teams.cel import texts
+from gpu_platform.planning.teams.pod_rule import PodRule
+from gpu_platform.planning.teams.requesters import BY_AN_ADMINISTRATOR, by_a_controller
+
+_IDENTITY: Final = ("azure.workload.identity/", "eks.amazonaws.com/", "iam.gke.io/")
+# The API server adds the first two to what is being deleted, and the third to claims of volumes.
+_FINALIZERS: Final = ("foregroundDeletion", "orphan", "kubernetes.io/pvc-protection")
+_OF_KUEUE: Final = "kueue.x-k8s.io/managed"
+_OF: Final = "request.resource.resource"
+_OBJECT: Final = "(request.operation == 'DELETE' ? oldObject : object)"
+_OLD: Final = "(request.operation == 'CREATE' ? dyn({}) : dyn(oldObject.metadata))"
+_STAYS: Final = "request.operation == 'DELETE'"
+
+
+def by_a_member(accounts: tuple[str, ...]) -> str:
+    """Return that a member sends the request, as CEL. `accounts`: service accounts of other namespaces."""
+    return f"!{by_a_controller(accounts)} && !{BY_AN_ADMINISTRATOR}"
+
+
+def guarded_rules(objects: Mapping[str, Sequence[str]], *, queued: bool) -> tuple[PodRule, ...]:
+    """Return the rules of all objects of a namespace, for requests of members.
+
+    `objects`: names of the platform's objects by resource, such as `configmaps`; `queued`: Kueue queues pods.
+    """
+    named = " || ".join(
+        f"({_OF} == '{resource}' && {_OBJECT}.metadata.?name.orValue('') in {texts(found)})"
+        for resource, found in sorted(objects.items())
+        if found
+    )
+    metadata = "object.metadata"
+    pods = f" || ({_OF} == 'pods' && one == '{_OF_KUEUE}')" if queued else ""
+    identity = " || ".join(f"key.startsWith('{prefix}')" for prefix in _IDENTITY)
+    return (
+        PodRule(
+            id="platform-object",
+            expression=f"!({named or 'false'})",
+            message="this object is the platform's: members read it; change the stack file, or use another name",
+        ),
+        PodRule(
+            id="object-finalizer",
+            expression=f"{_STAYS} || {metadata}.?finalizers.orValue([]).all(one, "
+            f"one in {texts(_FINALIZERS)}{pods} || one in {_OLD}.?finalizers.orValue([]))",
+            message="controllers set finalizers, members do not: nobody would remove them, and the namespace "
+            "could not be deleted; remove metadata.finalizers",
+        ),
+        PodRule(
+            id="service-account-identity",
+            expression=f"{_STAYS} || {_OF} != 'serviceaccounts' || {metadata}.?annotations.orValue({{}}).all(key, "
+            f"!({identity}) || {_OLD}.?annotations[?key].orValue('') == {metadata}.annotations[key])",
+            message="the stack file gives service accounts an identity in the cloud, in teams[].identity: remove "
+            "the annotation, and use the service account of the team",
+        ),
+        PodRule(
+            id="service-account-token",
+            expression=f"{_OF} != 'secrets' || request.operation != 'CREATE' || "
+            "dyn(object).?type.orValue('') != 'kubernetes.io/service-account-token'",
+            message="tokens in Secrets never expire: let a pod mount the token of its service account",
+        ),
+    )

@@ -1,0 +1,40 @@
+"""Types of the rules at admission of a team's namespace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRule:
+    """One rule: a CEL expression that must be true, and a message with what is wrong and the fix.
+
+    `message_expression`: the message as CEL, where it names a part of the object.
+    """
+
+    id: str
+    expression: str
+    message: str
+    message_expression: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What a rule judges, as CEL: `pod` has metadata and spec, `asks`: whether it asks for GPUs."""
+
+    pod: str
+    asks: str
+
+    @property
+    def spec(self) -> str:
+        return f"{self.pod}.spec"
+
+
+POD: Final = Judged(pod="object", asks="variables.asksForGpus")
+TEMPLATE: Final = Judged(pod="each.template", asks="each.asks")
+
+
+def of_all(of: Judged, kind: str, expression: str) -> str:
+    """Return that an expression of `one` holds for all containers of a kind."""
+    return f"(!has({of.spec}.{kind}) || {of.spec}.{kind}.all(one, {expression}))"

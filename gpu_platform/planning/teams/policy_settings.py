@@ -1,0 +1,28 @@
+"""Decide the settings of the policy pack's rules about what the stack file gives to teams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpu_platform.planning.teams.routes import routes_of
+from gpu_platform.planning.teams.tenants import longest_grace
+from gpu_platform.pod_limits import INLINE_CSI_DRIVERS, LONGEST_GRACE_SECONDS
+from gpu_platform.spec.team import Team
+
+
+def policy_settings(teams: Sequence[Team]) -> Mapping[str, Mapping[str, Any]]:
+    """Return settings by rule: what some team may have, for rules that know no team."""
+    hosts, annotations = routes_of(teams)
+    drivers = dict.fromkeys(one for team in teams for one in team.inline_csi_drivers)
+    found: dict[str, Mapping[str, Any]] = {}
+    if hosts:
+        found["route-host"] = {"hosts": sorted(hosts)}
+    if annotations:
+        found["route-annotation"] = {"annotations": sorted(annotations)}
+    if drivers:
+        found["volume-source"] = {"drivers": [*INLINE_CSI_DRIVERS, *sorted(drivers)]}
+    grace = max(map(longest_grace, teams), default=LONGEST_GRACE_SECONDS)
+    if grace > LONGEST_GRACE_SECONDS:
+        found["node-keeping"] = {"longestGraceSeconds": grace}
+    return found

@@ -1,0 +1,59 @@
+"""What pods of teams may mount, and for how long they may keep a node: limits of the policy pack and of admission.
+
+Each limit is defined here once. The two judge by code of their own; a test compares their verdicts.
+
+Sources: Kubernetes API reference 1.36, Volume; Kubernetes docs, Pod Security Standards (restricted allows every
+CSI driver, baseline every kind of volume but hostPath), "CSI ephemeral volumes" (a driver may not be safe for
+users to name); kubernetes/autoscaler, cluster-autoscaler/FAQ.md (safe-to-evict); Karpenter docs 1.8, "Disruption"
+(do-not-disrupt); GKE docs, Cloud Storage FUSE CSI driver. Read 2026-11-25.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+REFUSED_VOLUMES: Final = (
+    "awsElasticBlockStore",
+    "azureDisk",
+    "azureFile",
+    "cephfs",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "flocker",
+    "gcePersistentDisk",
+    "gitRepo",
+    "glusterfs",
+    "iscsi",
+    "nfs",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "quobyte",
+    "rbd",
+    "scaleIO",
+    "storageos",
+    "vsphereVolume",
+)
+"""Kinds of volumes that name a server or a disk: the node mounts it, past network policies and claims.
+
+hostPath is Pod Security's.
+"""
+INLINE_CSI_DRIVERS: Final = ("gcsfuse.csi.storage.gke.io",)
+"""CSI drivers whose volumes a pod may write inline: they mount with the identity of the pod."""
+SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+"""The annotation that keeps a pod's node from the Cluster Autoscaler where it is "false"."""
+DO_NOT_DISRUPT: Final = (
+    "karpenter.sh/do-not-consolidate",
+    "karpenter.sh/do-not-disrupt",
+    "karpenter.sh/do-not-evict",
+)
+"""Annotations that keep a pod's node from Karpenter, unless they are "false"."""
+LONGEST_PIN_SECONDS: Final = 31 * 86_400
+"""The longest deadline of pods that keep their node."""
+LONGEST_GRACE_SECONDS: Final = 3600
+"""The longest time between SIGTERM and SIGKILL, unless the stack file declares a longer one: a drain waits."""
+
+
+def keeps_node(annotation: str, value: str) -> bool:
+    """Return whether an annotation of a pod keeps an autoscaler from removing its node."""
+    return value == "false" if annotation == SAFE_TO_EVICT else annotation in DO_NOT_DISRUPT and value != "false"

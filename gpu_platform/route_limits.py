@@ -1,0 +1,88 @@
+"""What routes and Services of teams may ask of controllers: limits of the policy pack and of admission.
+
+A controller of Ingresses, Gateways, load balancers or DNS names acts with rights and networks that the team lacks,
+and reads annotations for it. Each limit is defined here once. The two judge by code of their own; a test compares
+their verdicts.
+
+Sources: AWS Load Balancer Controller docs v2.14, Ingress annotations (group.name: whoever may create Ingresses can
+join any group) and Service annotations; ingress-nginx docs, annotations, and CVE-2021-25742, CVE-2023-5044,
+CVE-2025-24514, CVE-2025-1974 (annotations that write configuration); GKE docs, Ingress and container-native load
+balancing; ExternalDNS docs, annotations; cert-manager docs, "Supported annotations". Read 2026-11-25.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+ANNOTATIONS: Final = (
+    "acme.cert-manager.io/",
+    "alb.ingress.kubernetes.io/",
+    "appgw.ingress.kubernetes.io/",
+    "cert-manager.io/",
+    "cloud.google.com/",
+    "configuration.konghq.com",
+    "external-dns.",
+    "gateway.envoyproxy.io/",
+    "getambassador.io/",
+    "haproxy-ingress.github.io/",
+    "haproxy.org/",
+    "ingress.cilium.io/",
+    "ingress.gcp.kubernetes.io/",
+    "ingress.kubernetes.io/",
+    "io.cilium/",
+    "k8s.apisix.apache.org/",
+    "konghq.com/",
+    "kubernetes.io/ingress.",
+    "lbipam.cilium.io/",
+    "metallb.",
+    "networking.gke.io/",
+    "networking.istio.io/",
+    "nginx.com/",
+    "nginx.ingress.kubernetes.io/",
+    "nginx.org/",
+    "projectcontour.io/",
+    "service.beta.kubernetes.io/",
+    "service.cilium.io/",
+    "tailscale.com/",
+    "traefik.",
+)
+"""Beginnings of annotations that controllers of routes, load balancers and DNS names read."""
+HARMLESS_ANNOTATIONS: Final = (
+    "alb.ingress.kubernetes.io/backend-protocol",
+    "alb.ingress.kubernetes.io/backend-protocol-version",
+    "alb.ingress.kubernetes.io/healthcheck-interval-seconds",
+    "alb.ingress.kubernetes.io/healthcheck-path",
+    "alb.ingress.kubernetes.io/healthcheck-port",
+    "alb.ingress.kubernetes.io/healthcheck-protocol",
+    "alb.ingress.kubernetes.io/healthcheck-timeout-seconds",
+    "alb.ingress.kubernetes.io/healthy-threshold-count",
+    "alb.ingress.kubernetes.io/success-codes",
+    "alb.ingress.kubernetes.io/target-type",
+    "alb.ingress.kubernetes.io/unhealthy-threshold-count",
+    "cert-manager.io/cluster-issuer",
+    "cert-manager.io/issuer",
+    "cloud.google.com/app-protocols",
+    "kubernetes.io/ingress.allow-http",
+    "nginx.ingress.kubernetes.io/backend-protocol",
+    "nginx.ingress.kubernetes.io/force-ssl-redirect",
+    "nginx.ingress.kubernetes.io/proxy-body-size",
+    "nginx.ingress.kubernetes.io/proxy-buffering",
+    "nginx.ingress.kubernetes.io/proxy-connect-timeout",
+    "nginx.ingress.kubernetes.io/proxy-read-timeout",
+    "nginx.ingress.kubernetes.io/proxy-request-buffering",
+    "nginx.ingress.kubernetes.io/proxy-send-timeout",
+    "nginx.ingress.kubernetes.io/ssl-redirect",
+)
+"""Those of them that change nothing but the way to the team's own pods."""
+EVERY_HOST: Final = "*"
+"""In a list of hosts: all of them, and routes that name none."""
+
+
+def allows(host: str, pattern: str) -> bool:
+    """Return whether a pattern allows a host of a route. An empty host stands for all hosts of a listener.
+
+    `pattern`: a name, `*.` and a domain for all names below it, or `*`.
+    """
+    if pattern == EVERY_HOST:
+        return True
+    return host == pattern or (pattern.startswith("*.") and host.endswith(pattern[1:]))

@@ -1,0 +1,136 @@
+"""Rules about what pods of teams may mount, and for how long they may keep a node.
+
+In the namespaces of teams the API server refuses the same, by rules of the same ids. Sources:
+gpu_platform/pod_limits.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from gpu_platform.pod_limits import (
+    INLINE_CSI_DRIVERS,
+    LONGEST_GRACE_SECONDS,
+    LONGEST_PIN_SECONDS,
+    REFUSED_VOLUMES,
+    keeps_node,
+)
+from policies._inputs import Value
+from policies._rule import Breach, Rule, Severity
+from policies._stack import Stack
+from policies._workloads import Workload, workloads
+from policies.isolation import SystemSettings
+
+# Where a kind has the deadline of its pods, beside the pod's own; `*`: of any item, in whose template they are.
+_DEADLINES: Final[Mapping[str, str]] = {
+    "batch/Job": "spec",
+    "batch/CronJob": "spec.jobTemplate.spec",
+    "jobset.x-k8s.io/JobSet": "spec.replicatedJobs.*.template.spec",
+    "trainer.kubeflow.org/TrainingRuntime": "spec.template.spec.replicatedJobs.*.template.spec",
+    "trainer.kubeflow.org/ClusterTrainingRuntime": "spec.template.spec.replicatedJobs.*.template.spec",
+    "kubeflow.org/PyTorchJob": "spec.runPolicy",
+    "kubeflow.org/MPIJob": "spec.runPolicy",
+    "keda.sh/ScaledJob": "spec.jobTargetRef",
+    "ray.io/RayJob": "spec",
+}
+
+
+class VolumeSettings(SystemSettings):
+    """CSI drivers of inline volumes."""
+
+    drivers: tuple[str, ...] = INLINE_CSI_DRIVERS
+    """CSI drivers whose volumes pods may write inline."""
+
+
+def _names_a_server(_: Stack, workload: Workload, settings: VolumeSettings) -> Iterator[Breach]:
+    if workload.namespace in settings.system_namespaces:
+        return
+    for volume in workload.pod_spec.get("volumes").items():
+        for kind in REFUSED_VOLUMES:
+            if volume.get(kind).present:
+                yield Breach(
+                    at=volume.get(kind),
+                    found=f"a volume of {kind}",
+                    allowed="volumes of claims: the node mounts the server or disk, past network policies",
+                    fix="write a PersistentVolumeClaim",
+                )
+        driver = volume.get("csi", "driver")
+        if driver.present and driver.text() not in settings.drivers:
+            yield Breach(
+                at=driver,
+                found=f"an inline volume of the CSI driver {driver.text()}",
+                allowed=f"{', '.join(settings.drivers)}: others mount servers of the pod's choice",
+                fix="write a PersistentVolumeClaim, or add the driver to teams[].inline_csi_drivers",
+            )
+
+
+volume_source = Rule(
+    id="volume-source",
+    severity=Severity.HIGH,
+    description="Volumes of pods are claims: one that names a server or a disk is mounted past network policies.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_names_a_server,
+    settings=VolumeSettings,
+)
+
+
+class NodeSettings(SystemSettings):
+    """For how long pods may keep a node."""
+
+    longest_deadline_seconds: int = LONGEST_PIN_SECONDS
+    """The longest deadline of pods with an annotation that keeps their node."""
+    longest_grace_seconds: int = LONGEST_GRACE_SECONDS
+    """The longest time between SIGTERM and SIGKILL."""
+
+
+def _keeps_its_node(_: Stack, workload: Workload, settings: NodeSettings) -> Iterator[Breach]:
+    if workload.namespace in settings.system_namespaces:
+        return
+    grace = workload.pod_spec.get("terminationGracePeriodSeconds")
+    if (grace.whole() or 0) > settings.longest_grace_seconds:
+        yield Breach(
+            at=grace,
+            found=f"terminationGracePeriodSeconds {grace.whole()}",
+            allowed=f"at most {settings.longest_grace_seconds}: nodes wait for it before they are removed",
+            fix=f"write {settings.longest_grace_seconds} or less",
+        )
+    most = settings.longest_deadline_seconds
+    for key, value in workload.annotations.entries():
+        if keeps_node(key, value.text() or "") and not any(0 < one <= most for one in _deadlines(workload)):
+            yield Breach(
+                at=value,
+                found=f"{key} on pods without a deadline",
+                allowed=f"pods with activeDeadlineSeconds, at most {most}: others keep their node for ever",
+                fix="write a deadline, or remove the annotation",
+            )
+
+
+def _deadlines(workload: Workload) -> Iterator[int]:
+    """Return the deadlines of the pods: their own, and that of the object or of the job that makes them."""
+    yield workload.pod_spec.get("activeDeadlineSeconds").whole() or 0
+    kind, inputs = workload.resource.kind, workload.resource.inputs
+    if kind == "ray.io/RayJob" and not inputs.get("spec", "shutdownAfterJobFinishes").truth():
+        return
+    if (path := _DEADLINES.get(kind)) is not None:
+        job = _at(inputs, path.split("."), workload.pod_spec.keys)
+        yield job.get("activeDeadlineSeconds").whole() or 0
+
+
+def _at(value: Value, path: list[str], keys: tuple[str | int, ...]) -> Value:
+    """Return the value at a path; of lists the item through which `keys`, the place of a pod spec, goes."""
+    for depth, key in enumerate(path):
+        value = value.items()[int(keys[depth])] if key == "*" else value.get(key)
+    return value
+
+
+node_keeping = Rule(
+    id="node-keeping",
+    severity=Severity.HIGH,
+    description="Pods keep their node until a deadline: an annotation or a long grace period keeps it for ever.",
+    subjects=lambda stack: stack.view(workloads),
+    check=_keeps_its_node,
+    settings=NodeSettings,
+)
+
+RULES = (node_keeping, volume_source)

@@ -1,0 +1,124 @@
+"""Rules about Ingresses, Gateway routes and Services of teams, whose controllers act for everybody.
+
+In the namespaces of teams the API server refuses the same, by rules of the same ids. Sources:
+gpu_platform/route_limits.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from gpu_platform.route_limits import ANNOTATIONS, HARMLESS_ANNOTATIONS, allows
+from policies._inputs import Value
+from policies._rule import Breach, Rule, Severity
+from policies._stack import ObjectSubject, Stack
+from policies.isolation import SystemSettings
+
+_ROUTES: Final = (
+    "networking.k8s.io/Ingress",
+    "gateway.networking.k8s.io/HTTPRoute",
+    "gateway.networking.k8s.io/GRPCRoute",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Route(ObjectSubject):
+    """One Ingress, HTTPRoute or GRPCRoute."""
+
+    @property
+    def hosts(self) -> Iterator[tuple[Value, str]]:
+        """The hosts that it names, empty for all, each with its place. Raises NotVisible."""
+        spec = self.resource.inputs.get("spec")
+        if self.resource.kind != _ROUTES[0]:
+            names = spec.get("hostnames").items()
+            yield from ((one, one.text() or "") for one in names)
+            if not names:
+                yield spec, ""
+            return
+        if spec.get("defaultBackend").present:
+            yield spec.get("defaultBackend"), ""
+        for rule in spec.get("rules").items():
+            yield rule, rule.get("host").text() or ""
+        for certificate in spec.get("tls").items():
+            yield from ((one, one.text() or "") for one in certificate.get("hosts").items())
+
+
+def routes(stack: Stack) -> tuple[Route, ...]:
+    """Return every route."""
+    return tuple(Route(resource) for resource in stack.of_kind(*_ROUTES))
+
+
+class HostSettings(SystemSettings):
+    """Which hosts routes may name."""
+
+    hosts: tuple[str, ...] = ()
+    """Names, `*.` and a domain for all names below it, or `*` for all hosts and for routes that name none."""
+
+
+def _takes_hosts(_: Stack, route: Route, settings: HostSettings) -> Iterator[Breach]:
+    if route.resource.seen_namespace() in settings.system_namespaces:
+        return
+    for at, host in route.hosts:
+        if any(allows(host, pattern) for pattern in settings.hosts):
+            continue
+        yield Breach(
+            at=at,
+            found=f"host {host}" if host else "a route for all hosts",
+            allowed=", ".join(settings.hosts) or "no host: whoever has the route gets the requests",
+            fix="name a host of the team, or add it to teams[].routes of the stack file",
+        )
+
+
+route_host = Rule(
+    id="route-host",
+    severity=Severity.HIGH,
+    description="Routes of a team are for hosts that the stack file gives it: others would lose their requests.",
+    subjects=lambda stack: stack.view(routes),
+    check=_takes_hosts,
+    settings=HostSettings,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exposed(ObjectSubject):
+    """One route or Service."""
+
+
+def exposed(stack: Stack) -> tuple[Exposed, ...]:
+    """Return every route and Service."""
+    return tuple(Exposed(resource) for resource in stack.of_kind(*_ROUTES, "core/Service"))
+
+
+class AnnotationSettings(SystemSettings):
+    """Which annotations of controllers are free."""
+
+    annotations: tuple[str, ...] = ()
+    """Annotations beside those that change nothing but the way to the team's own pods."""
+
+
+def _asks_controllers(_: Stack, one: Exposed, settings: AnnotationSettings) -> Iterator[Breach]:
+    if one.resource.seen_namespace() in settings.system_namespaces:
+        return
+    free = (*HARMLESS_ANNOTATIONS, *settings.annotations)
+    for key, value in one.resource.inputs.get("metadata", "annotations").entries():
+        if key.startswith(ANNOTATIONS) and key not in free:
+            yield Breach(
+                at=value,
+                found=f"annotation {key}",
+                allowed="annotations that change nothing but the way to the team's own pods",
+                fix="remove it, or add it to teams[].routes of the stack file",
+            )
+
+
+route_annotation = Rule(
+    id="route-annotation",
+    severity=Severity.HIGH,
+    description="Controllers act on annotations of routes and Services with rights that the team lacks.",
+    subjects=lambda stack: stack.view(exposed),
+    check=_asks_controllers,
+    settings=AnnotationSettings,
+)
+
+RULES = (route_annotation, route_host)

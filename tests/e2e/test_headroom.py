@@ -1,0 +1,64 @@
+"""Head-room as it is planned for EKS, on the real scheduler of a sandbox: work of teams takes it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gpu_platform import names
+from tests.e2e.conftest import Platform
+from tests.support.eks_stacks import eks_environment
+from tests.support.eventually import eventually
+from tests.support.recorded import record_platform
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-sharing")]
+
+POOL = {
+    "machine_type": "p4de.24xlarge",
+    "count": {"min": 0, "desired": 1, "max": 2},
+    "zones": ["us-east-2a"],
+    "headroom": 4,
+}
+KINDS = {"Namespace": "v1", "PriorityClass": "scheduling.k8s.io/v1", "Deployment": "apps/v1"}
+
+
+def planned() -> list[dict[str, Any]]:
+    """Return the namespace, the class and the Deployment of the head-room, as Kubernetes gets them."""
+    recorded = record_platform(eks_environment(POOL))
+    wanted = {"Namespace": names.HEADROOM_NAMESPACE, "PriorityClass": "gpu-headroom", "Deployment": "train"}
+    return [
+        {"apiVersion": KINDS[kind], "kind": kind, **recorded.one(kind, name).inputs}
+        for kind, name in wanted.items()
+    ]
+
+
+@pytest.fixture
+def kept_free(deployed: Platform) -> Iterator[Platform]:
+    """The base stack, whose job has four GPUs of the training node: the head-room has the other four."""
+    made = [deployed.client.create(one) for one in planned()]
+    eventually(lambda: phases(deployed) == ["Running"])
+    yield deployed
+    for one in reversed(made):
+        deployed.client.delete(one)
+    gone = ("v1", "Namespace", names.HEADROOM_NAMESPACE)
+    eventually(lambda: deployed.client.get(*gone) is None)
+
+
+def phases(platform: Platform) -> list[str]:
+    pods = platform.client.objects("v1", "Pod", namespace=names.HEADROOM_NAMESPACE)
+    return [pod["status"].get("phase", "") for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+
+def test_a_pod_of_the_lowest_class_of_teams_takes_the_head_room_which_then_waits_for_a_node(
+    kept_free: Platform,
+) -> None:
+    # All GPUs of the node are held: without preemption this pod would wait.
+    kept_free.pod("urgent", "nvidia.com/gpu", 4)
+    eventually(lambda: kept_free.find_pod("urgent")["status"].get("phase") == "Running")
+    assert kept_free.find_pod("urgent")["spec"]["nodeName"] == "train-0"
+    assert kept_free.find_pod("urgent")["spec"].get("priority", 0) == 0
+    eventually(lambda: phases(kept_free) == ["Pending"])
+    kept_free.remove_pods()
+    eventually(lambda: phases(kept_free) == ["Running"])

@@ -1,0 +1,81 @@
+"""Volumes of pods, and nodes that pods keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from policy_records import UNKNOWN, Record, kubernetes, not_checked, only, violations
+
+VOLUME = "volume-source"
+KEEPING = "node-keeping"
+PIN = {"karpenter.sh/do-not-disrupt": "true"}
+
+
+def pod(**spec: Any) -> Record:
+    return kubernetes("core/v1:Pod", "prepare", {"containers": [{"name": "main"}], **spec}, "vision")
+
+
+def template(annotations: Any = PIN, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "main"}], **spec}}
+
+
+def job(template: Any, namespace: str = "vision", **spec: Any) -> Record:
+    return kubernetes("batch/v1:Job", "prepare", {"template": template, **spec}, namespace)
+
+
+@pytest.mark.parametrize("kind", ["nfs", "iscsi", "gcePersistentDisk", "awsElasticBlockStore"])
+def test_a_volume_that_names_a_server_or_a_disk_is_found(kind: str):
+    found = only(violations(VOLUME, pod(volumes=[{"name": "a", "emptyDir": {}}, {"name": "b", kind: {}}])))
+    assert found.problem.path == f"spec.volumes[1].{kind}"
+
+
+def test_an_inline_driver_is_found_unless_the_stack_file_names_it():
+    wanted = pod(volumes=[{"name": "a", "csi": {"driver": "nfs.csi.k8s.io"}}])
+    assert only(violations(VOLUME, wanted)).problem.path == "spec.volumes[0].csi.driver"
+    assert violations(VOLUME, wanted, drivers=["nfs.csi.k8s.io"]) == []
+    assert violations(VOLUME, pod(volumes=[{"name": "a", "csi": {"driver": "gcsfuse.csi.storage.gke.io"}}])) == []
+    assert "driver" in not_checked(VOLUME, pod(volumes=[{"name": "a", "csi": {"driver": UNKNOWN}}]))
+
+
+def test_pods_that_keep_a_node_have_a_deadline_of_their_own_or_of_their_job():
+    assert only(violations(KEEPING, job(template()))).problem.path.startswith("spec.template.metadata.annotations")
+    assert violations(KEEPING, job(template(), activeDeadlineSeconds=3600)) == []
+    assert violations(KEEPING, job(template(activeDeadlineSeconds=3600))) == []
+    assert only(violations(KEEPING, job(template(), activeDeadlineSeconds=2**31 - 1)))
+    assert violations(KEEPING, job(template(), "kube-system")) == []
+
+
+def test_the_deadline_of_a_job_set_is_that_of_the_job_whose_pods_keep_the_node():
+    jobs = [
+        {"name": name, "template": {"spec": {"template": template(annotations), **deadline}}}
+        for name, annotations, deadline in (("a", {}, {"activeDeadlineSeconds": 60}), ("b", PIN, {}))
+    ]
+    found = kubernetes("jobset.x-k8s.io/v1alpha2:JobSet", "a", {"replicatedJobs": jobs}, "vision")
+    assert "replicatedJobs[1]" in only(violations(KEEPING, found)).problem.path
+    jobs[1]["template"]["spec"]["activeDeadlineSeconds"] = 60
+    assert violations(KEEPING, found) == []
+
+
+def test_a_ray_job_ends_its_cluster_after_its_deadline_if_it_shuts_it_down():
+    cluster = {"headGroupSpec": {"template": template()}}
+    spec = {"rayClusterSpec": cluster, "activeDeadlineSeconds": 3600}
+    assert only(violations(KEEPING, kubernetes("ray.io/v1:RayJob", "a", spec, "vision")))
+    ends = {**spec, "shutdownAfterJobFinishes": True}
+    assert violations(KEEPING, kubernetes("ray.io/v1:RayJob", "a", ends, "vision")) == []
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [{"karpenter.sh/do-not-disrupt": "false"}, {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}],
+)
+def test_annotations_that_let_a_node_go_pass(harmless: Any):
+    assert violations(KEEPING, job(template(harmless))) == []
+
+
+def test_a_long_grace_period_is_found_and_its_limit_is_a_setting():
+    assert only(violations(KEEPING, pod(terminationGracePeriodSeconds=3601))).problem.path == (
+        "spec.terminationGracePeriodSeconds"
+    )
+    assert violations(KEEPING, pod(terminationGracePeriodSeconds=3600)) == []
+    assert violations(KEEPING, pod(terminationGracePeriodSeconds=7200), longestGraceSeconds=7200) == []

@@ -1,0 +1,189 @@
+"""KEDA beside a sandbox: its operator, and its server of metrics behind the API server's aggregation.
+
+Both run as processes of a test. What its chart installs beside them is made here as little as they need. The API
+server reaches the metrics by a Service that is a name for this machine, and asks without a client certificate, so
+that the role of readers is bound to requests without a name.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import datetime
+import ipaddress
+import os
+import subprocess
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from gpu_platform.engine.client import KubernetesClient
+from sandbox.build import Binaries
+from tests.support.eventually import eventually
+from tests.support.ports import free_port
+
+NAMESPACE: Final = "keda"
+GROUP: Final = "external.metrics.k8s.io"
+_SERVICE: Final = "keda-metrics-apiserver"
+_OPERATOR: Final = "keda-operator"
+
+
+def definitions(binaries: Binaries) -> list[dict[str, Any]]:
+    """Return KEDA's CustomResourceDefinitions."""
+    folder = binaries.manifests("keda-operator") / "config/crd/bases"
+    return [yaml.safe_load(file.read_text("utf-8")) for file in sorted(folder.glob("*.yaml"))]
+
+
+@contextlib.contextmanager
+def keda(binaries: Binaries, kubeconfig: Path, folder: Path) -> Generator[None]:
+    """Run KEDA on a cluster that has its definitions; `folder`: for certificates and logs."""
+    client = KubernetesClient(kubeconfig)
+    authority = _write_certificate(folder)
+    metrics, operator = free_port(), free_port()
+    made = [client.create(one) for one in _objects(authority, metrics)]
+    env = {
+        **os.environ,
+        "KUBECONFIG": str(kubeconfig),
+        "POD_NAMESPACE": NAMESPACE,
+        "KEDA_CLUSTER_OBJECT_NAMESPACE": NAMESPACE,
+        "WATCH_NAMESPACE": "",
+    }
+    commands = {
+        "keda-operator": [
+            f"--metrics-service-bind-address=127.0.0.1:{operator}",
+            "--enable-prometheus-metrics=false",
+            "--health-probe-bind-address=0",
+            f"--cert-dir={folder}",
+        ],
+        "keda-adapter": [
+            "--bind-address=127.0.0.1",
+            f"--secure-port={metrics}",
+            "--port=0",
+            f"--metrics-service-address=127.0.0.1:{operator}",
+            f"--metrics-service-grpc-authority={_OPERATOR}",
+            f"--cert-dir={folder}",
+            f"--tls-cert-file={folder / 'tls.crt'}",
+            f"--tls-private-key-file={folder / 'tls.key'}",
+            f"--lister-kubeconfig={kubeconfig}",
+            f"--authentication-kubeconfig={kubeconfig}",
+            f"--authorization-kubeconfig={kubeconfig}",
+            "--authentication-skip-lookup=true",
+        ],
+    }
+    with contextlib.ExitStack() as running:
+        processes = [_start(running, binaries, name, options, env, folder) for name, options in commands.items()]
+        try:
+            eventually(lambda: _serves(client) or any(one.poll() is not None for one in processes))
+            assert all(one.poll() is None for one in processes), _logs(folder)
+            yield
+        finally:
+            # First what makes the API server ask the processes.
+            for one in reversed(made):
+                client.delete(one)
+            for process in processes:
+                process.terminate()
+                process.wait(timeout=30)
+
+
+def _start(
+    running: contextlib.ExitStack,
+    binaries: Binaries,
+    name: str,
+    options: list[str],
+    env: dict[str, str],
+    folder: Path,
+) -> subprocess.Popen[bytes]:
+    log = running.enter_context((folder / f"{name}.log").open("wb"))
+    return subprocess.Popen([str(binaries.path(name)), *options], env=env, stdout=log, stderr=log)
+
+
+def _serves(client: KubernetesClient) -> bool:
+    """Return whether the API server reaches the metrics."""
+    found = client.get("apiregistration.k8s.io/v1", "APIService", f"v1beta1.{GROUP}")
+    conditions = (found or {}).get("status", {}).get("conditions", ())
+    return any(one["type"] == "Available" and one["status"] == "True" for one in conditions)
+
+
+def _logs(folder: Path) -> str:
+    return "\n".join(file.read_text(errors="replace")[-2000:] for file in folder.glob("*.log"))
+
+
+def _objects(authority: bytes, port: int) -> list[dict[str, Any]]:
+    """Return what the API server needs to reach the metrics."""
+    rbac = "rbac.authorization.k8s.io"
+    rules = [
+        {"apiGroups": [GROUP], "resources": ["*"], "verbs": ["get", "list"]},
+        {"nonResourceURLs": ["/apis", "/apis/*"], "verbs": ["get"]},
+    ]
+    role = {"apiGroup": rbac, "kind": "ClusterRole", "name": "keda-external-metrics"}
+    subjects = [
+        {"apiGroup": rbac, "kind": "User", "name": "system:anonymous"},
+        {"kind": "ServiceAccount", "name": "horizontal-pod-autoscaler", "namespace": "kube-system"},
+    ]
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": _SERVICE, "namespace": NAMESPACE},
+            "spec": {"type": "ExternalName", "externalName": "localhost"},
+        },
+        {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": role["name"]}, "rules": rules},
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": role["name"]},
+            "roleRef": role,
+            "subjects": subjects,
+        },
+        {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {"name": f"v1beta1.{GROUP}"},
+            "spec": {
+                "group": GROUP,
+                "version": "v1beta1",
+                "groupPriorityMinimum": 100,
+                "versionPriority": 100,
+                "service": {"name": _SERVICE, "namespace": NAMESPACE, "port": port},
+                "caBundle": base64.b64encode(authority).decode(),
+            },
+        },
+    ]
+
+
+def _write_certificate(folder: Path) -> bytes:
+    """Write a certificate of both programs that signs itself, and its key; return the certificate."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "KEDA of a test")])
+    now = datetime.datetime.now(datetime.UTC)
+    hosts: list[x509.GeneralName] = [
+        x509.DNSName(host) for host in ("localhost", _OPERATOR, f"{_SERVICE}.{NAMESPACE}.svc")
+    ]
+    hosts.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=2))
+        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    public = certificate.public_bytes(serialization.Encoding.PEM)
+    for file in ("ca.crt", "tls.crt"):
+        (folder / file).write_bytes(public)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (folder / "tls.key").write_bytes(private)
+    return public
