@@ -62,6 +62,7 @@ class AzurePool:
     nic_devices: None = None
     fabric_nics: None = None
     replacement: str = "the group creates another"
+    replaced_by_claim: bool = False
     node_fabric: None = None
     account_needs: tuple[()] = ()
     alternatives: tuple[()] = ()
