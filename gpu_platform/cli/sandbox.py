@@ -81,7 +81,8 @@ def show(name: str, *, to_json: bool) -> ExitCode:
 
 
 def set_faults(name: str, node: str, faults: list[str], *, to_json: bool) -> None:
-    """Set the faults (JSON) of a simulated node, or remove them all; raises BadInput for an invalid fault."""
+    """Set the faults (JSON) of a simulated node, or remove them all; raises BadInput for an invalid fault, and for
+    a sandbox or node that is not there."""
     from gpu_platform.engine.client import KubernetesClient
     from gpu_platform.names import SANDBOX_FAULTS_CONFIG_MAP, SANDBOX_NAMESPACE
     from gpu_platform.paths import sandbox_kubeconfig
@@ -89,6 +90,7 @@ def set_faults(name: str, node: str, faults: list[str], *, to_json: bool) -> Non
 
     text = f"[{', '.join(faults)}]"
     parsed = parse_faults(text, "FAULT")
+    _check_name(name)
     client = KubernetesClient(sandbox_kubeconfig(name))
     _check_node(node, parsed, list(client.objects("v1", "Node")))
     client.merge(
@@ -103,6 +105,18 @@ def set_faults(name: str, node: str, faults: list[str], *, to_json: bool) -> Non
         print(json.dumps({"version": 1, "node": node, "faults": json.loads(text)}, indent=2))
         return
     print(f"{node}: " + (", ".join(faults) if faults else "no faults"))
+
+
+def _check_name(name: str) -> None:
+    """Raise BadInput for a sandbox that this machine does not have."""
+    known = control_plane.names()
+    if name not in known:
+        allowed = ", ".join(known) or "none: there is no sandbox"
+        fix = (
+            did_you_mean(name, known)
+            or "run `gpu-platform sandbox list`, or start one by `gpu-platform sandbox up`"
+        )
+        raise BadInput("sandbox fault", [Problem("--name", repr(name), allowed, fix)])
 
 
 def _check_node(node: str, faults: Sequence[Fault], nodes: Sequence[Mapping[str, Any]]) -> None:

@@ -44,7 +44,9 @@ def write_render(out: Path, recorded: RecordedProgram, plan: object) -> int:
         _remove(out, owned - manifests.keys())
         _write_index(out, manifests.keys())
     except OSError as error:
-        raise BadInput(str(out), [Problem("--out", str(error), "a folder that can be written")]) from error
+        raise BadInput(
+            str(out), [Problem("--out", error.strerror or str(error), "a folder that can be written to")]
+        ) from error
     return len(manifests)
 
 

@@ -87,9 +87,8 @@ def find_stack_file(stack: str) -> Path:
         found = repr(stack)
         fix = did_you_mean(stack, known)
     allowed = f"the path of a stack file, or the name of one in {folder}: {', '.join(known) or 'none is there'}"
-    raise BadInput(
-        stack, [Problem("STACK", found, allowed, fix or f"write {folder / f'Pulumi.{stack_name(path)}.yaml'}")]
-    )
+    new = f"`gpu-platform init {stack_name(path)}` writes {folder / f'Pulumi.{stack_name(path)}.yaml'}"
+    raise BadInput(stack, [Problem("STACK", found, allowed, fix or new)])
 
 
 def stack_name(path: Path) -> str:

@@ -613,11 +613,12 @@ def test_admission_alone_refuses_resources_of_nvidia_that_are_no_gpus(place: Pla
     assert verdicts(place, a_pod([main({"nvidia.com/hostdev": 1})])) == (set(), MOST)
 
 
-def test_admission_alone_counts_the_interfaces_of_efa(client: KubernetesClient):
+def test_admission_alone_counts_the_interfaces_of_efa_and_those_of_a_part_of_a_node(client: KubernetesClient):
     place = place_of(client, platform_of("eks", "p5.48xlarge", None, {"name": "equal-eks", **OF_TEAM}))
     try:
-        for interfaces, verdict in ((32, NO_RULE), (33, MOST)):
-            gpus = {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": interfaces}
+        cases = ((8, 32, NO_RULE), (8, 33, MOST), (4, 16, NO_RULE), (4, 17, "efa-share"), (1, 32, "efa-share"))
+        for count, interfaces, verdict in cases:
+            gpus = {"nvidia.com/gpu": count, "vpc.amazonaws.com/efa": interfaces}
             wanted = a_pod(
                 [main(gpus, image="none:1")], tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}]
             )

@@ -12,6 +12,8 @@ from sandbox.simulator.kube import Api, ApiError
 # Kubernetes makes and removes these itself, after the objects that they belong to.
 _DERIVED: Final = {"events", "leases", "endpoints", "endpointslices", "componentstatuses", "apiservices"}
 _OF_KUBERNETES: Final = ("kube-system", "kube-public", "kube-node-lease")
+# What `up` makes there: records of deployed stacks, their parts, and members of a stack.
+_OF_STACKS: Final = ("applyset.kubernetes.io/id", "applyset.kubernetes.io/part-of", "gpu-platform.dev/record-of")
 # What refuses requests goes first, what contains or defines other objects last, each with its content.
 _FIRST: Final = (
     "mutatingwebhookconfigurations",
@@ -85,7 +87,8 @@ class Contents:
         for item in items:
             metadata = item["metadata"]
             namespace, name = metadata.get("namespace", ""), metadata["name"]
-            if namespace in _OF_KUBERNETES or name.startswith("system:"):
+            of_kubernetes = namespace in _OF_KUBERNETES and not metadata.get("labels", {}).keys() & set(_OF_STACKS)
+            if of_kubernetes or name.startswith("system:"):
                 continue
             place = f"{root}/namespaces/{namespace}/{plural}" if namespace else collection
             yield _Object(collection, f"{place}/{name}", metadata["uid"])

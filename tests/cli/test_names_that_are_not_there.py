@@ -1,0 +1,19 @@
+"""A stack or a sandbox that is not there is refused with what makes one."""
+
+from __future__ import annotations
+
+from tests.support.command_line import run
+
+
+def test_an_unknown_stack_is_refused_with_the_command_that_writes_one() -> None:
+    ran = run("check", "nowhere")
+    assert ran.code == 2
+    assert "STACK: found 'nowhere'" in ran.err
+    assert "`gpu-platform init nowhere` writes " in ran.err
+
+
+def test_a_fault_for_a_sandbox_that_is_not_there_is_refused_with_its_name() -> None:
+    ran = run("sandbox", "fault", "train-0", "--name", "nowhere")
+    assert ran.code == 2
+    assert "--name: found 'nowhere'" in ran.err
+    assert "gpu-platform sandbox list" in ran.err
