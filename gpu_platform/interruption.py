@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -146,7 +147,17 @@ def _handle(number: int, _frame: FrameType | None) -> None:
 def _raise_again(unraisable: sys.UnraisableHookArgs) -> None:
     """Send the signal again if Python dropped its exception, as it does in finalizers and callbacks of C code."""
     if isinstance(unraisable.exc_value, KeyboardInterrupt):
-        # Not at once: then this hook would drop it again.
-        threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), _state.received)).start()
+        left = threading.Event()
+        try:
+            threading.Thread(target=_send_again, args=(left, _state.received)).start()
+        finally:
+            left.set()
     else:
         sys.__unraisablehook__(unraisable)
+
+
+def _send_again(left: threading.Event, number: int) -> None:
+    """Send a signal to this process once the hook is left, which would drop it again."""
+    left.wait()
+    time.sleep(_AGAIN_SECONDS)
+    os.kill(os.getpid(), number)

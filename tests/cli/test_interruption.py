@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -99,6 +100,17 @@ def test_an_interruption_that_python_drops_is_raised_again(monkeypatch: pytest.M
         lost = [Dropped()]
         with pytest.raises(KeyboardInterrupt):
             eventually(lambda: lost.clear())
+
+
+def test_an_interruption_is_raised_again_where_threads_start_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def slowly(thread: threading.Thread) -> None:
+        start(thread)
+        time.sleep(0.2)
+
+    monkeypatch.setattr(threading.Thread, "start", slowly)
+    test_an_interruption_that_python_drops_is_raised_again(monkeypatch)
 
 
 def test_an_interruption_that_compiled_code_replaces_by_an_error_of_its_own_is_still_one(
