@@ -1,13 +1,48 @@
-"""Objects that several components create in namespaces: rights of an account, and files of a pod."""
+"""What several components create alike: their namespace, rights of an account, files of a pod, restricted pods."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from gpu_platform.planning.config_maps import content_hash
+
+_NOBODY: Final = 65534
+
+
+def own_namespace(
+    name: str, pod_security: str, opts: pulumi.ResourceOptions, labels: Mapping[str, str] | None = None
+) -> k8s.core.v1.Namespace:
+    """Create a component's namespace, whose pods Pod Security holds to a level."""
+    return k8s.core.v1.Namespace(
+        name,
+        metadata=k8s.meta.v1.ObjectMetaArgs(
+            name=name, labels={"pod-security.kubernetes.io/enforce": pod_security, **(labels or {})}
+        ),
+        opts=opts,
+    )
+
+
+def restricted_pod() -> k8s.core.v1.PodSecurityContextArgs:
+    """Return the security context of a pod that Pod Security's level `restricted` admits."""
+    return k8s.core.v1.PodSecurityContextArgs(
+        run_as_non_root=True,
+        run_as_user=_NOBODY,
+        run_as_group=_NOBODY,
+        seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
+    )
+
+
+def restricted_container() -> k8s.core.v1.SecurityContextArgs:
+    """Return the security context of a container of such a pod, which writes no files of its image."""
+    return k8s.core.v1.SecurityContextArgs(
+        allow_privilege_escalation=False,
+        read_only_root_filesystem=True,
+        capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
+    )
 
 
 def role_ref(kind: str, name: str) -> k8s.rbac.v1.RoleRefArgs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._in_namespace import own_namespace
 from components._options import child_options
 from components.device_claims import claim_template, of_team
 from gpu_platform.burn_in.program import PROGRAM, PROGRAM_CONFIG_MAP, SERVICE_ACCOUNT, program
@@ -28,13 +29,7 @@ class BurnIn(pulumi.ComponentResource):
         pull_secrets: tuple[str, ...] = (),
     ) -> None:
         super().__init__("gpu-platform:index:BurnIn", name, None, opts)
-        namespace = k8s.core.v1.Namespace(
-            args.namespace,
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=args.namespace, labels={"pod-security.kubernetes.io/enforce": args.pod_security}
-            ),
-            opts=child_options(self, opts),
-        )
+        namespace = own_namespace(args.namespace, args.pod_security, child_options(self, opts))
         child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         k8s.scheduling.v1.PriorityClass(
             args.priority_class,

@@ -8,7 +8,13 @@ import json
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._in_namespace import grant, immutable_config_map
+from components._in_namespace import (
+    grant,
+    immutable_config_map,
+    own_namespace,
+    restricted_container,
+    restricted_pod,
+)
 from components._options import child_options
 from gpu_platform import names
 from gpu_platform.cleanup.kinds import KINDS, REPLICA_SET
@@ -18,7 +24,6 @@ from gpu_platform.planning.cleanup.section import CleanupPlan
 _NAME = "gpu-cleanup"
 _PROGRAM, _SETTINGS = "cleanup.pyz", "settings.json"
 _PROGRAM_DIR, _SETTINGS_DIR = "/opt/cleanup", "/etc/gpu-platform"
-_NOBODY = 65534
 # A run lists a few kinds in some namespaces; one that takes longer hangs.
 _DEADLINE_SECONDS = 600
 _REQUESTS = {"cpu": "50m", "memory": "64Mi"}
@@ -36,13 +41,7 @@ class Cleanup(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: CleanupPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:Cleanup", name, None, opts)
-        namespace = k8s.core.v1.Namespace(
-            args.namespace,
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=args.namespace, labels={"pod-security.kubernetes.io/enforce": "restricted"}
-            ),
-            opts=child_options(self, opts),
-        )
+        namespace = own_namespace(args.namespace, "restricted", child_options(self, opts))
         self._args = args
         self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         self._meta = k8s.meta.v1.ObjectMetaArgs(name=_NAME, namespace=args.namespace)
@@ -123,12 +122,7 @@ def _pod(image: str, program: str, config: str) -> k8s.core.v1.PodSpecArgs:
         service_account_name=_NAME,
         restart_policy="Never",
         enable_service_links=False,
-        security_context=k8s.core.v1.PodSecurityContextArgs(
-            run_as_non_root=True,
-            run_as_user=_NOBODY,
-            run_as_group=_NOBODY,
-            seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
-        ),
+        security_context=restricted_pod(),
         volumes=[
             k8s.core.v1.VolumeArgs(name=name, config_map=k8s.core.v1.ConfigMapVolumeSourceArgs(name=config_map))
             for name, config_map in (("program", program), ("settings", config))
@@ -139,11 +133,7 @@ def _pod(image: str, program: str, config: str) -> k8s.core.v1.PodSpecArgs:
                 image=image,
                 command=["python", f"{_PROGRAM_DIR}/{_PROGRAM}", f"{_SETTINGS_DIR}/{_SETTINGS}"],
                 resources=k8s.core.v1.ResourceRequirementsArgs(requests=_REQUESTS, limits=_LIMITS),
-                security_context=k8s.core.v1.SecurityContextArgs(
-                    allow_privilege_escalation=False,
-                    read_only_root_filesystem=True,
-                    capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
-                ),
+                security_context=restricted_container(),
                 volume_mounts=[
                     k8s.core.v1.VolumeMountArgs(name=name, mount_path=path, read_only=True)
                     for name, path in (("program", _PROGRAM_DIR), ("settings", _SETTINGS_DIR))

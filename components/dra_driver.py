@@ -5,6 +5,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._in_namespace import own_namespace
 from components._options import child_options
 from gpu_platform.planning.operator.section import HELM_SECONDS, DraDriverPlan, PriorityQuotaPlan
 
@@ -22,13 +23,7 @@ class DraDriver(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: DraDriverPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:DraDriver", name, None, opts)
-        namespace = k8s.core.v1.Namespace(
-            args.namespace,
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=args.namespace, labels={"pod-security.kubernetes.io/enforce": _POD_SECURITY}
-            ),
-            opts=child_options(self, opts),
-        )
+        namespace = own_namespace(args.namespace, _POD_SECURITY, child_options(self, opts))
         before: list[pulumi.Resource] = [namespace]
         if args.quota is not None:
             quota = pulumi.ResourceOptions(parent=self, depends_on=[namespace])

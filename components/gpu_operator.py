@@ -8,6 +8,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._in_namespace import own_namespace
 from components._options import child_options
 from components.config_map import GpuSharing, MigLayout
 from components.dra_driver import DraDriver, admit_priority_classes
@@ -72,14 +73,7 @@ class GpuOperator(pulumi.ComponentResource):
         self.namespace = namespace.metadata.name
 
     def _create_namespace(self, args: OperatorPlan, opts: pulumi.ResourceOptions) -> k8s.core.v1.Namespace:
-        return k8s.core.v1.Namespace(
-            args.namespace,
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=args.namespace,
-                labels={"pod-security.kubernetes.io/enforce": _POD_SECURITY},
-            ),
-            opts=opts,
-        )
+        return own_namespace(args.namespace, _POD_SECURITY, opts)
 
     def _create_configs(self, args: OperatorPlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
         configs: list[pulumi.Resource] = []

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._in_namespace import own_namespace, restricted_container, restricted_pod
 from components._options import child_options
 from gpu_platform import names
 from gpu_platform.planning.headroom.section import HeadroomPlan, HeadroomPods
 
 _NAME = "gpu-headroom"
-_NOBODY = 65534
 # The GPUs are what is kept free: a pod of a team that preempts one finds the CPU and memory of its node, too.
 _REQUESTS = {"cpu": "10m", "memory": "16Mi"}
 # A pool at its limit has no place for them: that is no failure of the deployment.
@@ -27,13 +27,7 @@ class Headroom(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: HeadroomPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:Headroom", name, None, opts)
-        namespace = k8s.core.v1.Namespace(
-            args.namespace,
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=args.namespace, labels={"pod-security.kubernetes.io/enforce": "restricted"}
-            ),
-            opts=child_options(self, opts),
-        )
+        namespace = own_namespace(args.namespace, "restricted", child_options(self, opts))
         priority = k8s.scheduling.v1.PriorityClass(
             _NAME,
             metadata=k8s.meta.v1.ObjectMetaArgs(name=_NAME),
@@ -88,12 +82,7 @@ def _pod(image: str, pods: HeadroomPods) -> k8s.core.v1.PodSpecArgs:
             k8s.core.v1.TolerationArgs(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
             for taint in pods.tolerations
         ],
-        security_context=k8s.core.v1.PodSecurityContextArgs(
-            run_as_non_root=True,
-            run_as_user=_NOBODY,
-            run_as_group=_NOBODY,
-            seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
-        ),
+        security_context=restricted_pod(),
         containers=[
             k8s.core.v1.ContainerArgs(
                 name="pause",
@@ -101,11 +90,7 @@ def _pod(image: str, pods: HeadroomPods) -> k8s.core.v1.PodSpecArgs:
                 resources=k8s.core.v1.ResourceRequirementsArgs(
                     requests={**_REQUESTS, **units}, limits={"memory": _REQUESTS["memory"], **units}
                 ),
-                security_context=k8s.core.v1.SecurityContextArgs(
-                    allow_privilege_escalation=False,
-                    read_only_root_filesystem=True,
-                    capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
-                ),
+                security_context=restricted_container(),
             )
         ],
     )

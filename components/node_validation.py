@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._in_namespace import grant, immutable_config_map, role_ref
+from components._in_namespace import grant, immutable_config_map, own_namespace, role_ref
 from components._options import child_options
 from components.agent_admission import AgentAdmission
 from components.device_claims import claim_template, every_gpu
@@ -82,16 +82,11 @@ class NodeValidation(pulumi.ComponentResource):
     def __init__(self, name: str, args: NodeValidationArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:NodeValidation", name, None, opts)
         self._validation = args.validation
-        namespace = k8s.core.v1.Namespace(
+        namespace = own_namespace(
             args.validation.namespace,
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=args.validation.namespace,
-                labels={
-                    "pod-security.kubernetes.io/enforce": args.validation.pod_security,
-                    **({names.ADMIN_ACCESS_LABEL: "true"} if args.validation.claims_devices else {}),
-                },
-            ),
-            opts=child_options(self, opts),
+            args.validation.pod_security,
+            child_options(self, opts),
+            {names.ADMIN_ACCESS_LABEL: "true"} if args.validation.claims_devices else None,
         )
         self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         actions = args.validation.on_failure.values()

@@ -104,57 +104,42 @@ class TenantAdmission(pulumi.ComponentResource):
     def __init__(self, name: str, args: TenantAdmissionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:TenantAdmission", name, None, opts)
         child = retained(child_options(self, opts))
-        pods: list[pulumi.Resource] = []
-        if args.rules:  # a policy has one rule at least
-            pods = namespace_policy(
-                "pods-of", args.namespace, [_PODS], args.rules, child, variables=VARIABLES, condition=POD_CHANGES
-            )
-        if args.template_rules:
-            pods += namespace_policy(
+        of = args.namespace
+        self.guards = [
+            *namespace_policy(
+                "pods-of", of, [_PODS], args.rules, child, variables=VARIABLES, condition=POD_CHANGES
+            ),
+            *namespace_policy(
                 "templates-of",
-                args.namespace,
+                of,
                 _TEMPLATES,
                 args.template_rules,
                 child,
                 variables=TEMPLATE_VARIABLES,
                 condition=TEMPLATE_CHANGES,
-            )
-        services = namespace_policy(
-            "services-of", args.namespace, [_SERVICES], SERVICE_RULES, child, condition=SPEC_CHANGES
-        )
-        claims: list[pulumi.Resource] = []
-        if args.claim_rules:
-            claims = namespace_policy(
+            ),
+            *namespace_policy("services-of", of, [_SERVICES], SERVICE_RULES, child, condition=SPEC_CHANGES),
+            *namespace_policy(
                 "claims-of",
-                args.namespace,
+                of,
                 [_CLAIMS],
                 args.claim_rules,
                 child,
                 variables=CLAIM_VARIABLES,
                 operations=("CREATE",),  # their specs cannot be changed
-            )
-        scalers: list[pulumi.Resource] = []
-        if args.scaling_rules:
-            scalers = namespace_policy(
-                "scalers-of", args.namespace, [_SCALERS], args.scaling_rules, child, condition=SPEC_CHANGES
-            )
-        routes: list[pulumi.Resource] = []
-        if args.route_rules:
-            routes = namespace_policy(
-                "routes-of", args.namespace, _ROUTES, args.route_rules, child, condition=ROUTE_CHANGES
-            )
-        objects: list[pulumi.Resource] = []
-        if args.object_rules:
-            objects = namespace_policy(
+            ),
+            *namespace_policy("scalers-of", of, [_SCALERS], args.scaling_rules, child, condition=SPEC_CHANGES),
+            *namespace_policy("routes-of", of, _ROUTES, args.route_rules, child, condition=ROUTE_CHANGES),
+            *namespace_policy(
                 "objects-of",
-                args.namespace,
+                of,
                 [_EVERYTHING],
                 args.object_rules,
                 child,
                 operations=(*_CHANGES, "DELETE"),
                 condition=by_a_member(args.accounts),
-            )
-        self.guards = [*pods, *services, *claims, *scalers, *routes, *objects]
+            ),
+        ]
         rules = (
             *args.rules,
             *SERVICE_RULES,
@@ -222,10 +207,12 @@ def namespace_policy(
     operations: Sequence[str] = _CHANGES,
     condition: str | None = None,
 ) -> list[pulumi.Resource]:
-    """Create a policy for one namespace, `<prefix>-<namespace>`, with its binding.
+    """Create a policy for one namespace, `<prefix>-<namespace>`, with its binding; nothing without rules.
 
     `matched`: the resources, by `operations`; `condition`: which requests are judged, as CEL.
     """
+    if not rules:  # a policy has one at least
+        return []
     name = f"{prefix}-{namespace}"
     metadata = k8s.meta.v1.ObjectMetaArgs(name=name, labels={names.TEAM_LABEL: namespace})
     policy = k8s.admissionregistration.v1.ValidatingAdmissionPolicy(
