@@ -99,16 +99,12 @@ def _pool(pool: PoolPlan, catalog: Catalog, image: str, seconds: int, *, domains
     limits = {measure: catalog.burn_in_limit(machine, measure) for measure in get_args(Measure)}
     rack = domains and pool.nvlink_domain is not None and pool.nodes.ownership != "created"
     network, not_together = ("", skipped) if skipped else _network(pool, rack=rack)
-    alone = (
-        None
-        if skipped
-        else _pod(pool, catalog, image, seconds, f"burn-in-{pool.name}", together=False, rack=False)
-    )
-    together = (
-        None
-        if skipped or not_together
-        else _pod(pool, catalog, image, seconds, f"burn-in-{pool.name}-nodes", together=True, rack=rack)
-    )
+    alone = together = None
+    if not skipped:
+        name = f"burn-in-{pool.name}"
+        alone = _pod(pool, catalog, image, seconds, name, together=False, rack=False)
+        if not not_together:
+            together = _pod(pool, catalog, image, seconds, f"{name}-nodes", together=True, rack=rack)
     return BurnInPoolPlan(
         pool=pool.name,
         machine_type=pool.machine_type,
