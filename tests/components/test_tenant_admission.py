@@ -14,6 +14,7 @@ from gpu_platform.stacks import LoadedStack, plan_platform
 from tests.spec.field_cases import STACKS
 from tests.support.fabric_pods import platform_of
 from tests.support.recorded import Recorded
+from tests.support.team_policies import PREFIXES
 
 
 def recorded(cloud: str, tmp_path: Path) -> Recorded:
@@ -31,15 +32,7 @@ def test_every_team_has_policies_that_fail_closed_and_are_bound_to_its_namespace
     teams = [one.inputs["metadata"]["name"] for one in found.of("Namespace") if _is_team(one.inputs)]
     assert teams
     for team in teams:
-        for prefix in (
-            "pods-of",
-            "templates-of",
-            "services-of",
-            "claims-of",
-            "scalers-of",
-            "routes-of",
-            "objects-of",
-        ):
+        for prefix in PREFIXES:
             name = f"{prefix}-{team}"
             policy = found.one("ValidatingAdmissionPolicy", name).inputs["spec"]
             binding = found.one("ValidatingAdmissionPolicyBinding", name).inputs["spec"]

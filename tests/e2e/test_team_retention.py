@@ -15,6 +15,7 @@ from gpu_platform.engine.client import Refused
 from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
 from tests.e2e.members import PASSWORD, members_objects
 from tests.support.eventually import eventually
+from tests.support.team_policies import PREFIXES
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-retention")]
 
@@ -239,15 +240,7 @@ def test_what_admission_refused_of_a_team_it_refuses_in_its_retained_namespace(r
     assert retained.policies() == {
         (kind, f"{prefix}-{TEAM}")
         for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-        for prefix in (
-            "pods-of",
-            "templates-of",
-            "services-of",
-            "claims-of",
-            "scalers-of",
-            "routes-of",
-            "objects-of",
-        )
+        for prefix in PREFIXES
     }
     with pytest.raises(Refused, match=f"pods-of-{TEAM}.*gpu-wildcard-toleration"):
         retained.platform.pod("intruder", "cpu", namespace=TEAM)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import datetime
-import ipaddress
 import os
 import subprocess
 from collections.abc import Generator
@@ -18,13 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from gpu_platform.engine.client import KubernetesClient
 from sandbox.build import Binaries
+from tests.support.certificates import self_signed
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
 
@@ -160,30 +155,9 @@ def _objects(authority: bytes, port: int) -> list[dict[str, Any]]:
 
 def _write_certificate(folder: Path) -> bytes:
     """Write a certificate of both programs that signs itself, and its key; return the certificate."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "KEDA of a test")])
-    now = datetime.datetime.now(datetime.UTC)
-    hosts: list[x509.GeneralName] = [
-        x509.DNSName(host) for host in ("localhost", _OPERATOR, f"{_SERVICE}.{NAMESPACE}.svc")
-    ]
-    hosts.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=2))
-        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    public = certificate.public_bytes(serialization.Encoding.PEM)
+    hosts = ("localhost", _OPERATOR, f"{_SERVICE}.{NAMESPACE}.svc")
+    public, private = self_signed("KEDA of a test", hosts)
     for file in ("ca.crt", "tls.crt"):
         (folder / file).write_bytes(public)
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
     (folder / "tls.key").write_bytes(private)
     return public

@@ -7,10 +7,8 @@ machine. Sources: Helm, "OCI support"; OCI distribution specification 1.1, pulli
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import io
-import ipaddress
 import json
 import socket
 import ssl
@@ -25,11 +23,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from tests.support.certificates import self_signed
 from tests.support.played_cloud.account import REGION, Store
 from tests.support.played_cloud.lookups import describe_cluster
 
@@ -190,27 +185,7 @@ def _packed(chart: str) -> bytes:
 
 def _write_certificate(folder: Path, hosts: set[str]) -> Path:
     """Write a certificate of all hosts, which signs itself, with its key; return the file of both."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "played network")])
-    now = datetime.datetime.now(datetime.UTC)
-    names: list[x509.GeneralName] = [x509.DNSName(host) for host in sorted(hosts)]
-    names.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=2))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    public = certificate.public_bytes(serialization.Encoding.PEM)
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    public, private = self_signed("played network", sorted(hosts))
     (folder / "certificate.pem").write_bytes(public)
     both = folder / "server.pem"
     both.write_bytes(private + public)
