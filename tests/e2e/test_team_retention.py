@@ -147,13 +147,14 @@ class Hand:
         return list(self.client.objects("v1", "PersistentVolumeClaim", namespace=TEAM))
 
     def forget_data(self) -> None:
-        """Delete what the team's members made."""
-        for manifest in members_objects(TEAM):
-            named = (manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"], TEAM)
-            if (live := self.client.get(*named)) is not None:
+        """Delete what the team's members made, and wait until it is gone: a StatefulSet goes after its pods."""
+        named = [(m["apiVersion"], m["kind"], m["metadata"]["name"], TEAM) for m in members_objects(TEAM)]
+        for one in named:
+            if (live := self.client.get(*one)) is not None:
                 self.client.delete(live)
         pods = {"namespace": TEAM, "label_selector": "app=features"}
-        eventually(lambda: not self.claims() and not list(self.client.objects("v1", "Pod", **pods)))
+        eventually(lambda: not list(self.client.objects("v1", "Pod", **pods)))
+        eventually(lambda: all(self.client.get(*one) is None for one in named))
 
     def forget_team(self) -> None:
         """Delete the team's namespace with all that is in it."""
