@@ -27,14 +27,16 @@ def check_this_node(
     return check_node(reader, expectations, Identity.of_environment(), deadline_seconds)
 
 
-def reader_of(replay: Path | None, command: str = "node-check") -> NvmlReader | Recorded:
-    """Return what reads this machine, or the recording of one; raises BadInput, which names the `command`."""
+def reader_of(
+    replay: Path | None, command: str = "node-check", argument: str = "--replay"
+) -> NvmlReader | Recorded:
+    """Return what reads this machine, or the recording of one; raises BadInput that names both."""
     try:
         return NvmlReader() if replay is None else Recorded(read_recording(replay))
     except BadRecording as error:
         found, _, allowed = str(error).partition("; allowed: ")
         fix = "record a machine with gpu-platform node-check --record FILE"
-        raise BadInput(command, [Problem("--replay", found, allowed, fix)]) from None
+        raise BadInput(command, [Problem(argument, found, allowed, fix)]) from None
 
 
 def read_document(path: Path) -> str:

@@ -73,6 +73,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "scheduler-config": ("scheduler-config local", "scheduler-config speech"),
     "sandbox down": ("sandbox down --name nowhere",),
     "sandbox fault": ("sandbox fault train-0 wrong --name nowhere",),
+    "sandbox replay": ("sandbox replay train-0 {broken} --name nowhere",),
     "sandbox list": ("sandbox list",),
     "sandbox status": ("sandbox status --name nowhere",),
     "sandbox up": ("sandbox up --name Not_A_Name",),
