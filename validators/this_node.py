@@ -30,12 +30,14 @@ def check_this_node(
 def reader_of(
     replay: Path | None, command: str = "node-check", argument: str = "--replay"
 ) -> NvmlReader | Recorded:
-    """Return what reads this machine, or the recording of one; raises BadInput that names both."""
+    """Return what reads this machine, or the recording of one; raises BadInput that names command and argument."""
+    fix = "record a machine with gpu-platform node-check --record FILE"
+    if replay is not None and not replay.exists():
+        raise BadInput(command, [Problem(argument, f"no such file: {replay}", "a readable recording", fix)])
     try:
         return NvmlReader() if replay is None else Recorded(read_recording(replay))
     except BadRecording as error:
         found, _, allowed = str(error).partition("; allowed: ")
-        fix = "record a machine with gpu-platform node-check --record FILE"
         raise BadInput(command, [Problem(argument, found, allowed, fix)]) from None
 
 
@@ -44,4 +46,7 @@ def read_document(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(str(path), [Problem("(all)", str(error), "a readable file of expectations")]) from None
+        found = "no such file" if isinstance(error, FileNotFoundError) else str(error)
+        raise BadInput(
+            str(path), [Problem("(the whole file)", found, "a readable file of expectations")]
+        ) from None

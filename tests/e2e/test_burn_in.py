@@ -8,12 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from gpu_platform.burn_in.run import run_burn_in
 from gpu_platform.planning.burn_in.section import LeastBandwidth
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
 from tests.e2e.conftest import Platform
+from tests.e2e.transcripts import PLAIN, steady
 from tests.support.command_line import Ran
 from tests.support.eventually import eventually
 
@@ -67,8 +69,13 @@ def idle_and_busy(platform: Platform) -> tuple[str, str]:
     return ("train-1", "train-0") if found == "train-0" else ("train-0", "train-1")
 
 
-def test_an_idle_node_is_measured_a_busy_one_is_left_alone_and_nothing_stays(measured: Platform) -> None:
+def test_an_idle_node_is_measured_a_busy_one_is_left_alone_and_nothing_stays(
+    measured: Platform, snapshot: SnapshotAssertion
+) -> None:
     idle, busy = idle_and_busy(measured)
+    measured.env = PLAIN
+    shown = measured.run("burn-in", str(measured.folder / "Pulumi.shop.yaml"), "--node", idle)
+    assert steady(measured, shown.out + shown.err).replace(idle, "NODE") == snapshot
     before = [pod["metadata"]["uid"] for pod in measured.client.objects("v1", "Pod", namespace="vision")]
     ran = burn_in(measured)
     assert ran.code == 0, ran.out + ran.err
