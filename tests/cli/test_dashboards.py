@@ -168,7 +168,7 @@ def test_the_ten_highest_lines_are_drawn_and_the_others_counted(run: Run, server
 
 
 def test_a_pool_has_the_same_line_in_every_panel(run: Run, server: Server) -> None:
-    def answer(query: str) -> list[tuple[dict[str, str], list[float | None]]]:
+    def answer(query: str) -> list[tuple[Mapping[str, str], list[float | None]]]:
         low, high = ("a", "b") if "sm_active" in query else ("b", "a")
         return [({"pool": low}, [0.1]), ({"pool": high}, [0.9])]
 
