@@ -871,7 +871,10 @@ def sandbox_status(name: NameOption = "local", output: FormatOption = Format.TEX
 
 @sandbox_app.command("fault")
 def sandbox_fault(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a simulated node, such as train-0.")],
+    node: Annotated[
+        str | None,
+        typer.Argument(metavar="NODE", help="Name of a simulated node, such as train-0; none: list all faults."),
+    ] = None,
     faults: Annotated[
         list[str] | None,
         typer.Argument(
@@ -881,10 +884,29 @@ def sandbox_fault(
     name: NameOption = "local",
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Inject faults into a simulated node, or remove them."""
-    from gpu_platform.cli.sandbox import set_faults
+    """Inject faults into a simulated node, remove them, or list those of all nodes."""
+    from gpu_platform.cli.sandbox import list_faults, set_faults
 
+    if node is None:
+        list_faults(name, to_json=output is Format.JSON)
+        return
     set_faults(name, node, faults or [], to_json=output is Format.JSON)
+
+
+@sandbox_app.command("replay")
+def sandbox_replay(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a simulated node, such as train-0.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="What `node-check --record` wrote on a node; none: end the replay."),
+    ] = None,
+    name: NameOption = "local",
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Let a simulated node answer as a recorded one, or end that."""
+    from gpu_platform.cli.sandbox import replay
+
+    replay(name, node, file, to_json=output is Format.JSON)
 
 
 def _leave(code: ExitCode) -> None:
