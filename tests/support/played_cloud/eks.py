@@ -144,7 +144,7 @@ class NodeGroups:
 def run_scheduled(account: Account, action: str) -> None:
     """Run a scheduled action now: EC2 Auto Scaling sets the size of the node group's Auto Scaling group."""
     sizes = (account.get(SCHEDULE, action) or {})["inputs"]
-    for own_id, known in account.of(NODE_GROUP):
+    for own_id, known in list(account.of(NODE_GROUP)):  # its nodes come and go below
         (group,) = known["outputs"]["resources"][0]["autoscalingGroups"]
         if group["name"] == sizes["autoscalingGroupName"]:
             scaling = {**known["inputs"]["scalingConfig"], "desiredSize": sizes["desiredCapacity"]}
