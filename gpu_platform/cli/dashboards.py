@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
 
-from gpu_platform.dashboards import VARIABLES, Board, Period, boards, dashboards_page, read_boards
+from gpu_platform.dashboards import VARIABLES, Board, BoardAnswer, Period, boards, dashboards_page, read_boards
 from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.prometheus import Prometheus
 from gpu_platform.quantity import parse_duration
@@ -15,10 +17,11 @@ _MOST_SECONDS: Final = 90 * 86400.0
 
 
 def show_dashboards(
-    prometheus: str, *, names: Sequence[str], chosen: Sequence[str], last: str, now: float
+    prometheus: str, *, names: Sequence[str], chosen: Sequence[str], last: str, now: float, to_json: bool
 ) -> ExitCode:
-    """Print the page. `names`: dashboards, none: all; `chosen`: `pool=train`; `now`: its end, s since 1970.
+    """Print the page, or its data as JSON.
 
+    `names`: of dashboards, none: all; `chosen`: such as `pool=train`; `now`: its end, in seconds since 1970.
     Raises BadInput, and UnknownOutcome where Prometheus does not answer.
     """
     problems: list[Problem] = []
@@ -29,8 +32,41 @@ def show_dashboards(
         raise BadInput("command line", problems)
     server = Prometheus(prometheus)
     period = Period(now - seconds, now)
-    print(dashboards_page(read_boards(server, drawn, values, period), server.shown, values, period), end="")
+    answers = read_boards(server, drawn, values, period)
+    if to_json:
+        print(json.dumps(_document(answers, server.shown, values, period), indent=2))
+    else:
+        print(dashboards_page(answers, server.shown, values, period), end="")
     return ExitCode.GOOD
+
+
+def _document(
+    answers: Sequence[BoardAnswer], source: str, chosen: Mapping[str, Sequence[str]], period: Period
+) -> dict[str, Any]:
+    """Return the data of the page in plain JSON values; times in seconds since 1970."""
+    return {
+        "version": 1,
+        "prometheus": source,
+        "start": period.start,
+        "end": period.end,
+        "dashboards": [
+            {
+                "name": one.board.name,
+                "title": one.board.title,
+                "panels": [
+                    {
+                        "title": answer.panel.title,
+                        "query": answer.panel.query(chosen),
+                        "unit": answer.panel.unit,
+                        "error": answer.error or None,
+                        "series": [asdict(series) for series in answer.series],
+                    }
+                    for answer in one.answers
+                ],
+            }
+            for one in answers
+        ],
+    }
 
 
 def _drawn(names: Sequence[str], problems: list[Problem]) -> tuple[Board, ...]:

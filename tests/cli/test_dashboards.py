@@ -213,6 +213,17 @@ def test_names_of_series_are_text_and_the_password_of_the_address_stays_out(run:
     assert server.logins == {f"Basic {base64.b64encode(b'reader:secret').decode()}"}
 
 
+def test_the_data_of_the_page_is_had_as_json(run: Run, server: Server) -> None:
+    server.series = one_line([0.25, 0.5], pool="train")
+    ran = run("dashboards", "--prometheus", server.address, "--board", "cost", "--format", "json")
+    (board,) = json.loads(ran.out)["dashboards"]
+    panel = next(one for one in board["panels"] if one["title"] == "Cost by pool")
+    (series,) = panel["series"]
+    assert series["labels"] == {"pool": "train"}
+    assert [value for _, value in series["samples"]] == [0.25, 0.5]
+    assert (panel["query"], panel["unit"]) == ('pool:cost:usd_per_hour{pool=~".*"}', "currencyUSD")
+
+
 def test_every_mistake_of_the_command_line_is_told_at_once(run: Run) -> None:
     ran = run(
         *("dashboards", "--prometheus", "http://localhost:1", "--board", "flet"),
