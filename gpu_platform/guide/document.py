@@ -13,7 +13,7 @@ from gpu_platform.guide.manifests import manifests
 from gpu_platform.html_page import html_page
 from gpu_platform.planning.guide.section import ExamplePlan, GuidePlan, GuidePool
 from gpu_platform.planning.json_form import plan_to_json
-from gpu_platform.planning.queues.admission import AdmissionRule, rules_of
+from gpu_platform.planning.queues.admission import rules_of
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.admission import SERVICE_RULES
 from gpu_platform.planning.teams.network import text_of_egress, text_of_ingress
@@ -324,7 +324,7 @@ def _cleanup(guide: GuidePlan) -> Iterator[str]:
     yield f"Volumes stay, and so does what has the label `{names.CLEANUP_LABEL}: never`."
 
 
-def _rules(tenant: TenantPlan, queue: TeamQueuePlan | None) -> tuple[PodRule | AdmissionRule, ...]:
+def _rules(tenant: TenantPlan, queue: TeamQueuePlan | None) -> tuple[PodRule, ...]:
     """Return the rules of the API server in the team's namespace."""
     found = (
         *tenant.rules,

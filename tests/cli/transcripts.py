@@ -75,7 +75,7 @@ CALLS: dict[str, tuple[str, ...]] = {
         "init mine --provider gke --out {tmp}/Pulumi.mine2.yaml",
     ),
     "machines list": ("machines list --gpu t4 --provider eks", "machines list --gpu h100-80g"),
-    "machines show": ("machines show g6e.12xlarge", "machines show g6e.12xlarg"),
+    "machines show": ("machines show g6e.12xlarge", "machines show g6e.12xlarg", "machines show g6f.xlarge"),
     "mig check": ("mig check --gpu a100-80gb 3g.40gb:2", "mig check --gpu a100-80gb 3g.40gb:2 1g.10gb:2"),
     "mig list": ("mig list --gpu h100-80gb", "mig list --gpu t4"),
     "mig solve": ("mig solve --gpu a100-80gb --demand 1g.10gb:9", "mig solve --gpu a100-80gb --demand 1g.10gb"),
