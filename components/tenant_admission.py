@@ -24,6 +24,7 @@ from gpu_platform.planning.teams.guarded_objects import by_a_member
 from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.planning.teams.pod_templates import TEMPLATE_KINDS
 from gpu_platform.planning.teams.routes import ROUTE_CHANGES
+from gpu_platform.planning.teams.train_jobs import GROUP, RESOURCE
 
 # A policy that cannot be evaluated refuses: an outage of it must not open the namespace.
 _FAILURE_POLICY = "Fail"
@@ -62,7 +63,10 @@ _EXEC = _Matched(resources=("pods/exec", "pods/attach"))
 # Versions of these kinds have their templates at the same places.
 _TEMPLATES = tuple(
     _Matched(
-        resources=tuple(kind.resource for kind in TEMPLATE_KINDS if kind.group == group),
+        resources=(
+            *(kind.resource for kind in TEMPLATE_KINDS if kind.group == group),
+            *([RESOURCE] if group == GROUP else []),
+        ),
         group=group,
         versions=("*",),
     )

@@ -20,7 +20,8 @@ _STYLE: Final = (
     "a{color:#8ab4f8}}"
     "@media print{:root{color-scheme:light}body{max-width:none;margin:0;background:#fff;color:#000;font-size:11pt}"
     "*{print-color-adjust:exact;-webkit-print-color-adjust:exact}pre,code{background:#f5f5f5;white-space:pre-wrap}"
-    "figure,tr,pre,svg{break-inside:avoid}h1,h2,h3{break-after:avoid}.scroll{overflow:visible}td,th{border-color:#999}}"
+    "figure,tr,pre,svg{break-inside:avoid}h1,h2,h3{break-after:avoid}.scroll{overflow:visible}"
+    "td,th{border-color:#999;padding:3pt 4pt;font-size:9.5pt}}"
 )
 
 

@@ -57,3 +57,11 @@ LONGEST_GRACE_SECONDS: Final = 3600
 def keeps_node(annotation: str, value: str) -> bool:
     """Return whether an annotation of a pod keeps an autoscaler from removing its node."""
     return value == "false" if annotation == SAFE_TO_EVICT else annotation in DO_NOT_DISRUPT and value != "false"
+
+
+WORKLOAD_OF_OTHERS: Final = ("kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/prebuilt-workload-name")
+"""Labels and annotations by which pods run on a Workload of Kueue that is not their own.
+
+A prebuilt Workload may be one that others run on already. Of a group Kueue counts one pod of each role, and a pod
+names its role itself (kubernetes-sigs/kueue v0.19.2, pkg/controller/jobs/pod; read 2026-11-25).
+"""

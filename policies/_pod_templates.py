@@ -81,6 +81,8 @@ _PATHS: Final[Mapping[str, tuple[TemplatePath, ...]]] = {
     "keda.sh/ScaledJob": (_template("spec.jobTargetRef.template.spec", "spec.jobTargetRef.parallelism"),),
     "kueue.x-k8s.io/Workload": (_template("spec.podSets.*.template.spec", "spec.podSets.*.count"),),
 }
+_PATCHES: Final = "spec.runtimePatches.*.trainingRuntimeSpec.template.spec.replicatedJobs.*.template.spec.template"
+_TRAINER: Final = _template("spec.trainer")
 KINDS: Final = tuple(_PATHS)
 BATCH_KINDS: Final = frozenset(
     {
@@ -101,6 +103,20 @@ BATCH_KINDS: Final = frozenset(
 def pod_templates(kind: str, inputs: Value) -> tuple[PodTemplate, ...]:
     """Return the pod specs of a resource; of a place that cannot be seen, one with the reason. Never raises."""
     return tuple(template for path in _PATHS[kind] for template in _templates(inputs, path))
+
+
+def pod_patches(inputs: Value) -> tuple[PodTemplate, ...]:
+    """Return the parts of pod specs by which a TrainJob changes those of its runtime. Never raises."""
+    try:
+        found = [patch for patch, _ in _walk(inputs, _PATCHES.split("."))]
+        return tuple(PodTemplate(patch.get("spec"), patch.get("metadata")) for patch in found)
+    except NotVisible as gap:
+        return (PodTemplate(gap, Value(inputs.owner)),)
+
+
+def trainers(inputs: Value) -> tuple[PodTemplate, ...]:
+    """Return what a TrainJob says of the containers of its nodes, in place of a pod spec. Never raises."""
+    return tuple(_templates(inputs, _TRAINER))
 
 
 def _templates(inputs: Value, path: TemplatePath) -> Iterator[PodTemplate]:

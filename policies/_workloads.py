@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from gpu_platform import names
 from policies._inputs import NotVisible, Value
-from policies._pod_templates import BATCH_KINDS, KINDS, PodTemplate, pod_templates
+from policies._pod_templates import BATCH_KINDS, KINDS, PodTemplate, pod_patches, pod_templates, trainers
 from policies._pools import NodePool, NodeTaint, pools
 from policies._stack import ObjectSubject, Stack
 
@@ -172,6 +172,33 @@ def workloads(stack: Stack) -> tuple[Workload, ...]:
         for resource in stack.of_kind(*KINDS)
         for template in pod_templates(resource.kind, resource.inputs)
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trainer(Workload):
+    """What a TrainJob says of the containers of its nodes: variables, and resources of a node."""
+
+    @property
+    def containers(self) -> Iterator[Container]:
+        """The one container that it describes."""
+        yield Container(self.pod_spec)
+
+
+def additions(stack: Stack) -> tuple[Workload, ...]:
+    """Return what TrainJobs add to the pods of their runtimes: neither requests nor deadlines are in it."""
+    return tuple(
+        found
+        for resource in stack.of_kind("trainer.kubeflow.org/TrainJob")
+        for found in (
+            *(Workload(resource, patch) for patch in pod_patches(resource.inputs)),
+            *(Trainer(resource, trainer) for trainer in trainers(resource.inputs)),
+        )
+    )
+
+
+def with_additions(stack: Stack) -> tuple[Workload, ...]:
+    """Return every pod template of the stack, and what TrainJobs add to those of their runtimes."""
+    return (*stack.view(workloads), *stack.view(additions))
 
 
 def is_gpu_resource(name: str) -> bool:

@@ -18,7 +18,7 @@ from policies._fabric_pods import FabricPod
 from policies._pools import NodeTaint, pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
-from policies._workloads import Container, Workload, covers, workloads
+from policies._workloads import Container, Workload, covers, with_additions, workloads
 
 _POWERFUL: Final = frozenset({"ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_RAWIO", "SYS_PTRACE", "NET_ADMIN", "BPF"})
 _HOST_NAMESPACES: Final = ("hostNetwork", "hostPID", "hostIPC")
@@ -57,7 +57,7 @@ gpu_visible_devices_bypass = Rule(
     id="gpu-visible-devices-bypass",
     severity=Severity.CRITICAL,
     description="A pod gets GPUs by requests alone: an environment variable takes those of others.",
-    subjects=lambda stack: stack.view(workloads),
+    subjects=lambda stack: stack.view(with_additions),
     check=_visible_devices,
     settings=SystemSettings,
 )
@@ -81,7 +81,7 @@ gpu_device_annotation = Rule(
     id="gpu-device-annotation",
     severity=Severity.CRITICAL,
     description="A pod gets GPUs by requests alone: an annotation takes any device of the node.",
-    subjects=lambda stack: stack.view(workloads),
+    subjects=lambda stack: stack.view(with_additions),
     check=_device_annotations,
     settings=SystemSettings,
 )

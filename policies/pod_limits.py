@@ -19,7 +19,7 @@ from gpu_platform.pod_limits import (
 from policies._inputs import Value
 from policies._rule import Breach, Rule, Severity
 from policies._stack import Stack
-from policies._workloads import Workload, workloads
+from policies._workloads import Workload, with_additions, workloads
 from policies.isolation import SystemSettings
 
 # Where a kind has the deadline of its pods, beside the pod's own; `*`: of any item, in whose template they are.
@@ -69,7 +69,7 @@ volume_source = Rule(
     id="volume-source",
     severity=Severity.HIGH,
     description="Volumes of pods are claims: one that names a server or a disk is mounted past network policies.",
-    subjects=lambda stack: stack.view(workloads),
+    subjects=lambda stack: stack.view(with_additions),
     check=_names_a_server,
     settings=VolumeSettings,
 )

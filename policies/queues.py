@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from gpu_platform.pod_limits import WORKLOAD_OF_OTHERS
 from policies._inputs import Value
+from policies._pod_templates import KINDS, pod_templates
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Stack
 from policies._workloads import Workload, is_gpu_resource, workloads
@@ -45,11 +47,16 @@ def _queue_of(workload: Workload) -> Value:
     return label
 
 
+def _queues_in(stack: Stack, namespace: str) -> list[str]:
+    """Return the names of the LocalQueues of a namespace. Raises NotVisible."""
+    local = stack.of_kind("kueue.x-k8s.io/LocalQueue")
+    return [one.object_name for one in local if namespace and one.seen_namespace() == namespace]
+
+
 def _no_queue(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
     if workload.resource.kind not in _QUEUED or not workload.requests_gpus:
         return
-    local, namespace = stack.of_kind("kueue.x-k8s.io/LocalQueue"), workload.namespace
-    queues = [one.object_name for one in local if namespace and one.seen_namespace() == namespace]
+    queues = _queues_in(stack, workload.namespace)
     if not queues:
         return
     label = _queue_of(workload)
@@ -142,4 +149,43 @@ kueue_tas_multi_node = Rule(
     settings=Settings,
 )
 
-RULES = (kueue_queue_name, kueue_borrow_unbounded, kueue_tas_multi_node)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueuedObject(ObjectSubject):
+    """One object that makes pods, or waits in a queue itself."""
+
+
+def queued_objects(stack: Stack) -> tuple[QueuedObject, ...]:
+    """Return every object that makes pods."""
+    return tuple(QueuedObject(resource) for resource in stack.of_kind(*KINDS, "trainer.kubeflow.org/TrainJob"))
+
+
+def _joins_others(stack: Stack, queued: QueuedObject, _: Settings) -> Iterator[Breach]:
+    resource = queued.resource
+    if not _queues_in(stack, resource.seen_namespace()):
+        return
+    metadata = [resource.inputs.get("metadata")]
+    if resource.kind in KINDS and resource.kind != "core/Pod":
+        metadata += [template.metadata for template in pod_templates(resource.kind, resource.inputs)]
+    for one in metadata:
+        for field in ("labels", "annotations"):
+            for key, value in one.get(field).entries():
+                if key in WORKLOAD_OF_OTHERS:
+                    yield Breach(
+                        at=value,
+                        found=f"{key} in {field}",
+                        allowed="a Workload of its own, which Kueue makes, and counts all pods of",
+                        fix="remove it; what starts together is a Job, a JobSet or a LeaderWorkerSet",
+                    )
+
+
+queue_workload = Rule(
+    id="queue-workload",
+    severity=Severity.HIGH,
+    description="What waits has a Workload of its own: with that of others GPUs go uncounted.",
+    subjects=lambda stack: stack.view(queued_objects),
+    check=_joins_others,
+    settings=Settings,
+)
+
+RULES = (queue_workload, kueue_queue_name, kueue_borrow_unbounded, kueue_tas_multi_node)

@@ -27,14 +27,18 @@ def check_this_node(
     return check_node(reader, expectations, Identity.of_environment(), deadline_seconds)
 
 
-def reader_of(replay: Path | None, command: str = "node-check") -> NvmlReader | Recorded:
-    """Return what reads this machine, or the recording of one; raises BadInput, which names the `command`."""
+def reader_of(
+    replay: Path | None, command: str = "node-check", argument: str = "--replay"
+) -> NvmlReader | Recorded:
+    """Return what reads this machine, or the recording of one; raises BadInput that names command and argument."""
+    fix = "record a machine with gpu-platform node-check --record FILE"
+    if replay is not None and not replay.exists():
+        raise BadInput(command, [Problem(argument, f"no such file: {replay}", "a readable recording", fix)])
     try:
         return NvmlReader() if replay is None else Recorded(read_recording(replay))
     except BadRecording as error:
         found, _, allowed = str(error).partition("; allowed: ")
-        fix = "record a machine with gpu-platform node-check --record FILE"
-        raise BadInput(command, [Problem("--replay", found, allowed, fix)]) from None
+        raise BadInput(command, [Problem(argument, found, allowed, fix)]) from None
 
 
 def read_document(path: Path) -> str:
@@ -42,4 +46,7 @@ def read_document(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(str(path), [Problem("(all)", str(error), "a readable file of expectations")]) from None
+        found = "no such file" if isinstance(error, FileNotFoundError) else str(error)
+        raise BadInput(
+            str(path), [Problem("(the whole file)", found, "a readable file of expectations")]
+        ) from None

@@ -462,6 +462,48 @@ def cost(
     _leave(show_cost(stack, utilisation=utilisation, prometheus=prometheus, seconds=seconds, output=output.value))
 
 
+class PageFormat(StrEnum):
+    """Output format of a command that prints a page."""
+
+    HTML = "html"
+    JSON = "json"
+
+
+@app.command()
+def dashboards(
+    prometheus: Annotated[
+        str, typer.Option("--prometheus", metavar="URL", help="Prometheus that evaluates the rules of the stack.")
+    ],
+    board: Annotated[
+        list[str] | None,
+        typer.Option("--board", metavar="NAME", help="Only this dashboard; repeatable. Default: all five."),
+    ] = None,
+    chosen: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Only this node, pool, team or workload; repeatable."),
+    ] = None,
+    last: Annotated[str, typer.Option("--last", metavar="TIME", help="How far back, 5m to 2160h.")] = "6h",
+    output: Annotated[
+        PageFormat, typer.Option("--format", help="Output format; json has the series of each panel.")
+    ] = PageFormat.HTML,
+) -> None:
+    """Print the panels of the Grafana dashboards as one HTML page, where no Grafana can be installed."""
+    import time
+
+    from gpu_platform.cli.dashboards import show_dashboards
+
+    _leave(
+        show_dashboards(
+            prometheus,
+            names=board or (),
+            chosen=chosen or (),
+            last=last,
+            now=time.time(),
+            to_json=output is PageFormat.JSON,
+        )
+    )
+
+
 @capacity_app.command("suggest")
 def capacity_suggest(
     workloads: Annotated[Path, typer.Option("--workloads", help="YAML file with the workloads.")],
@@ -848,7 +890,10 @@ def sandbox_status(name: NameOption = "local", output: FormatOption = Format.TEX
 
 @sandbox_app.command("fault")
 def sandbox_fault(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a simulated node, such as train-0.")],
+    node: Annotated[
+        str | None,
+        typer.Argument(metavar="NODE", help="Name of a simulated node, such as train-0; none: list all faults."),
+    ] = None,
     faults: Annotated[
         list[str] | None,
         typer.Argument(
@@ -858,10 +903,29 @@ def sandbox_fault(
     name: NameOption = "local",
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Inject faults into a simulated node, or remove them."""
-    from gpu_platform.cli.sandbox import set_faults
+    """Inject faults into a simulated node, remove them, or list those of all nodes."""
+    from gpu_platform.cli.sandbox import list_faults, set_faults
 
+    if node is None:
+        list_faults(name, to_json=output is Format.JSON)
+        return
     set_faults(name, node, faults or [], to_json=output is Format.JSON)
+
+
+@sandbox_app.command("replay")
+def sandbox_replay(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a simulated node, such as train-0.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="What `node-check --record` wrote on a node; none: end the replay."),
+    ] = None,
+    name: NameOption = "local",
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Let a simulated node answer as a recorded one, or end that."""
+    from gpu_platform.cli.sandbox import replay
+
+    replay(name, node, file, to_json=output is Format.JSON)
 
 
 def _leave(code: ExitCode) -> None:

@@ -177,4 +177,4 @@ def _show(found: list[Tool]) -> None:
     width = max(len(tool.name) for tool in found)
     for tool in found:
         mark = "ok" if tool.found else "CHECK" if not tool.known else "MISSING" if tool.required else "absent"
-        print(f"{mark:<7} {tool.name:<{width}} {tool.found or tool.remedy}  (for: {tool.needed_for})")
+        print(f"{mark:<7} {tool.name:<{width}}  {tool.found or tool.remedy}  (for: {tool.needed_for})")

@@ -11,6 +11,7 @@ from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.quantity import counted
+from gpu_platform.unknown_machine import unknown_machine_type
 
 _PROVIDERS = {"eks": "aws", "gke": "gcp", "existing": "on-prem"}
 _MIB_PER_GIB = 1024
@@ -77,9 +78,8 @@ def show_machine(name: str, *, to_json: bool) -> ExitCode:
     catalog = load_catalog()
     machine = catalog.machine_types.get(name)
     if machine is None:
-        fix = did_you_mean(name, catalog.machine_types) or "see `gpu-platform machines list`"
-        problem = Problem("NAME", repr(name), "one of the machine types of the catalogue", fix)
-        raise BadInput("machines show", [problem])
+        otherwise = "see `gpu-platform machines list`"
+        raise BadInput("machines show", [unknown_machine_type("NAME", name, catalog, otherwise)])
     document = {**_document(machine, catalog, None), "regions": _region_documents(machine, catalog)}
     if to_json:
         print(json.dumps({"version": 1, **document}, indent=2))

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_platform.catalog import Catalog, MachineType, load_catalog
-from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
+from gpu_platform.errors import BadInput, ExitCode, Problem
 from gpu_platform.planning.expectations import expectations_for_machine, expected_matrix
+from gpu_platform.unknown_machine import unknown_machine_type
 from validators.agent import topology
 from validators.agent.cli import DEADLINE_SECONDS
 from validators.agent.recording import write_recording
@@ -109,9 +110,8 @@ def document_for_machine(name: str, catalog: Catalog) -> str:
 def _machine(name: str, catalog: Catalog) -> MachineType:
     machine = catalog.machine_types.get(name)
     if machine is None:
-        known = catalog.machine_types
-        allowed = "one of the machine types of the catalogue"
-        raise BadInput("node-check", [Problem("--machine", repr(name), allowed, did_you_mean(name, known))])
+        otherwise = "see `gpu-platform machines list`"
+        raise BadInput("node-check", [unknown_machine_type("--machine", name, catalog, otherwise)])
     if not machine.has_gpus:
         allowed = "a machine type with GPUs: the node agent reads GPUs alone"
         raise BadInput("node-check", [Problem("--machine", repr(name), allowed, "remove --machine")])

@@ -195,7 +195,7 @@ def _figures(document: Mapping[str, Any]) -> Iterator[str]:
     rows = [
         (
             escape(one["pool"] or "all"),
-            *(f"{one['before'][key]:g} &rarr; {one['after'][key]:g}" for key in columns),
+            *(f"{round(one['before'][key], 1):g} &rarr; {round(one['after'][key], 1):g}" for key in columns),
         )
         for one in document["fragmentation"]
         if one["before"]["gpus"]

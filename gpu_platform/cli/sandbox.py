@@ -83,31 +83,79 @@ def show(name: str, *, to_json: bool) -> ExitCode:
 def set_faults(name: str, node: str, faults: list[str], *, to_json: bool) -> None:
     """Set the faults (JSON) of a simulated node, or remove them all; raises BadInput for an invalid fault, and for
     a sandbox or node that is not there."""
-    from gpu_platform.engine.client import KubernetesClient
-    from gpu_platform.names import SANDBOX_FAULTS_CONFIG_MAP, SANDBOX_NAMESPACE
-    from gpu_platform.paths import sandbox_kubeconfig
-    from sandbox.nvml import parse_faults
-
     text = f"[{', '.join(faults)}]"
-    parsed = parse_faults(text, "FAULT")
-    _check_name(name)
-    client = KubernetesClient(sandbox_kubeconfig(name))
-    _check_node(node, parsed, list(client.objects("v1", "Node")))
-    client.merge(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": SANDBOX_FAULTS_CONFIG_MAP, "namespace": SANDBOX_NAMESPACE},
-            "data": {node: text if faults else None},
-        }
-    )
+    _set(name, node, text, "sandbox fault")
     if to_json:
         print(json.dumps({"version": 1, "node": node, "faults": json.loads(text)}, indent=2))
         return
     print(f"{node}: " + (", ".join(faults) if faults else "no faults"))
 
 
-def _check_name(name: str) -> None:
+def list_faults(name: str, *, to_json: bool) -> None:
+    """Print the faults of all simulated nodes; raises BadInput for a sandbox that is not there."""
+    from gpu_platform.engine.client import KubernetesClient
+    from gpu_platform.names import SANDBOX_FAULTS_CONFIG_MAP, SANDBOX_NAMESPACE
+    from gpu_platform.paths import sandbox_kubeconfig
+
+    _check_name(name, "sandbox fault")
+    client = KubernetesClient(sandbox_kubeconfig(name))
+    config_map = client.get("v1", "ConfigMap", SANDBOX_FAULTS_CONFIG_MAP, namespace=SANDBOX_NAMESPACE) or {}
+    data: Mapping[str, str] = config_map.get("data") or {}
+    found = {node: [_shown(fault) for fault in json.loads(text)] for node, text in sorted(data.items())}
+    if to_json:
+        print(json.dumps({"version": 1, "faults": found}, indent=2))
+        return
+    for node, faults in found.items():
+        print(f"{node}: " + ", ".join(json.dumps(fault) for fault in faults))
+    if not found:
+        print("no faults")
+
+
+def _shown(fault: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a fault without the text of a recording."""
+    return {key: value for key, value in fault.items() if key != "recording"}
+
+
+def replay(name: str, node: str, file: Path | None, *, to_json: bool) -> None:
+    """Let a simulated node answer as a recorded one instead of its faults, or end that; raises BadInput for a file
+    that is no recording, for one of more GPUs than the node has, and for a sandbox or node that is not there."""
+    from sandbox.nvml import pack
+    from validators.this_node import reader_of
+
+    faults: list[dict[str, str]] = []
+    if file is not None:
+        reader_of(file, "sandbox replay", "FILE")  # refuses what is no recording
+        faults = [{"kind": "recorded-node", "recording": pack(file.read_text("utf-8"))}]
+    _set(name, node, json.dumps(faults), "sandbox replay")
+    if to_json:
+        shown = None if file is None else str(file)
+        print(json.dumps({"version": 1, "node": node, "replays": shown}, indent=2))
+        return
+    print(f"{node}: " + ("its own machine, no faults" if file is None else f"replays {file}"))
+
+
+def _set(name: str, node: str, text: str, command: str) -> None:
+    """Set the faults of a node, a JSON list; an empty one removes them."""
+    from gpu_platform.engine.client import KubernetesClient
+    from gpu_platform.names import SANDBOX_FAULTS_CONFIG_MAP, SANDBOX_NAMESPACE
+    from gpu_platform.paths import sandbox_kubeconfig
+    from sandbox.nvml import parse_faults
+
+    parsed = parse_faults(text, "FAULT")
+    _check_name(name, command)
+    client = KubernetesClient(sandbox_kubeconfig(name))
+    _check_node(node, parsed, list(client.objects("v1", "Node")), command)
+    client.merge(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": SANDBOX_FAULTS_CONFIG_MAP, "namespace": SANDBOX_NAMESPACE},
+            "data": {node: text if parsed else None},
+        }
+    )
+
+
+def _check_name(name: str, command: str) -> None:
     """Raise BadInput for a sandbox that this machine does not have."""
     known = control_plane.names()
     if name not in known:
@@ -116,10 +164,10 @@ def _check_name(name: str) -> None:
             did_you_mean(name, known)
             or "run `gpu-platform sandbox list`, or start one by `gpu-platform sandbox up`"
         )
-        raise BadInput("sandbox fault", [Problem("--name", repr(name), allowed, fix)])
+        raise BadInput(command, [Problem("--name", repr(name), allowed, fix)])
 
 
-def _check_node(node: str, faults: Sequence[Fault], nodes: Sequence[Mapping[str, Any]]) -> None:
+def _check_node(node: str, faults: Sequence[Fault], nodes: Sequence[Mapping[str, Any]], command: str) -> None:
     """Raise BadInput for a node that the sandbox does not have, and for a fault that its machine cannot have."""
     from gpu_platform.catalog import load_catalog
     from gpu_platform.names import SANDBOX_DRIVER_ANNOTATION, SANDBOX_MACHINE_ANNOTATION
@@ -131,7 +179,7 @@ def _check_node(node: str, faults: Sequence[Fault], nodes: Sequence[Mapping[str,
     machines = {name: notes for name, notes in found.items() if SANDBOX_MACHINE_ANNOTATION in notes}
     if node not in machines:
         allowed = ", ".join(sorted(machines)) or "none: deploy a stack first"
-        raise BadInput("sandbox fault", [Problem("NODE", repr(node), allowed, did_you_mean(node, machines))])
+        raise BadInput(command, [Problem("NODE", repr(node), allowed, did_you_mean(node, machines))])
     notes = machines[node]
     machine, driver = notes[SANDBOX_MACHINE_ANNOTATION], notes.get(SANDBOX_DRIVER_ANNOTATION, "580.65.06")
     if faults:

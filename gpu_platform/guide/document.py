@@ -13,7 +13,7 @@ from gpu_platform.guide.manifests import manifests
 from gpu_platform.html_page import html_page
 from gpu_platform.planning.guide.section import ExamplePlan, GuidePlan, GuidePool
 from gpu_platform.planning.json_form import plan_to_json
-from gpu_platform.planning.queues.admission import AdmissionRule, rules_of
+from gpu_platform.planning.queues.admission import rules_of
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.admission import SERVICE_RULES
 from gpu_platform.planning.teams.network import text_of_egress, text_of_ingress
@@ -198,6 +198,14 @@ def _pools(guide: GuidePlan, live: LiveGuide | None) -> Iterator[str]:
         taints = ", ".join(f"`{taint.key}:{taint.effect}`" for taint in pool.tolerations) or "no taints"
         labels = ", ".join(f"`{key}: {value}`" for key, value in pool.node_selector.items())
         yield f"- {pool.name}: {labels}; {taints}"
+    for pool in guide.pools:
+        if pool.schedule is not None:
+            yield ""
+            yield (
+                f"Pool `{pool.name}` has nodes {pool.schedule} only. At {pool.schedule.stop} its pods are ended: "
+                "save what you need on a volume before. What a controller or a queue starts again waits for "
+                f"{pool.schedule.start}."
+            )
 
 
 def _ask(pool: GuidePool) -> list[str]:
@@ -316,7 +324,7 @@ def _cleanup(guide: GuidePlan) -> Iterator[str]:
     yield f"Volumes stay, and so does what has the label `{names.CLEANUP_LABEL}: never`."
 
 
-def _rules(tenant: TenantPlan, queue: TeamQueuePlan | None) -> tuple[PodRule | AdmissionRule, ...]:
+def _rules(tenant: TenantPlan, queue: TeamQueuePlan | None) -> tuple[PodRule, ...]:
     """Return the rules of the API server in the team's namespace."""
     found = (
         *tenant.rules,

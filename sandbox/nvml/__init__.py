@@ -5,11 +5,13 @@ from __future__ import annotations
 from types import ModuleType
 
 from gpu_platform.catalog import Catalog, load_catalog
-from sandbox.nvml._faults import FAULT_KINDS, Fault, describe_faults
-from sandbox.nvml._hardware import SimulatedGpu, SimulatedNode, build_node
+from sandbox.nvml._build import build_node
+from sandbox.nvml._hardware import SimulatedGpu, SimulatedNode
 from sandbox.nvml._library import Installation, SimulatedLibrary
 from sandbox.nvml._mig_tables import ENGINES, InstanceProfile, MigTable, mig_table, mig_tables, read_profiles
 from sandbox.nvml._profile import MigLayout, NodeProfile, parse_faults, parse_profile
+from sandbox.nvml._recording import pack, unpack
+from sandbox.nvml.faults import FAULT_KINDS, Fault, describe_faults
 
 __all__ = [
     "ENGINES",
@@ -28,9 +30,11 @@ __all__ = [
     "install",
     "mig_table",
     "mig_tables",
+    "pack",
     "parse_faults",
     "parse_profile",
     "read_profiles",
+    "unpack",
 ]
 
 

@@ -10,6 +10,7 @@ from sandbox.nvml._symbols import (
     ARGUMENT_VERSION_MISMATCH,
     INSUFFICIENT_SIZE,
     INVALID_ARGUMENT,
+    MIB,
     NOT_SUPPORTED,
     Status,
     fill,
@@ -18,7 +19,6 @@ from sandbox.nvml._symbols import (
     value_of,
 )
 
-MIB: Final = 1 << 20
 _RESERVED_MIB: Final = 600  # what the driver keeps for itself on an idle data-centre GPU
 _WHOLE_GPU: Final = 0xFFFFFFFF  # GPU instance and compute instance of a process on a GPU without MIG
 _GRAPHICS, _SM, _MEMORY, _VIDEO = range(4)

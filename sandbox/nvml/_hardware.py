@@ -13,9 +13,10 @@ import yaml
 
 from gpu_platform.catalog import Catalog, Gpu, MachineType
 from gpu_platform.errors import BadInput, Problem, did_you_mean
-from sandbox.nvml import _faults as faults
+from sandbox.nvml import faults
 from sandbox.nvml._mig_tables import mig_table
 from sandbox.nvml._profile import NodeProfile
+from sandbox.nvml._recording import Recording
 
 _UUIDS: Final = uuid.UUID("8f3a1c52-6d0e-4a67-9b7c-2f5d1e904c11")  # any fixed namespace: same node, same UUIDs
 _HGX_GPUS: Final = 8
@@ -109,6 +110,15 @@ class SimulatedGpu:
 
 
 @dataclass(frozen=True, slots=True)
+class PciDevice:
+    """A GPU or NIC in sysfs: kind ("gpu", "efa", "mlx5", "gvnic"), address, and the bridges above it."""
+
+    kind: str
+    address: str
+    bridges: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BrokenCall:
     """An NVML function that does not return normally, on one GPU (as NVML counts) or on every one."""
 
@@ -129,29 +139,31 @@ class SimulatedNode:
     hangs: BrokenCall | None = None
     crashes: BrokenCall | None = None
     missing_functions: frozenset[str] = field(default_factory=frozenset[str])
+    xids: tuple[tuple[int, tuple[int, int, int], int], ...] = ()
+    """Xid errors in the kernel's log: code, PCI domain, bus and device, age in seconds."""
+    log_readable: bool = True
+    """Whether the node agent may read the kernel's log."""
+    pci_devices: tuple[PciDevice, ...] | None = None
+    """GPUs and NICs in sysfs; None: sysfs has no PCI devices."""
+    numa_files: Mapping[str, int] = field(default_factory=dict[str, int])
+    """By PCI address, the NUMA node in sysfs."""
+    recording: Recording | None = None
+    """Answers NVML calls in place of the GPUs."""
 
 
-def build_node(profile: NodeProfile, catalog: Catalog) -> SimulatedNode:
-    """Return the hardware of a profile with its faults.
+def simulated_node(profile: NodeProfile, machine: MachineType, catalog: Catalog) -> SimulatedNode:
+    """Return the hardware of a machine type with the faults of a profile.
 
-    Raises BadInput for an unknown machine type or MIG profile, and for a fault on a GPU or link that the
-    machine does not have.
+    Raises BadInput for an unknown MIG profile, and for a fault on a GPU or link that the machine does not have.
     """
-    machine = catalog.machine_types.get(profile.machine_type)
-    if machine is None:
-        known = catalog.machine_types
-        raise _wrong("machine_type", repr(profile.machine_type), "a machine type of the catalogue",
-                     did_you_mean(profile.machine_type, known))  # fmt: skip
-    if not machine.has_gpus:
-        raise _wrong("machine_type", repr(profile.machine_type), "a machine type with GPUs", "")
     gpu = catalog.gpu_of(machine)
     gpus: list[SimulatedGpu | None] = [
-        _healthy_gpu(profile, machine, gpu, index, in_rack=catalog.nvlink_domain(machine) is not None)
+        healthy_gpu(profile, machine, gpu, index, in_rack=catalog.nvlink_domain(machine) is not None)
         for index in range(machine.gpu_count)
     ]
     node = SimulatedNode(
         driver_version=profile.driver_version,
-        cuda_version=_cuda_version(profile.driver_version),
+        cuda_version=cuda_version(profile.driver_version),
         cpus=machine.vcpu,
         gpus=(),
     )
@@ -159,27 +171,31 @@ def build_node(profile: NodeProfile, catalog: Catalog) -> SimulatedNode:
         path = f"faults[{place}]"
         if isinstance(fault, faults.GpuFault):
             if fault.index >= len(gpus):
-                raise _wrong(f"{path}.index", str(fault.index), f"0 to {len(gpus) - 1}: {machine.name}'s GPUs")
+                raise wrong(f"{path}.index", str(fault.index), f"0 to {len(gpus) - 1}: {machine.name}'s GPUs")
             state = gpus[fault.index]
             if state is not None:
                 gpus[fault.index] = _gpu_with(state, fault, gpus, gpu, path)
         else:
             if isinstance(fault, faults.CallFault) and fault.index is not None and fault.index >= len(gpus):
-                raise _wrong(f"{path}.index", str(fault.index), f"0 to {len(gpus) - 1}: {machine.name}'s GPUs")
+                raise wrong(f"{path}.index", str(fault.index), f"0 to {len(gpus) - 1}: {machine.name}'s GPUs")
             node = _node_with(node, fault)
             gpus = [_every_gpu_with(state, fault) for state in gpus]
     present = [state for state in gpus if state is not None]
-    return replace(node, gpus=tuple(replace(state, index=index) for index, state in enumerate(present)))
+    return replace(
+        node,
+        gpus=tuple(replace(state, index=index) for index, state in enumerate(present)),
+        xids=tuple((code, (0, state.bus, 0), age) for state in present for code, age in state.xids),
+    )
 
 
-def _healthy_gpu(
+def healthy_gpu(
     profile: NodeProfile, machine: MachineType, gpu: Gpu, index: int, *, in_rack: bool
 ) -> SimulatedGpu:
     extras = _extras(gpu)
     layout = profile.mig_layout[index] if index < len(profile.mig_layout) else None
     table = mig_table(gpu.product)
     if layout is not None and table is None:
-        raise _wrong(f"mig_layout[{index}]", repr(layout), f"null: {gpu.model} has no MIG")
+        raise wrong(f"mig_layout[{index}]", repr(layout), f"null: {gpu.model} has no MIG")
     version: int = extras["nvlink_version"]
     slots = max(LINK_SLOTS.get(version, 0), machine.nvlinks_per_gpu) if machine.nvlinks_per_gpu else 0
     identity = uuid.uuid5(_UUIDS, f"{profile.node}/{index}")
@@ -228,7 +244,7 @@ def _instances(layout: Mapping[str, int], gpu: Gpu, identity: uuid.UUID, path: s
         profile = table.profile(name) if table else None
         if table is None or profile is None:
             known = [each.name for each in table.profiles] if table else []
-            raise _wrong(f"{path}.{name}", repr(name), ", ".join(known) or f"none: {gpu.model} has no MIG",
+            raise wrong(f"{path}.{name}", repr(name), ", ".join(known) or f"none: {gpu.model} has no MIG",
                          did_you_mean(name, known))  # fmt: skip
         for _ in range(count):
             number = len(found) + 1
@@ -282,7 +298,7 @@ def _gpu_with(
             return replace(state, sram_exceeded=True)
         case faults.RetiredPages():
             if state.remapped_rows is not None:
-                raise _wrong(path, fault.kind, f"none on {gpu.model}: it remaps rows")
+                raise wrong(path, fault.kind, f"none on {gpu.model}: it remaps rows")
             return replace(state, retired_pages=(fault.single_bit, fault.double_bit, fault.pending))
         case faults.RecoveryNeeded():
             return replace(state, recovery_action=faults.RECOVERY_ACTIONS.index(fault.action))
@@ -302,17 +318,17 @@ def _gpu_with(
         case faults.PeerAccessLost():
             other = gpus[fault.peer] if fault.peer < len(gpus) and fault.peer != fault.index else None
             if other is None or not state.links:
-                raise _wrong(f"{path}.peer", str(fault.peer), f"another GPU with NVLink, 0 to {len(gpus) - 1}")
+                raise wrong(f"{path}.peer", str(fault.peer), f"another GPU with NVLink, 0 to {len(gpus) - 1}")
             return replace(state, severed=state.severed | {other.serial})
         case faults.NvlinkDegraded():
             if fault.link >= len(state.links):
                 allowed = f"0 to {len(state.links) - 1}" if state.links else f"none: no NVLink on {gpu.model}"
-                raise _wrong(f"{path}.link", str(fault.link), allowed)
+                raise wrong(f"{path}.link", str(fault.link), allowed)
             links = tuple(up and link != fault.link for link, up in enumerate(state.links))
             return replace(state, links=links)
         case faults.FabricUnregistered():
             if state.fabric_state == FABRIC_NOT_SUPPORTED:
-                raise _wrong(path, fault.kind, f"none on {gpu.model} here: NVLink ends at the node")
+                raise wrong(path, fault.kind, f"none on {gpu.model} here: NVLink ends at the node")
             return replace(state, fabric_state=FABRIC_IN_PROGRESS)
         case faults.PcieWidth():
             return replace(state, pcie_link_width=fault.width)
@@ -333,7 +349,7 @@ def _gpu_with(
 def _node_with(node: SimulatedNode, fault: faults.Fault) -> SimulatedNode:
     match fault:
         case faults.WrongDriver():
-            return replace(node, driver_version=fault.version, cuda_version=_cuda_version(fault.version))
+            return replace(node, driver_version=fault.version, cuda_version=cuda_version(fault.version))
         case faults.NvmlMissing():
             return replace(node, load_error=NO_LIBRARY)
         case faults.NvmlUnloadable():
@@ -358,7 +374,8 @@ def _every_gpu_with(state: SimulatedGpu | None, fault: faults.Fault) -> Simulate
             return state
 
 
-def _wrong(path: str, found: str, allowed: str, fix: str = "") -> BadInput:
+def wrong(path: str, found: str, allowed: str, fix: str = "") -> BadInput:
+    """Return the error of one mistake in a profile."""
     return BadInput("simulated node", [Problem(path, found, allowed, fix)])
 
 
@@ -373,7 +390,7 @@ def _extras(gpu: Gpu) -> Mapping[str, Any]:
     return {**facts["architectures"][gpu.architecture], **facts["gpus"].get(gpu.model, {})}
 
 
-def _cuda_version(driver_version: str) -> int:
+def cuda_version(driver_version: str) -> int:
     """Return the CUDA version of a driver, as NVML packs it; 0 for a driver older than every known branch."""
     branch = driver_version.partition(".")[0]
     versions: Mapping[int, int] = _facts()["cuda_by_driver_branch"]

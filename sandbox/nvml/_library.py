@@ -8,17 +8,31 @@ import re
 import signal
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Final
 
 # Importing a module of handlers registers its symbols.
 from sandbox.nvml import _device, _health, _mig, _system, _topology  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from sandbox.nvml._hardware import NO_LIBRARY, BrokenCall, SimulatedNode
-from sandbox.nvml._symbols import SYMBOLS, UNINITIALIZED, Symbol, call, gpu_handle, value_of
+from sandbox.nvml._recording import Recording
+from sandbox.nvml._replay import CRASHES, HANGS, answer, error_string
+from sandbox.nvml._symbols import (
+    ERROR_STRINGS,
+    SUCCESS,
+    SYMBOLS,
+    UNINITIALIZED,
+    Status,
+    Symbol,
+    call,
+    gpu_handle,
+    value_of,
+)
+from sandbox.nvml._sysfs import kernel_log, write_sysfs
 
 KMSG_VARIABLE: Final = "GPU_PLATFORM_KMSG"  # same as in validators/agent/xids.py
+SYSFS_VARIABLE: Final = "GPU_PLATFORM_SYSFS"  # same as in validators/agent/fabric.py
 _VERSION_SUFFIX = re.compile(r"_v\d+$")
 _NEEDS_NO_INIT = {"nvmlInitWithFlags", "nvmlInit_v2", "nvmlErrorString"}
 
@@ -34,7 +48,7 @@ class SimulatedLibrary:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         bare = _VERSION_SUFFIX.sub("", name)
         if name == "nvmlErrorString":
-            return _ErrorString()
+            return _ErrorString(self.node.recording)
         if name not in SYMBOLS or {name, bare} & self.node.missing_functions:
             raise AttributeError(name)
         return _Function(self, name, bare, SYMBOLS[name])
@@ -47,6 +61,7 @@ class _Function:
         self._library = library
         self._names = {name, bare}
         self._name = name
+        self._bare = bare
         self._symbol = symbol
         self.restype: object = None
 
@@ -58,7 +73,12 @@ class _Function:
             crash()
         if self._name not in _NEEDS_NO_INIT and not library.open:
             return UNINITIALIZED
-        status = call(library.node, self._symbol, arguments)
+        recording = library.node.recording
+        status = (
+            call(library.node, self._symbol, arguments)
+            if recording is None
+            else _replay(recording, self._bare, arguments)
+        )
         if self._name in _NEEDS_NO_INIT:
             library.open += 1
         elif self._name == "nvmlShutdown":
@@ -77,6 +97,19 @@ class _Function:
         return isinstance(first, int) and first >> 8 == gpu_handle(broken.gpu) >> 8
 
 
+def _replay(recording: Recording, function: str, arguments: Sequence[Any]) -> int:
+    """Answer a call as the recorded node did; return NVML's status."""
+    try:
+        found = answer(recording, function, arguments)
+    except Status as status:
+        return status.code
+    if found == HANGS:
+        hang()
+    elif found == CRASHES:
+        crash()
+    return SUCCESS
+
+
 def hang() -> None:
     """Never return."""
     threading.Event().wait()
@@ -88,10 +121,13 @@ def crash() -> None:
 
 
 class _ErrorString:
-    def __init__(self) -> None:
+    def __init__(self, recording: Recording | None) -> None:
+        self._recording = recording
         self.restype: object = None
 
     def __call__(self, code: Any) -> bytes:  # noqa: ANN401 - a C argument
+        if self._recording is not None and int(code) not in ERROR_STRINGS:
+            return error_string(self._recording, int(code)).encode()
         return _system.error_string(int(code))
 
 
@@ -107,21 +143,30 @@ class Installation:
         # Also with the library, so that a machine with a driver does not load the real one.
         self._bindings.CDLL = functools.partial(_no_library, node.load_error or NO_LIBRARY)
         self._bindings._nvmlGetFunctionPointer_cache.clear()
-        self._previous_log = os.environ.get(KMSG_VARIABLE)
-        self._log = tempfile.NamedTemporaryFile("w", prefix="kmsg-")  # noqa: SIM115 - closed by remove
-        self._log.write("".join(f"{record}\n" for record in _kernel_log(node)))
-        self._log.flush()
-        os.environ[KMSG_VARIABLE] = self._log.name
+        self._files = tempfile.TemporaryDirectory(prefix="simulated-node-", ignore_cleanup_errors=True)
+        self._previous: dict[str, str | None] = {}
+        log = Path(self._files.name, "kmsg")
+        if node.log_readable:
+            log.write_text("".join(f"{record}\n" for record in kernel_log(node)))
+        self._set(KMSG_VARIABLE, str(log))
+        if node.pci_devices is not None or node.numa_files:
+            write_sysfs(node, Path(self._files.name, "sys"))
+            self._set(SYSFS_VARIABLE, str(Path(self._files.name, "sys")))
+
+    def _set(self, variable: str, value: str) -> None:
+        self._previous[variable] = os.environ.get(variable)
+        os.environ[variable] = value
 
     def remove(self) -> None:
-        """Restore the bindings."""
+        """Restore the bindings and the environment."""
         self._bindings.nvmlLib = self._previous_library
         self._bindings.CDLL = self._previous_loader
-        self._log.close()
-        if self._previous_log is None:
-            os.environ.pop(KMSG_VARIABLE, None)
-        else:
-            os.environ[KMSG_VARIABLE] = self._previous_log
+        self._files.cleanup()
+        for variable, value in self._previous.items():
+            if value is None:
+                os.environ.pop(variable, None)
+            else:
+                os.environ[variable] = value
         self._bindings._nvmlGetFunctionPointer_cache.clear()
 
     def __enter__(self) -> Installation:
@@ -131,17 +176,6 @@ class Installation:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.remove()
-
-
-def _kernel_log(node: SimulatedNode) -> Iterator[str]:
-    """Yield what the driver has written to the kernel's log, in the format of /dev/kmsg."""
-    number = 0
-    for gpu in node.gpus:
-        for code, age in gpu.xids:
-            number += 1
-            microseconds = round((time.monotonic() - age) * 1e6)
-            text = f"NVRM: Xid (PCI:0000:{gpu.bus:02x}:00): {code}, pid='<unknown>', name=<unknown>"
-            yield f"3,{number},{microseconds},-;{text}"
 
 
 def _no_library(error: str, name: str) -> None:

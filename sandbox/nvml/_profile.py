@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from gpu_platform.errors import BadInput, Problem, did_you_mean
-from sandbox.nvml._faults import FAULT_KINDS, AnyFault, Fault
+from sandbox.nvml.faults import FAULT_KINDS, AnyFault, Fault
 
 MigLayout = dict[str, Annotated[int, Field(ge=0)]]
 

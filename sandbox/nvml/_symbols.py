@@ -18,9 +18,11 @@ SUCCESS: Final = 0
 UNINITIALIZED: Final = 1
 INVALID_ARGUMENT: Final = 2
 NOT_SUPPORTED: Final = 3
+NO_PERMISSION: Final = 4
 NOT_FOUND: Final = 6
 INSUFFICIENT_SIZE: Final = 7
 TIMEOUT: Final = 10
+FUNCTION_NOT_FOUND: Final = 13
 GPU_IS_LOST: Final = 15
 ARGUMENT_VERSION_MISMATCH: Final = 25
 
@@ -29,12 +31,15 @@ ERROR_STRINGS: Final = {
     UNINITIALIZED: "Uninitialized",
     INVALID_ARGUMENT: "Invalid Argument",
     NOT_SUPPORTED: "Not Supported",
+    NO_PERMISSION: "Insufficient Permissions",
     NOT_FOUND: "Not Found",
     INSUFFICIENT_SIZE: "Insufficient Size",
     TIMEOUT: "Timeout",
+    FUNCTION_NOT_FOUND: "Function Not Found",
     GPU_IS_LOST: "GPU is lost",
     ARGUMENT_VERSION_MISMATCH: "Argument Version Mismatch",
 }
+MIB: Final = 1 << 20
 
 
 class Status(Exception):

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gpu_platform.catalog import Catalog, MachineType
 from sandbox.nvml import NodeProfile
-from sandbox.nvml._faults import GpuLost, GpuMissing, SlowHostLink, SlowNetwork, SlowNvlink, WrongProducts
+from sandbox.nvml.faults import GpuLost, GpuMissing, SlowHostLink, SlowNetwork, SlowNvlink, WrongProducts
 from sandbox.simulator.kube import Object
 
 _PART: Final = "BURN_IN_PART"

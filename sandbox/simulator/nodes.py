@@ -149,7 +149,8 @@ def simulated_machine(
         profile=profile,
         memory=memory,
         hardware=observe(machine, gpu, simulated, _fabric(node, machine, catalog)),
-        visible=tuple(index for index in range(machine.gpu_count) if index not in missing),
+        # A recorded node may have fewer GPUs than its machine type.
+        visible=tuple(index for index in range(machine.gpu_count) if index not in missing)[: len(simulated.gpus)],
         notes=notes,
     )
 

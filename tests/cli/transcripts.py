@@ -6,21 +6,27 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import shutil
+import signal
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import typer
+import urllib3
 import yaml
 
 from gpu_platform.cli.app import app
 from gpu_platform.paths import PROJECT_ROOT
 from sandbox.nvml import NodeProfile, install
 from tests.recipe.test_recipe import RECIPE
-from tests.support.command_line import run
+from tests.support.command_line import COMMAND, Ran, run
+from tests.support.eventually import eventually
+from tests.support.ports import free_port
 from tools.docs.cli import commands_of
 from validators.agent.calls import Journal
 from validators.agent.nvml import read_nvml
@@ -28,19 +34,40 @@ from validators.agent.recording import to_recording
 
 FOLDER = Path(__file__).parent / "transcripts"
 ASSETS = PROJECT_ROOT / "docs" / "assets"
-_SHOWN = {"tmp": "TMP", "broken": "TMP/Pulumi.broken.yaml", "assets": "docs/assets"}
+_SHOWN = {"tmp": "TMP", "broken": "TMP/Pulumi.broken.yaml", "assets": "docs/assets", "port": "PORT"}
+# A row of doctor; where a tool is not seen, nothing that a test holds differs but state and finding.
+_ROW = re.compile(r"(ok|absent|CHECK|MISSING) +(?P<name>\S+(?: \S+)*?) {2,}.*(?P<purpose>\(for: .*\))")
+_SERVE = {"node-metrics"}  # end at an interruption
+_WORKLOADS = {
+    "provider": "aws",
+    "machine_families": ["g4dn", "g6"],
+    "workloads": [
+        {
+            "name": "chat",
+            "kind": "inference",
+            "count": 6,
+            "trust_domain": "shop",
+            "gpu_memory": "10GB",
+            "compute": 0.4,
+        }
+    ],
+}
 _MOST = 16  # lines of a success: the rest is what other tests assert, and changes with the catalogue
-# A success and a failure without a cluster. `{tmp}`: an empty folder; `{broken}`: a stack file with a mistake;
-# `{assets}`: docs/assets.
+# A success and a failure without a cluster. `{tmp}`: a folder of its own; `{broken}`: a stack file with a mistake;
+# `{assets}`: docs/assets. On a cluster: the users of tests/e2e/transcripts.py.
 CALLS: dict[str, tuple[str, ...]] = {
     "burn-in": ("burn-in {broken}",),
     "capacity show": ("capacity local", "capacity lokal"),
-    "capacity suggest": ("capacity suggest --workloads nowhere.yaml",),  # test_suggest.py has a whole success
+    "capacity suggest": (
+        "capacity suggest --workloads {tmp}/workloads.yaml",
+        "capacity suggest --workloads nowhere.yaml",
+    ),
     "check": ("check local", "check {broken}"),
     "conformance": ("conformance eks-training", "conformance lokal"),
     "cost": ("cost local", "cost lokal"),
+    "dashboards": ("dashboards --prometheus http://localhost:9090 --board flet --set zone=a",),
     "destroy": ("destroy {broken}",),
-    "doctor": ("doctor lokal",),
+    "doctor": ("doctor local", "doctor lokal"),
     "guide": ("guide local vision", "guide local visoin"),
     "images": ("images local", "images lokal"),
     "init": (
@@ -48,7 +75,7 @@ CALLS: dict[str, tuple[str, ...]] = {
         "init mine --provider gke --out {tmp}/Pulumi.mine2.yaml",
     ),
     "machines list": ("machines list --gpu t4 --provider eks", "machines list --gpu h100-80g"),
-    "machines show": ("machines show g6e.12xlarge", "machines show g6e.12xlarg"),
+    "machines show": ("machines show g6e.12xlarge", "machines show g6e.12xlarg", "machines show g6f.xlarge"),
     "mig check": ("mig check --gpu a100-80gb 3g.40gb:2", "mig check --gpu a100-80gb 3g.40gb:2 1g.10gb:2"),
     "mig list": ("mig list --gpu h100-80gb", "mig list --gpu t4"),
     "mig solve": ("mig solve --gpu a100-80gb --demand 1g.10gb:9", "mig solve --gpu a100-80gb --demand 1g.10gb"),
@@ -56,7 +83,10 @@ CALLS: dict[str, tuple[str, ...]] = {
         "node-check --machine g5.12xlarge --replay {tmp}/node.json",
         "node-check --machine p5.48xlarg",
     ),
-    "node-metrics": ("node-metrics --replay nowhere.json",),
+    "node-metrics": (
+        "node-metrics --replay {tmp}/node.json --port {port}",
+        "node-metrics --replay nowhere.json",
+    ),
     "place": ("place local --workloads {assets}/pods.yaml", "place local", "place lokal"),
     "policies explain": (
         "policies explain cost-ceiling",
@@ -73,6 +103,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "scheduler-config": ("scheduler-config local", "scheduler-config speech"),
     "sandbox down": ("sandbox down --name nowhere",),
     "sandbox fault": ("sandbox fault train-0 wrong --name nowhere",),
+    "sandbox replay": ("sandbox replay train-0 {broken} --name nowhere",),
     "sandbox list": ("sandbox list",),
     "sandbox status": ("sandbox status --name nowhere",),
     "sandbox up": ("sandbox up --name Not_A_Name",),
@@ -101,6 +132,8 @@ def _transcript(command: str, folder: Path) -> str:
     shutil.copy(PROJECT_ROOT / "tests" / "broken_stacks" / "Pulumi.two_mistakes_in_one_pool.yaml", broken)
     (folder / "recipe.yaml").write_text(yaml.safe_dump(RECIPE), "utf-8")
     (folder / "node.json").write_text(json.dumps(_recording()), "utf-8")
+    (folder / "workloads.yaml").write_text(yaml.safe_dump(_WORKLOADS), "utf-8")
+    port = str(free_port())
     environment = {
         "COLUMNS": "80",
         "GPU_PLATFORM_SANDBOX_DIR": str(folder / "sandboxes"),
@@ -109,14 +142,39 @@ def _transcript(command: str, folder: Path) -> str:
     }
     parts: list[str] = []
     for call in (f"{command} -h", *CALLS[command]):
-        words = [word.format(tmp=folder, broken=broken, assets=ASSETS) for word in call.split(" ")]
-        code, out, err = run(*words, env=environment)
-        lines = list(_lines(out + err, folder))
+        words = [word.format(tmp=folder, broken=broken, assets=ASSETS, port=port) for word in call.split(" ")]
+        serves = command in _SERVE and "{port}" in call
+        code, out, err = _served(words, environment, port) if serves else run(*words, env=environment)
+        lines = list(_lines((out + err).replace(port, "PORT") if serves else out + err, folder))
+        if command == "doctor":
+            lines = [_ROW.sub(_without_what_this_machine_has, line) for line in lines]
         if code == 0 and not call.endswith("-h") and len(lines) > _MOST:
             lines = [*lines[:_MOST], "..."]
         shown = "\n".join(lines)
         parts.append(f"$ gpu-platform {call.format(**_SHOWN)}\n{shown}\n(exit {code})\n")
     return "\n".join(parts)
+
+
+def _served(words: list[str], environment: dict[str, str], port: str) -> Ran:
+    """Run a command that serves metrics, ask once, interrupt it, and return what it printed and served."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*COMMAND, *words], env={**os.environ, **environment}, **streams) as process:
+        metrics = eventually(lambda: _metrics(port))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    shown = [line for line in metrics.splitlines() if line.startswith("gpu_utilization_percent{")]
+    return Ran(process.returncode, out, err + "".join(f"$ curl: {line}\n" for line in shown[:1]))
+
+
+def _metrics(port: str) -> str:
+    try:
+        return urllib3.request("GET", f"http://localhost:{port}/metrics", retries=False).data.decode()
+    except urllib3.exceptions.HTTPError:
+        return ""
+
+
+def _without_what_this_machine_has(row: re.Match[str]) -> str:
+    return f"STATE  {row['name']}  FOUND  {row['purpose']}"
 
 
 def _recording() -> object:
@@ -131,6 +189,7 @@ def _lines(text: str, folder: Path) -> Iterator[str]:
     """Yield lines without what differs between machines."""
     text = text.replace(str(folder), "TMP").replace(str(PROJECT_ROOT), "PROJECT")
     text = text.replace(f"{platform.node()}: pass", "HOST: pass")
+    text = text.replace(f'node="{platform.node()}"', 'node="HOST"')
     text = re.sub(r"\(\d+\.\d+ s\)", "(TIME)", text)
     for line in text.rstrip().splitlines():
         yield re.sub(r"\d+ (resources|machine types|rules)\b", r"N \1", line).rstrip()

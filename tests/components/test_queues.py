@@ -175,6 +175,11 @@ def test_every_rule_of_a_queue_has_an_id_in_its_message(tmp_path: Path) -> None:
         "queue-pod-gate",
         "queue-start",
         "queue-owner",
+        "queue-workload",
+        "queue-pod-labels",
+        "queue-pod-owner",
+        "queue-owned",
+        "queue-elastic-gate",
         "gpu-toleration",
         "kueue-queue-name",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -100,6 +101,12 @@ class Platform:
         if ran.code == 0:
             self.state[stack] = copy.deepcopy(platform)
         return ran
+
+    def write_faults(self, **faults: list[dict[str, Any]]) -> None:
+        """Write the faults of nodes, which need not exist yet; those of all others end."""
+        metadata = {"name": "gpu-faults", "namespace": "sandbox-system"}
+        data = {node: json.dumps(found) for node, found in faults.items()} or None
+        self.client.merge({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
     def allocatable(self, node: str) -> dict[str, str]:
         found = self.client.get("v1", "Node", node)

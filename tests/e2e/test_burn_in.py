@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from gpu_platform.burn_in.run import run_burn_in
 from gpu_platform.planning.burn_in.section import LeastBandwidth
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
 from tests.e2e.conftest import Platform
+from tests.e2e.transcripts import PLAIN, steady
 from tests.support.command_line import Ran
 from tests.support.eventually import eventually
 
@@ -33,13 +34,7 @@ def measured(platform: Platform, base: dict[str, Any]) -> Iterator[Platform]:
         assert ran.code == 0, ran.err
     platform.write(base)
     yield platform
-    write_faults(platform)
-
-
-def write_faults(platform: Platform, **faults: list[dict[str, Any]]) -> None:
-    metadata = {"name": "gpu-faults", "namespace": "sandbox-system"}
-    data = {node: json.dumps(found) for node, found in faults.items()} or None
-    platform.client.merge({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    platform.write_faults()
 
 
 def burn_in(platform: Platform, *options: str) -> Ran:
@@ -67,8 +62,13 @@ def idle_and_busy(platform: Platform) -> tuple[str, str]:
     return ("train-1", "train-0") if found == "train-0" else ("train-0", "train-1")
 
 
-def test_an_idle_node_is_measured_a_busy_one_is_left_alone_and_nothing_stays(measured: Platform) -> None:
+def test_an_idle_node_is_measured_a_busy_one_is_left_alone_and_nothing_stays(
+    measured: Platform, snapshot: SnapshotAssertion
+) -> None:
     idle, busy = idle_and_busy(measured)
+    measured.env = PLAIN
+    shown = measured.run("burn-in", str(measured.folder / "Pulumi.shop.yaml"), "--node", idle)
+    assert steady(measured, shown.out + shown.err).replace(idle, "NODE") == snapshot
     before = [pod["metadata"]["uid"] for pod in measured.client.objects("v1", "Pod", namespace="vision")]
     ran = burn_in(measured)
     assert ran.code == 0, ran.out + ran.err
@@ -79,7 +79,7 @@ def test_an_idle_node_is_measured_a_busy_one_is_left_alone_and_nothing_stays(mea
     assert "in use by vision/pretrain" in found[busy, "host-device"][1]
     after = [pod["metadata"]["uid"] for pod in measured.client.objects("v1", "Pod", namespace="vision")]
     assert before == after
-    assert list(measured.client.objects("batch/v1", "Job", namespace=NAMESPACE)) == []
+    eventually(lambda: not list(measured.client.objects("batch/v1", "Job", namespace=NAMESPACE)))
     eventually(lambda: not list(measured.client.objects("v1", "Pod", namespace=NAMESPACE)))
     # `validate` reports what was measured.
     validated = measured.run("validate", str(measured.folder / "Pulumi.shop.yaml"), "--format", "json")
@@ -95,7 +95,7 @@ def test_each_fault_that_only_an_active_check_shows_is_found(measured: Platform)
         {"kind": "slow-nvlink", "index": 5},
         {"kind": "wrong-products", "index": 1},
     ]
-    write_faults(measured, **{idle: faults})
+    measured.write_faults(**{idle: faults})
     seen: list[Ran] = []
 
     def failed() -> bool:
@@ -113,7 +113,7 @@ def test_each_fault_that_only_an_active_check_shows_is_found(measured: Platform)
     validated = measured.run("validate", str(measured.folder / "Pulumi.shop.yaml"), "--format", "json")
     assert validated.code == 1, "the node stays bad until it is measured again"
     assert results(validated)[idle, "products"][0] == "fail"
-    write_faults(measured)
+    measured.write_faults()
     eventually(lambda: burn_in(measured, "--node", idle).code == 0)
 
 

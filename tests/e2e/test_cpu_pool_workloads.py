@@ -15,6 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient
 from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
+from tests.e2e.transcripts import PLAIN, steady
 from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-cpu-pools")]
@@ -37,7 +38,6 @@ STACK: dict[str, Any] = {
     ],
     "validation": {"timeout": VALIDATION_TIMEOUT},
 }
-_MOST = 24  # lines of a transcript's answer
 CPU_NODES = {"monitoring-0", "monitoring-1"}
 
 
@@ -60,6 +60,7 @@ CALLS = (
     "capacity {file}",
     "guide {file} vision --live",
     "place {file} --live",
+    "sandbox up --name {sandbox}",
     "sandbox status --name {sandbox}",
     "sandbox list",
     "sandbox fault serve-0 --name {sandbox}",
@@ -68,39 +69,19 @@ CALLS = (
 
 def test_commands_on_a_cluster_print_their_transcript(platform: Platform, snapshot: SnapshotAssertion) -> None:
     file = platform.write(STACK)
-    platform.env = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+    platform.env = PLAIN
     parts: list[str] = []
     for call in CALLS:
         words = [word.format(file=file, sandbox=SANDBOX) for word in call.split(" ")]
         ran = platform.run(*words)
         shown = call.format(file="Pulumi.shop.yaml", sandbox="SANDBOX")
-        answer = _steady(platform, ran.out + ran.err)
+        answer = steady(platform, ran.out + ran.err)
         if call == "sandbox list":  # with those of other workers, and columns as wide as their names
             rows = [re.sub("(?<=\\S) {2,}", "  ", row) for row in answer.splitlines()]
             answer = "\n".join(row for row in rows if row.split()[:1] in (["name"], ["SANDBOX"]))
         parts.append(f"$ gpu-platform {shown}\n{answer}\n(exit {ran.code})\n")
     platform.state["shop"] = STACK
     assert "\n".join(parts) == snapshot
-
-
-def _steady(platform: Platform, text: str) -> str:
-    """Return text without what differs between runs and machines: places, times, ports, versions of tools."""
-    for found, name in ((str(platform.folder), "TMP"), (SANDBOX, "SANDBOX")):
-        text = text.replace(found, name)
-    text = re.sub(r"/tmp/\S+/kubeconfig", "KUBECONFIG", text)
-    text = re.sub(r"process \d+", "process NUMBER", text)
-    text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:PORT", text)
-    text = re.sub(r"\b\d+(\.\d+)? ?(s|min)\b( \d+ s)?", "TIME", text)
-    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.+Z-]+", "INSTANT", text)
-    text = re.sub(r"\b\d+ of \d+\b", "N of N", text)
-    text = re.sub(r"(?m)^(resources +).*", r"\1RESOURCES", text)
-    text = re.sub(r"\b[1-9]\d+ (objects|unchanged|to create)", r"N \1", text)
-    text = re.sub(r"(create|unchanged) [1-9]\d*\b", r"\1 N", text)
-    # Which object is waited for at the moment of the line is a matter of speed.
-    text = re.sub(r"(?m)^waiting since .*\n", "", text)
-    lines = [line.rstrip() for line in text.rstrip().splitlines()]
-    # What follows is what other tests assert, and changes with every field.
-    return "\n".join(lines if len(lines) <= _MOST else [*lines[:_MOST], "..."])
 
 
 def test_a_workload_without_gpus_runs_on_the_cpu_pool(deployed: Platform) -> None:
@@ -131,10 +112,10 @@ def test_nodes_without_gpus_pass_by_kubernetes_alone_and_have_nothing_of_the_ope
 
 
 def test_destroy_on_a_cluster_prints_its_transcript(deployed: Platform, snapshot: SnapshotAssertion) -> None:
-    deployed.env = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+    deployed.env = PLAIN
     file = str(deployed.folder / "Pulumi.shop.yaml")
     ran = deployed.run("destroy", file, "--engine", "embedded", "--yes")
-    assert f"{_steady(deployed, ran.out + ran.err)}\n(exit {ran.code})" == snapshot
+    assert f"{steady(deployed, ran.out + ran.err)}\n(exit {ran.code})" == snapshot
 
 
 def _labels(client: KubernetesClient, node: str) -> dict[str, str]:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpu_platform.engine.client import Refused
 from gpu_platform.program import record_stack
+from sandbox.nvml import NodeProfile, install, parse_faults
 from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
 from tests.e2e.impersonation import member
 from tests.support.command_line import COMMAND
 from tests.support.eventually import eventually
+from validators.agent.calls import Journal
+from validators.agent.nvml import read_nvml
+from validators.agent.recording import write_recording
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-up")]
 
@@ -293,6 +298,55 @@ def test_a_broken_node_makes_up_fail_in_time_and_names_node_check_expected_sourc
 
 def _failed(check: dict[str, Any]) -> bool:
     return check["verdict"] == "fail"
+
+
+def test_a_simulated_node_replays_a_recorded_one_with_the_verdicts_of_its_checks(
+    deployed: Platform, base: dict[str, Any], tmp_path: Path
+) -> None:
+    file, recording = str(deployed.write(base)), tmp_path / "node.json"
+
+    def verdicts() -> dict[tuple[str, str | None], tuple[str, str]]:
+        report = deployed.run("validate", file, "--format", "json").json
+        [found] = [node for node in report["nodes"] if node["node"] == "train-0"]
+        return {(one["id"], one["device"]): (one["verdict"], one["observed"]) for one in found["checks"]}
+
+    def run(*arguments: str) -> int:
+        return deployed.run("sandbox", *arguments, "--name", SANDBOX).code
+
+    sound = verdicts()
+    faults = '{"kind": "nvlink-degraded", "index": 2}', '{"kind": "gpu-lost", "index": 6}'
+    try:
+        assert run("fault", "train-0", *faults) == 0
+        eventually(lambda: ("nvlink-count", "GPU 2") in verdicts())
+        faulty = verdicts()
+        listed = deployed.run("sandbox", "fault", "--name", SANDBOX)
+        assert listed.out.startswith('train-0: {"kind": "nvlink-degraded"')
+        driver = sound["driver-version", None][1]
+        record_node(recording, *faults, machine_type="p4de.24xlarge", driver_version=driver)
+        assert run("fault", "train-0") == 0
+        eventually(lambda: verdicts() == sound)
+        assert run("replay", "train-0", str(recording)) == 0
+        eventually(lambda: verdicts() == faulty)
+    finally:
+        assert run("replay", "train-0") == 0
+    eventually(lambda: verdicts() == sound)
+
+
+def record_node(file: Path, *faults: str, **machine: str) -> None:
+    """Write what `node-check --record` writes on a node with these faults."""
+    journal = Journal()
+    with install(NodeProfile(**machine, faults=parse_faults(f"[{', '.join(faults)}]"))):
+        read_nvml(journal, lambda _: None)
+    write_recording(file, journal)
+
+
+def test_a_file_that_is_no_recording_is_refused_before_the_node_changes(
+    deployed: Platform, tmp_path: Path
+) -> None:
+    (tmp_path / "node.json").write_text("{}")
+    ran = deployed.run("sandbox", "replay", "train-0", str(tmp_path / "node.json"), "--name", SANDBOX)
+    assert ran.code == 2
+    assert "allowed: what node-check --record wrote" in ran.err
 
 
 def test_a_wrong_fault_is_bad_input(platform: Platform) -> None:

@@ -26,7 +26,7 @@ from tests.e2e.conftest import BASE
 from tests.e2e.fabric_namespaces import apply_team, honest, pod, refusal, remove
 from tests.support.eventually import eventually
 from tests.support.fabric_pods import fabric_pods, platform_of
-from tests.support.permissive import KEDA, ROUTES, permissive
+from tests.support.permissive import KEDA, ROUTES, TRAIN_JOBS, permissive
 from tests.support.restricted import CONTAINER, satisfying
 from tests.support.size import size
 
@@ -479,7 +479,7 @@ def client(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[Kuber
     wanted += [
         permissive(version, kind, plural) for kind, version, plural in held if version != "keda.sh/v1alpha1"
     ]
-    wanted += (*KEDA, *ROUTES)
+    wanted += (*KEDA, *ROUTES, TRAIN_JOBS)
     made = [one for one in wanted if client.get(*identity(one)) is None]
     for one in made:
         client.create(one)
@@ -586,6 +586,48 @@ def test_pod_templates_are_refused_by_the_rules_of_their_pods_in_every_kind(plac
         if text and f": {HOLDERS[one['kind']][3]}: " not in text
     ]
     assert {NO_RULE} < set(found)
+
+
+def a_train_job(env: list[Object], patched: list[Object]) -> Object:
+    """Return a TrainJob with variables of its nodes, and parts of pod templates that change its runtime's."""
+    jobs = [{"name": f"{index}", "template": {"spec": {"template": one}}} for index, one in enumerate(patched)]
+    patches = [
+        {"manager": "example.com/a"},
+        {"manager": "example.com/b", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}},
+    ]
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "attempt", "namespace": "here"},
+        "spec": {"trainer": {"env": env}, "runtimePatches": patches},
+    }
+
+
+def random_patch(chance: random.Random) -> Object:
+    containers = [{"name": "node", "env": [chance.choice(DEVICES if chance.random() < 0.3 else HARMLESS)]}]
+    volumes = [{"name": "a", **chance.choice((*VOLUMES, {"nfs": {"server": "10.0.0.1", "path": "/"}}))}]
+    kind = chance.choice(("containers", "initContainers"))
+    spec = {kind: containers, "volumes": volumes, "tolerations": [random_toleration(chance)]}
+    annotations = chance.choice(ANNOTATIONS) if chance.random() < 0.4 else {}
+    return chance.choice(({"spec": spec}, {"metadata": {"annotations": annotations}}, {"spec": {}}))
+
+
+@pytest.mark.parametrize("place", ["operator"], indirect=True)
+def test_what_train_jobs_add_to_their_runtimes_is_refused_by_the_rules_of_pods(place: Place):
+    chance = random.Random("20261125 patches")
+    objects = [
+        a_train_job(
+            [chance.choice(DEVICES if chance.random() < 0.2 else HARMLESS)],
+            [random_patch(chance) for _ in range(chance.randint(0, 2))],
+        )
+        for _ in range(size(40, 300))
+    ]
+    # Whether a pod requests GPUs, and for how long it runs, is not in a patch: its pods are judged.
+    expected = [place.first(broken) for broken in place.before_a_deploy(objects)]
+    found = [place.at_admission(one) for one in objects]
+    differ = [one for one in zip(objects, expected, found, strict=True) if one[1] != one[2]]
+    assert not differ, f"{len(differ)} differ, the first: {differ[:2]}"
+    assert set(found) == {BYPASS, ANNOTATION, VOLUME, NO_RULE}
 
 
 # -- different, on purpose --------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from gpu_platform.engine.client import KubernetesClient, Refused
 from tests.e2e.conftest import TOLERATION, Platform
 from tests.e2e.impersonation import member
 from tests.support.eventually import eventually
-from tests.support.permissive import KEDA, ROUTES
+from tests.support.permissive import GRANTS, KEDA, ROUTES, TRAIN_JOBS
 from tests.support.restricted import CONTAINER, satisfying, violations
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-base")]
@@ -32,7 +34,7 @@ def vision(platform: Platform, base: Object) -> KubernetesClient:
     if platform.state.get("shop") != base:
         ran = platform.up(base)
         assert ran.code == 0, ran.err
-    for definition in (*KEDA, *ROUTES):
+    for definition in (*KEDA, *ROUTES, TRAIN_JOBS, GRANTS):
         if (
             platform.client.get(definition["apiVersion"], definition["kind"], definition["metadata"]["name"])
             is None
@@ -314,3 +316,133 @@ def test_an_honest_object_is_admitted(vision: KubernetesClient, attempt: Object)
         **attempt.get("fields", {}),
     }
     assert refusal(vision, wanted) == ""
+
+
+# -- what members may write, and why it leads nowhere ----------------------------------------------------------
+
+
+def test_a_running_pod_is_not_resized_past_the_quota(vision: KubernetesClient, platform: Platform):
+    running = pod({})
+    running["metadata"]["name"] = "small"
+    vision.create(running)
+    try:
+        larger = [{"name": "main", "resources": {"requests": {"cpu": "90"}, "limits": {"cpu": "90"}}}]
+        with pytest.raises(Refused, match=r'cannot patch resource "pods/resize"'):
+            vision._connection.request(
+                "PATCH",
+                "/api/v1/namespaces/vision/pods/small/resize",
+                "resizing",
+                body={"spec": {"containers": larger}},
+                content_type="application/strategic-merge-patch+json",
+            )
+    finally:
+        live = platform.client.get("v1", "Pod", "small", "vision")
+        assert live is not None
+        platform.client.delete(live)
+
+
+def claim(**spec: Any) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "attempt", "namespace": "vision"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "",
+            "resources": {"requests": {"storage": "1Gi"}},
+            **spec,
+        },
+    }
+
+
+def test_a_claim_is_filled_from_no_other_namespace(vision: KubernetesClient):
+    # The API server drops the namespace unless CrossNamespaceVolumeDataSource (alpha) is on; then a ReferenceGrant
+    # of the other namespace is needed, which no member creates.
+    source = {"apiGroup": "", "kind": "PersistentVolumeClaim", "name": "dataset", "namespace": "search"}
+    live = vision.create(claim(dataSourceRef=source), dry_run=True)
+    assert "namespace" not in live["spec"].get("dataSourceRef", {})
+
+
+def test_a_claim_gets_no_volume_that_is_kept_for_another_team(vision: KubernetesClient, platform: Platform):
+    volume: Object = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "of-search"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "volumeMode": "Block",
+            "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {"kind": "PersistentVolumeClaim", "namespace": "search", "name": "dataset"},
+            "csi": {"driver": "a.example.com", "volumeHandle": "a"},
+        },
+    }
+    made = platform.client.create(volume)
+    wanted = vision.create(claim(volumeName="of-search", volumeMode="Block"))
+    # A block device is one of a claim: a pod names it by the claim alone.
+    using = pod({"containers": {"volumeDevices": [{"name": "disk", "devicePath": "/dev/xvda"}]}})
+    using["spec"]["volumes"] = [{"name": "disk", "persistentVolumeClaim": {"claimName": "attempt"}}]
+    try:
+        assert refusal(vision, using) == ""
+
+        def told() -> bool:
+            events = platform.client.objects("v1", "Event", namespace="vision")
+            of_claim = [one for one in events if one["involvedObject"]["name"] == "attempt"]
+            return any("already bound to a different claim" in one.get("message", "") for one in of_claim)
+
+        eventually(told)
+        assert (
+            platform.client.get("v1", "PersistentVolume", "of-search")["spec"]["claimRef"]["namespace"] == "search"
+        )  # type: ignore[index]
+    finally:
+        platform.client.delete(wanted)
+        platform.client.delete(made)
+
+
+def test_a_token_for_another_audience_names_the_team_and_is_none_for_the_api_server(
+    vision: KubernetesClient, platform: Platform
+):
+    projected = {
+        "name": "token",
+        "projected": {"sources": [{"serviceAccountToken": {"audience": "sts.amazonaws.com", "path": "token"}}]},
+    }
+    assert refusal(vision, pod({"spec": {"volumes": [projected]}})) == ""
+    path = "/api/v1/namespaces/vision/serviceaccounts/default/token"
+    wanted = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"audiences": ["sts.amazonaws.com"]},
+    }
+    with pytest.raises(Refused, match=r'cannot create resource "serviceaccounts/token"'):
+        vision._connection.request("POST", path, "requesting", body=wanted)
+    # As the kubelet gets it for the pod: who trusts this cluster's tokens sees whose it is.
+    token = platform.client._connection.request("POST", path, "requesting", body=wanted)["status"]["token"]
+    part = token.split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    assert (claims["sub"], claims["aud"]) == ("system:serviceaccount:vision:default", ["sts.amazonaws.com"])
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+    path = "/apis/authentication.k8s.io/v1/tokenreviews"
+    answer = platform.client._connection.request("POST", path, "reviewing", body=review)
+    assert not answer["status"].get("authenticated")
+
+
+def test_names_of_hosts_are_written_into_the_own_pod_alone(vision: KubernetesClient):
+    # /etc/hosts of its own containers: network policies judge addresses, whatever their names.
+    aliases = [{"ip": "10.0.0.1", "hostnames": ["search.example.com"]}]
+    assert refusal(vision, pod({"spec": {"hostAliases": aliases}})) == ""
+
+
+def test_a_train_job_with_honest_patches_is_admitted(vision: KubernetesClient):
+    patch = {"spec": {"tolerations": [TOLERATION], "serviceAccountName": "default"}}
+    jobs = [{"name": "node", "template": {"spec": {"template": patch}}}]
+    patches = [
+        {"manager": "a.example.com/b", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}},
+        {"manager": "a.example.com/c"},
+    ]
+    wanted = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "attempt", "namespace": "vision"},
+        "spec": {"trainer": {"env": [{"name": "EPOCHS", "value": "1"}]}, "runtimePatches": patches},
+    }
+    assert eventually(lambda: (refusal(vision, wanted) == "") or refusal(vision, wanted)) is True

@@ -116,7 +116,7 @@ def test_validate_and_up_mention_them_with_who_and_since_when_and_fail_nothing(
 
 STARTUP = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"
 FAILED = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"
-LOST = '{"kind": "gpu-missing", "index": 0}'
+LOST: dict[str, Any] = {"kind": "gpu-missing", "index": 0}
 
 
 def keys(platform: Platform, node: str) -> set[str]:
@@ -135,12 +135,6 @@ def condition(platform: Platform, node: str) -> dict[str, Any]:
 def leases_of(platform: Platform) -> list[dict[str, Any]]:
     namespace = "gpu-platform-validation"
     return list(platform.client.objects("coordination.k8s.io/v1", "Lease", namespace=namespace))
-
-
-def write_faults(platform: Platform, **faults: str) -> None:
-    """Write the faults of nodes, which need not exist yet."""
-    metadata = {"name": "gpu-faults", "namespace": "sandbox-system"}
-    platform.client.merge({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": faults or None})
 
 
 def cordoned_by_agent(platform: Platform, node: str) -> tuple[bool, bool]:
@@ -162,11 +156,11 @@ def gated(platform: Platform, base: dict[str, Any]) -> Iterator[Platform]:
     gpu = {"machine_type": "g4dn.xlarge", "workload": "inference", "count": {"desired": 2}}
     base["pools"].append({"name": "fresh", **gpu, "gate_nodes": "always"})
     base["validation"] = {"gate": False, "on_failure": "cordon", "failing_for": "1s"}
-    write_faults(platform, **{"fresh-1": f"[{LOST}]"})
+    platform.write_faults(**{"fresh-1": [LOST]})
     ran = platform.up(base)
     assert ran.code == 0, ran.err
     yield platform
-    write_faults(platform)
+    platform.write_faults()
 
 
 def test_no_pod_starts_on_an_unproven_node_and_a_node_that_fails_later_is_held_back_within_the_share(
@@ -184,13 +178,13 @@ def test_no_pod_starts_on_an_unproven_node_and_a_node_that_fails_later_is_held_b
     with pytest.raises(Refused, match="gpu-unproven-node"):
         gated.pod("escape", "nvidia.com/gpu", namespace="vision", tolerations=[{"operator": "Exists"}])
 
-    write_faults(gated)
+    gated.write_faults()
     eventually(lambda: gated.find_pod("on-fresh-1")["status"].get("phase") == "Running")
     assert STARTUP not in keys(gated, "fresh-1")
     changes = gated.up(base).json["changes"]["changes"]
     assert changes == [], "a node that has passed gets no startup taint again"
 
-    write_faults(gated, **{"fresh-0": f"[{LOST}]", "fresh-1": f"[{LOST}]"})
+    gated.write_faults(**{"fresh-0": [LOST], "fresh-1": [LOST]})
     eventually(lambda: all(condition(gated, node)["status"] == "False" for node in ("fresh-0", "fresh-1")))
     held = [node for node in ("fresh-0", "fresh-1") if FAILED in keys(gated, node)]
     assert len(held) == 1, "25 % of two nodes, but one at least"
@@ -223,7 +217,7 @@ def test_no_pod_starts_on_an_unproven_node_and_a_node_that_fails_later_is_held_b
         with pytest.raises(Refused, match="its own cordon alone"):
             other.merge({"apiVersion": "v1", "kind": "Node", **fields})
 
-    write_faults(gated)
+    gated.write_faults()
     eventually(lambda: FAILED not in keys(gated, held[0]))
     eventually(lambda: cordoned_by_agent(gated, held[0]) == (False, False))
     eventually(lambda: condition(gated, free)["status"] == "True")

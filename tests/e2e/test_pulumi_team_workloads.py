@@ -68,6 +68,9 @@ def test_jobs_are_not_waited_for_are_replaced_when_they_change_and_leave_their_c
 ) -> None:
     base["cluster"]["name"] = SANDBOX
     base["validation"]["timeout"] = "10m"
+    # No more than the jobs need: each update of the CLI reads and compares every object.
+    base["pools"], base["teams"] = base["pools"][:1], base["teams"][:1]
+    base["teams"][0]["quota"].pop("mig")
     service = {"name": "chat", "pool": "train", "image": IMAGE, "run_as_user": 1000}
     notebook = {"name": "lab", "pool": "train", "run_as_user": 1000}
     base["teams"][0] |= {
@@ -99,8 +102,6 @@ def test_jobs_are_not_waited_for_are_replaced_when_they_change_and_leave_their_c
     job = find("batch/v1", "Job", "fit")
     claim = find("v1", "PersistentVolumeClaim", "fit-checkpoints")
     eventually(lambda: find("batch/v1", "Job", "embed")["status"].get("active") == 1)
-    ran = pulumi.up(base)
-    assert (ran.code, ran.json["changes"]["changes"]) == (0, []), ran.err
 
     changed = copy.deepcopy(base)
     changed["teams"][0]["training_jobs"] = [{**JOB, "image": "registry.example.com/train:2.0"}]

@@ -128,8 +128,8 @@ def test_a_broken_node_fails_the_update_within_its_timeout_and_is_named(
     pulumi: Platform, base: dict[str, Any]
 ) -> None:
     base["validation"]["timeout"] = "20s"
-    fault = '{"kind": "gpu-missing", "index": 3}'
-    assert pulumi.run("sandbox", "fault", "train-0", fault, "--name", SANDBOX).code == 0
+    fault: dict[str, Any] = {"kind": "gpu-missing", "index": 3}
+    pulumi.write_faults(**{"train-0": [fault]})
     try:
         assert pulumi.up(base).code == 1
         file = str(pulumi.folder / "Pulumi.shop.yaml")
@@ -142,7 +142,7 @@ def test_a_broken_node_fails_the_update_within_its_timeout_and_is_named(
 
         assert eventually(failed) == ("8", "7")
     finally:
-        pulumi.run("sandbox", "fault", "train-0", "--name", SANDBOX)
+        pulumi.write_faults()
         pulumi.run("destroy", str(pulumi.write(base)), "--engine", "pulumi", "--yes")
 
 

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
+from syrupy.assertion import SnapshotAssertion
 
 from gpu_platform import names
 from gpu_platform.engine.client import Refused
 from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
 from tests.e2e.members import PASSWORD, members_objects
+from tests.e2e.transcripts import PLAIN, steady
 from tests.support.eventually import eventually
 from tests.support.team_policies import PREFIXES
 
@@ -382,7 +384,8 @@ def test_a_rename_is_recognised_and_the_data_stays_under_the_old_name(hand: Hand
 # -- team remove ------------------------------------------------------------------------------------------
 
 
-def test_team_remove_refuses_bound_claims_until_told(hand: Hand) -> None:
+def test_team_remove_refuses_bound_claims_until_told(hand: Hand, snapshot: SnapshotAssertion) -> None:
+    hand.platform.env = PLAIN
     hand.have_data()
     volume = volume_for(TEAM, "dataset")
     hand.client.create(volume)
@@ -398,6 +401,7 @@ def test_team_remove_refuses_bound_claims_until_told(hand: Hand) -> None:
         ran = hand.run("team", "remove", hand.file(), TEAM, "--confirm", TEAM, "--delete-claims")
         assert ran.code == 0, ran.err
         assert hand.client.get("v1", "Namespace", TEAM) is None
+        assert "\n".join(steady(hand.platform, one.out + one.err) for one in (refused, ran)) == snapshot
     finally:
         live = hand.client.get("v1", "PersistentVolume", "volume-perception")
         assert live is not None

@@ -223,3 +223,31 @@ def test_taints_that_a_node_loses_once_it_has_started_need_no_toleration():
     starting = NodeTaint("startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated", "true", "NoSchedule")
     assert not starting.keeps_pods_off
     assert NodeTaint("nvidia.com/gpu", "present", "NoSchedule").keeps_pods_off
+
+
+def train_job(**spec: Any) -> Record:
+    return kubernetes("trainer.kubeflow.org/v1alpha1:TrainJob", "fit", spec, "vision")
+
+
+def patched(template: Any) -> Record:
+    jobs = [{"name": "node", "template": {"spec": {"template": template}}}]
+    patch = {"manager": "a", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+    return train_job(runtimePatches=[{"manager": "b"}, patch])
+
+
+PLACE = "spec.runtimePatches[1].trainingRuntimeSpec.template.spec.replicatedJobs[0].template.spec.template"
+
+
+def test_variables_and_annotations_that_a_train_job_adds_to_its_runtime_are_found_at_their_place():
+    all_gpus = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+    rule = "gpu-visible-devices-bypass"
+    found = only(violations(rule, train_job(trainer={"env": [all_gpus]})))
+    assert found.problem.path == "spec.trainer.env[0].value"
+    found = only(violations(rule, patched({"spec": {"initContainers": [{"name": "a", "env": [all_gpus]}]}})))
+    assert found.problem.path == f"{PLACE}.spec.initContainers[0].env[0].value"
+    found = only(
+        violations("gpu-device-annotation", patched({"metadata": {"annotations": {"cdi.k8s.io/a": "b"}}}))
+    )
+    assert found.problem.path == f'{PLACE}.metadata.annotations["cdi.k8s.io/a"]'
+    assert violations(rule, train_job(trainer={"env": [{"name": "A", "value": "all"}]})) == []
+    assert not_checked(rule, patched(UNKNOWN))

@@ -108,3 +108,36 @@ def test_without_a_topology_or_a_gang_no_place_is_needed():
     assert "parallelism" in not_checked(
         "kueue-tas-multi-node", TOPOLOGY, job(labels={QUEUE: "t"}, parallelism=UNKNOWN)
     )
+
+
+OTHERS = "kueue.x-k8s.io/prebuilt-workload-name"
+GROUP = "kueue.x-k8s.io/pod-group-name"
+
+
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+@pytest.mark.parametrize("key", [OTHERS, GROUP])
+def test_what_joins_the_workload_of_others_is_found_in_the_object_and_in_its_template(key: str, field: str):
+    itself, template = job(), deployment(pod_spec())
+    itself["inputs"]["metadata"].setdefault(field, {})[key] = "a"
+    template["inputs"]["spec"]["template"].setdefault("metadata", {}).setdefault(field, {})[key] = "a"
+    for record, place in ((itself, "metadata"), (template, "spec.template.metadata")):
+        found = only(violations("queue-workload", local_queue(), record))
+        assert found.problem.path.endswith(f'{place}.{field}["{key}"]'), found.problem.path
+        assert found.problem.found == f"{key} in {field}"
+        assert found.problem.fix.startswith("remove it; what starts together is a Job")
+        assert violations("queue-workload", local_queue(namespace="search"), record) == []
+
+
+def test_a_pod_of_a_group_is_found_once_and_other_keys_of_kueue_pass():
+    pod = kubernetes("core/v1:Pod", "a", pod_spec(), "vision")
+    pod["inputs"]["metadata"]["labels"] = {GROUP: "a", QUEUE: "training"}
+    assert "pod-group-name" in only(violations("queue-workload", local_queue(), pod)).problem.found
+    assert violations("queue-workload", local_queue(), job(labels={QUEUE: "training"})) == []
+
+
+def test_a_train_job_on_a_workload_of_others_is_found_and_labels_that_cannot_be_seen_are_not_checked():
+    train = kubernetes("trainer.kubeflow.org/v1alpha1:TrainJob", "a", {}, "vision")
+    train["inputs"]["metadata"]["annotations"] = {OTHERS: "a"}
+    only(violations("queue-workload", local_queue(), train))
+    train["inputs"]["metadata"]["annotations"] = UNKNOWN
+    assert not_checked("queue-workload", local_queue(), train)

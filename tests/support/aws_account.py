@@ -5,6 +5,7 @@ A recorded answer is checked against the API's own model in botocore, so a wrong
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatch
@@ -43,11 +44,14 @@ class AwsAccount:
         self.quotas: dict[str, float] = {}
         """Values by code; others have no value of their own, and a default of 5000."""
         self.reservations: list[dict[str, Any]] = []
+        self.products: list[Mapping[str, Any]] = []
+        """Products of the price list."""
         self.addons: dict[str, Mapping[str, Any]] = {"vpc-cni": {"configurationValues": _POLICIES}}
         """Add-ons of every cluster by name, with what differs from a version alone."""
         self._recorded: Mapping[str, Recorded] = {
             "DescribeAddon": self._addon,
             "GetServiceQuota": self._quota,
+            "GetProducts": lambda _: {"PriceList": [json.dumps(product) for product in self.products]},
             "GetAWSDefaultServiceQuota": lambda _: {"Quota": {"Value": 5000.0}},
             "DescribeCapacityReservations": self._reservations,
         }

@@ -30,3 +30,5 @@ KEDA = tuple(
 ROUTES = tuple(
     permissive("gateway.networking.k8s.io/v1", kind, f"{kind.casefold()}s") for kind in ("HTTPRoute", "GRPCRoute")
 )
+TRAIN_JOBS = permissive("trainer.kubeflow.org/v1alpha1", "TrainJob", "trainjobs")
+GRANTS = permissive("gateway.networking.k8s.io/v1beta1", "ReferenceGrant", "referencegrants")

@@ -135,7 +135,7 @@ def test_what_planning_writes_is_what_the_agent_reads():
     ("text", "said"),
     [
         ("{", "text that is not JSON"),
-        ("[]", "(all): found a list; allowed: an object"),
+        ("[]", "(the whole file): found a list; allowed: an object"),
         ('{"version": 1}', "expect: found nothing; allowed: an object of check ids"),
         ('{"version": 2, "expect": {}}', "version: found 2; allowed: 1"),
         ('{"version": 1, "pool": 3, "expect": {}}', "pool: found a number; allowed: text"),
@@ -191,5 +191,5 @@ def test_node_check_knows_every_machine_type_and_suggests_for_a_near_miss():
 
 
 def test_node_check_refuses_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(BadInput, match="No such file"):
+    with pytest.raises(BadInput, match="no such file"):
         read_document(tmp_path / "none.json")

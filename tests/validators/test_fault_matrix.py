@@ -54,6 +54,7 @@ NOT_OF_A_GPU = {
     "nvml-hang",
     "nvml-crash",
     "function-missing",
+    "recorded-node",  # tests/validators/test_recording.py
     # Found by active checks: tests/e2e/test_burn_in.py
     "slow-host-link",
     "slow-nvlink",

@@ -12,7 +12,7 @@ from gpu_platform.cli import node_check
 from gpu_platform.cli.node_check import Recordings
 from gpu_platform.errors import BadInput, ExitCode
 from gpu_platform.planning.expectations import expected_matrix
-from sandbox.nvml import NodeProfile, install
+from sandbox.nvml import NodeProfile, install, pack
 from validators.agent import topology
 from validators.agent.calls import Journal
 from validators.agent.checks import run_checks
@@ -167,3 +167,61 @@ def test_the_topology_of_every_machine_type_is_as_expected(machine_type):
     catalog = load_catalog()
     text = topology.as_text(read(machine_type)[0], expected_matrix(catalog.machine_types[machine_type], catalog))
     assert "expected:" not in text
+
+
+# -- the simulator replays it -----------------------------------------------------------------------------
+
+REPLAYED = (
+    (),
+    ({"kind": "gpu-missing", "index": 0},),
+    ({"kind": "gpu-lost", "index": 0},),
+    ({"kind": "duplicate-uuid", "index": 0},),
+    ({"kind": "ecc-errors", "index": 0, "location": "L2 cache"},),
+    ({"kind": "thermal", "index": 0}, {"kind": "pcie-width", "index": 0}, {"kind": "stray-process", "index": 0}),
+    ({"kind": "xid", "index": 0, "code": 48}, {"kind": "wrong-driver"}),
+    ({"kind": "function-missing", "call": "nvmlDeviceGetMigMode"}, {"kind": "numa-unknown"}),
+    ({"kind": "nvml-missing"},),
+    ({"kind": "nvml-unloadable"},),
+)
+
+
+def replaying(recording, machine_type):
+    """Return the Snapshot of a simulated node that replays a recording, and the journal of its reading."""
+    return read(machine_type, {"kind": "recorded-node", "recording": pack(json.dumps(recording))})
+
+
+@pytest.mark.parametrize("machine_type", ["g4dn.xlarge", "p4de.24xlarge", "p5.48xlarge", "a4x-highgpu-4g"])
+@pytest.mark.parametrize("faults", REPLAYED, ids=lambda faults: " ".join(fault["kind"] for fault in faults))
+def test_a_simulated_node_that_replays_a_recording_has_its_verdicts(machine_type, faults):
+    layout = LAYOUT if machine_type == "p4de.24xlarge" else ()
+    snapshot, journal = read(machine_type, *faults, mig_layout=layout)
+    recording = to_recording(journal)
+    again, journal = replaying(recording, machine_type)
+    assert to_recording(journal)["answers"] == recording["answers"]
+    expected = of_machine(machine_type)
+    assert run_checks(again, expected) == run_checks(replayed(recording), expected)
+    assert {entry["id"] for entry in run_checks(snapshot, expected) if entry["verdict"] == "fail"} == {
+        entry["id"] for entry in run_checks(again, expected) if entry["verdict"] == "fail"
+    }
+
+
+@pytest.mark.parametrize("kind", ["did-not-return", "ended-the-process"])
+def test_a_recorded_call_without_an_answer_leaves_nvml_unknown_as_on_its_node(kind):
+    _, journal = read("g4dn.xlarge")
+    journal.lose("nvmlDeviceGetEccMode on GPU 0", kind)
+    entries = {
+        entry["id"]: entry for entry in run_checks(replayed(to_recording(journal)), of_machine("g4dn.xlarge"))
+    }
+    assert entries["nvml"]["verdict"] == "unknown"
+    assert entries["nvml"]["observed"].startswith("nvmlDeviceGetEccMode on GPU 0 ")
+    assert entries["nvml"]["remediation"]
+
+
+def test_a_node_replays_one_recording_alone_and_none_of_more_gpus_than_it_has():
+    fault = {"kind": "recorded-node", "recording": pack(json.dumps(to_recording(read("p5.48xlarge")[1])))}
+    with pytest.raises(BadInput, match=r"8 GPUs.*at most 1"):
+        read("g4dn.xlarge", fault)
+    with pytest.raises(BadInput, match="recorded-node alone"):
+        read("p5.48xlarge", fault, {"kind": "nvml-hang"})
+    with pytest.raises(BadInput, match="no packed recording"):
+        read("p5.48xlarge", {"kind": "recorded-node", "recording": "x"})

@@ -95,9 +95,11 @@ def parse_expectations(text: str, source: str) -> Expectations:
     try:
         data: Any = json.loads(text)
     except ValueError as error:
-        raise BadExpectations(source, [Mistake("(all)", f"text that is not JSON ({error})", "JSON")]) from None
+        raise BadExpectations(
+            source, [Mistake("(the whole file)", f"text that is not JSON ({error})", "JSON")]
+        ) from None
     if not _is_object(data):
-        raise BadExpectations(source, [Mistake("(all)", _kind(data), "an object")])
+        raise BadExpectations(source, [Mistake("(the whole file)", _kind(data), "an object")])
     problems: list[Mistake] = []
     if data.get("version") != VERSION:
         problems.append(Mistake("version", json.dumps(data.get("version")), str(VERSION)))

@@ -7,14 +7,17 @@ serial numbers are replaced unless they are asked for; equal ones stay equal.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from validators.agent import AGENT_VERSION
-from validators.agent.calls import Call, Journal
+from validators.agent.calls import DID_NOT_RETURN, ENDED_THE_PROCESS, Call, Journal
+from validators.agent.outcome import CRASH_REMEDY, HANG_REMEDY
 from validators.agent.snapshot import Snapshot
 
 VERSION = 2  # 2: also what GPUs use
+_LOST = {DID_NOT_RETURN: "did not return", ENDED_THE_PROCESS: "ended the reading process"}
 _IDENTITY = ("nvmlDeviceGetUUID", "nvmlDeviceGetSerial")
 
 
@@ -86,4 +89,10 @@ class Recorded:
         del deadline_seconds
         from validators.agent.nvml import read_nvml
 
-        return read_nvml(self.journal, lambda _: None, live=False)
+        snapshot = read_nvml(self.journal, lambda _: None, live=False)
+        lost = {text: problem for text, (_, problem) in self.journal.answers.items() if problem in _LOST}
+        if not lost:
+            return snapshot
+        unanswered = tuple(f"{text} {_LOST[problem]}" for text, problem in lost.items())
+        remedy = HANG_REMEDY if DID_NOT_RETURN in lost.values() else CRASH_REMEDY
+        return replace(snapshot, unanswered=unanswered, remediation=snapshot.remediation or remedy)

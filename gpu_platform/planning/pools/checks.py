@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
-from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import Context
 from gpu_platform.planning.nodes.software import branch_of, driver_version, node_software
@@ -19,6 +18,7 @@ from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.planning.sharing.sharing import DEFAULT_KEY, check_sharing
 from gpu_platform.quantity import counted
 from gpu_platform.spec.pool import Pool
+from gpu_platform.unknown_machine import unknown_machine_type
 
 MAX_POOL_NAME = 40  # a node's name, <pool>-<number>, is also its hostname label, of at most 63
 
@@ -33,16 +33,8 @@ def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
 
 def _refuse_machine_type(name: str, catalog: Catalog, here: Problems) -> None:
     """Record a machine type that is not in the catalogue, with the reason where it is known and left out."""
-    unsupported = catalog.unsupported(name)
-    if unsupported is not None:
-        here.add(
-            f"{name!r}, which the program does not support: {unsupported.why} ({unsupported.source})",
-            "one of the machine types of the catalogue",
-            f"use {unsupported.instead}",
-        )
-        return
-    fix = did_you_mean(name, list(catalog.machine_types)) or "see gpu_platform/catalog/facts for the known ones"
-    here.add(f"{name!r}", "one of the machine types of the catalogue", fix)
+    problem = unknown_machine_type("", name, catalog, "see `gpu-platform machines list`")
+    here.add(problem.found, problem.allowed, problem.fix)
 
 
 def check_pool(context: Context, resolved: ResolvedPool) -> None:

@@ -11,11 +11,13 @@ whose owner is queued are not queued themselves); Kubernetes API reference, Vali
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from gpu_platform import names
+from gpu_platform.planning.queues.tracking import BY_KUEUE, PRIORITY_LABEL, QUEUED_OWNERS, tracking_rules
 from gpu_platform.planning.teams.admission import asks_for_gpus
+from gpu_platform.planning.teams.cel import texts
+from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.planning.teams.pod_templates import (
     QUEUED_KINDS,
     TEMPLATE_KINDS,
@@ -26,7 +28,6 @@ from gpu_platform.planning.teams.pod_templates import (
 from gpu_platform.planning.teams.requesters import by_a_controller
 
 QUEUE_LABEL: Final = names.QUEUE_LABEL
-PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
 
 _TRAIN_JOBS: Final = ("trainer.kubeflow.org", "trainjobs")
 QUEUED_RESOURCES: Final = (
@@ -40,12 +41,7 @@ GUARDED_RESOURCES: Final = (
     *((kind.group, kind.resource) for kind in TEMPLATE_KINDS if not kind.queued),
 )
 """Those, and what makes pods: Kueue takes the pods of a ReplicaSet whose owner is queued for that owner's."""
-# Who may set the status of workloads is Kueue, or an administrator.
-_BY_KUEUE = (
-    "authorizer.group('kueue.x-k8s.io').resource('workloads').subresource('status')"
-    ".namespace(request.namespace).check('update').allowed()"
-)
-_QUEUED_OWNERS = "['TrainJob', " + ", ".join(f"'{kind.kind}'" for kind in QUEUED_KINDS) + "]"
+_QUEUED_OWNERS = texts(QUEUED_OWNERS)
 _QUEUED_NAMES = f"['Pod'] + {_QUEUED_OWNERS}"
 _LABELS = "object.metadata.?labels.orValue({})"
 _OWNERS = "object.metadata.?ownerReferences.orValue([])"
@@ -132,15 +128,6 @@ Kueue reads templates; the same default of pods comes too late for it.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdmissionRule:
-    """A CEL expression that must hold, with the message where it does not. `id`: as in the policy pack."""
-
-    id: str
-    expression: str
-    message: str
-
-
 def rules_of(
     local_queue: str,
     priorities: Sequence[str],
@@ -148,7 +135,7 @@ def rules_of(
     required: bool,
     tainted: bool,
     accounts: tuple[str, ...] = (),
-) -> tuple[AdmissionRule, ...]:
+) -> tuple[PodRule, ...]:
     """Return the rules of a team's namespace.
 
     `required`: Jobs and pods must name the queue themselves; `tainted`: all GPU nodes have the taint of GPUs;
@@ -157,17 +144,17 @@ def rules_of(
     allowed = f"[{', '.join(repr(name) for name in priorities)}]"
     classes = ", ".join(priorities) or "none"
     rules = [
-        AdmissionRule(
+        PodRule(
             id="queue-of-team",
             expression=f"{_LABELS}[?'{QUEUE_LABEL}'].orValue('{local_queue}') == '{local_queue}'",
             message=f"the queue of this namespace is {local_queue}: write the label {QUEUE_LABEL}: {local_queue}",
         ),
-        AdmissionRule(
+        PodRule(
             id="queue-priority-class",
             expression=f"!('{PRIORITY_LABEL}' in {_LABELS}) || {_LABELS}['{PRIORITY_LABEL}'] in {allowed}",
             message=f"the label {PRIORITY_LABEL} may name {classes}: no class above the team's own",
         ),
-        AdmissionRule(
+        PodRule(
             id="queue-priority-class",
             expression=(
                 f"{_specs(TEMPLATE_KINDS)}.all(spec, spec.?priorityClassName.orValue('') == '' || "
@@ -175,25 +162,25 @@ def rules_of(
             ),
             message=f"priorityClassName may be {classes}: no class above the team's own",
         ),
-        AdmissionRule(
+        PodRule(
             id="queue-pod-gate",
             expression=(
                 f"object.kind != 'Pod' || request.operation != 'UPDATE' || "
                 f"{_OLD_GATES}.all(gate, !gate.name.startsWith('kueue.x-k8s.io/') || gate in {_GATES})"
-                f" || {_BY_KUEUE}"
+                f" || {BY_KUEUE}"
             ),
             message="Kueue removes the scheduling gates of a pod when its quota is free: wait, or delete the pod",
         ),
-        AdmissionRule(
+        PodRule(
             id="queue-start",
             expression=(
                 f"request.operation != 'UPDATE' || !(object.kind in {_QUEUED_OWNERS}) || "
                 "object.spec.?suspend.orValue(false) || !oldObject.spec.?suspend.orValue(false) || "
-                f"{by_a_controller(accounts)} || {_BY_KUEUE}"
+                f"{by_a_controller(accounts)} || {BY_KUEUE}"
             ),
             message="Kueue starts what waits when its quota is free: leave spec.suspend as it is",
         ),
-        AdmissionRule(
+        PodRule(
             id="queue-owner",
             expression=(
                 f"(request.operation == 'UPDATE' ? {_OWNERS}.all(one, one in {_OLD_OWNERS}) : "
@@ -204,10 +191,11 @@ def rules_of(
             ),
             message="controllers set ownerReferences, members do not: what has a queued owner is not queued",
         ),
+        *tracking_rules(by_a_controller(accounts)),
     ]
     if tainted:
         rules.append(
-            AdmissionRule(
+            PodRule(
                 id="gpu-toleration",
                 # Controllers make what is older than the rule again.
                 expression=(
@@ -220,7 +208,7 @@ def rules_of(
         )
     if required:
         rules.append(
-            AdmissionRule(
+            PodRule(
                 id="kueue-queue-name",
                 expression=(
                     f"request.operation != 'CREATE' || '{QUEUE_LABEL}' in {_LABELS} || "

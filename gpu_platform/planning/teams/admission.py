@@ -22,6 +22,8 @@ from gpu_platform.planning.teams.pod_rule import POD, TEMPLATE, Judged, PodRule,
 from gpu_platform.planning.teams.pod_rules import nic_share_rules, node_keeping_rules, volume_rule
 from gpu_platform.planning.teams.pod_templates import templates_of
 from gpu_platform.planning.teams.requesters import by_a_controller
+from gpu_platform.planning.teams.train_jobs import CHANGES, PATCH, train_job_rules
+from gpu_platform.planning.teams.train_jobs import VARIABLES as TRAIN_JOB_VARIABLES
 from gpu_platform.pod_devices import (
     DEVICE_ANNOTATIONS,
     NO_DEVICES,
@@ -64,7 +66,7 @@ def pod_rules(pools: Sequence[PoolPlan], limits: PodLimits | None = None) -> tup
 
 def template_rules(pools: Sequence[PoolPlan], limits: PodLimits | None = None) -> tuple[PodRule, ...]:
     """Return the same rules of the pod templates of other objects: their pods would be refused one by one."""
-    return tuple(
+    of_templates = tuple(
         PodRule(
             id=rule.id,
             expression=f"variables.templates.all(each, {rule.expression})",
@@ -74,6 +76,7 @@ def template_rules(pools: Sequence[PoolPlan], limits: PodLimits | None = None) -
         )
         for rule in _rules(TEMPLATE, "", pools, limits or PodLimits())
     )
+    return (*of_templates, *train_job_rules(_rules(PATCH, "", pools, limits or PodLimits())))
 
 
 def _rules(of: Judged, scheduled: str, pools: Sequence[PoolPlan], limits: PodLimits) -> tuple[PodRule, ...]:
@@ -205,13 +208,14 @@ POD_CHANGES: Final = (
 )
 """That a request changes what a pod runs, its devices by annotation, or how it keeps its node, as CEL."""
 TEMPLATE_CHANGES: Final = (
-    f"request.operation == 'CREATE' || {templates_of('object')} != {templates_of('oldObject')}"
+    f"request.operation == 'CREATE' || {templates_of('object')} != {templates_of('oldObject')} || {CHANGES}"
 )
 """That a request changes pod templates, as CEL: what is older than a rule can be scaled, stopped and deleted."""
 TEMPLATE_VARIABLES: Final[Mapping[str, str]] = {
     "found": templates_of("object"),
     "templates": "variables.found.map(each, {'at': each.at, 'template': each.template, 'deadline': each.deadline, "
     f"'asks': dyn({asks_for_gpus('each.template.spec')})}})",
+    **TRAIN_JOB_VARIABLES,
 }
 """Variables that expressions of pod templates use, as CEL: each with its place, and whether it asks for GPUs."""
 CLAIM_VARIABLES: Final[Mapping[str, str]] = {

@@ -2,7 +2,8 @@
 
 RBAC cannot except a name from `update`, nor a field: members may write ConfigMaps, and so the platform's guide.
 
-Sources: Kubernetes docs, Finalizers, "Managing service accounts" (tokens in Secrets do not expire); EKS user
+Sources: Kubernetes docs, Finalizers, "Managing service accounts" (tokens in Secrets do not expire), "Use Cascading
+Deletion in a Cluster"; k8s.io/kubernetes v1.36, pkg/registry/batch/job/strategy.go (the default of Jobs); EKS user
 guide, IAM roles for service accounts; GKE docs, Workload Identity Federation. Read 2026-11-25.
 """
 
@@ -13,11 +14,12 @@ from typing import Final
 
 from gpu_platform.planning.teams.cel import texts
 from gpu_platform.planning.teams.pod_rule import PodRule
+from gpu_platform.planning.teams.pod_templates import QUEUED_KINDS
 from gpu_platform.planning.teams.requesters import BY_AN_ADMINISTRATOR, by_a_controller
 
 _IDENTITY: Final = ("azure.workload.identity/", "eks.amazonaws.com/", "iam.gke.io/")
-# The API server adds the first two to what is being deleted, and the third to claims of volumes.
-_FINALIZERS: Final = ("foregroundDeletion", "orphan", "kubernetes.io/pvc-protection")
+# The API server adds the first to what is being deleted, and the second to claims of volumes.
+_FINALIZERS: Final = ("foregroundDeletion", "kubernetes.io/pvc-protection")
 _OF_KUEUE: Final = "kueue.x-k8s.io/managed"
 _OF: Final = "request.resource.resource"
 _OBJECT: Final = "(request.operation == 'DELETE' ? oldObject : object)"
@@ -69,4 +71,21 @@ def guarded_rules(objects: Mapping[str, Sequence[str]], *, queued: bool) -> tupl
             "dyn(object).?type.orValue('') != 'kubernetes.io/service-account-token'",
             message="tokens in Secrets never expire: let a pod mount the token of its service account",
         ),
+        *((_orphan_rule(),) if queued else ()),
+    )
+
+
+def _orphan_rule() -> PodRule:
+    """Return the rule of deletions that leave pods behind: Kueue takes their quota for free."""
+    resources = texts(["trainjobs", *(kind.resource for kind in QUEUED_KINDS)])
+    policy = "request.options.?propagationPolicy.orValue('')"
+    orphans = "request.options.?orphanDependents"
+    return PodRule(
+        id="queue-orphans",
+        # A request that names no policy orphans the pods of a Job, and of nothing else.
+        expression=f"request.operation != 'DELETE' || !({_OF} in {resources}) || "
+        f"{policy} in ['Background', 'Foreground'] || ({policy} == '' && "
+        f"!{orphans}.orValue({_OF} == 'jobs'))",
+        message="its pods would run on, and no queue would count them: delete it with propagationPolicy "
+        "Background or Foreground, as kubectl does",
     )

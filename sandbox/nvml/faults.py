@@ -326,6 +326,13 @@ class SlowNetwork(_Fault):
     gb_per_second: float = Field(default=4.0, gt=0)
 
 
+class RecordedNode(_Fault):
+    """The node answers as the one of a recording; alone. `sandbox replay NODE FILE` sets it."""
+
+    kind: Literal["recorded-node"] = "recorded-node"
+    recording: str = Field(description="what `node-check --record` wrote, by zlib and base64")
+
+
 Fault = (
     GpuMissing
     | GpuLost
@@ -370,6 +377,7 @@ Fault = (
     | SlowNvlink
     | WrongProducts
     | SlowNetwork
+    | RecordedNode
 )
 AnyFault = Annotated[Fault, Field(discriminator="kind")]
 _MODELS: tuple[type[_Fault], ...] = Fault.__args__  # `get_args` loses the element type

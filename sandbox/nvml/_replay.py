@@ -1,0 +1,224 @@
+"""Answers NVML calls from a recording: each recorded answer goes back into the C arguments of the same call.
+
+So a check of the replaying node goes the same way as that of the recorded one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from sandbox.nvml._recording import Recording
+from sandbox.nvml._symbols import (
+    ERROR_STRINGS,
+    FUNCTION_NOT_FOUND,
+    INSUFFICIENT_SIZE,
+    MIB,
+    NOT_SUPPORTED,
+    Status,
+    fill,
+    gpu_handle,
+    mig_handle,
+    value_of,
+)
+from sandbox.nvml.faults import LOCATIONS
+
+HANGS: Final = "did-not-return"
+CRASHES: Final = "ended-the-process"
+_OWN_CODES: Final = 900  # for errors whose text is no known one: NVML has none from here on but 999
+# Of the node agent, where they are not NVML's text in lower case: _KINDS of validators/agent/nvml.py.
+_KINDS: Final = {
+    "no-permission": 4,
+    "version-mismatch": 18,
+    "library-not-found": 12,
+    "driver-not-loaded": 9,
+    "function-not-found": FUNCTION_NOT_FOUND,
+    "gpu-lost": 15,
+}
+
+
+def error_string(recording: Recording, code: int) -> str:
+    """Return the text of a status that only a recording has."""
+    place = code - _OWN_CODES
+    return recording.problems[place].replace("-", " ") if 0 <= place < len(recording.problems) else "Unknown Error"
+
+
+def _status(recording: Recording, problem: str) -> int:
+    """Return the NVML status that the node agent reads as an error of this kind."""
+    if problem in _KINDS:
+        return _KINDS[problem]
+    for code, text in ERROR_STRINGS.items():
+        if text.lower().replace(" ", "-") == problem:
+            return code
+    return _OWN_CODES + recording.problems.index(problem)
+
+
+def answer(recording: Recording, function: str, arguments: Sequence[Any]) -> str:
+    """Answer one call; return the kind of fault if it must not return (HANGS, CRASHES), else "".
+
+    Raises Status with the recorded error.
+    """
+    text = _text(function, arguments)
+    found = recording.answers.get(text)
+    if found is None:
+        raise Status(FUNCTION_NOT_FOUND)
+    value, problem = found
+    if problem in (HANGS, CRASHES):
+        return problem
+    if problem:
+        raise Status(_status(recording, problem))
+    write = _WRITERS.get(function)
+    if write is not None:
+        write(arguments, value)
+    elif value is not None:
+        _plain(arguments, value)
+    return ""
+
+
+# -- names of calls ---------------------------------------------------------------------------------------
+
+
+def _text(function: str, arguments: Sequence[Any]) -> str:
+    """Return the text by which the node agent records a call."""
+    if function in _OF_NODE:
+        return function
+    first = value_of(arguments[0])
+    if function == "nvmlDeviceGetHandleByIndex":
+        return f"{function} on GPU {first}"
+    gpu, part = (first >> 8) - 1, (first & 0xFF) - 1
+    if function == "nvmlDeviceGetMigDeviceHandleByIndex":
+        part = value_of(arguments[1])
+    device = f"GPU {gpu}" if part < 0 else f"MIG device {part} of GPU {gpu}"
+    detail = _DETAILS[function](arguments) if function in _DETAILS else ""
+    return f"{function}{detail and ' '}{detail} on {device}"
+
+
+def _other(arguments: Sequence[Any]) -> str:
+    return f"to GPU {(value_of(arguments[1]) >> 8) - 1}"
+
+
+_OF_NODE: Final = frozenset(
+    {"nvmlInitWithFlags", "nvmlShutdown", "nvmlDeviceGetCount", "nvmlSystemGetDriverVersion", "nvmlEventSetCreate"}
+)
+_DETAILS: Final[Mapping[str, Callable[[Sequence[Any]], str]]] = {
+    "nvmlDeviceGetNvLinkState": lambda given: f"of link {value_of(given[1])}",
+    "nvmlDeviceGetClockInfo": lambda given: {1: "of the SMs", 2: "of the memory"}.get(value_of(given[1]), ""),
+    "nvmlDeviceGetTotalEccErrors": lambda given: "" if value_of(given[1]) else "corrected",
+    "nvmlDeviceGetMemoryErrorCounter": lambda given: f"of {LOCATIONS[value_of(given[3])]}",
+    "nvmlDeviceGetRetiredPages": lambda given: (
+        "of double-bit errors" if value_of(given[1]) else "of single-bit errors"
+    ),
+    "nvmlDeviceGetTopologyCommonAncestor": _other,
+    "nvmlDeviceGetP2PStatus": _other,
+}
+
+
+# -- answers in C -----------------------------------------------------------------------------------------
+
+
+def _outputs(arguments: Sequence[Any]) -> list[Any]:
+    """Return the objects that a call writes to: passed by reference, or arrays."""
+    found: list[Any] = []
+    for given in arguments:
+        if isinstance(given, ctypes.Array):
+            found.append(given)
+        elif hasattr(given, "_obj"):
+            found.append(given._obj)
+    return found
+
+
+def _plain(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
+    """Write a number, a text or several numbers to the output arguments."""
+    outputs = _outputs(arguments)
+    if isinstance(value, list) and isinstance(outputs[0], ctypes.Array):
+        fill(outputs[0], value)
+        return
+    values = cast("list[Any]", value if isinstance(value, list) else [value])
+    for target, item in zip(outputs, values, strict=True):
+        fill(target, item)
+
+
+def _struct(*names: str) -> Callable[[Sequence[Any], Any], None]:
+    """Return what writes one value, or as many as names, to fields of a struct."""
+
+    def write(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
+        values = cast("list[Any]", value if isinstance(value, list) else [value])
+        fill(_outputs(arguments)[0], dict(zip(names, values, strict=True)))
+
+    return write
+
+
+def _pci(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
+    domain, bus, device = value
+    address = f"{domain:08X}:{bus:02X}:{device:02X}.0"
+    fields = {"domain": domain, "bus": bus, "device": device}
+    fill(
+        _outputs(arguments)[0],
+        {**fields, "busId": address.encode(), "busIdLegacy": address.removeprefix("0000").encode()},
+    )
+
+
+def _fields(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
+    for target, found in zip(_outputs(arguments)[0], value, strict=True):
+        target.nvmlReturn = NOT_SUPPORTED if found is None else 0
+        if found is not None:
+            target.valueType = 5 if found < 0 else 1  # nvmlValueType_t: signed int, unsigned int
+            target.value.sllVal = found
+
+
+def _pages(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
+    """The list protocol: too small a size answers INSUFFICIENT_SIZE and says how many there are."""
+    size, target = arguments[2]._obj, arguments[3]
+    capacity, size.value = size.value, value
+    if capacity < value:
+        raise Status(INSUFFICIENT_SIZE)
+    if target is not None:
+        fill(target, [0x1000 * (place + 1) for place in range(value)])
+
+
+def _processes(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
+    size, target = arguments[1]._obj, arguments[2]
+    capacity, size.value = size.value, len(value)
+    if capacity < len(value):
+        raise Status(INSUFFICIENT_SIZE)
+    for place, (pid, mib) in enumerate(value):
+        fill(target[place], {"pid": pid, "usedGpuMemory": mib * MIB})
+
+
+def _gpu(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
+    del value
+    fill(_outputs(arguments)[0], gpu_handle(value_of(arguments[0])))
+
+
+def _mig_device(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
+    del value
+    fill(_outputs(arguments)[0], mig_handle((value_of(arguments[0]) >> 8) - 1, value_of(arguments[1])))
+
+
+def _memory(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
+    total, used = value
+    fill(_outputs(arguments)[0], {"total": total, "used": used, "free": total - used})
+
+
+def _done(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
+    del arguments, value
+
+
+_WRITERS: Final[Mapping[str, Callable[[Sequence[Any], Any], None]]] = {
+    "nvmlInitWithFlags": _done,
+    "nvmlShutdown": _done,
+    "nvmlDeviceGetHandleByIndex": _gpu,
+    "nvmlDeviceGetMigDeviceHandleByIndex": _mig_device,
+    "nvmlDeviceGetMemoryInfo": _memory,
+    "nvmlDeviceGetPciInfo": _pci,
+    "nvmlDeviceGetFieldValues": _fields,
+    "nvmlDeviceGetRetiredPages": _pages,
+    "nvmlDeviceGetComputeRunningProcesses": _processes,
+    "nvmlDeviceGetUtilizationRates": _struct("gpu", "memory"),
+    "nvmlDeviceGetMarginTemperature": _struct("marginTemperature"),
+    "nvmlDeviceGetSramEccErrorStatus": _struct("bThresholdExceeded"),
+    "nvmlDeviceGetRowRemapperHistogram": _struct("none"),
+    "nvmlDeviceGetGpuFabricInfo": _struct("state", "status"),
+    "nvmlDeviceGetAttributes": _struct("gpuInstanceSliceCount", "memorySizeMB"),
+}

@@ -1,0 +1,233 @@
+"""Members try to run what Kueue does not count, or cannot stop: its own controller, on the real control plane."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gpu_platform.engine.client import KubernetesClient, Refused
+from policies import evaluate
+from tests.e2e.queues import KUEUE, Team, job
+from tests.e2e.test_team_queues import e2e_sandbox, queues, search, vision
+from tests.support.eventually import eventually
+from tests.support.restricted import satisfying
+
+__all__ = ["e2e_sandbox", "queues", "search", "vision"]  # fixtures
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-queues")]
+
+Object = dict[str, Any]
+GROUP = "kueue.x-k8s.io/pod-group-name"
+OF_GROUP = {"kueue.x-k8s.io/pod-group-total-count": "2"}
+PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
+ROLE = "kueue.x-k8s.io/role-hash"
+ELASTIC = "kueue.x-k8s.io/elastic-job"
+JOBS = "/apis/batch/v1/namespaces/vision/jobs"
+
+
+def a_pod(**metadata: Object) -> Object:
+    amount = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "8"}
+    container = {"name": "main", "image": "none", "command": ["sleep", "infinity"]}
+    resources = {"requests": amount, "limits": amount}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "attempt", "namespace": "vision", **metadata},
+        "spec": satisfying({"restartPolicy": "Never", "containers": [{**container, "resources": resources}]}),
+    }
+
+
+def a_job(**metadata: Object) -> Object:
+    found = job("vision", "attempt", 1)
+    found["metadata"] |= metadata
+    return found
+
+
+def a_service(**metadata: Object) -> Object:
+    labels = {"app": "attempt"}
+    template = a_pod()
+    template["spec"]["restartPolicy"] = "Always"
+    of_pods = {**metadata, "labels": {**metadata.get("labels", {}), **labels}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "attempt", "namespace": "vision"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": of_pods, "spec": template["spec"]},
+        },
+    }
+
+
+def before_a_deploy(wanted: Object) -> set[str]:
+    """Return the rules that the policy pack finds broken, where the namespace has a queue."""
+    queue = {
+        "apiVersion": KUEUE,
+        "kind": "LocalQueue",
+        "metadata": {"name": "default", "namespace": "vision"},
+        "spec": {"clusterQueue": "vision"},
+    }
+    records: list[Object] = []
+    for one in (queue, wanted):
+        version = one["apiVersion"] if "/" in one["apiVersion"] else f"core/{one['apiVersion']}"
+        kind = f"kubernetes:{version}:{one['kind']}"
+        records.append({"urn": f"urn:pulumi:a::b::{kind}::a", "type": kind, "name": "a", "inputs": one})
+    report = evaluate(records, {"all": "disabled", "queue-workload": "mandatory"}, datetime.date(2026, 11, 25))
+    assert not report.not_checked
+    return {one.rule for one in report.violations}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "refused"),
+    [
+        (a_pod(labels={GROUP: "a"}, annotations={ROLE: "as-small-as-another", **OF_GROUP}), True),
+        (a_pod(annotations={GROUP: "a", **OF_GROUP}), True),
+        (a_service(labels={GROUP: "a"}, annotations=OF_GROUP), True),
+        (a_pod(labels={PREBUILT: "of-others"}), True),
+        (a_job(labels={PREBUILT: "of-others"}), True),
+        (a_job(annotations={PREBUILT: "of-others"}), True),
+        (a_service(annotations={PREBUILT: "of-others"}), True),
+        (a_job(labels={"kueue.x-k8s.io/queue-name": "default"}), False),
+        (a_service(labels={"kueue.x-k8s.io/queue-name": "default"}), False),
+    ],
+    ids=[
+        "group-of-pods",
+        "group-by-an-annotation",
+        "group-of-a-deployment",
+        "pod-on-a-workload",
+        "job-on-a-workload",
+        "job-on-a-workload-by-an-annotation",
+        "deployment-on-a-workload",
+        "job-in-its-queue",
+        "deployment-in-its-queue",
+    ],
+)
+def test_the_pack_and_admission_refuse_what_joins_the_workload_of_others(
+    vision: Team, wanted: Object, refused: bool
+) -> None:
+    assert before_a_deploy(wanted) == ({"queue-workload"} if refused else set())
+    if refused:
+        with pytest.raises(Refused, match=r"queue-workload: .* remove"):
+            vision.client.create(wanted, dry_run=True)
+    else:
+        vision.client.create(wanted, dry_run=True)
+
+
+def test_a_job_that_exists_joins_no_workload_of_others(vision: Team) -> None:
+    vision.job("attempt", gpus=1)
+    for field in ("labels", "annotations"):
+        with pytest.raises(Refused, match="queue-workload"):
+            vision.client.merge(a_change("Job", "attempt", {field: {PREBUILT: "of-others"}}))
+
+
+def test_a_workload_of_ones_own_is_refused(vision: Team) -> None:
+    workload = {"apiVersion": KUEUE, "kind": "Workload", "metadata": {"name": "mine", "namespace": "vision"}}
+    with pytest.raises(Refused, match="cannot create"):
+        vision.client.create({**workload, "spec": {"podSets": []}})
+
+
+def a_change(kind: str, name: str, metadata: Object, **fields: Any) -> Object:
+    version = "v1" if kind == "Pod" else "batch/v1"
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "vision", **metadata},
+        **fields,
+    }
+
+
+@pytest.fixture
+def alone(vision: Team) -> Iterator[str]:
+    """A pod that no controller made, started by Kueue."""
+    vision.client.create(a_pod())
+    admin = KubernetesClient(vision.kubeconfig)
+
+    def live() -> Object | None:
+        return admin.get("v1", "Pod", "attempt", "vision")
+
+    eventually(lambda: (found := live()) is not None and found["status"].get("phase") == "Running")
+    yield "attempt"
+    if (found := live()) is not None:
+        admin.delete(found)
+    eventually(lambda: live() is None)
+
+
+def test_a_pod_stays_among_those_that_kueue_counts_and_stops(vision: Team, alone: str) -> None:
+    for metadata in (
+        {"labels": {"kueue.x-k8s.io/managed": None}},
+        {"labels": {"kueue.x-k8s.io/queue-name": None}},
+        {"annotations": {ROLE: "as-small-as-another"}},
+        {"annotations": {"kueue.x-k8s.io/pod-suspending-parent": "statefulset"}},
+    ):
+        with pytest.raises(Refused, match=r"queue-pod-labels: .* leave them"):
+            vision.client.merge(a_change("Pod", alone, metadata))
+    vision.client.merge(a_change("Pod", alone, {"labels": {"app": "mine"}}))
+
+
+def test_a_pod_of_a_job_cannot_leave_it_and_run_beside_the_one_in_its_place(vision: Team) -> None:
+    vision.job("fit", gpus=8)
+    eventually(lambda: vision.running("fit") == 1)
+    (pod,) = vision.pods("fit")
+    name = pod["metadata"]["name"]
+    for metadata in (
+        {"labels": {"batch.kubernetes.io/controller-uid": None}},
+        {"labels": {"batch.kubernetes.io/job-name": "other"}},
+        {"ownerReferences": None},
+    ):
+        with pytest.raises(Refused, match=r"queue-pod-owner: .* leave its labels"):
+            vision.client.merge(a_change("Pod", name, metadata))
+    vision.client.merge(a_change("Pod", name, {"labels": {"app": "mine"}}))
+
+
+def test_what_a_queued_object_owns_cannot_grow(vision: Team) -> None:
+    owner = vision.job("owner", gpus=1)
+    child = job("vision", "child", 1)
+    child["metadata"]["ownerReferences"] = [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "owner", "uid": owner["metadata"]["uid"]}
+    ]
+    KubernetesClient(vision.kubeconfig).create(child)
+    with pytest.raises(Refused, match=r"queue-owned: .* change the owner"):
+        vision.client.merge(a_change("Job", "child", {}, spec={"parallelism": 8}))
+    vision.client.merge(a_change("Job", "child", {"labels": {"app": "mine"}}))
+
+
+def test_pods_of_an_elastic_job_wait_until_they_are_counted(vision: Team, search: Team) -> None:
+    search.job("all", gpus=8, pods=2)
+    eventually(lambda: search.running("all") == 2)
+    wanted = a_job(annotations={ELASTIC: "true"})
+    live = vision.create(wanted)
+    assert {"name": ELASTIC} in live["spec"]["template"]["spec"]["schedulingGates"]
+    ungated = {"template": {"spec": {"schedulingGates": None}}}
+    with pytest.raises(Refused, match=r"queue-elastic-gate: .* leave the scheduling gate"):
+        vision.client.merge(a_change("Job", "attempt", {}, spec=ungated))
+    vision.client.merge(a_change("Job", "attempt", {}, spec={"parallelism": 2}))
+
+
+def test_a_job_that_was_not_elastic_does_not_become_so_without_its_gate(vision: Team) -> None:
+    vision.job("attempt", gpus=1)
+    with pytest.raises(Refused, match="queue-elastic-gate"):
+        vision.client.merge(a_change("Job", "attempt", {"annotations": {ELASTIC: "true"}}))
+
+
+def test_a_job_is_not_deleted_without_its_pods(vision: Team) -> None:
+    vision.job("fit", gpus=8)
+    eventually(lambda: vision.running("fit") == 1)
+
+    def delete(**options: str) -> None:
+        vision.client._connection.request("DELETE", f"{JOBS}/fit", "deleting", options)
+
+    # A request that names no policy leaves the pods of a Job behind, too.
+    for options in ({"propagationPolicy": "Orphan"}, {"orphanDependents": "true"}, {}):
+        with pytest.raises(Refused, match=r"queue-orphans: .* delete it with propagationPolicy"):
+            delete(**options)
+    assert vision.running("fit") == 1
+    for policy in ("Background", "Foreground"):
+        delete(propagationPolicy=policy, dryRun="All")
+
+
+def test_a_job_keeps_no_finalizer_that_leaves_its_pods_behind(vision: Team) -> None:
+    with pytest.raises(Refused, match="object-finalizer"):
+        vision.client.create(a_job(finalizers=["orphan"]), dry_run=True)
