@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import urllib.parse
-import urllib.request
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 from gpu_platform.errors import BadInput, Problem, UnknownOutcome
+from gpu_platform.prometheus import Prometheus, QueryRefused
 from gpu_platform.spec.utilisation import read_utilisation
 
 _QUERY: Final = "avg_over_time(pool:active:ratio[{}])"
 _HELD: Final = "max_over_time(namespace:gpus_held:count[{}])"
-_SECONDS: Final = 30
 
 
 def measured_by_pool(
@@ -39,8 +36,8 @@ def measured_utilisation(address: str, pools: Collection[str], *, period: str = 
     known = {pool: min(1.0, max(0.0, value)) for pool, value in found.items() if pool in pools}
     if not known:
         raise UnknownOutcome(
-            f"Prometheus at {address} has no pool:active:ratio of {', '.join(pools)} in the last {period}: "
-            "does it evaluate the rules of the stack, and scrape the exporter?"
+            f"Prometheus at {Prometheus(address).shown} has no pool:active:ratio of {', '.join(pools)} in the "
+            f"last {period}: does it evaluate the rules of the stack, and scrape the exporter?"
         )
     return known
 
@@ -57,13 +54,8 @@ def held_by_team(address: str, teams: Collection[str], *, period: str = "14d") -
 
 def _ask(address: str, query: str, label: str) -> dict[str, float]:
     """Return the values of an instant query by a label of its series."""
-    if not address.startswith(("http://", "https://")):
-        problem = Problem("--prometheus", f"{address!r}", "an address such as http://localhost:9090")
-        raise BadInput("command line", [problem])
-    url = f"{address.rstrip('/')}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
+    server = Prometheus(address)
     try:
-        with urllib.request.urlopen(url, timeout=_SECONDS) as answer:  # noqa: S310 - http or https alone
-            series = cast("list[dict[str, Any]]", json.loads(answer.read())["data"]["result"])
-            return {each["metric"].get(label, ""): float(each["value"][1]) for each in series}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UnknownOutcome(f"Prometheus at {address} did not answer a query: {error}") from error
+        return {one.labels.get(label, ""): one.last for one in server.at(query)}
+    except QueryRefused as error:
+        raise UnknownOutcome(f"Prometheus at {server.shown} did not answer a query: {error}") from error

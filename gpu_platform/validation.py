@@ -148,6 +148,8 @@ def _size(pool: PoolPlan, now: datetime) -> tuple[int, int, int | None, str]:
     nodes = pool.nodes
     if closed := closed_text(pool.cloud.windows if pool.cloud is not None else (), now):
         return 0, nodes.max, None, closed
+    if pool.schedule is not None and (off := pool.schedule.off_text(now)):
+        return 0, nodes.max, None, off
     if nodes.ownership in {"created", "labelled"}:
         return nodes.desired, nodes.desired, None, ""
     if pool.cloud is not None and pool.cloud.created_on_demand is not None:

@@ -85,6 +85,8 @@ class EksNodePool(pulumi.ComponentResource):
         if group.block is not None:
             self._schedule(f"{name}-start", group.block.start, cluster, node_group)
             self._schedule(f"{name}-stop", group.block.stop, cluster, node_group)
+        for action, size in zip(("start", "stop"), plan.schedule, strict=False):
+            self._schedule(f"{name}-{action}", size, cluster, node_group)
         return template, node_group
 
     def _schedule(
@@ -96,6 +98,7 @@ class EksNodePool(pulumi.ComponentResource):
                 scheduled_action_name=size.name,
                 autoscaling_group_name=node_group.resources[0].autoscaling_groups[0].name,
                 recurrence=size.recurrence,
+                time_zone=size.time_zone,
                 desired_capacity=size.nodes,
                 min_size=_UNCHANGED,
                 max_size=_UNCHANGED,

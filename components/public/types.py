@@ -386,6 +386,16 @@ class Sharing(TypedDict, total=False):
     partitions: bool
 
 
+class PoolSchedule(TypedDict, total=False):
+    """When a pool has its nodes: on `days` from `start` to `stop`, times of day in `time_zone`."""
+
+    days: Sequence[str]
+    start: str
+    stop: str
+    time_zone: str
+    stops_work: bool
+
+
 class Karpenter(TypedDict, total=False):
     """EKS: settings of a pool whose nodes Karpenter creates."""
 
@@ -453,6 +463,8 @@ class PoolSettings(TypedDict, total=False):
     gate_nodes: str
     headroom: int
     """GPUs that are kept free for the next pods; GpuPlatform alone creates the pods that hold them."""
+    schedule: PoolSchedule
+    """When the pool has nodes: EKS node groups of a fixed size."""
     nodes: ExistingNodes
     provisioner: str
     karpenter: Karpenter

@@ -23,6 +23,7 @@ from gpu_platform.planning import Plan, plan_to_json
 from gpu_platform.planning.charts.section import ChartsPlan, ignored
 from gpu_platform.planning.clouds.offerings import offering_warnings
 from gpu_platform.planning.pools import capacity_gaps, ended_capacity
+from gpu_platform.planning.schedules import off_notices
 from gpu_platform.planning.upgrades import kubernetes_warnings
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
@@ -65,6 +66,7 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
             *offering_warnings(loaded.plan, catalog),
             *ended,
             *capacity_gaps(loaded.plan.pools),
+            *off_notices(loaded.plan),
             *chart_warnings(loaded.plan.charts, program),
         )
     for warning in warnings:

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
-from gpu_platform.cli.cost_page import cost_page
+from gpu_platform.cli.cost_page import cost_page, nodes_text
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.errors import BadInput, ExitCode
 from gpu_platform.measured import held_by_team, measured_by_pool
@@ -89,7 +89,7 @@ def _show(out: Console, document: Mapping[str, Any]) -> None:
         pools.add_row(
             pool["pool"],
             pool["capacity"],
-            str(pool["nodes"]),
+            nodes_text(pool),
             _usd(pool["node_usd_per_hour"]),
             _usd(pool["usd_per_hour"]),
             _usd(pool["unallocated_usd_per_hour"]),

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any, Final
 
 from gpu_platform.html_page import COLOURS, html_page
+from gpu_platform.planning.clouds.schedules import HOURS_OF_WEEK
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 
 _STYLE: Final = (
@@ -37,6 +38,12 @@ def cost_page(document: Mapping[str, Any]) -> str:
         )
     )
     return html_page(title, body + "\n", _STYLE)
+
+
+def nodes_text(pool: Mapping[str, Any]) -> str:
+    """Return the number of nodes of a pool, with the hours of its schedule: `2, 65 h a week`."""
+    hours = pool["hours_per_week"]
+    return f"{pool['nodes']}" if hours == HOURS_OF_WEEK else f"{pool['nodes']}, {hours:.4g} h a week"
 
 
 def _usd(value: float | None) -> str:
@@ -110,7 +117,7 @@ def _pools(document: Mapping[str, Any]) -> Iterator[str]:
             (
                 f"<td>{escape(pool['pool'])}</td>",
                 f"<td>{escape(pool['capacity'])}</td>",
-                f'<td class="number">{pool["nodes"]}</td>',
+                f'<td class="number">{nodes_text(pool)}</td>',
                 _number(pool["node_usd_per_hour"]),
                 _number(pool["usd_per_hour"]),
                 _number(pool["unallocated_usd_per_hour"]),

@@ -49,6 +49,7 @@ from gpu_platform.planning.operator import check_allocation
 from gpu_platform.planning.pools import capacity_gaps, ended_capacity
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.section import QueuesPlan
+from gpu_platform.planning.schedules import off_notices
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
@@ -91,7 +92,11 @@ def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True
         # A table would not be JSON: there the error itself has to name them.
         raise Finding("\n".join([head, *broken_rules(report)]) if quiet else head)
     if loaded.plan.kind == "environment" and with_policies:
-        for warning in (*offering_warnings(loaded.plan, load_catalog()), *capacity_gaps(loaded.plan.pools)):
+        for warning in (
+            *offering_warnings(loaded.plan, load_catalog()),
+            *capacity_gaps(loaded.plan.pools),
+            *off_notices(loaded.plan),
+        ):
             print(f"warning: {warning}", file=sys.stderr)
     if loaded.plan.cluster.access == "sandbox":
         _start_sandbox(loaded, progress)

@@ -14,6 +14,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import ExitCode
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.suggest import OtherVendor, SuggestedPool, Suggestion, Throughput, suggest
+from gpu_platform.quantity import counted
 from gpu_platform.spec.workloads import Demands, read_demands
 
 
@@ -64,6 +65,9 @@ def _comments(suggestion: Suggestion, demands: Demands) -> Iterator[str]:
     if suggestion.left_out:
         where = f" in {demands.region}" if demands.region is not None else ""
         yield f"excluded, price unknown{where}: {', '.join(suggestion.left_out)}"
+    for name, left in suggestion.unused.items():
+        if left:
+            yield f"reservation {name}: {counted(left, 'machine')} left over"
     for one in suggestion.pools:
         yield ""
         yield f"{one.pool['name']}: {one.pool['count']['desired']} x {one.pool['machine_type']}, {_usd(one)}"
@@ -104,7 +108,7 @@ def _prices(suggestion: Suggestion, demands: Demands) -> str:
 
 
 def _usd(one: SuggestedPool) -> str:
-    return f"{one.usd_per_hour:.2f} USD/h"
+    return "reserved" if one.reservation is not None else f"{one.usd_per_hour:.2f} USD/h"
 
 
 def _next_best(one: SuggestedPool) -> str:
@@ -166,11 +170,13 @@ def _document(suggestion: Suggestion, demands: Demands) -> dict[str, Any]:
             }
             for miss in suggestion.near_misses
         ],
+        "reserved_machines_left": dict(suggestion.unused),
         "left_out_price_unknown": list(suggestion.left_out),
         "pools": [
             {
                 "pool": one.pool,
                 "usd_per_hour": round(one.usd_per_hour, 4),
+                "reservation": one.reservation,
                 "pods": [asdict(pods) for pods in one.pods],
                 "reasons": list(one.reasons),
                 "next_best": None

@@ -198,6 +198,14 @@ def _pools(guide: GuidePlan, live: LiveGuide | None) -> Iterator[str]:
         taints = ", ".join(f"`{taint.key}:{taint.effect}`" for taint in pool.tolerations) or "no taints"
         labels = ", ".join(f"`{key}: {value}`" for key, value in pool.node_selector.items())
         yield f"- {pool.name}: {labels}; {taints}"
+    for pool in guide.pools:
+        if pool.schedule is not None:
+            yield ""
+            yield (
+                f"Pool `{pool.name}` has nodes {pool.schedule} only. At {pool.schedule.stop} its pods are ended: "
+                "save what you need on a volume before. What a controller or a queue starts again waits for "
+                f"{pool.schedule.start}."
+            )
 
 
 def _ask(pool: GuidePool) -> list[str]:

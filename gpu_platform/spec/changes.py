@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import zoneinfo
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from gpu_platform.errors import did_you_mean
 from gpu_platform.quantity import parse_duration
 from gpu_platform.spec._types import Duration, SpecModel, wrong
+from gpu_platform.spec.clock import Clock, Day, TimeZone
 
-Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-
-_CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 _LEAST_SECONDS, _MOST_SECONDS = 15 * 60, 24 * 3600
-
-
-def _clock(value: str) -> str:
-    if not _CLOCK.fullmatch(value):
-        raise wrong("a time of day from 00:00 to 23:59, in quotes", "write for example '22:00'")
-    return value
 
 
 def _window_length(value: str) -> str:
@@ -30,28 +19,16 @@ def _window_length(value: str) -> str:
     return value
 
 
-def _time_zone(value: str) -> str:
-    try:
-        zoneinfo.ZoneInfo(value)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        known = zoneinfo.available_timezones()
-        hint = "" if known else "this machine has no time zone database: pip install tzdata"
-        raise wrong(
-            "a time zone of the IANA database such as Europe/Berlin or UTC", hint or did_you_mean(value, known)
-        ) from None
-    return value
-
-
 class Window(SpecModel):
     """Maintenance window: when nodes may be rolled, replaced or removed."""
 
     days: Annotated[tuple[Day, ...], Field(min_length=1, max_length=7)]
     """Days on which it opens."""
-    start: Annotated[str, AfterValidator(_clock)] = Field(examples=["22:00"])
+    start: Clock = Field(examples=["22:00"])
     """Time of day at which it opens, in `time_zone`."""
     duration: Annotated[Duration, AfterValidator(_window_length)]
     """How long it is open, 15m to 24h. Windows that meet are one."""
-    time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
+    time_zone: TimeZone = "UTC"
     """IANA time zone of `days` and `start`; daylight saving time is followed."""
 
 

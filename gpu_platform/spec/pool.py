@@ -26,6 +26,7 @@ from gpu_platform.spec._types import (
 from gpu_platform.spec.bootstrap import Bootstrap
 from gpu_platform.spec.declared import ON_CLOUDS, On, Shows
 from gpu_platform.spec.nodes import Disk, Image, Karpenter, Network, Tuning, Upgrade
+from gpu_platform.spec.pool_schedule import PoolSchedule
 from gpu_platform.spec.sharing import NoSharing, Sharing, SharingOrName
 
 BLOCK_ID = r"^cr-[0-9a-f]+$"
@@ -268,6 +269,16 @@ class Pool(SpecModel):
     ] = None
     """GPUs that are kept free for the next pods, on a pool that an autoscaler changes: pods of the lowest priority
     hold them, which pods of teams preempt. At most the GPUs of a node, or those of whole nodes."""
+    schedule: Annotated[
+        PoolSchedule | None,
+        On(
+            ("eks",),
+            "scheduled actions of EC2 Auto Scaling start and stop the nodes",
+            "remove schedule; a pool that an autoscaler changes has no nodes without pods (count.min: 0), and "
+            "cleanup.idle_after ends idle notebooks",
+        ),
+    ] = None
+    """When the pool has nodes; unset: always. For development pools, off at night and at weekends."""
     placement: Annotated[
         Placement | None,
         ON_CLOUDS,

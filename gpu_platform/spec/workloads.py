@@ -43,6 +43,18 @@ class WorkloadDemand(SpecModel):
     memory: Memory = "4Gi"
 
 
+class ReservedMachines(SpecModel):
+    """Machines of a capacity reservation, which are paid for whether they are used or not."""
+
+    reservation: str = Field(min_length=1, examples=["cr-0a1b2c3d4e5f60718", "h100-pool"])
+    """EKS: the id of an On-Demand Capacity Reservation; GKE: the name of a Compute Engine reservation."""
+    machine_type: str
+    count: int = Field(ge=1, le=10_000)
+    """Machines of the reservation that these workloads may use."""
+    zone: Zone
+    """Zone of the reservation."""
+
+
 class Demands(SpecModel):
     """Workloads file: the workloads, and the machine types that may be chosen for them."""
 
@@ -62,6 +74,8 @@ class Demands(SpecModel):
     """CPU architecture of the container images."""
     usd_per_hour: dict[str, UsdPerHour] = {}
     """Price of a machine in USD/h by machine type, if it is not the list price: on-premises, a commitment."""
+    reservations: Annotated[tuple[ReservedMachines, ...], Field(max_length=100)] = ()
+    """Machines that are reserved and paid for: they are used first, and what they do not hold is bought."""
     workloads: Annotated[tuple[WorkloadDemand, ...], Field(min_length=1, max_length=1000)]
 
 

@@ -46,7 +46,8 @@ class Page(HTMLParser):
         self.outside += [str(given[name]) for name in ("src", "href") if str(given.get(name, "#"))[:1] != "#"]
         if (tag == "pre" or given.get("class") == "scroll") and given.get("tabindex") != "0":
             self.unreachable.append(f"{tag} {given}")
-        if (tag == "svg" or given.get("role") == "img") and not given.get("aria-label"):
+        told = given.get("aria-label") or given.get("aria-hidden") == "true"
+        if (tag == "svg" or given.get("role") == "img") and not told:
             self.unlabelled.append(tag)
         if tag not in VOID:
             self.open.append(tag)

@@ -65,6 +65,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "check": ("check local", "check {broken}"),
     "conformance": ("conformance eks-training", "conformance lokal"),
     "cost": ("cost local", "cost lokal"),
+    "dashboards": ("dashboards --prometheus http://localhost:9090 --board flet --set zone=a",),
     "destroy": ("destroy {broken}",),
     "doctor": ("doctor local", "doctor lokal"),
     "guide": ("guide local vision", "guide local visoin"),

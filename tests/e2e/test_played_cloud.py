@@ -12,12 +12,14 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.paths import PROJECT_ROOT, sandbox_kubeconfig
 from sandbox import control_plane
 from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform
 from tests.support.command_line import COMMAND, Ran
@@ -177,6 +179,33 @@ def test_each_step_of_a_clusters_life_does_to_pools_and_gpus_what_its_preview_st
     assert shrunk.pools == {"train": "shrunk"}
     assert shrunk.happened.removed == {"train": (2, 8)}
 
+    # `stop` and `start` are run by hand here, on days that are none of the schedule.
+    stack["pools"][1]["schedule"] = {
+        "days": [another_day()],
+        "start": "07:00",
+        "stop": "20:00",
+        "stops_work": True,
+    }
+    scheduled = deploy(platform, cloud, stack)
+    assert "pools[1].schedule: pool serve has nodes" in scheduled.up.err
+    assert scheduled.happened.created == scheduled.happened.removed == {}
+    client = KubernetesClient(sandbox_kubeconfig(CLUSTER))
+    client.create(notebook("serve"))
+    eventually(lambda: running_on(client), [1])
+    mark = len(cloud.account.events)
+    cloud.run_scheduled("stop")
+    assert cloud.since(mark).removed == {"serve": (1, 1)}
+    eventually(lambda: running_on(client), [0])
+    stack["pools"][0]["labels"] = {"example.com/tier": "a"}
+    stack["pools"][1]["labels"] = {"example.com/tier": "b"}
+    off = deploy(platform, cloud, stack, preview=False)
+    assert off.happened.created == {}, "an up leaves a pool off that is off, whatever else it changes"
+    assert running_on(client) == [0]
+    mark = len(cloud.account.events)
+    cloud.run_scheduled("start")
+    assert cloud.since(mark).created == {"serve": (1, 1)}
+    eventually(lambda: running_on(client), [1])
+
     del stack["pools"][1]
     removed = deploy(platform, cloud, stack)
     assert removed.pools == {"serve": "removed"}
@@ -226,6 +255,38 @@ def test_an_up_that_was_killed_while_it_created_nodes_names_them_and_is_continue
     assert len(cloud.node_groups("train")) == 1
     assert cloud.since(mark).created == cloud.since(mark).removed == {"train": (2, 8)}
     assert platform.run("destroy", file, "--engine", "pulumi", "--yes").code == 0
+
+
+def another_day() -> str:
+    """Return the name of a day that is neither today nor a day beside it, in any time zone."""
+    return f"{datetime.now(UTC) + timedelta(days=3):%a}".lower()
+
+
+def notebook(pool: str) -> dict[str, Any]:
+    """Return a Deployment of one pod with a GPU of a pool."""
+    container = {"name": "main", "image": "jupyter", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    spec = {
+        "nodeSelector": {"gpu-platform.dev/pool": pool},
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+        "terminationGracePeriodSeconds": 0,
+        "containers": [container],
+    }
+    labels = {"app": "notebook"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "notebook", "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+
+
+def running_on(client: KubernetesClient) -> list[int]:
+    """Return for each pod of the notebook the number of nodes that it is on, 0 while it waits."""
+    pods = client.objects("v1", "Pod", namespace="default", label_selector="app=notebook")
+    return [int("nodeName" in pod["spec"]) for pod in pods]
 
 
 def pending(platform: Platform) -> list[str]:

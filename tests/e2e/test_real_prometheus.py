@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -18,9 +19,11 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform.dashboards import Period, boards, dashboards_page, read_boards
 from gpu_platform.measured import held_by_team, measured_utilisation
 from gpu_platform.planning.monitoring.grafana import content, dashboards
 from gpu_platform.planning.monitoring.rules import rule_groups
+from gpu_platform.prometheus import Prometheus
 from gpu_platform.stacks import plan_platform
 from sandbox.nvml import parse_faults
 from tests.support.dcgm_endpoint import DcgmEndpoint
@@ -195,6 +198,19 @@ def test_a_dead_scrape_is_blind_and_not_healthy(server: Server, node: DcgmEndpoi
     eventually(lambda: set(server.alerts()) == {"GpuNodeBlind", "GpuMetricsMissing"})
     node.xids, node.is_down = {}, False
     eventually(lambda: server.alerts() == {})
+
+
+def test_the_page_of_the_dashboards_has_a_picture_of_every_panel(server: Server, node: DcgmEndpoint) -> None:
+    eventually(lambda: value(server, 'workload:gpus_held:count{namespace="vision", workload="train"}') == 8)
+    now = time.time()
+    period = Period(now - 300, now)
+    answers = read_boards(Prometheus(server.address), boards(), {}, period)
+    page = dashboards_page(answers, server.address, {}, period)
+    assert [answer.error for one in answers for answer in one.answers if answer.error] == []
+    drawn = [answer.panel for one in answers for answer in one.answers if answer.panel.kind == "timeseries"]
+    assert page.count('<svg class="chart"') == len(drawn)
+    assert "no data" not in page
+    assert "In use by pool, at the end: train 60 %" in page
 
 
 def test_every_panel_of_every_dashboard_has_data(server: Server, node: DcgmEndpoint) -> None:

@@ -81,6 +81,10 @@ def test_more_nodes_than_a_pool_may_have_are_pools_of_their_own(tmp_path: Path) 
     assert found.usd_per_hour == pytest.approx(sum(one.usd_per_hour for one in found.pools))
 
 
+RESERVED = {
+    "aws": {"reservation": "cr-0a1b2c3d4e5f60718", "machine_type": "p4d.24xlarge", "zone": "us-east-1b"},
+    "gcp": {"reservation": "a100-pool", "machine_type": "a2-highgpu-8g", "zone": "us-central1-a"},
+}
 _WANTS = st.lists(
     st.fixed_dictionaries(
         {
@@ -116,10 +120,14 @@ _WANTS = st.lists(
     provider=st.sampled_from(["aws", "gcp"]),
     capacity=st.sampled_from(["on-demand", "spot"]),
     in_cloud=st.booleans(),
+    reserved=st.integers(0, 4),
 )
 def test_any_suggested_stack_passes_check(
-    wants: list[dict[str, Any]], provider: str, capacity: str, in_cloud: bool, tmp_path: Path
+    wants: list[dict[str, Any]], provider: str, capacity: str, in_cloud: bool, reserved: int, tmp_path: Path
 ) -> None:
-    found = _suggest(*wants, provider=provider, capacity=capacity)
+    reservations = [{**RESERVED[provider], "count": reserved}] if reserved else []
+    found = _suggest(*wants, provider=provider, capacity=capacity, reservations=reservations)
+    taken = sum(one.pool["count"]["desired"] for one in found.pools if one.reservation)
+    assert taken + sum(found.unused.values()) == reserved
     cluster = CLUSTERS[provider] if in_cloud else SANDBOX
     assert refusals(stack_of(found, wants, cluster), tmp_path) == []

@@ -119,6 +119,7 @@ STACKS: Mapping[str, Mapping[str, Any]] = {
 }
 
 _GROWING = {name: {"min": 1, "desired": 2, "max": 4} for name in ("existing", "eks", "gke")}
+_HOURS = {"start": "07:00", "stop": "20:00"}
 _IDLE = {"idle_after": "2h", "prometheus": "http://prometheus.monitoring:9090"}
 _DRA = {
     "pools[0].sharing": by({"mode": "dra"}, gke=None),
@@ -312,6 +313,15 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "pools[].topology": {"pools[0].topology": {"policy": "restricted"}},
     "pools[].tuning": {"pools[0].tuning": {}},
     "pools[].headroom": {"pools[0].count": by({"desired": 2}, **_GROWING)},
+    "pools[].schedule": {
+        "pools[0].count": {"desired": 2},
+        "pools[0].workload": "development",
+        "pools[0].schedule": _HOURS,
+    },
+    "pools[].schedule.stops_work": {
+        "pools[0].workload": "training",
+        "pools[0].schedule": {**_HOURS, "stops_work": True},
+    },
     "pools[].bootstrap": {"pools[0].bootstrap": {}},
     "pools[].bootstrap.settings": {
         "pools[0].bootstrap": {},
@@ -663,6 +673,12 @@ ALTERNATIVES: Mapping[str, Any] = {
     "pools[].usd_per_hour": [12.5],
     "pools[].utilisation": [0.5],
     "pools[].headroom": [8],
+    "pools[].schedule": [{"start": "08:00", "stop": "18:00"}],
+    "pools[].schedule.days": [["mon"]],
+    "pools[].schedule.start": ["08:00"],
+    "pools[].schedule.stop": ["18:00"],
+    "pools[].schedule.time_zone": ["Europe/Berlin"],
+    "pools[].schedule.stops_work": [False],
     "priorities": [{"batch": 10}],
     "teams[].name": ["other"],
     "queueing": [{}],
@@ -807,6 +823,7 @@ ONLY_CHECKED = {
     "pools[].capacity(capacity-block).needed_until": "the same, from the other side",
     "pools[].capacity(reservation).ends": "a reservation that ends before it is needed no more is refused",
     "pools[].capacity(reservation).needed_until": "a reservation that ends before it is refused",
+    "pools[].schedule.stops_work": "a schedule of a pool that is not for development is planned only with it",
     "teams[].workloads[].gpu_memory": "a workload that needs more GPU memory than its pool has is refused",
     "overcommit": "quotas above the capacity are planned only with it",
 }

@@ -103,12 +103,16 @@ BOARDS: Final = (
                 span=8,
                 description="USD/h of whole GPUs that pods hold, by the prices of the plan",
             ),
-            _ratio("In use by workload", f"workload:active:ratio{{{_OF_TEAM}}}", "{{workload}}"),
-            _ratio("Memory used by workload", f"workload:memory_used:ratio{{{_OF_TEAM}}}", "{{workload}}"),
+            _ratio("In use by workload", f"workload:active:ratio{{{_OF_TEAM}}}", "{{namespace}} {{workload}}"),
+            _ratio(
+                "Memory used by workload",
+                f"workload:memory_used:ratio{{{_OF_TEAM}}}",
+                "{{namespace}} {{workload}}",
+            ),
             Panel(
                 title="GPUs held by workload",
                 expr=f"workload:gpus_held:count{{{_OF_TEAM}}}",
-                legend="{{workload}}",
+                legend="{{namespace}} {{workload}}",
             ),
             _ratio("Tensor activity", f"namespace:tensor_active:ratio{{{_OF_TEAM}}}", "{{namespace}}"),
             Panel(
@@ -195,7 +199,7 @@ BOARDS: Final = (
                 f"max by (pod, node, gpu) (gpu:{metric}:ratio{{{_OF_TEAM}}} "
                 "* on (namespace, pod) group_left (workload) "
                 f'pod:workload:info{{{_OF_TEAM}, workload=~"$workload"}})',
-                "{{pod}} {{gpu}}",
+                "{{pod}} {{node}} {{gpu}}",
             )
             for title, metric in (
                 ("In use", "active"),

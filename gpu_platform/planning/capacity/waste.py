@@ -25,7 +25,8 @@ CAUSES: Final = (GEOMETRY, STRANDED, UNALLOCATED, IDLE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolUse:
-    """The GPUs of a pool at its desired size, split. `price`: USD/h of one GPU, None where it is not known.
+    """The GPUs of a pool at its desired size, split. `price`: USD/h of one GPU averaged over the week, None
+    where it is not known.
 
     A CPU pool has no GPUs, and wastes none.
     `wasted`: GPUs by cause; without a known utilisation the effective GPUs and the idle quota are not known.
@@ -80,7 +81,7 @@ def pool_use(
             wasted[cause] = min(wasted[cause] or 0.0, left_over)
             left_over -= wasted[cause] or 0.0
         wasted[IDLE] = left_over
-    price = pool.price_usd_per_hour
+    price = pool.average_usd_per_hour
     return PoolUse(
         pool=pool.name,
         gpus=gpus,

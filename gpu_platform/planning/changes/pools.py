@@ -203,8 +203,9 @@ def resized_pools(previous: object, plan: EnvironmentPlan) -> tuple[str, ...]:
 def resized_node_groups(previous: object, plan: EnvironmentPlan, now: datetime) -> tuple[str, ...]:
     """Return the node groups whose number of nodes the next `up` sets to `desired`.
 
-    Those of pools whose `count` was edited. Of capacity blocks with a start only the one that may have nodes now;
-    without an edit, if it had begun before a deployment could schedule its start. `now`: with time zone.
+    Those of pools whose `count` was edited, but for a pool that its schedule has off. Of capacity blocks with a
+    start only the one that may have nodes now; without an edit, if it had begun before a deployment could schedule
+    its start. `now`: with time zone.
     """
     edited, before = resized_pools(previous, plan), _readable(previous)
     found: list[str] = []
@@ -214,6 +215,8 @@ def resized_node_groups(previous: object, plan: EnvironmentPlan, now: datetime) 
             if group.scheduled is not None:
                 late = not _was_scheduled(before.get(pool.name), group.scheduled)
                 wanted = group.scheduled.is_open(now) and (late or wanted)
+            elif pool.schedule is not None and not pool.schedule.is_on(now):
+                wanted = False  # the next start has the new number
             if wanted:
                 found.append(group.name)
     return tuple(found)

@@ -63,14 +63,14 @@ def _total(lines: Sequence[PoolCost], used: Mapping[str, float]) -> float | None
 
 
 def plan(pools: Sequence[PoolPlan], quota: Mapping[str, int], cluster: CloudCluster | None = None) -> CostPlan:
-    """Return the cost of the desired nodes, and the most that the pools can cost.
+    """Return the cost of the desired nodes, over the hours of their schedule, and the most that pools can cost.
 
     `quota`: units by extended resource over all teams; `cluster`: the cloud's part, whose rolls add nodes.
     """
     shares = allocated_shares(pools, quota)
     lines: list[PoolCost] = []
     for pool in pools:
-        price = pool.price_usd_per_hour
+        price = pool.average_usd_per_hour
         total = None if price is None else price * pool.nodes.desired
         lines.append(PoolCost(pool=pool.name, usd_per_hour=total, allocated_share=shares[pool.name]))
     return CostPlan(
@@ -89,7 +89,7 @@ def check(budget: Budget | None, pools: Sequence[PoolPlan], problems: Problems) 
     """Record that the desired nodes cost more than the budget, by the prices that are known."""
     if budget is None:
         return
-    costs = {pool.name: price * pool.nodes.desired for pool in pools if (price := pool.price_usd_per_hour)}
+    costs = {pool.name: price * pool.nodes.desired for pool in pools if (price := pool.average_usd_per_hour)}
     total = sum(costs.values()) * HOURS_PER_MONTH
     if total > budget.usd_per_month:
         dear = ", ".join(

@@ -157,6 +157,7 @@ def _pool(pool: PoolPlan, tenant: TenantPlan) -> GuidePool:
         },
         node_selector=pool.node_selector,
         tolerations=pool.all_taints,
+        schedule=pool.schedule,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from gpu_platform.planning.clouds.schedules import SchedulePlan
 from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.teams.section import WorkloadPlan
 from gpu_platform.planning.workloads.section import PodFabricPlan
@@ -52,6 +53,7 @@ class GuidePool:
     resources: Mapping[str, int]
     node_selector: Labels
     tolerations: tuple[Taint, ...]
+    schedule: SchedulePlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

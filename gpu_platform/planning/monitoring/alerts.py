@@ -9,6 +9,7 @@ docs; Kueue docs, Prometheus metrics; 2026-11-25.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -181,7 +182,7 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
         alert="GpuPodPending",
         expr='max by (namespace, pod) (kube_pod_status_phase{phase="Pending", '
         f'namespace!="{names.HEADROOM_NAMESPACE}"}}) == 1 and on (namespace, pod) '
-        'group by (namespace, pod) (kube_pod_container_resource_requests{resource=~"nvidia_com_.+"} > 0)',
+        f"group by (namespace, pod) ({_requested(pools)})",
         for_="30m",
         severity="warning",
         summary="{{ $labels.namespace }}/{{ $labels.pod }} has waited 30 minutes for GPUs",
@@ -221,6 +222,23 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
             severity="info",
             summary="{{ $value }} workloads have waited an hour in queue {{ $labels.cluster_queue }}",
         )
+
+
+def _requested(pools: Sequence[PoolPlan]) -> str:
+    """Return the requests of GPUs that can be met now.
+
+    What only pools with a schedule offer is left out while no node offers it: they are off on purpose.
+    """
+    always = {offer.name for pool in pools if pool.schedule is None for offer in pool.resources}
+    at_times = {offer.name for pool in pools if pool.schedule is not None for offer in pool.resources} - always
+    if not at_times:
+        return 'kube_pod_container_resource_requests{resource=~"nvidia_com_.+"} > 0'
+    of_schedules = "|".join(sorted(re.sub(r"[^a-zA-Z0-9]", "_", name) for name in at_times))
+    return (
+        f'kube_pod_container_resource_requests{{resource=~"nvidia_com_.+", resource!~"{of_schedules}"}} > 0 or '
+        f'(kube_pod_container_resource_requests{{resource=~"{of_schedules}"}} > 0 and on (resource) '
+        f'group by (resource) (kube_node_status_allocatable{{resource=~"{of_schedules}"}} > 0))'
+    )
 
 
 def unused_capacity(pools: Sequence[PoolPlan]) -> Iterator[AlertRule]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpu_platform import names
 from gpu_platform.catalog import MachineType
 from gpu_platform.planning import expectations, requirements
+from gpu_platform.planning.clouds.schedules import schedule_of
 from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
@@ -73,13 +74,26 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
         startup_taints=needed.startup_taints,
         failed_taints=needed.failed_taints,
         protect=pool.protect,
+        schedule=schedule_of(pool.schedule),
     )
     of_taints = tuple(
         Decision(subject=f"pool {pool.name}", what="taint", chosen=str(taint), why=why)
         for taint, why in added.items()
     )
     plan = replace(plan, daemonsets=context.cloud.daemonsets(plan, context.catalog))
-    return Decided(plan, (*required.decisions, *of_taints, *cloud.decisions))
+    return Decided(plan, (*required.decisions, *of_taints, *cloud.decisions, *_of_schedule(plan)))
+
+
+def _of_schedule(pool: PoolPlan) -> Iterator[Decision]:
+    """Yield when a pool with a schedule has nodes, and what happens to its pods at the end."""
+    if (schedule := pool.schedule) is not None:
+        yield Decision(
+            subject=f"pool {pool.name}",
+            what="schedule",
+            chosen=f"{schedule}, {schedule.hours_text}",
+            why=f"at {schedule.stop} its nodes are drained for 15 minutes at most and terminated; `up` leaves "
+            "them so, the cost counts these hours alone, and validation expects no nodes while it is off",
+        )
 
 
 def _price(context: CompleteContext, pool: Pool, machine: MachineType) -> NodePrice:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gpu_platform.planning.clouds.daemonsets import DaemonSet
+from gpu_platform.planning.clouds.schedules import SchedulePlan
 from gpu_platform.planning.clouds.section import CloudPool
 from gpu_platform.planning.dra.section import DeviceOffer
 from gpu_platform.planning.expectations.section import Expectations, NodeExpectation
@@ -97,6 +98,13 @@ class PoolPlan:
     """Taints of nodes while a check fails; no pod of a team tolerates them."""
     protect: bool = False
     """Whether the stack file says that the pool must not be deleted."""
+    schedule: SchedulePlan | None = None
+    """When it has nodes; None: always."""
+
+    @property
+    def agent_reads_host(self) -> bool:
+        """Whether the node agent needs sysfs of the host, whose network interfaces its own does not show."""
+        return self.software.gpu_access.privileged and "fabric-mtu" in self.expectations.expect
 
     @property
     def has_gpus(self) -> bool:
@@ -112,6 +120,12 @@ class PoolPlan:
     def price_usd_per_hour(self) -> float | None:
         """Price of one node, USD/h; None: unknown."""
         return self.price.usd_per_hour
+
+    @property
+    def average_usd_per_hour(self) -> float | None:
+        """Price of one node averaged over the week of its schedule, USD/h; None: unknown."""
+        price = self.price.usd_per_hour
+        return price if price is None or self.schedule is None else price * self.schedule.share
 
     @property
     def nvlink_domain(self) -> int | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from gpu_platform import names
 from gpu_platform.planning.capacity import CapacityReport
 from gpu_platform.planning.capacity.waste import PoolUse
+from gpu_platform.planning.clouds.schedules import HOURS_OF_WEEK
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.section import WorkloadPlan
@@ -33,6 +34,8 @@ class PoolSpending:
     node_usd_per_hour: float | None
     price_source: str
     price_date: str
+    hours_per_week: float
+    """Hours in which it has nodes: `usd_per_hour` is the average over the week."""
     usd_per_hour: float | None
     unallocated_usd_per_hour: float | None
     gpus: int
@@ -153,8 +156,8 @@ def _share(
 
 
 def _pool(pool: PoolPlan, use: PoolUse, allocated: float) -> PoolSpending:
-    price = pool.price_usd_per_hour
-    cost = None if price is None else price * pool.nodes.desired
+    price, average = pool.price_usd_per_hour, pool.average_usd_per_hour
+    cost = None if average is None else average * pool.nodes.desired
     unallocated = None if cost is None else cost * (1 - allocated) if pool.has_gpus else 0.0
     idle = None
     if cost is not None and use.utilisation is not None and pool.has_gpus:
@@ -167,6 +170,7 @@ def _pool(pool: PoolPlan, use: PoolUse, allocated: float) -> PoolSpending:
         node_usd_per_hour=price,
         price_source="usd_per_hour of the stack file" if pool.price.declared else pool.price.source,
         price_date="" if pool.price.declared else pool.price.date,
+        hours_per_week=HOURS_OF_WEEK if pool.schedule is None else pool.schedule.hours,
         usd_per_hour=cost,
         unallocated_usd_per_hour=unallocated,
         gpus=use.gpus if pool.has_gpus else 0,
@@ -194,7 +198,7 @@ def _workloads(plan: EnvironmentPlan) -> tuple[WorkloadSpending, ...]:
 def _workload(team: str, workload: WorkloadPlan, pool: PoolPlan) -> WorkloadSpending:
     units = workload.units * workload.replicas
     offer = next((each for each in pool.resources if each.name == workload.resource and each.per_node), None)
-    price = pool.price_usd_per_hour
+    price = pool.average_usd_per_hour
     cost = None
     if offer is not None and price is not None:
         cost = price * (offer.gpus / pool.gpus_per_node) / offer.per_node * units

@@ -28,6 +28,7 @@ Replan = Callable[[Mapping[str, Any]], "EnvironmentPlan | None"]
 # Nodes that are paid for whether they run or not.
 _PAID: Final = ("capacity-block", "reservation")
 _OTHER_TYPES: Final = 3
+_OFFICE_HOURS: Final = {"start": "07:00", "stop": "20:00"}  # Monday to Friday is the default
 _HALF: Final = 0.5
 _LEAST_USD: Final = 0.005
 
@@ -98,6 +99,7 @@ def savings(
             *_other_types(pool, trial),
             *_spot(pool, trial),
             *_lower_quotas(pool, trial, held),
+            *_off_at_night(pool, trial),
         )
     ]
     return tuple(sorted(found, key=lambda each: (each.usd_per_hour is None, -(each.usd_per_hour or 0.0))))
@@ -274,6 +276,21 @@ def _spot(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
             usd_per_hour=None,
             edits=edits,
             proof=f"{_placed(pool.nodes.desired)}; when a spot node is taken away, its job continues",
+        )
+
+
+def _off_at_night(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
+    """Yield a schedule for a development pool that has none, where its cloud takes one."""
+    if pool.workload != "development" or pool.schedule is not None or _is_paid(pool):
+        return
+    edits = (trial.edit(f"{pool.path}.schedule", dict(_OFFICE_HOURS)),)
+    saved = trial.saves(edits)
+    if saved is not None:
+        yield Saving(
+            what=f"pool {pool.name}: off at night and at weekends",
+            usd_per_hour=saved,
+            edits=edits,
+            proof=f"{_placed(pool.nodes.desired)} while it is on; what runs on it at the stop is ended",
         )
 
 

@@ -11,6 +11,7 @@ from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.suggest.options import PodRequest
 from gpu_platform.quantity import counted
 from gpu_platform.spec.workloads import Demands
+from gpu_platform.unknown_machine import unknown_machine_type
 
 Priced = tuple[MachineType, float]
 
@@ -47,6 +48,7 @@ def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> Non
                 "one of the machine types of the catalogue with GPUs",
                 did_you_mean(name, machines) or "remove it",
             )
+    _check_reservations(demands, catalog, problems)
     models = [gpu.model for gpu in catalog.gpus.values()]
     for index, one in enumerate(demands.workloads):
         here = problems.at(f"workloads[{index}]")
@@ -59,6 +61,39 @@ def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> Non
                 f"{one.compute} on {one.gpus} GPUs",
                 "1 for a pod of several GPUs: it holds them whole",
                 "remove compute, or write gpus: 1",
+            )
+
+
+def _check_reservations(demands: Demands, catalog: Catalog, problems: Problems) -> None:
+    """Record reservations of unknown machine types, of another provider or region, and those named twice."""
+    first: dict[str, int] = {}
+    for index, one in enumerate(demands.reservations):
+        here = problems.at(f"reservations[{index}]")
+        if first.setdefault(one.reservation, index) != index:
+            here.at("reservation").add(
+                f"{one.reservation!r} again",
+                f"each reservation once (it is in reservations[{first[one.reservation]}])",
+                "write the sum of the machines in one entry",
+            )
+        machine = catalog.machine_types.get(one.machine_type)
+        if machine is None:
+            problem = unknown_machine_type("", one.machine_type, catalog, "see `gpu-platform machines list`")
+            here.at("machine_type").add(problem.found, problem.allowed, problem.fix)
+        elif not machine.has_gpus or machine.vendor not in ("aws", "gcp"):
+            here.at("machine_type").add(
+                f"{one.machine_type!r}", "a machine type of a cloud with GPUs", "remove the reservation"
+            )
+        elif demands.provider not in (None, machine.vendor):
+            here.at("machine_type").add(
+                f"{one.machine_type!r} of provider {machine.vendor}",
+                f"a machine type of provider {demands.provider}",
+                f"remove it, or write provider: {machine.vendor}",
+            )
+        if demands.region is not None and not one.zone.startswith(demands.region):
+            here.at("zone").add(
+                f"{one.zone!r} with region {demands.region}",
+                "a zone of the region",
+                f"write region: {one.zone[:-1].rstrip('-')}",
             )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.capacity.proof import Proof, prove
-from gpu_platform.planning.suggest.options import Option, PodRequest
+from gpu_platform.planning.suggest.options import Option, PodRequest, Reservation
 from gpu_platform.solver import new_solver
 
 _MONEY = 1_000_000
@@ -93,7 +93,9 @@ def cheapest_mix(
         verdicts = [prove_pool(pool, requests).verdict for pool in pools]
         short = [pool for pool, verdict in zip(pools, verdicts, strict=True) if verdict != "placed"]
         is_sound = is_sound and "unknown" not in verdicts
-        best = min(best, [_grown(pool, requests) for pool in pools], key=_cost)
+        grown = [_grown(pool, requests) for pool in pools]
+        if _is_there(grown):
+            best = min(best, grown, key=_cost)
         if not short:
             break
         for pool in short:
@@ -119,11 +121,11 @@ def _cost(pools: Sequence[ChosenPool]) -> float:
 
 
 def plain_mix(requests: Sequence[PodRequest], options: Sequence[Option]) -> tuple[list[ChosenPool], float]:
-    """Return each demand on its own cheapest nodes, and a bound on the cost of any mix, USD/h.
+    """Return each demand on its own cheapest nodes that are bought, and a bound on the cost of any mix, USD/h.
 
     The bound: no node holds more pods of one demand than it would hold alone.
     """
-    ways = [
+    every = [
         [
             (option, slot, pods)
             for option in options
@@ -135,8 +137,9 @@ def plain_mix(requests: Sequence[PodRequest], options: Sequence[Option]) -> tupl
     ]
     bound = max(
         request.count * min(option.usd_per_hour / all_pods_on_node(option, request) for option, _, _ in of_one)
-        for request, of_one in zip(requests, ways, strict=True)
+        for request, of_one in zip(requests, every, strict=True)
     )
+    ways = [[one for one in of_one if one[0].reservation is None] for of_one in every]
     mixes: list[list[ChosenPool]] = []
     for domain in {option.domain: None for option in options} or {None: None}:
         chosen: dict[Option, ChosenPool] = {}
@@ -178,6 +181,15 @@ def _grown(pool: ChosenPool, requests: Sequence[PodRequest]) -> ChosenPool:
     while prove_pool(pool, requests).verdict != "placed":
         pool = ChosenPool(pool.option, pool.nodes + 1, pool.pods)
     return pool
+
+
+def _is_there(pools: Sequence[ChosenPool]) -> bool:
+    """Return whether no reservation has fewer machines than the pools take of it."""
+    taken: dict[Reservation, int] = {}
+    for pool in pools:
+        if pool.option.reservation is not None:
+            taken[pool.option.reservation] = taken.get(pool.option.reservation, 0) + pool.nodes
+    return all(nodes <= reservation.count for reservation, nodes in taken.items())
 
 
 def _tight(pool: ChosenPool, requests: Sequence[PodRequest]) -> ChosenPool:
@@ -267,6 +279,7 @@ class _Model:
         for request, counts in zip(requests, placed, strict=True):
             self._model.add(sum(counts) == request.count)
         self._share_in_one_domain()
+        self._keep_to_reservations()
         self._cost = sum(
             nodes * round(option.usd_per_hour * _MONEY)
             for nodes, option in zip(self._nodes, self._options, strict=True)
@@ -282,6 +295,15 @@ class _Model:
             if option.domain is not None:
                 self._model.add(nodes == 0).only_enforce_if(~shares[option.domain])
         self._model.add_at_most_one(shares.values())
+
+    def _keep_to_reservations(self) -> None:
+        """Take no more machines of a reservation than it has, in all pools together."""
+        taken: dict[Reservation, list[Any]] = {}
+        for option, nodes in zip(self._options, self._nodes, strict=True):
+            if option.reservation is not None:
+                taken.setdefault(option.reservation, []).append(nodes)
+        for reservation, nodes in taken.items():
+            self._model.add(sum(nodes) <= reservation.count)
 
     def _limit(self, option: Option, pods: Mapping[tuple[int, str], Any], nodes: Any) -> None:  # noqa: ANN401
         """Keep within what the nodes have in all, and within the pods of one demand that fit one node."""

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.suggest.check import Priced
 from gpu_platform.planning.suggest.choose import all_pods_on_node, cheapest_mix
-from gpu_platform.planning.suggest.options import PodRequest, free_of_machine, options_for
+from gpu_platform.planning.suggest.options import PodRequest, Reservation, free_of_machine, options_for
 
 Field = Literal["cpu", "memory", "gpu_memory"]
 
@@ -42,6 +42,7 @@ def near_misses(
     usd_per_hour: float,
     *,
     seconds: float,
+    reservations: Sequence[Reservation] = (),
 ) -> tuple[NearMiss, ...]:
     """Return the best near miss of each workload and field, the most saving first.
 
@@ -59,7 +60,7 @@ def near_misses(
     found: dict[tuple[int, Field], NearMiss] = {}
     for _, number, field, value, cut in sorted(tried, key=lambda one: one[:4])[:_TRIED]:
         changed = [cut if index == number else request for index, request in enumerate(requests)]
-        mix = cheapest_mix(changed, options_for(changed, machines, catalog), seconds=seconds)
+        mix = cheapest_mix(changed, options_for(changed, machines, catalog, reservations), seconds=seconds)
         best = found.get((number, field))
         least = best.usd_per_hour if best is not None else usd_per_hour * (1 - LEAST_SAVING)
         if mix is not None and mix.usd_per_hour < least:

@@ -10,7 +10,7 @@ A GPU has no more replicas than the policy pack allows by default.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from gpu_platform.catalog import Catalog, Gpu, MachineType
@@ -113,12 +113,27 @@ def request_of(demand: WorkloadDemand, catalog: Catalog) -> PodRequest:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """Machines of one reservation that may be used: they cost nothing more."""
+
+    name: str
+    machine: MachineType
+    count: int
+    zone: str
+
+
+RESERVED_USD_PER_HOUR: Final = 1e-6
+"""Of a reserved machine, which costs nothing more: it comes first, and no more of them are taken than needed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """A pool that could be. `usd_per_hour` of one node; `domain`: whose pods share its GPUs, None: not shared.
 
     MIG instances are not shared. `layouts`: with MIG the layout of each GPU of a node; a single one is that of all
     GPUs. `menu`: the layouts among which each GPU of a node has yet to choose, the same on every node.
+    `reservation`: what its nodes are of, None: they are bought.
     """
 
     machine: MachineType
@@ -130,6 +145,7 @@ class Option:
     domain: str | None
     usd_per_hour: float
     menu: tuple[Layout, ...] = ()
+    reservation: Reservation | None = None
 
     @property
     def slots(self) -> Mapping[str, int]:
@@ -173,25 +189,42 @@ class Option:
 
 
 def options_for(
-    requests: Sequence[PodRequest], machines: Sequence[tuple[MachineType, float]], catalog: Catalog
+    requests: Sequence[PodRequest],
+    machines: Sequence[tuple[MachineType, float]],
+    catalog: Catalog,
+    reservations: Sequence[Reservation] = (),
 ) -> tuple[Option, ...]:
-    """Return every useful option. `machines`: machine type and USD/h."""
-    found: list[Option] = []
-    for machine, price in _undominated(machines, rdma=any(request.rdma for request in requests)):
-        gpu = catalog.gpu_of(machine)
-        for kind in dict.fromkeys(request.kind for request in requests):
-            here = [request for request in requests if request.kind == kind and request.fits_machine(machine, gpu)]
-            if here:
-                found.append(Option(machine, gpu, kind, "none", 1, (), None, price))
-                layouts = tuple(_layouts(here, gpu))
-                found += [Option(machine, gpu, kind, "mig", 1, (layout,), None, price) for layout in layouts]
-                if len(layouts) > 1 and machine.gpu_count > 1 and vendor_of(machine).layouts_by_gpu:
-                    found.append(Option(machine, gpu, kind, "mig", 1, (), None, price, layouts))
-                found += [
-                    Option(machine, gpu, kind, mode, replicas, (), domain, price)
-                    for domain, mode, replicas in _shares(here, gpu)
-                ]
-    return tuple(found)
+    """Return every useful option. `machines`: those that can be bought, and USD/h; `reservations` come first."""
+    reserved = [
+        replace(option, reservation=one)
+        for one in reservations
+        for option in _options_of(one.machine, RESERVED_USD_PER_HOUR, requests, catalog)
+    ]
+    bought = [
+        option
+        for machine, price in _undominated(machines, rdma=any(request.rdma for request in requests))
+        for option in _options_of(machine, price, requests, catalog)
+    ]
+    return (*reserved, *bought)
+
+
+def _options_of(
+    machine: MachineType, price: float, requests: Sequence[PodRequest], catalog: Catalog
+) -> Iterator[Option]:
+    """Yield the options of one machine type."""
+    gpu = catalog.gpu_of(machine)
+    for kind in dict.fromkeys(request.kind for request in requests):
+        here = [request for request in requests if request.kind == kind and request.fits_machine(machine, gpu)]
+        if not here:
+            continue
+        yield Option(machine, gpu, kind, "none", 1, (), None, price)
+        layouts = tuple(_layouts(here, gpu))
+        for layout in layouts:
+            yield Option(machine, gpu, kind, "mig", 1, (layout,), None, price)
+        if len(layouts) > 1 and machine.gpu_count > 1 and vendor_of(machine).layouts_by_gpu:
+            yield Option(machine, gpu, kind, "mig", 1, (), None, price, layouts)
+        for domain, mode, replicas in _shares(here, gpu):
+            yield Option(machine, gpu, kind, mode, replicas, (), domain, price)
 
 
 def _undominated(

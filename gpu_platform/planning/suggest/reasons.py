@@ -22,6 +22,8 @@ def reasons(chosen: ChosenPool, requests: Sequence[PodRequest]) -> tuple[str, ..
     for (number, slot), count in chosen.pods.items():
         held.setdefault(number, {})[slot] = count
     lines = [_pods(requests[number], slots) for number, slots in held.items()]
+    if chosen.option.reservation is not None:
+        lines.insert(0, f"on reservation {chosen.option.reservation.name}: paid for whether it is used or not")
     return (*lines, *_mode(chosen.option, [requests[number] for number in held]), _fit(chosen))
 
 

@@ -16,7 +16,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.suggest.check import Priced, check_demands, check_possible
 from gpu_platform.planning.suggest.choose import ChosenPool, Mix, cheapest_mix, split, unfit
 from gpu_platform.planning.suggest.near_misses import NearMiss, near_misses
-from gpu_platform.planning.suggest.options import Layout, Option, PodRequest, options_for, request_of
+from gpu_platform.planning.suggest.options import Layout, Option, PodRequest, Reservation, options_for, request_of
 from gpu_platform.planning.suggest.reasons import mode_name, reasons
 from gpu_platform.planning.suggest.throughput import Throughput, throughput
 from gpu_platform.spec.workloads import Demands
@@ -48,10 +48,14 @@ class PodsInPool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestedPool:
-    """A pool in stack file form, its cost, its pods, and the reasons for it."""
+    """A pool in stack file form, what it costs, its pods, and the reasons for it.
+
+    `reservation`: what its machines are of: they cost nothing more.
+    """
 
     pool: Mapping[str, Any]
     usd_per_hour: float
+    reservation: str | None
     pods: tuple[PodsInPool, ...]
     reasons: tuple[str, ...]
     next_best: NextBest | None
@@ -74,8 +78,8 @@ class Suggestion:
 
     `cheapest`: the cheapest mix found, which `optimal` is about, where `pools` are fewer and cost little more.
     `timed_out`: the search was cut, and a cheaper mix down to `bound` may exist. `left_out`: machine types whose
-    price is unknown. `region`: of the list prices, None: the vendor has none; `dates`: of the list prices that
-    were compared.
+    price is unknown. `unused`: machines of each reservation that no pool takes. `region`:
+    of the list prices, None: the vendor has none; `dates`: of the list prices that were compared.
     """
 
     vendor: VendorName
@@ -88,6 +92,7 @@ class Suggestion:
     near_misses: tuple[NearMiss, ...]
     cheapest: NextBest | None
     left_out: tuple[str, ...]
+    unused: Mapping[str, int]
     region: str | None
     dates: tuple[str, ...]
 
@@ -114,7 +119,8 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
     mixes: dict[VendorName, tuple[Mix | None, tuple[Option, ...]]] = {}
     vendors: list[VendorName] = list(dict.fromkeys(machine.vendor for machine, _ in priced))
     for vendor in vendors:
-        options = options_for(requests, [one for one in priced if one[0].vendor == vendor], catalog)
+        bought = [one for one in priced if one[0].vendor == vendor]
+        options = options_for(requests, bought, catalog, _reservations(demands, vendor, catalog))
         mixes[vendor] = (cheapest_mix(requests, options, seconds=seconds / len(vendors), within=SIMPLER), options)
     found: list[tuple[float, VendorName]] = [
         (mix.usd_per_hour, vendor) for vendor, (mix, _) in mixes.items() if mix is not None
@@ -151,11 +157,36 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
             catalog,
             mix.usd_per_hour,
             seconds=seconds / 10,
+            reservations=_reservations(demands, vendor, catalog),
         ),
+        unused=_unused(mix, _reservations(demands, vendor, catalog)),
         left_out=left_out,
         region=region_of_prices(demands, vendor),
         dates=_dates(demands, vendor, priced, catalog),
     )
+
+
+def _reservations(demands: Demands, vendor: VendorName, catalog: Catalog) -> list[Reservation]:
+    """Return the machines of a vendor that are reserved."""
+    machines = catalog.machine_types
+    return [
+        Reservation(
+            name=one.reservation,
+            machine=with_working_fabric(machines[one.machine_type], catalog),
+            count=one.count,
+            zone=one.zone,
+        )
+        for one in demands.reservations
+        if machines[one.machine_type].vendor == vendor
+    ]
+
+
+def _unused(mix: Mix, reservations: Sequence[Reservation]) -> Mapping[str, int]:
+    left = {one.name: one.count for one in reservations}
+    for pool in mix.pools:
+        if pool.option.reservation is not None:
+            left[pool.option.reservation.name] -= pool.nodes
+    return left
 
 
 def _machines(demands: Demands, catalog: Catalog) -> tuple[list[Priced], tuple[str, ...]]:
@@ -217,20 +248,29 @@ def _pools(
     for whole in sorted(mix.pools, key=lambda pool: (pool.option.kind, -pool.usd_per_hour)):
         sharing = {pool.option.domain for pool in mix.pools if pool is not whole} - {None}
         allowed = [option for option in options if not sharing or option.domain in {None, *sharing}]
+        reservation = whole.option.reservation
         nodes = SuggestedNodes(
             machine=whole.option.machine,
             workload=whole.option.kind,
             count=whole.nodes,
             rdma=any(requests[number].rdma for number, _ in whole.pods),
             region=demands.region,
-            zone=demands.zone,
+            zone=reservation.zone if reservation else demands.zone,
         )
-        settings = pool_settings(nodes, catalog, capacity=demands.capacity)
+        settings = dict(pool_settings(nodes, catalog, capacity=demands.capacity))
+        if reservation is not None:
+            settings.pop("zones", None)  # the reservation has one
+            settings["capacity"] = {
+                "type": "reservation",
+                "reservation": reservation.name,
+                "zone": reservation.zone,
+            }
         most = most_nodes(nodes.machine, catalog, has_fabric=nodes.has_fabric)
         suggested += [
             SuggestedPool(
                 pool={**_pool(chosen, names, several_domains=len(domains) > 1), **settings},
-                usd_per_hour=chosen.usd_per_hour,
+                usd_per_hour=0.0 if reservation else chosen.usd_per_hour,
+                reservation=reservation.name if reservation else None,
                 pods=tuple(
                     PodsInPool(workload=requests[number].name, slot=slot, pods=count)
                     for (number, slot), count in chosen.pods.items()
@@ -283,6 +323,7 @@ def _next_best(chosen: ChosenPool, requests: Sequence[PodRequest], options: Sequ
         option
         for option in options
         if (option.machine.name, option.mode) != (chosen.option.machine.name, chosen.option.mode)
+        or option.reservation != chosen.option.reservation
     ]
     mix = cheapest_mix(chosen.requests(requests), left, seconds=5.0)
     if mix is None:
@@ -292,7 +333,11 @@ def _next_best(chosen: ChosenPool, requests: Sequence[PodRequest], options: Sequ
 
 def _as_text(chosen: Sequence[ChosenPool]) -> NextBest:
     pools = tuple(
-        f"{pool.nodes} x {pool.option.machine.name} ({mode_name(pool.option)})"
+        f"{pool.nodes} x {pool.option.machine.name} ({mode_name(pool.option)}{_reserved(pool.option)})"
         for pool in sorted(chosen, key=lambda pool: -pool.usd_per_hour)
     )
     return NextBest(pools=pools, usd_per_hour=sum(pool.usd_per_hour for pool in chosen))
+
+
+def _reserved(option: Option) -> str:
+    return ", reserved" if option.reservation is not None else ""

@@ -33,9 +33,9 @@ class Throughput:
 
 
 def throughput(chosen: ChosenPool, requests: Sequence[PodRequest], options: Sequence[Option]) -> Throughput | None:
-    """Return the throughput of a pool of whole GPUs for training; None: of another pool, or not known."""
+    """Return the throughput of a pool of whole GPUs for training; None: of another, not known, or reserved."""
     of_node = _tflops(chosen.option)
-    if of_node is None or chosen.option.kind != "training":
+    if of_node is None or chosen.option.kind != "training" or chosen.option.reservation is not None:
         return None
     per_usd = of_node / chosen.option.usd_per_hour
     return Throughput(
@@ -51,6 +51,7 @@ def _most(
         (tflops / option.usd_per_hour, option)
         for option in options
         if option.kind == chosen.option.kind
+        and option.reservation is None
         and (tflops := _tflops(option)) is not None
         and tflops / option.usd_per_hour > per_usd
         and all(request.fits_machine(option.machine, option.gpu) for request in same)

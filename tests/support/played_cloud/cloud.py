@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from gpu_platform.paths import PROJECT_ROOT
 from tests.support.played_cloud.account import Account, Store
+from tests.support.played_cloud.eks import SCHEDULE, run_scheduled
 from tests.support.played_cloud.network import played_network
 from tests.support.played_cloud.services import Services
 
@@ -75,6 +76,12 @@ class PlayedCloud:
     def delete(self, type_: str, own_id: str) -> None:
         """Delete a resource by hand, as in the console."""
         Services(self._store).delete(type_, own_id)
+
+    def run_scheduled(self, what: str) -> None:
+        """Run the scheduled action whose name begins with `gpu-platform-<what>-`, as at its time."""
+        with self._store.changing() as account:
+            (action,) = (one for one, _ in account.of(SCHEDULE) if one.startswith(f"gpu-platform-{what}-"))
+            run_scheduled(account, action)
 
     @contextmanager
     def holding(self, type_: str, name: str) -> Iterator[None]:

@@ -25,6 +25,7 @@ from tests.support.played_cloud.values import UNKNOWN
 Properties = Mapping[str, Any]
 CLUSTER: Final = "aws:eks/cluster:Cluster"
 NODE_GROUP: Final = "aws:eks/nodeGroup:NodeGroup"
+SCHEDULE: Final = "aws:autoscaling/schedule:Schedule"
 _GROUP: Final = "aws:ec2/securityGroup:SecurityGroup"
 _SUBNET: Final = "aws:ec2/subnet:Subnet"
 _ROLE: Final = "aws:iam/role:Role"
@@ -132,10 +133,23 @@ class NodeGroups:
         group = nodes.NodeGroup(own_id, new, outputs, template)
         if any(old.get(name) != new.get(name) for name in ("labels", "taints")):
             nodes.relabel(account, group, old)
-        nodes.scale(account, group)
+        # node_group.go sends the sizes only where they differ: those of an action of Auto Scaling stay.
+        if old["scalingConfig"] != new["scalingConfig"]:
+            nodes.scale(account, group)
 
     def delete(self, account: Account, own_id: str, resource: Properties) -> None:
         nodes.remove_all(account, own_id, resource["inputs"]["clusterName"])
+
+
+def run_scheduled(account: Account, action: str) -> None:
+    """Run a scheduled action now: EC2 Auto Scaling sets the size of the node group's Auto Scaling group."""
+    sizes = (account.get(SCHEDULE, action) or {})["inputs"]
+    for own_id, known in list(account.of(NODE_GROUP)):  # its nodes come and go below
+        (group,) = known["outputs"]["resources"][0]["autoscalingGroups"]
+        if group["name"] == sizes["autoscalingGroupName"]:
+            scaling = {**known["inputs"]["scalingConfig"], "desiredSize": sizes["desiredCapacity"]}
+            inputs = {**known["inputs"], "scalingConfig": scaling}
+            nodes.scale(account, nodes.NodeGroup(own_id, inputs, known["outputs"], _template(account, inputs)))
 
 
 class Addons:

@@ -36,10 +36,11 @@ _AFTER_START = timedelta(minutes=2)
 class ScheduledSize:
     """A scheduled action of the node group's Auto Scaling group that sets its number of nodes.
 
-    `recurrence`: cron, UTC: minute, hour, day and month. Auto Scaling refuses a one-time action whose
-    time has passed, and deletes it once it has run: after a refresh of the state every later `up` would fail
-    (terraform-provider-aws#3033, read 2026-11-23). A recurring one can be created at any time, and stays; it runs
-    once a year, while a block is reserved at most eight weeks ahead.
+    `recurrence`: cron: minute, hour, day, month and weekday; `time_zone`: its IANA time zone, None: UTC.
+    Auto Scaling refuses a one-time action whose time has passed, and deletes it once it has run: after a refresh
+    of the state every later `up` would fail (terraform-provider-aws#3033, read 2026-11-23). A recurring one can be
+    created at any time, and stays; that of a block runs once a year, while a block is reserved at most eight weeks
+    ahead.
     `name`: has time and size, so that another one is another action: an update would repeat the time that AWS
     computed for the action's last run (terraform-provider-aws#38983).
     """
@@ -47,6 +48,7 @@ class ScheduledSize:
     name: str
     recurrence: str
     nodes: int
+    time_zone: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

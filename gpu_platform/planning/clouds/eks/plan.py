@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gpu_platform import names
-from gpu_platform.planning.clouds.eks.blocks import BlockPlan
+from gpu_platform.planning.clouds.eks.blocks import BlockPlan, ScheduledSize
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.efa_requests import (
     DRANET_DRIVER,
@@ -132,7 +132,7 @@ class EksPoolPlan:
     max_size: int
     keeps_size: bool
     """Whether something else sets the number of nodes after the creation, so that only an edit of `count` does: an
-    autoscaler between `min` and `max`, or EKS at the end of a capacity block."""
+    autoscaler between `min` and `max`, EKS at the end of a capacity block, or the schedule."""
     max_unavailable: int
     update_strategy: Literal["DEFAULT", "MINIMAL"]
     """MINIMAL: a node is deleted before its successor is created, where capacity does not suffice for both."""
@@ -150,6 +150,8 @@ class EksPoolPlan:
     compute_class: ClassPlace | None = None
     local_nvme: bool = False
     """Whether images and the own volumes of pods are on local disks of the node."""
+    schedule: tuple[ScheduledSize, ...] = ()
+    """What starts and stops the nodes of the pool every week."""
 
     @property
     def node_groups(self) -> tuple[NodeGroupPlan, ...]:

@@ -26,6 +26,7 @@ from gpu_platform.planning.clouds.eks.network import (
 from gpu_platform.planning.clouds.eks.placement import check_placement, check_zones, placement_group, zones_of
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.reasons import reasons
+from gpu_platform.planning.clouds.eks.schedules import check_schedule, scheduled_sizes
 from gpu_platform.planning.clouds.eks.user_data import user_data, with_own_image
 from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
 from gpu_platform.planning.decision import Decided
@@ -59,6 +60,7 @@ def check_eks_pool(
     check_kernel(pool, machine, problems)
     _check_huge_pages(pool, machine, problems)
     check_bootstrap(pool, problems.at("bootstrap"))
+    check_schedule(pool, cluster, problems)
     _check_labels(pool, problems)
     if pool.provisioner == "karpenter":
         check_karpenter_pool(pool, machine, catalog, problems)
@@ -185,12 +187,11 @@ def plan_eks_pool(
         metadata_hop_limit=METADATA_HOP_LIMIT,
         labels=labels,
         taints=eks_taints(new_taints),
-        # An autoscaler of the cluster's owner finds groups of fixed size, too, and would empty an idle one. Of
-        # reserved capacity EKS itself removes nodes, at the end of a block or in a roll.
-        min_size=pool.count.min if pool.count.is_range or reserved(pool.capacity) else pool.count.desired,
+        min_size=_least(pool),
         desired_size=pool.count.desired,
         max_size=pool.count.maximum,
-        keeps_size=pool.count.is_range or isinstance(pool.capacity, CapacityBlock),
+        keeps_size=pool.count.is_range or isinstance(pool.capacity, CapacityBlock) or pool.schedule is not None,
+        schedule=scheduled_sizes(pool),
         max_unavailable=pool.upgrade.max_unavailable or 1,
         update_strategy="MINIMAL" if reserved(pool.capacity) else "DEFAULT",
         node_repair=repaired(pool),
@@ -202,6 +203,16 @@ def plan_eks_pool(
         group_tags=group_tags(pool, cluster, machines, requirements.resources, efa_count(nics)) if scales else {},
     )
     return Decided(plan, tuple(reasons(pool, machine, plan, cluster)))
+
+
+def _least(pool: Pool) -> int:
+    """Return the minimum of a node group.
+
+    An autoscaler of the cluster's owner finds groups of fixed size, too, and would empty an idle one. Of reserved
+    capacity EKS itself removes nodes, at the end of a block or in a roll; a schedule removes all.
+    """
+    changes = pool.count.is_range or reserved(pool.capacity) or pool.schedule is not None
+    return pool.count.min if changes else pool.count.desired
 
 
 def repaired(pool: Pool) -> bool:

@@ -59,6 +59,12 @@ def _image(machine: MachineType, plan: EksPoolPlan) -> _Line:
 def _size(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> tuple[str, str]:
     if not plan.keeps_size:
         return f"{plan.desired_size}", "max is desired: `up` sets the number of nodes"
+    if plan.schedule:
+        return (
+            f"{plan.desired_size} or 0",
+            "scheduled actions set the number of nodes; `up` leaves it alone, and an edit of count applies at "
+            "once while the pool is on, else at the next start",
+        )
     return (
         f"{plan.desired_size} at first, then {plan.min_size} to {plan.max_size}",
         f"{_who_scales(pool, plan, cluster)}; `up` leaves the number alone after the first deploy, and an edit of "

@@ -1,0 +1,91 @@
+"""Reads titles, queries and units of the panels from the dashboards that Grafana gets: they are written once."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Literal, cast
+
+from gpu_platform.planning.monitoring.grafana import NAMES, content, dashboards
+
+Kind = Literal["timeseries", "stat", "table"]
+VARIABLES: Final = ("node", "pool", "team", "workload")
+"""Names by which queries are narrowed, in all dashboards."""
+_ALL: Final = ".*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """A panel of a dashboard.
+
+    `expr`: with variables; `legend`: name of a series, with labels in braces; `unit`: by Grafana's name; `lowest`,
+    `highest`: ends of its scale, None: by its values; `columns`: of 24.
+    """
+
+    title: str
+    kind: Kind
+    expr: str
+    legend: str
+    unit: str
+    description: str
+    lowest: float | None
+    highest: float | None
+    columns: int
+
+    def query(self, chosen: Mapping[str, Sequence[str]]) -> str:
+        """Return its query for the values that are chosen by variable; a variable without any has all."""
+        return re.sub(r"\$(\w+)", lambda found: _pattern(chosen.get(found[1], ())), self.expr)
+
+    def name_of(self, labels: Mapping[str, str]) -> str:
+        """Return the name of a series by its labels."""
+        if not self.legend:
+            return ", ".join(f"{key} {value}" for key, value in sorted(labels.items()) if key != "__name__")
+        named = re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda found: labels.get(found[1], ""), self.legend)
+        return " ".join(named.split()) or "without a name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """A dashboard."""
+
+    name: str
+    title: str
+    panels: tuple[Panel, ...]
+
+
+def _pattern(values: Sequence[str]) -> str:
+    """Return a regular expression of the values, as it is written between quotes in PromQL."""
+    if not values:
+        return _ALL
+    # Prometheus takes RE2, which refuses escapes of characters that need none.
+    escaped = (re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", value) for value in values)
+    return "|".join(escaped).replace("\\", "\\\\").replace('"', '\\"')
+
+
+@cache
+def boards() -> tuple[Board, ...]:
+    """Return all dashboards, in their order."""
+    return tuple(_board(name, json.loads(content(plan))) for name, plan in zip(NAMES, dashboards(), strict=True))
+
+
+def _board(name: str, document: Mapping[str, Any]) -> Board:
+    return Board(name=name, title=document["title"], panels=tuple(_panel(one) for one in document["panels"]))
+
+
+def _panel(document: Mapping[str, Any]) -> Panel:
+    (target,) = document["targets"]
+    defaults = document["fieldConfig"]["defaults"]
+    return Panel(
+        title=document["title"],
+        kind=cast("Kind", document["type"]),
+        expr=target["expr"],
+        legend=target.get("legendFormat", ""),
+        unit=defaults.get("unit", "short"),
+        description=document.get("description", ""),
+        lowest=defaults.get("min"),
+        highest=defaults.get("max"),
+        columns=document["gridPos"]["w"],
+    )

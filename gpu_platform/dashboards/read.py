@@ -1,0 +1,69 @@
+"""Asks a Prometheus for the data of panels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpu_platform.dashboards.panels import Board, Panel
+from gpu_platform.prometheus import Prometheus, QueryRefused, Series
+
+_POINTS: Final = 240  # of a line, about two for each pixel of its picture on a phone
+_LEAST_STEP: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From when to when, in seconds since 1970."""
+
+    start: float
+    end: float
+
+    @property
+    def step(self) -> float:
+        """Seconds between two samples."""
+        return max(_LEAST_STEP, (self.end - self.start) / _POINTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A panel with its data, the series with the highest last value first. `error`: why there is none."""
+
+    panel: Panel
+    series: tuple[Series, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardAnswer:
+    """A dashboard with its data."""
+
+    board: Board
+    answers: tuple[Answer, ...]
+
+
+def read_boards(
+    server: Prometheus, boards: Sequence[Board], chosen: Mapping[str, Sequence[str]], period: Period
+) -> tuple[BoardAnswer, ...]:
+    """Return the data of all panels. `chosen`: values by variable, which may name a part of them.
+
+    Raises UnknownOutcome where Prometheus does not answer; a query that it refuses is an error of its panel.
+    """
+    return tuple(
+        BoardAnswer(board=board, answers=tuple(_answer(server, panel, chosen, period) for panel in board.panels))
+        for board in boards
+    )
+
+
+def _answer(server: Prometheus, panel: Panel, chosen: Mapping[str, Sequence[str]], period: Period) -> Answer:
+    query = panel.query(chosen)
+    try:
+        if panel.kind == "table":
+            found = server.at(query, period.end)
+        else:
+            found = server.over(query, period.start, period.end, period.step)
+    except QueryRefused as error:
+        return Answer(panel=panel, error=str(error))
+    ordered = sorted(found, key=lambda one: (-one.last, panel.name_of(one.labels)))
+    return Answer(panel=panel, series=tuple(ordered))

@@ -1,0 +1,97 @@
+"""Check and plan the schedules of managed node groups: scheduled actions of their Auto Scaling groups.
+
+An action sets the number of nodes alone, as that of a capacity block does, and leaves minimum and maximum to EKS.
+So nothing else may change the number: a pool of fixed size, and no autoscaler that finds every node group. `up`
+leaves the number alone, but after an edit of `count` while the pool is on.
+
+Sources, read 2026-11-25. EC2 Auto Scaling user guide, "Scheduled scaling for Amazon EC2 Auto Scaling" (recurrence
+by cron, IANA time zones, daylight saving time). EKS user guide, "Simplify node lifecycle with managed node
+groups": EKS drains nodes when the desired number is reduced, and terminates them after 15 minutes in any case.
+terraform-aws-modules/terraform-aws-eks#2504 (the same resource on the group of a managed node group).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpu_platform.planning.clouds.eks.blocks import ScheduledSize
+from gpu_platform.planning.clouds.schedules import SchedulePlan, schedule_of
+from gpu_platform.planning.maintenance.section import DAYS
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.spec.pool import CapacityBlock, Pool, Reservation
+
+_INSTEAD: Final = "nodes without pods are removed anyway, and cleanup.idle_after ends idle notebooks"
+
+
+def check_schedule(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
+    """Record why a schedule of a pool would save nothing, or would be undone; `problems` is at the pool."""
+    if pool.schedule is None:
+        return
+    here = problems.at("schedule")
+    if pool.provisioner == "karpenter":
+        here.add(
+            "a schedule with provisioner karpenter",
+            "a schedule of a managed node group: Karpenter creates nodes whenever pods wait",
+            f"remove schedule: {_INSTEAD}; or write provisioner: managed and a fixed count",
+        )
+    elif pool.count.is_range:
+        here.add(
+            f"a schedule on a pool of {pool.count.min} to {pool.count.maximum} nodes",
+            "a schedule on a pool of a fixed number of nodes: an autoscaler adds nodes whenever pods wait",
+            f"write count: {{desired: {pool.count.desired}}}, or remove schedule: {_INSTEAD}",
+        )
+    elif isinstance(pool.capacity, Reservation | CapacityBlock):
+        here.add(
+            f"a schedule of {pool.capacity.type} capacity",
+            "a schedule on pools that are paid by the hour",
+            "remove schedule: reserved capacity costs the same when it is not used",
+        )
+    elif pool.workload != "development" and not pool.schedule.stops_work:
+        here.add(
+            f"a schedule on a pool with workload {pool.workload}",
+            "development pools, or stops_work: true: what runs at stop is ended, jobs without checkpoints lose "
+            "their work, and services do not answer",
+            "write stops_work: true, or remove schedule",
+        )
+    if pool.count.min > 0 and not pool.count.is_range:
+        problems.at("count").at("min").add(
+            f"{pool.count.min} with a schedule",
+            "0: the node group has no nodes while the pool is off",
+            "remove min",
+        )
+    if cluster.parts.cluster_autoscaler == "present":
+        here.add(
+            "a schedule beside cluster.parts.cluster_autoscaler: present",
+            "install or none: EKS tags every node group for the autoscaler of the cluster's owner, which would "
+            "add nodes for waiting pods while the pool is off",
+            "write cluster.parts.cluster_autoscaler: install, or none, or remove schedule",
+        )
+
+
+def scheduled_sizes(pool: Pool) -> tuple[ScheduledSize, ...]:
+    """Return the actions that start and stop the nodes of a pool; none without a schedule.
+
+    It stops every day, so that nodes which a person or an `up` started on another day go, too.
+    """
+    schedule = schedule_of(pool.schedule)
+    if schedule is None:
+        return ()
+    days = ",".join(str((DAYS.index(day) + 1) % 7) for day in schedule.days)  # of cron: 0 is Sunday
+    return (
+        _action("start", schedule, schedule.start, days, pool.count.desired),
+        _action("stop", schedule, schedule.stop, "*", 0),
+    )
+
+
+def _action(what: str, schedule: SchedulePlan, at: str, days: str, nodes: int) -> ScheduledSize:
+    hour, minute = (int(part) for part in at.split(":"))
+    recurrence = f"{minute} {hour} * * {days}"
+    named = f"{hour:02}{minute:02}-{days.replace(',', '') if days != '*' else 'daily'}"
+    zone = schedule.time_zone.replace("/", "-").replace("+", "p")
+    return ScheduledSize(
+        name=f"gpu-platform-{what}-{named}-{zone}-{nodes}",
+        recurrence=recurrence,
+        nodes=nodes,
+        time_zone=schedule.time_zone,
+    )

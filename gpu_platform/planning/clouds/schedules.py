@@ -1,0 +1,89 @@
+"""Type of the schedule of a pool: when it has nodes, and when it is off.
+
+Days and times of day are local, so a pool of Berlin starts at 07:00 in summer and in winter. It is off by the
+clock: its last nodes may still be drained, and its first ones may still be starting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from gpu_platform.planning.maintenance.section import DAYS
+from gpu_platform.spec.pool_schedule import PoolSchedule
+
+HOURS_OF_WEEK: Final = 7 * 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulePlan:
+    """When a pool has nodes. `days`: names of DAYS, in their order; `start`, `stop`: `07:00` in `time_zone`."""
+
+    days: tuple[str, ...]
+    start: str
+    stop: str
+    time_zone: str
+
+    @property
+    def hours(self) -> float:
+        """Hours of a week in which the pool has nodes."""
+        start, stop = (time.fromisoformat(one) for one in (self.start, self.stop))
+        return len(self.days) * ((stop.hour - start.hour) + (stop.minute - start.minute) / 60)
+
+    @property
+    def hours_text(self) -> str:
+        """Hours of a week in which the pool has nodes: `65 of 168 h a week`."""
+        return f"{self.hours:.4g} of {HOURS_OF_WEEK} h a week"
+
+    @property
+    def share(self) -> float:
+        """Share of a week in which the pool has nodes, above 0 and below 1."""
+        return self.hours / HOURS_OF_WEEK
+
+    def is_on(self, now: datetime) -> bool:
+        """Return whether the pool has nodes at `now`, which has a time zone."""
+        local = now.astimezone(ZoneInfo(self.time_zone))
+        return DAYS[local.weekday()] in self.days and self.start <= f"{local:%H:%M}" < self.stop
+
+    def starts_next(self, now: datetime) -> datetime:
+        """Return the first start after `now`, in the time zone of the schedule."""
+        zone = ZoneInfo(self.time_zone)
+        today = now.astimezone(zone).date()
+        starts = (
+            datetime.combine(today + timedelta(days=ahead), time.fromisoformat(self.start), tzinfo=zone)
+            for ahead in range(8)
+        )
+        return next(one for one in starts if DAYS[one.weekday()] in self.days and one > now)
+
+    def off_text(self, now: datetime) -> str:
+        """Return why the pool has no nodes at `now`; empty: it has."""
+        if self.is_on(now):
+            return ""
+        return f"its schedule has it off until {self.starts_next(now):%a %Y-%m-%d %H:%M} ({self.time_zone})"
+
+    def __str__(self) -> str:
+        return f"{days_text(self.days)} {self.start} to {self.stop} ({self.time_zone})"
+
+
+def days_text(days: tuple[str, ...]) -> str:
+    """Return days in the order of DAYS as text: `mon-fri`, `mon, wed`, `daily`."""
+    if len(days) == len(DAYS):
+        return "daily"
+    first = DAYS.index(days[0])
+    if len(days) > 2 and days == DAYS[first : first + len(days)]:
+        return f"{days[0]}-{days[-1]}"
+    return ", ".join(days)
+
+
+def schedule_of(schedule: PoolSchedule | None) -> SchedulePlan | None:
+    """Return the schedule of the stack file, with each day once; None: the pool always has nodes."""
+    if schedule is None:
+        return None
+    return SchedulePlan(
+        days=tuple(day for day in DAYS if day in schedule.days),
+        start=schedule.start,
+        stop=schedule.stop,
+        time_zone=schedule.time_zone,
+    )
