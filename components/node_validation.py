@@ -19,6 +19,7 @@ from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.validation.section import AgentMetricsPlan, ValidationPlan
 from validators.agent.cordon import ACTION_VARIABLE, FAILING_VARIABLE
+from validators.agent.fabric import SYSFS_VARIABLE
 from validators.agent.hold import MOST_HELD_VARIABLE
 from validators.zipapp import build_agent
 
@@ -28,6 +29,7 @@ _AGENT_DIR = "/opt/agent"
 _EXPECTATIONS = "expectations.json"
 _EXPECTATIONS_DIR = "/etc/gpu-platform"
 _DRIVER_DIR = "/usr/local/nvidia"
+_SYSFS_DIR = "/host/sys"
 _PORT = 8080
 _METRICS = "gpu-metrics"  # name of the container's port with metrics
 _CLAIM = "every-gpu"
@@ -321,6 +323,7 @@ class NodeValidation(pulumi.ComponentResource):
         access, metrics = pool.software.gpu_access, self._validation.metrics
         claims = [_CLAIM] if access.claim else []
         driver_volumes, driver_mounts, driver_env = _driver_of_host(access.driver_dir)
+        sysfs_volumes, sysfs_mounts, sysfs_env = _sysfs_of_host(pool)
         return k8s.core.v1.PodSpecArgs(
             service_account_name=_ACCOUNT,
             runtime_class_name=access.runtime_class,
@@ -339,6 +342,7 @@ class NodeValidation(pulumi.ComponentResource):
                     config_map=k8s.core.v1.ConfigMapVolumeSourceArgs(name=expectations),
                 ),
                 *driver_volumes,
+                *sysfs_volumes,
             ],
             containers=[
                 k8s.core.v1.ContainerArgs(
@@ -361,6 +365,7 @@ class NodeValidation(pulumi.ComponentResource):
                         k8s.core.v1.EnvVarArgs(name="NVIDIA_VISIBLE_DEVICES", value=_VISIBLE_DEVICES),
                         k8s.core.v1.EnvVarArgs(name="NVIDIA_DRIVER_CAPABILITIES", value=_DRIVER_CAPABILITIES),
                         *driver_env,
+                        *sysfs_env,
                         # Also where it is 0: new agents mark nodes that ran when their pool got the taint.
                         *(
                             k8s.core.v1.EnvVarArgs(name=MOST_HELD_VARIABLE, value=str(most))
@@ -397,6 +402,7 @@ class NodeValidation(pulumi.ComponentResource):
                             name="expectations", mount_path=_EXPECTATIONS_DIR, read_only=True
                         ),
                         *driver_mounts,
+                        *sysfs_mounts,
                     ],
                 )
             ],
@@ -441,6 +447,20 @@ def _driver_of_host(
         [k8s.core.v1.VolumeArgs(name="driver", host_path=source)],
         [k8s.core.v1.VolumeMountArgs(name="driver", mount_path=_DRIVER_DIR, read_only=True)],
         [k8s.core.v1.EnvVarArgs(name="LD_LIBRARY_PATH", value=f"{_DRIVER_DIR}/lib64")],
+    )
+
+
+def _sysfs_of_host(
+    pool: PoolPlan,
+) -> tuple[list[k8s.core.v1.VolumeArgs], list[k8s.core.v1.VolumeMountArgs], list[k8s.core.v1.EnvVarArgs]]:
+    """Return volumes, mounts and environment for the host's sysfs; empty where the container's own has all."""
+    if not pool.agent_reads_host:
+        return [], [], []
+    source = k8s.core.v1.HostPathVolumeSourceArgs(path="/sys", type="Directory")
+    return (
+        [k8s.core.v1.VolumeArgs(name="sysfs", host_path=source)],
+        [k8s.core.v1.VolumeMountArgs(name="sysfs", mount_path=_SYSFS_DIR, read_only=True)],
+        [k8s.core.v1.EnvVarArgs(name=SYSFS_VARIABLE, value=_SYSFS_DIR)],
     )
 
 

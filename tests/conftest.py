@@ -55,6 +55,7 @@ _LONG_GROUPS = (
     "e2e-retention",
     "e2e-mig",
     "e2e-up",
+    "e2e-base",
     "e2e-taints",
     "sandbox-engine-drift",
     "sandbox-engine",
@@ -67,6 +68,8 @@ _LONG_FOLDERS = ("cli", "components", "docs", "eks", "gke", "guide", "online")
 _SHARED = "e2e"
 _started: dict[str, tuple[Status, Contents]] = {}
 """The sandboxes of the group that runs, by name, with what they had at their start."""
+_deployed: dict[str, Any] = {}
+"""The platform object last deployed by stack in the sandbox of the group that runs."""
 _groups: list[str] = []
 """The groups of the tests that were run; the last one is that of the sandboxes."""
 
@@ -143,6 +146,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         goes_on = nextitem is not None
     if goes_on:
         return
+    _deployed.clear()
     needed = nextitem is not None and nextitem.get_closest_marker("sandbox") is not None
     for name, (_, contents) in list(_started.items()):
         if not (needed and name == _name(_SHARED) and contents.restore()):
@@ -181,6 +185,12 @@ def start_sandbox() -> Callable[..., Status]:
         return _started[name][0]
 
     return start
+
+
+@pytest.fixture(scope="session")
+def deployed_stacks() -> dict[str, Any]:
+    """What tests of the group deployed, which its next file goes on from; empty when the next group begins."""
+    return _deployed
 
 
 def _name(part: str) -> str:

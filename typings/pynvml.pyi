@@ -29,6 +29,9 @@ class _Attributes:
 
 class _FieldNumber:
     uiVal: int
+    ulVal: int
+    ullVal: int
+    sllVal: int
     siVal: int
 
 class _FieldValue:

@@ -9,11 +9,11 @@ from validators.agent.cli import DEADLINE_SECONDS
 from validators.agent.expectations import BadExpectations, parse_expectations
 from validators.agent.reading import NvmlReader
 from validators.agent.recording import BadRecording, Recorded, read_recording
-from validators.agent.report import Identity, Report, check_node
+from validators.agent.report import Identity, Reader, Report, check_node
 
 
 def check_this_node(
-    document: str | None, source: str, reader: NvmlReader | Recorded, deadline_seconds: float = DEADLINE_SECONDS
+    document: str | None, source: str, reader: Reader, deadline_seconds: float = DEADLINE_SECONDS
 ) -> Report:
     """Return the agent's report of this machine, or of a recorded one.
 

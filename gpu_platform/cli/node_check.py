@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from gpu_platform.planning.expectations import expectations_for_machine, expecte
 from gpu_platform.unknown_machine import unknown_machine_type
 from validators.agent import topology
 from validators.agent.cli import DEADLINE_SECONDS
+from validators.agent.history import Remembering
 from validators.agent.recording import write_recording
 from validators.agent.report import Report, as_text, content_of, exit_code
 from validators.this_node import check_this_node, read_document, reader_of
@@ -48,7 +48,7 @@ def check_node(
         document, source = document_for_machine(machine, load_catalog()), f"machine type {machine}"
     else:
         document, source = None, "no expectations"
-    reader = reader_of(recordings.replay)
+    reader = Remembering(reader_of(recordings.replay))
     report = check_this_node(document, source, reader)
     if recordings.record is not None:
         try:
@@ -59,7 +59,7 @@ def check_node(
     _print(report, to_json=to_json)
     try:
         while watch_seconds is not None:
-            time.sleep(watch_seconds)
+            reader.wait(watch_seconds)
             earlier, report = report, check_this_node(document, source, reader)
             if content_of(report) != content_of(earlier):
                 _print(report, to_json=to_json)

@@ -63,7 +63,7 @@ def apply(
     old = parent.inventory.recorded or {}
     planned = {key: old.get(key, "") for key in keys} | {key: uid_of(item) for key, item in live.items()}
     members.write_parent(replace(inventory, recorded=planned), parent.outputs)
-    seen = {change.key: change.seen for change in previewed.changes if change.seen} if previewed else {}
+    seen = {change.key: change.seen for change in previewed.changes if change.seen} if previewed else parent.states
     run = _Run(client, members, recorded.stack, parent.inventory, live, seen, progress)
     try:
         with progress.step(f"applying {counted(len(objects), 'object')}"):
@@ -80,7 +80,7 @@ def apply(
         raise
     public = {name: value for name, value in recorded.outputs.items() if name not in recorded.secret_outputs}
     kept = {key: old[key] for key in run.skipped if old.get(key)}
-    members.write_parent(Inventory.of(kept | run.applied), public)
+    members.write_parent(Inventory.of(kept | run.applied), public, run.states)
     changes = Changes(recorded.stack, tuple(run.changes))
     if changes.count(Action.SKIP):
         raise ObjectsSkipped(changes)
@@ -111,6 +111,8 @@ class _Run:
         self._first: set[str] = set()  # URNs in _awaited of Namespaces and CRDs, which all others wait for
         self._policies_act = 0.0  # when all API servers act on the policies that were changed; monotonic clock
         self.applied: dict[ObjectKey, str] = {}  # with uids
+        self._new_namespaces: set[str] = set()  # what the run found in one of that name went with it
+        self.states: dict[ObjectKey, str] = {}  # `state_seen` of objects that need no other apply
         self.skipped: set[ObjectKey] = set()
         self.changes: list[Change] = []
 
@@ -173,13 +175,16 @@ class _Run:
         key, manifest = declared.key, self._members.labelled(declared.manifest)
         if is_in_skipped_namespace(key, self.skipped):
             return Change(Action.SKIP, key, reason=NAMESPACE_SKIPPED)
-        before = self._live.get(key) or self._client.get(declared.api_version, key.kind, key.name, key.namespace)
+        before = self._live.get(key) if key.namespace not in self._new_namespaces else None
+        before = before or self._client.get(declared.api_version, key.kind, key.name, key.namespace)
         if before is not None and "deletionTimestamp" in before["metadata"]:
             if held := self._held(declared, before):
                 return Change(Action.SKIP, key, reason=held)
             before = None
         if before is None:
-            self._applied(self._client.apply(manifest))
+            self._settled(declared, manifest, self._client.apply(manifest))
+            if key.group_kind == "Namespace":
+                self._new_namespaces.add(key.name)
             return Change(Action.CREATE, key)
         adopted = retention.may_be_adopted(self._client, before, self._stack)
         if isinstance(adopted, str):
@@ -189,7 +194,7 @@ class _Run:
             return Change(Action.SKIP, key, reason=owner.foreign)
         notices = (f"taken back: {owner.taken_back}",) if owner.taken_back else ()
         if not adopted and not notices and self._seen.get(key) == state_seen(manifest, before):
-            self._applied(before)
+            self._settled(declared, manifest, before)
             return Change(Action.UNCHANGED, key)
         try:
             after = apply_over(self._client, manifest, before)
@@ -202,7 +207,7 @@ class _Run:
             if held := self._held(declared, before):
                 return Change(Action.SKIP, key, reason=held, notices=notices)
             after = self._client.apply(manifest)
-            self._applied(after)
+            self._settled(declared, manifest, after)
             fields = field_changes(manifest, before, after, secret=holds_secrets(declared))
             return Change(Action.REPLACE, key, fields, refusal.message, notices)
         self._applied(after)
@@ -215,10 +220,18 @@ class _Run:
             if grants_access(after):
                 self._client.merge(removal(after, drift))
                 changed = True
+        elif not adopted:
+            self._settled(declared, manifest, after)
         return Change(Action.UPDATE if changed else Action.UNCHANGED, key, fields, notices=notices)
 
     def _applied(self, live: Mapping[str, Any]) -> None:
         self.applied[object_key(live)] = uid_of(live)
+
+    def _settled(self, declared: KubernetesObject, manifest: Mapping[str, Any], live: Mapping[str, Any]) -> None:
+        """Remember an object that is as it was applied, and to which others added nothing."""
+        self._applied(live)
+        if not holds_secrets(declared):  # a digest of a short secret gives it away
+            self.states[declared.key] = state_seen(manifest, live)
 
     def _held(self, declared: KubernetesObject, live: Mapping[str, Any]) -> str:
         """Wait until the object is deleted; return why it is not after the timeout, or an empty text.

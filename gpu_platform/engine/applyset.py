@@ -1,10 +1,11 @@
 """Tracks the objects of a stack as an ApplySet, the labels that `kubectl apply --prune --applyset` uses.
 
 The parent is a ConfigMap in `kube-system`, which every cluster has and where tenants cannot write. It names
-the kinds and namespaces of the members; its data are the stack's outputs and the record of the members with
-their uids, in further ConfigMaps where it is large. Every member has its id as a label, for kubectl; what
-belongs to the stack is decided by the record (see members.py). The engine has no other state. Specification
-of labels and annotations: KEP-3659 of kubernetes/enhancements, read 2026-08.
+the kinds and namespaces of the members; its data are the stack's outputs, the record of the members with
+their uids, in further ConfigMaps where it is large, and the state in which the last run left each of them: an
+object that is still in it, and declared as then, needs no dry run. Every member has its id as a label, for
+kubectl; what belongs to the stack is decided by the record (see members.py). The engine has no other state.
+Specification of labels and annotations: KEP-3659 of kubernetes/enhancements, read 2026-08.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ _NAMESPACES_ANNOTATION: Final = "applyset.kubernetes.io/additional-namespaces"
 _OUTPUTS_KEY: Final = "outputs.json"
 _RECORD_KEY: Final = "members.json"
 _PARTS_KEY: Final = "members.parts"  # names of the ConfigMaps that hold a large record, one in a line
+_STATES_KEY: Final = "states.json"  # left out where it is large, and by a run that has not ended
 _RECORD_OF_LABEL: Final = "gpu-platform.dev/record-of"  # on those ConfigMaps: the id of the set
 PARENTS: Final = f"{_ID_LABEL},{STACK_LABEL}"
 """Label selector of the parents of all stacks."""
@@ -73,11 +75,15 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """Content of the parent object; `exists`: the stack is deployed, perhaps only in part."""
+    """Content of the parent object; `exists`: the stack is deployed, perhaps only in part.
+
+    `states`: `state_seen` of the objects in which the last run left nothing to change.
+    """
 
     exists: bool = False
     inventory: Inventory = field(default_factory=Inventory)
     outputs: Mapping[str, Any] | None = None
+    states: Mapping[ObjectKey, str] = field(default_factory=dict[ObjectKey, str])
 
 
 class ApplySet:
@@ -109,10 +115,18 @@ class ApplySet:
                 self._read_record(mapping_at(live, "data")),
             ),
             outputs=outputs_of(live),
+            states=_states_of(live),
         )
 
-    def write_parent(self, inventory: Inventory, outputs: Mapping[str, Any] | None) -> None:
+    def write_parent(
+        self,
+        inventory: Inventory,
+        outputs: Mapping[str, Any] | None,
+        states: Mapping[ObjectKey, str] | None = None,
+    ) -> None:
         """Write the inventory and the stack's outputs (None: no deployment was completed yet) to the parent.
+
+        `states`: of a run that has ended.
 
         A large record is written to ConfigMaps with new names first, and the old ones are deleted last, so
         that the parent always names a complete record.
@@ -128,6 +142,8 @@ class ApplySet:
                 data[_PARTS_KEY] = "\n".join(part["metadata"]["name"] for part in parts)
         if outputs is not None:
             data[_OUTPUTS_KEY] = json.dumps(outputs, sort_keys=True)
+        if states and len(texts := encode_record(states, MAX_RECORD_BYTES)) == 1:
+            data[_STATES_KEY] = texts[0]
         for part in parts:
             self._client.apply(part)
         annotations = {
@@ -230,6 +246,11 @@ def outputs_of(parent: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the stack outputs in a live parent; None while no deployment was completed."""
     data = mapping_at(parent, "data")
     return json.loads(data[_OUTPUTS_KEY]) if _OUTPUTS_KEY in data else None
+
+
+def _states_of(parent: Mapping[str, Any]) -> Mapping[ObjectKey, str]:
+    data = mapping_at(parent, "data")
+    return decode_record([data[_STATES_KEY]]) if _STATES_KEY in data else {}
 
 
 def stack_outputs(client: KubernetesClient, stack: str) -> Mapping[str, Any] | None:

@@ -50,7 +50,7 @@ class Change:
     fields: tuple[FieldChange, ...] = ()
     reason: str = ""  # of a replacement, a retained namespace, an adoption, or why the object is skipped
     notices: tuple[str, ...] = ()  # what somebody else did to the object
-    seen: str = field(default="", compare=False)  # `state_seen` of what a dry run left as it is in every field
+    seen: str = field(default="", compare=False)  # `state_seen` of what an apply leaves as it is in every field
 
     def to_json(self) -> dict[str, Any]:
         """Return the change for a JSON report."""
@@ -120,8 +120,9 @@ def field_changes(
 
 def state_seen(manifest: Mapping[str, Any], live: Mapping[str, Any]) -> str:
     """Return a text that stays the same while neither the declared object nor the live one changes."""
-    digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-    return f"{live['metadata']['uid']} {live['metadata']['resourceVersion']} {digest}"
+    metadata = live["metadata"]
+    states = f"{metadata['uid']} {metadata['resourceVersion']} {json.dumps(manifest, sort_keys=True)}"
+    return hashlib.sha256(states.encode()).hexdigest()[:32]
 
 
 def _changed(declared: object, before: object, after: object, path: str) -> Iterator[FieldChange]:

@@ -1,4 +1,4 @@
-"""Previews an apply by a server-side dry run of each object."""
+"""Previews an apply by a server-side dry run of each object that is not as the last run left it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_platform.engine.apply import (
     is_in_skipped_namespace,
     must_be_replaced,
 )
-from gpu_platform.engine.applyset import ApplySet, Inventory
+from gpu_platform.engine.applyset import ApplySet, Parent
 from gpu_platform.engine.changes import Action, Change, Changes, field_changes, owned_fields, state_seen
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.declared import declared_objects, defines_kind, is_unknown, placed
@@ -34,7 +34,8 @@ def preview(client: KubernetesClient, recorded: RecordedProgram, *, upgrades: bo
     """
     objects = [placed(client, item) for item in declared_objects(recorded, allow_unknown=True)]
     members = ApplySet(client, recorded.stack)
-    inventory = members.read_parent().inventory
+    parent = members.read_parent()
+    inventory = parent.inventory
     live = members.members(inventory.with_kinds_of(item.key for item in objects))
     changes: list[Change] = []
     skipped: set[ObjectKey] = set()
@@ -42,7 +43,7 @@ def preview(client: KubernetesClient, recorded: RecordedProgram, *, upgrades: bo
         change = Change(Action.SKIP, item.key, reason=NAMESPACE_SKIPPED)
         if not is_in_skipped_namespace(item.key, skipped):
             change = _change(
-                client, members, recorded.stack, inventory, item, live.get(item.key), objects, upgrades=upgrades
+                client, members, recorded.stack, parent, item, live.get(item.key), objects, upgrades=upgrades
             )
         changes.append(change)
         if change.action is Action.SKIP:
@@ -62,7 +63,7 @@ def _change(
     client: KubernetesClient,
     members: ApplySet,
     stack: str,
-    inventory: Inventory,
+    parent: Parent,
     declared: KubernetesObject,
     before: Mapping[str, Any] | None,
     objects: Sequence[KubernetesObject],
@@ -78,7 +79,7 @@ def _change(
     adopted = retention.may_be_adopted(client, before, stack)
     if isinstance(adopted, str):
         return Change(Action.SKIP, key, reason=adopted)
-    owner = Ownership() if adopted else members.ownership(before, inventory)
+    owner = Ownership() if adopted else members.ownership(before, parent.inventory)
     if owner.foreign:
         return Change(Action.SKIP, key, reason=owner.foreign)
     notices = (f"taken back: {owner.taken_back}",) if owner.taken_back else ()
@@ -86,6 +87,8 @@ def _change(
         after: Mapping[str, Any] = {**manifest, "metadata": {**before["metadata"], **manifest["metadata"]}}
         return _compared(declared, manifest, before, after, notices, changed=bool(notices))
     taken_back = bool(notices)
+    if not adopted and not taken_back and parent.states.get(key) == (state := state_seen(manifest, before)):
+        return Change(Action.UNCHANGED, key, seen=state)
     try:
         after = apply_over(client, manifest, before, dry_run=True)
     except Refused as refusal:

@@ -71,6 +71,7 @@ def _recorded_node(profile: NodeProfile, machine: MachineType, catalog: Catalog,
         ),
         log_readable=recording.of("kernel log") is not None,
         pci_devices=_recorded_devices(recording),
+        imex_channels=recording.of("IMEX channels of /proc/devices"),
         numa_files={
             address: numa_node
             for index in range(recording.gpu_count)
@@ -112,7 +113,13 @@ def _recorded_gpu(recording: Recording, like: SimulatedGpu) -> SimulatedGpu:
 
 def _recorded_devices(recording: Recording) -> tuple[PciDevice, ...] | None:
     found = recording.of("PCI devices of sysfs")
-    return None if found is None else tuple(PciDevice(one, address, tuple(above)) for one, address, above in found)
+    if found is None:
+        return None
+    # Interfaces are recorded by kind alone: the first NIC of a kind gets all of them.
+    left: dict[str, dict[str, int]] = {}
+    for kind, name, mtu in recording.of("MTU of sysfs") or ():
+        left.setdefault(kind, {})[name] = mtu
+    return tuple(PciDevice(kind, address, tuple(above), left.pop(kind, {})) for kind, address, above in found)
 
 
 def _recorded_address(recording: Recording, index: int) -> str:

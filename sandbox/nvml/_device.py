@@ -52,8 +52,8 @@ def inforom_image_version(gpu: SimulatedGpu) -> str:
 
 @symbol("nvmlDeviceGetGspFirmwareVersion", subject="node", raw=True)
 def gsp_firmware_version(node: SimulatedNode, handle: Any, target: Any) -> None:  # noqa: ANN401 - C arguments
-    resolve(node, value_of(handle))
-    fill(target, node.driver_version)
+    gpu, _ = resolve(node, value_of(handle))
+    fill(target, gpu.gsp_firmware or node.driver_version)
 
 
 @symbol("nvmlDeviceGetComputeMode")
@@ -83,7 +83,7 @@ def default_power_limit(gpu: SimulatedGpu) -> int:
 
 @symbol("nvmlDeviceGetPcieReplayCounter")
 def pcie_replay_counter(gpu: SimulatedGpu) -> int:
-    return gpu.pcie_replays
+    return gpu.grown("PCIe replays") & 0xFFFFFFFF
 
 
 @symbol("nvmlDeviceGetIndex")

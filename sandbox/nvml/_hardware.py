@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import uuid
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -15,11 +17,14 @@ from gpu_platform.catalog import Catalog, Gpu, MachineType
 from gpu_platform.errors import BadInput, Problem, did_you_mean
 from sandbox.nvml import faults
 from sandbox.nvml._mig_tables import mig_table
-from sandbox.nvml._profile import NodeProfile
+from sandbox.nvml._profile import Nics, NodeProfile
 from sandbox.nvml._recording import Recording
 
 _UUIDS: Final = uuid.UUID("8f3a1c52-6d0e-4a67-9b7c-2f5d1e904c11")  # any fixed namespace: same node, same UUIDs
 _HGX_GPUS: Final = 8
+_FIRST_BUS: Final = 0x10
+_FIRST_NIC_BUS: Final = 0x80
+_SWITCH: Final = "0000:00:01.0"
 _POWER_LIMIT: Final = 400_000  # mW; of no source, because it is only compared with its own default
 LINK_SLOTS: Final = {2: 6, 3: 12, 4: 18, 5: 18}  # NVLinks that a GPU of that NVLink version has, used or not
 
@@ -63,6 +68,7 @@ class SimulatedGpu:
     ecc: tuple[bool, bool] | None
     """Current and pending."""
     mig_mode: bool | None
+    """Current; `mig_changes`: another one is pending."""
     instances: tuple[MigInstance, ...]
     links: tuple[bool, ...]
     nvlink_version: int
@@ -79,9 +85,13 @@ class SimulatedGpu:
     numa_node: int | None
     fabric_state: int
     """nvmlGpuFabricState_t of the NVLink fabric between nodes: 0 not supported, 2 in progress, 3 completed."""
+    fabric_cluster: str
+    """UUID of what the fabric connects, 32 hexadecimal digits."""
     sm_mhz: tuple[int, int]
     memory_mhz: int
     milliwatt: int
+    fabric_clique: int = 0
+    fabric_degraded: bool = False
     application_mhz: int | None = None
     """Application clock of the SMs; None: the default."""
     milliwatt_limit: tuple[int, int] = (0, 0)
@@ -94,14 +104,24 @@ class SimulatedGpu:
     retired_pages: tuple[int, int, bool] = (0, 0, False)
     """For single-bit errors, for double-bit errors, one is pending. Only without `remapped_rows`."""
     recovery_action: int = 0
-    pcie_replays: int = 0
     severed: frozenset[str] = frozenset()
     """Serial numbers of GPUs that it cannot reach over NVLink."""
     processes: tuple[tuple[int, int], ...] = ()
     """PID and memory in MiB."""
     xids: tuple[tuple[int, int], ...] = ()
     """Codes and ages in seconds of Xid errors in the kernel's log."""
+    events: tuple[int, ...] = ()
+    """Codes of Xid errors that the driver reports to those who wait for events."""
+    mig_changes: bool = False
+    gsp_firmware: str | None = None
+    """None: that of the driver."""
+    growth: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Counters of errors that grow, by their names in `GrowingErrors`; how much in a minute."""
     lost: bool = False
+
+    def grown(self, counter: str) -> int:
+        """Return the value of a counter of errors, which has grown since the machine started."""
+        return int(time.monotonic() * self.growth.get(counter, 0) / 60)
 
     @property
     def pci_bus_id(self) -> str:
@@ -111,11 +131,15 @@ class SimulatedGpu:
 
 @dataclass(frozen=True, slots=True)
 class PciDevice:
-    """A GPU or NIC in sysfs: kind ("gpu", "efa", "mlx5", "gvnic"), address, and the bridges above it."""
+    """A GPU or NIC in sysfs: kind ("gpu", "efa", "mlx5", "gvnic"), address, and the bridges above it.
+
+    `interfaces`: its network interfaces by name, with their MTU.
+    """
 
     kind: str
     address: str
     bridges: tuple[str, ...]
+    interfaces: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +162,20 @@ class SimulatedNode:
     """Why the library cannot be loaded."""
     hangs: BrokenCall | None = None
     crashes: BrokenCall | None = None
+    refused: BrokenCall | None = None
     missing_functions: frozenset[str] = field(default_factory=frozenset[str])
     xids: tuple[tuple[int, tuple[int, int, int], int], ...] = ()
     """Xid errors in the kernel's log: code, PCI domain, bus and device, age in seconds."""
+    events: deque[tuple[int, int]] = field(default_factory=deque["tuple[int, int]"])
+    """GPUs and Xid codes that the driver still reports to those who wait for events."""
     log_readable: bool = True
     """Whether the node agent may read the kernel's log."""
     pci_devices: tuple[PciDevice, ...] | None = None
     """GPUs and NICs in sysfs; None: sysfs has no PCI devices."""
     numa_files: Mapping[str, int] = field(default_factory=dict[str, int])
     """By PCI address, the NUMA node in sysfs."""
+    imex_channels: bool | None = False
+    """Whether /proc/devices has them; None: it is not readable."""
     recording: Recording | None = None
     """Answers NVML calls in place of the GPUs."""
 
@@ -166,6 +195,8 @@ def simulated_node(profile: NodeProfile, machine: MachineType, catalog: Catalog)
         cuda_version=cuda_version(profile.driver_version),
         cpus=machine.vcpu,
         gpus=(),
+        imex_channels=catalog.nvlink_domain(machine) is not None,
+        pci_devices=pci_devices(profile.nics, machine.gpu_count) if profile.nics is not None else None,
     )
     for place, fault in enumerate(profile.faults):
         path = f"faults[{place}]"
@@ -178,13 +209,14 @@ def simulated_node(profile: NodeProfile, machine: MachineType, catalog: Catalog)
         else:
             if isinstance(fault, faults.CallFault) and fault.index is not None and fault.index >= len(gpus):
                 raise wrong(f"{path}.index", str(fault.index), f"0 to {len(gpus) - 1}: {machine.name}'s GPUs")
-            node = _node_with(node, fault)
+            node = _node_with(node, fault, path)
             gpus = [_every_gpu_with(state, fault) for state in gpus]
     present = [state for state in gpus if state is not None]
     return replace(
         node,
         gpus=tuple(replace(state, index=index) for index, state in enumerate(present)),
         xids=tuple((code, (0, state.bus, 0), age) for state in present for code, age in state.xids),
+        events=deque((index, code) for index, state in enumerate(present) for code in state.events),
     )
 
 
@@ -205,7 +237,7 @@ def healthy_gpu(
         serial=str(identity.int % 10**13).zfill(13),
         product=gpu.product,
         memory_mib=gpu.memory_mib,
-        bus=0x10 + index,
+        bus=_FIRST_BUS + index,
         ecc=(True, True) if gpu.ecc else None,
         mig_mode=None if table is None else layout is not None,
         instances=_instances(layout or {}, gpu, identity, f"mig_layout[{index}]"),
@@ -223,6 +255,7 @@ def healthy_gpu(
         remapped_rows=(0, 0, False, False) if gpu.row_remapping else None,
         numa_node=machine.numa_nodes[index] if machine.numa_nodes else None,
         fabric_state=FABRIC_COMPLETED if in_rack or _has_fabric(machine, gpu) else FABRIC_NOT_SUPPORTED,
+        fabric_cluster=uuid.uuid5(_UUIDS, machine.name).hex if in_rack else "0" * 32,
         sm_mhz=tuple(extras["sm_mhz"]),
         memory_mhz=extras["memory_mhz"],
         milliwatt=extras["idle_watt"] * 1000,
@@ -303,6 +336,8 @@ def _gpu_with(
         case faults.RecoveryNeeded():
             return replace(state, recovery_action=faults.RECOVERY_ACTIONS.index(fault.action))
         case faults.XidError():
+            if fault.seen_by == "event":
+                return replace(state, events=(*state.events, fault.code))
             return replace(state, xids=(*state.xids, (fault.code, fault.seconds_ago)))
         case faults.ComputeProhibited():
             return replace(state, compute_mode=2)
@@ -312,6 +347,14 @@ def _gpu_with(
             return replace(state, milliwatt_limit=(state.milliwatt_limit[1] // 2, state.milliwatt_limit[1]))
         case faults.OtherFirmware():
             return replace(state, vbios="92.00.19.00.01")
+        case faults.OtherDriver():
+            return replace(state, gsp_firmware=fault.version)
+        case faults.GrowingErrors():
+            if fault.counter.startswith("NVLink") and not state.links:
+                raise wrong(f"{path}.counter", fault.counter, f"another counter: no NVLink on {gpu.model}")
+            if "ECC" in fault.counter and state.ecc is None:
+                raise wrong(f"{path}.counter", fault.counter, f"another counter: no ECC on {gpu.model}")
+            return replace(state, growth={**state.growth, fault.counter: fault.per_minute})
         case faults.DuplicateSerial():
             others = [other for other in gpus if other is not None and other is not state]
             return replace(state, serial=others[0].serial) if others else state
@@ -330,6 +373,14 @@ def _gpu_with(
             if state.fabric_state == FABRIC_NOT_SUPPORTED:
                 raise wrong(path, fault.kind, f"none on {gpu.model} here: NVLink ends at the node")
             return replace(state, fabric_state=FABRIC_IN_PROGRESS)
+        case faults.FabricDegraded():
+            if state.fabric_state == FABRIC_NOT_SUPPORTED:
+                raise wrong(path, fault.kind, f"none on {gpu.model} here: no fabric manager")
+            return replace(state, fabric_degraded=True)
+        case faults.OtherClique():
+            if not state.fabric_cluster.strip("0"):
+                raise wrong(path, fault.kind, f"none on {gpu.model} here: NVLink ends at the node")
+            return replace(state, fabric_clique=fault.clique)
         case faults.PcieWidth():
             return replace(state, pcie_link_width=fault.width)
         case faults.PcieGeneration():
@@ -340,13 +391,17 @@ def _gpu_with(
             identity = uuid.UUID(state.uuid.removeprefix("GPU-"))
             instances = _instances(fault.instances, gpu, identity, f"{path}.instances")
             return replace(state, mig_mode=True, instances=instances)
+        case faults.MigPending():
+            if state.mig_mode is None:
+                raise wrong(path, fault.kind, f"none on {gpu.model}: it has no MIG")
+            return replace(state, mig_changes=True)
         case faults.SlowHostLink() | faults.SlowNvlink() | faults.WrongProducts():
             return state  # NVML does not show it; the simulator does, to active checks
         case _:
             raise AssertionError(f"no effect for {fault!r}")
 
 
-def _node_with(node: SimulatedNode, fault: faults.Fault) -> SimulatedNode:
+def _node_with(node: SimulatedNode, fault: faults.Fault, path: str) -> SimulatedNode:
     match fault:
         case faults.WrongDriver():
             return replace(node, driver_version=fault.version, cuda_version=cuda_version(fault.version))
@@ -358,10 +413,53 @@ def _node_with(node: SimulatedNode, fault: faults.Fault) -> SimulatedNode:
             return replace(node, hangs=BrokenCall(fault.call, fault.index))
         case faults.NvmlCrash():
             return replace(node, crashes=BrokenCall(fault.call, fault.index))
+        case faults.NoPermission():
+            return replace(node, refused=BrokenCall(fault.call, fault.index))
+        case faults.ImexMissing():
+            if not node.imex_channels:
+                raise wrong(path, fault.kind, "none here: NVLink ends at the node")
+            return replace(node, imex_channels=False)
+        case faults.NicMissing() | faults.NicFar() | faults.NicMtu():
+            return replace(node, pci_devices=_devices_with(node.pci_devices, fault, path))
         case faults.FunctionMissing():
             return replace(node, missing_functions=node.missing_functions | {fault.call})
         case _:
             return node
+
+
+def pci_devices(nics: Nics, gpus: int) -> tuple[PciDevice, ...]:
+    """Return GPUs and NICs in sysfs: each GPU shares a PCIe switch with the NICs next to it."""
+    found = [
+        PciDevice("gpu", f"0000:{_FIRST_BUS + index:02x}:00.0", (f"pci0000:{index:02x}", _SWITCH))
+        for index in range(gpus)
+    ]
+    for number in range(nics.count):
+        near = found[number * gpus // nics.count]
+        interfaces = {f"eth{number + 1}": nics.mtu} if nics.mtu else {}
+        found.append(PciDevice(nics.kind, f"0000:{_FIRST_NIC_BUS + number:02x}:00.0", near.bridges, interfaces))
+    return tuple(found)
+
+
+def _devices_with(
+    devices: tuple[PciDevice, ...] | None, fault: faults.NicFault, path: str
+) -> tuple[PciDevice, ...]:
+    """Return the PCI devices with one fault of a NIC."""
+    nics = [one for one in devices or () if one.kind != "gpu"]
+    if devices is None or fault.nic >= len(nics):
+        raise wrong(
+            f"{path}.nic", str(fault.nic), f"0 to {len(nics) - 1}: its NICs" if nics else "none: no NICs here"
+        )
+    nic = nics[fault.nic]
+    match fault:
+        case faults.NicMtu():
+            if not nic.interfaces:
+                raise wrong(path, fault.kind, f"none of {nic.kind}: it has no network interface")
+            changed = [replace(nic, interfaces=dict.fromkeys(nic.interfaces, fault.mtu))]
+        case faults.NicFar():
+            changed = [replace(nic, bridges=("pci0000:ff",))]
+        case _:
+            changed = []
+    return tuple(new for one in devices for new in (changed if one is nic else [one]))
 
 
 def _every_gpu_with(state: SimulatedGpu | None, fault: faults.Fault) -> SimulatedGpu | None:

@@ -23,6 +23,7 @@ _SHUTDOWN, _SLOWDOWN, _MEMORY_MAX, _GPU_MAX = range(4)
 _SUPPORTED_REASONS: Final = 0x1FF
 _BANKS: Final = 640
 _UNSIGNED_INT: Final = 1  # nvmlValueType_t
+_UNSIGNED_LONG_LONG: Final = 3
 _SIGNED_INT: Final = 5
 _TEMPERATURE_V1: Final = 0x100000C  # struct version and size, as nvml.h packs them
 _MARGIN_TEMPERATURE_V1: Final = 0x1000008
@@ -32,8 +33,10 @@ _NVLINK_COUNT: Final = 91
 _REMAPPED: Final = (142, 143, 144, 145)  # correctable, uncorrectable, pending, failure
 _SLOWDOWN_TLIMIT: Final = 194
 _RECOVERY_ACTION: Final = 230
-_NVLINK_ERRORS: Final = (38, 45, 52, 59)  # CRC of flits, CRC of data, replays, recoveries; of all links
+# By field: CRC errors of flits and of data, replays, recoveries; of all links.
+_NVLINK_ERRORS: Final = {38: "", 45: "NVLink CRC errors", 52: "NVLink replays", 59: "NVLink recoveries"}
 
+_CORRECTED: Final = 0  # nvmlMemoryErrorType_t
 _UNCORRECTED_SINCE_RESET: Final = (1, 0)  # nvmlMemoryErrorType_t, nvmlEccCounterType_t
 _SRAM_STATUS_V1: Final = 0x1000068  # struct version and size, as nvml.h packs them
 
@@ -46,6 +49,8 @@ def ecc_mode(gpu: SimulatedGpu) -> tuple[bool, bool]:
 @symbol("nvmlDeviceGetTotalEccErrors")
 def total_ecc_errors(gpu: SimulatedGpu, error: int, counter: int) -> int:
     _counts_ecc(gpu)
+    if error == _CORRECTED:
+        return gpu.grown("corrected ECC errors")
     return sum(gpu.ecc_errors.values()) if (error, counter) == _UNCORRECTED_SINCE_RESET else 0
 
 
@@ -160,7 +165,8 @@ def field_values(gpu: SimulatedGpu, size: Any, targets: Any) -> None:  # noqa: A
         value = _field(gpu, target.fieldId)
         target.nvmlReturn = NOT_SUPPORTED if value is None else 0
         if value is not None:
-            target.valueType = _SIGNED_INT if value < 0 else _UNSIGNED_INT
+            counter = target.fieldId in _NVLINK_ERRORS
+            target.valueType = _SIGNED_INT if value < 0 else _UNSIGNED_LONG_LONG if counter else _UNSIGNED_INT
             target.value.sllVal = value
 
 
@@ -172,7 +178,7 @@ def _field(gpu: SimulatedGpu, field: int) -> int | None:
     if field == _RECOVERY_ACTION:
         return gpu.recovery_action
     if field in _NVLINK_ERRORS and gpu.links:
-        return 0
+        return gpu.grown(_NVLINK_ERRORS[field])
     if field in _REMAPPED and gpu.remapped_rows is not None and not gpu.instances:
         return int(gpu.remapped_rows[_REMAPPED.index(field)])
     return None

@@ -20,6 +20,7 @@ from sandbox.nvml._recording import Recording
 from sandbox.nvml._replay import CRASHES, HANGS, answer, error_string
 from sandbox.nvml._symbols import (
     ERROR_STRINGS,
+    NO_PERMISSION,
     SUCCESS,
     SYMBOLS,
     UNINITIALIZED,
@@ -29,10 +30,11 @@ from sandbox.nvml._symbols import (
     gpu_handle,
     value_of,
 )
-from sandbox.nvml._sysfs import kernel_log, write_sysfs
+from sandbox.nvml._sysfs import devices, kernel_log, write_sysfs
 
 KMSG_VARIABLE: Final = "GPU_PLATFORM_KMSG"  # same as in validators/agent/xids.py
 SYSFS_VARIABLE: Final = "GPU_PLATFORM_SYSFS"  # same as in validators/agent/fabric.py
+DEVICES_VARIABLE: Final = "GPU_PLATFORM_PROC_DEVICES"  # likewise
 _VERSION_SUFFIX = re.compile(r"_v\d+$")
 _NEEDS_NO_INIT = {"nvmlInitWithFlags", "nvmlInit_v2", "nvmlErrorString"}
 
@@ -44,6 +46,8 @@ class SimulatedLibrary:
         self.node = node
         self.open = 0
         """Number of initialisations without a shutdown."""
+        self.waits = 0
+        """How often somebody has waited for events."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         bare = _VERSION_SUFFIX.sub("", name)
@@ -71,13 +75,16 @@ class _Function:
             hang()
         if self._is_broken(library.node.crashes, arguments):
             crash()
+        if self._is_broken(library.node.refused, arguments):
+            return NO_PERMISSION
         if self._name not in _NEEDS_NO_INIT and not library.open:
             return UNINITIALIZED
+        library.waits += self._bare == "nvmlEventSetWait"
         recording = library.node.recording
         status = (
             call(library.node, self._symbol, arguments)
             if recording is None
-            else _replay(recording, self._bare, arguments)
+            else _replay(recording, self._bare, arguments, library.waits)
         )
         if self._name in _NEEDS_NO_INIT:
             library.open += 1
@@ -97,10 +104,10 @@ class _Function:
         return isinstance(first, int) and first >> 8 == gpu_handle(broken.gpu) >> 8
 
 
-def _replay(recording: Recording, function: str, arguments: Sequence[Any]) -> int:
+def _replay(recording: Recording, function: str, arguments: Sequence[Any], waits: int) -> int:
     """Answer a call as the recorded node did; return NVML's status."""
     try:
-        found = answer(recording, function, arguments)
+        found = answer(recording, function, arguments, waits)
     except Status as status:
         return status.code
     if found == HANGS:
@@ -149,6 +156,9 @@ class Installation:
         if node.log_readable:
             log.write_text("".join(f"{record}\n" for record in kernel_log(node)))
         self._set(KMSG_VARIABLE, str(log))
+        if node.imex_channels is not None:
+            Path(self._files.name, "devices").write_text(devices(node))
+        self._set(DEVICES_VARIABLE, str(Path(self._files.name, "devices")))
         if node.pci_devices is not None or node.numa_files:
             write_sysfs(node, Path(self._files.name, "sys"))
             self._set(SYSFS_VARIABLE, str(Path(self._files.name, "sys")))

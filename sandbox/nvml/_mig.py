@@ -20,7 +20,7 @@ _MOST_INSTANCES = 7
 def mig_mode(gpu: SimulatedGpu) -> tuple[bool, bool]:
     if gpu.mig_mode is None:
         raise Status(NOT_SUPPORTED)
-    return gpu.mig_mode, gpu.mig_mode
+    return gpu.mig_mode, gpu.mig_mode != gpu.mig_changes
 
 
 @symbol("nvmlDeviceGetMaxMigDeviceCount")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -13,11 +13,22 @@ from sandbox.nvml.faults import FAULT_KINDS, AnyFault, Fault
 MigLayout = dict[str, Annotated[int, Field(ge=0)]]
 
 
+class Nics(BaseModel):
+    """NICs of the fabric in the sysfs of a simulated node; `mtu` 0: without network interfaces, as EFA."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["efa", "mlx5", "gvnic"]
+    count: int = Field(ge=1, le=64)
+    mtu: int = Field(default=0, ge=0)
+
+
 class NodeProfile(BaseModel):
     """Configuration of the simulated NVML of one node.
 
     `mig_layout` has one entry per GPU: instances by profile name, `{}` for MIG mode without instances, None for
-    MIG mode off; an empty tuple means MIG off on all GPUs. UUIDs and serial numbers depend on `node`.
+    MIG mode off; an empty tuple means MIG off on all GPUs. Without `nics` sysfs has no PCI devices. UUIDs and
+    serial numbers depend on `node`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -26,6 +37,7 @@ class NodeProfile(BaseModel):
     driver_version: str
     mig_layout: tuple[MigLayout | None, ...] = ()
     faults: tuple[AnyFault, ...] = ()
+    nics: Nics | None = None
     node: str = "node"
 
 

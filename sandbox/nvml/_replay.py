@@ -22,6 +22,8 @@ from sandbox.nvml._symbols import (
     mig_handle,
     value_of,
 )
+from sandbox.nvml._system import EVENT_SET, write_event
+from sandbox.nvml._topology import fill_fabric
 from sandbox.nvml.faults import LOCATIONS
 
 HANGS: Final = "did-not-return"
@@ -54,12 +56,12 @@ def _status(recording: Recording, problem: str) -> int:
     return _OWN_CODES + recording.problems.index(problem)
 
 
-def answer(recording: Recording, function: str, arguments: Sequence[Any]) -> str:
+def answer(recording: Recording, function: str, arguments: Sequence[Any], waits: int) -> str:
     """Answer one call; return the kind of fault if it must not return (HANGS, CRASHES), else "".
 
-    Raises Status with the recorded error.
+    `waits`: how often the process has waited for events, with this call. Raises Status with the recorded error.
     """
-    text = _text(function, arguments)
+    text = f"{function} {waits}" if function == "nvmlEventSetWait" else _text(function, arguments)
     found = recording.answers.get(text)
     if found is None:
         raise Status(FUNCTION_NOT_FOUND)
@@ -99,7 +101,14 @@ def _other(arguments: Sequence[Any]) -> str:
 
 
 _OF_NODE: Final = frozenset(
-    {"nvmlInitWithFlags", "nvmlShutdown", "nvmlDeviceGetCount", "nvmlSystemGetDriverVersion", "nvmlEventSetCreate"}
+    {
+        "nvmlInitWithFlags",
+        "nvmlShutdown",
+        "nvmlDeviceGetCount",
+        "nvmlSystemGetDriverVersion",
+        "nvmlEventSetCreate",
+        "nvmlEventSetFree",
+    }
 )
 _DETAILS: Final[Mapping[str, Callable[[Sequence[Any]], str]]] = {
     "nvmlDeviceGetNvLinkState": lambda given: f"of link {value_of(given[1])}",
@@ -163,7 +172,7 @@ def _fields(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSO
     for target, found in zip(_outputs(arguments)[0], value, strict=True):
         target.nvmlReturn = NOT_SUPPORTED if found is None else 0
         if found is not None:
-            target.valueType = 5 if found < 0 else 1  # nvmlValueType_t: signed int, unsigned int
+            target.valueType = 5 if found < 0 else 3  # nvmlValueType_t: signed int, unsigned long long
             target.value.sllVal = found
 
 
@@ -201,6 +210,24 @@ def _memory(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSO
     fill(_outputs(arguments)[0], {"total": total, "used": used, "free": total - used})
 
 
+def _fabric(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
+    info = _outputs(arguments)[0]
+    state, status, summary, mask, clique, cluster = value
+    fill_fabric(info, state, status, clique, cluster)
+    if hasattr(info, "healthMask"):
+        fill(info, {"healthSummary": summary, "healthMask": mask})
+
+
+def _event(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
+    code, index = value
+    write_event(_outputs(arguments)[0], index, code)
+
+
+def _event_set(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
+    del value
+    fill(_outputs(arguments)[0], EVENT_SET)
+
+
 def _done(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
     del arguments, value
 
@@ -208,6 +235,10 @@ def _done(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
 _WRITERS: Final[Mapping[str, Callable[[Sequence[Any], Any], None]]] = {
     "nvmlInitWithFlags": _done,
     "nvmlShutdown": _done,
+    "nvmlEventSetCreate": _event_set,
+    "nvmlEventSetFree": _done,
+    "nvmlEventSetWait": _event,
+    "nvmlDeviceRegisterEvents": _done,
     "nvmlDeviceGetHandleByIndex": _gpu,
     "nvmlDeviceGetMigDeviceHandleByIndex": _mig_device,
     "nvmlDeviceGetMemoryInfo": _memory,
@@ -219,6 +250,7 @@ _WRITERS: Final[Mapping[str, Callable[[Sequence[Any], Any], None]]] = {
     "nvmlDeviceGetMarginTemperature": _struct("marginTemperature"),
     "nvmlDeviceGetSramEccErrorStatus": _struct("bThresholdExceeded"),
     "nvmlDeviceGetRowRemapperHistogram": _struct("none"),
-    "nvmlDeviceGetGpuFabricInfo": _struct("state", "status"),
+    "nvmlDeviceGetGpuFabricInfo": _fabric,
+    "nvmlDeviceGetGpuFabricInfoV": _fabric,
     "nvmlDeviceGetAttributes": _struct("gpuInstanceSliceCount", "memorySizeMB"),
 }

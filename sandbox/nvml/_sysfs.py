@@ -26,10 +26,19 @@ def write_sysfs(node: SimulatedNode, root: Path) -> None:
         folder.mkdir(parents=True)
         for file, text in zip(("vendor", "device", "class"), _IDENTITIES[device.kind], strict=True):
             (folder / file).write_text(f"{text}\n")
+        for name, mtu in device.interfaces.items():
+            (folder / "net" / name).mkdir(parents=True)
+            (folder / "net" / name / "mtu").write_text(f"{mtu}\n")
         (flat / device.address).symlink_to(folder)
     for address, numa_node in node.numa_files.items():
         (flat / address).mkdir(exist_ok=True)
         (flat / address / "numa_node").write_text(f"{numa_node}\n")
+
+
+def devices(node: SimulatedNode) -> str:
+    """Return the text of /proc/devices, as far as the node agent reads it."""
+    lines = ["Character devices:", "195 nvidia", "509 nvidia-caps"]
+    return "\n".join([*lines, *(["234 nvidia-caps-imex-channels"] if node.imex_channels else [])]) + "\n"
 
 
 def kernel_log(node: SimulatedNode) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
-from typing import Final
+from typing import Any, Final
 
 from sandbox.nvml._hardware import SimulatedGpu, SimulatedNode
 from sandbox.nvml._symbols import (
@@ -12,14 +13,17 @@ from sandbox.nvml._symbols import (
     NOT_FOUND,
     TIMEOUT,
     Status,
+    fill,
     gpu_handle,
     mig_handle,
     resolve,
     symbol,
+    value_of,
 )
 
 _ALL_EVENTS: Final = 0x1F  # single and double bit ECC, pstate, Xid, clock
-_EVENT_SET: Final = 0xE0
+_XID_EVENT: Final = 0x8
+EVENT_SET: Final = 0xE0
 
 
 @symbol("nvmlInitWithFlags", "nvmlInit_v2", "nvmlShutdown", subject="node")
@@ -81,23 +85,31 @@ def handle_by_pci_bus_id(node: SimulatedNode, bus_id: bytes) -> int:
 @symbol("nvmlEventSetCreate", subject="node")
 def event_set_create(node: SimulatedNode) -> int:
     del node
-    return _EVENT_SET
+    return EVENT_SET
 
 
-@symbol("nvmlEventSetWait_v2", subject="node")
-def event_set_wait(node: SimulatedNode, events: int, milliseconds: int) -> None:
-    """Wait until the timeout, because there are no events."""
-    del node
-    if events != _EVENT_SET:
+@symbol("nvmlEventSetWait_v2", subject="node", raw=True)
+def event_set_wait(node: SimulatedNode, events: Any, target: Any, milliseconds: Any) -> None:  # noqa: ANN401
+    """Return the next event; wait until the timeout if there is none."""
+    if value_of(events) != EVENT_SET:
         raise Status(INVALID_ARGUMENT)
-    time.sleep(milliseconds / 1000)
-    raise Status(TIMEOUT)
+    if not node.events:
+        time.sleep(value_of(milliseconds) / 1000)
+        raise Status(TIMEOUT)
+    index, code = node.events.popleft()
+    write_event(target._obj, index, code)
+
+
+def write_event(target: Any, index: int, code: int) -> None:  # noqa: ANN401 - a C struct
+    """Write an event with an Xid error of a GPU."""
+    ctypes.c_void_p.from_buffer(target).value = gpu_handle(index)  # `device`, its first field
+    fill(target, {"eventType": _XID_EVENT, "eventData": code})
 
 
 @symbol("nvmlEventSetFree", subject="node")
 def event_set_free(node: SimulatedNode, events: int) -> tuple[()]:
     del node
-    if events != _EVENT_SET:
+    if events != EVENT_SET:
         raise Status(INVALID_ARGUMENT)
     return ()
 
@@ -105,7 +117,7 @@ def event_set_free(node: SimulatedNode, events: int) -> tuple[()]:
 @symbol("nvmlDeviceRegisterEvents")
 def register_events(gpu: SimulatedGpu, types: int, events: int) -> tuple[()]:
     del gpu
-    if events != _EVENT_SET or types & ~_ALL_EVENTS:
+    if events != EVENT_SET or types & ~_ALL_EVENTS:
         raise Status(INVALID_ARGUMENT)
     return ()
 

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sandbox.nvml._hardware import SimulatedGpu, SimulatedNode
-from sandbox.nvml._symbols import INVALID_ARGUMENT, NOT_SUPPORTED, Status, fill, resolve, symbol, value_of
+from sandbox.nvml._hardware import FABRIC_NOT_SUPPORTED, SimulatedGpu, SimulatedNode
+from sandbox.nvml._symbols import (
+    ARGUMENT_VERSION_MISMATCH,
+    INVALID_ARGUMENT,
+    NOT_SUPPORTED,
+    Status,
+    fill,
+    resolve,
+    symbol,
+    value_of,
+)
 
 _ALL_NUMA_NODES: Final = 0b11  # NVML's answer if the platform does not report the node
 _NVLINK_SWITCH: Final = 2
@@ -13,6 +22,9 @@ _SAME_DEVICE, _SAME_NODE, _ACROSS_NODES = 0, 40, 50  # nvmlGpuTopologyLevel_t
 _P2P_OK, _P2P_CHIPSET_NOT_SUPPORTED, _P2P_NOT_SUPPORTED = 0, 1, 5
 _P2P_NVLINK: Final = 2
 _SWITCH_BUS: Final = 0xC0
+FABRIC_VERSIONS: Final = (0x2000024, 0x3000028)  # struct version and size, as nvml.h packs them
+_HEALTHY, _UNHEALTHY = 1, 2  # NVML_GPU_FABRIC_HEALTH_SUMMARY_*
+_SOUND, _DEGRADED = 0x2, 0x1  # NVML_GPU_FABRIC_HEALTH_MASK_DEGRADED_BW_*
 
 
 @symbol("nvmlDeviceGetNvLinkState")
@@ -111,6 +123,23 @@ def p2p_status(node: SimulatedNode, one: Any, other: Any, index: Any, target: An
     fill(target._obj, status)
 
 
-@symbol("nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetGpuFabricInfoV", raw=True)
+@symbol("nvmlDeviceGetGpuFabricInfo", raw=True)
 def gpu_fabric_info(gpu: SimulatedGpu, target: Any) -> None:  # noqa: ANN401 - a C argument
-    fill(getattr(target, "_obj", target), {"state": gpu.fabric_state, "status": 0, "cliqueId": 0})
+    fill_fabric(getattr(target, "_obj", target), gpu.fabric_state, 0, gpu.fabric_clique, gpu.fabric_cluster)
+
+
+@symbol("nvmlDeviceGetGpuFabricInfoV", raw=True)
+def versioned_gpu_fabric_info(gpu: SimulatedGpu, target: Any) -> None:  # noqa: ANN401 - a C argument
+    info = getattr(target, "_obj", target)
+    if info.version not in FABRIC_VERSIONS:
+        raise Status(ARGUMENT_VERSION_MISMATCH)
+    gpu_fabric_info(gpu, info)
+    supported = gpu.fabric_state != FABRIC_NOT_SUPPORTED
+    fill(info, {"healthSummary": (_UNHEALTHY if gpu.fabric_degraded else _HEALTHY) if supported else 0})
+    fill(info, {"healthMask": _DEGRADED if gpu.fabric_degraded else _SOUND if supported else 0})
+
+
+def fill_fabric(info: Any, state: int, status: int, clique: int, cluster: str) -> None:  # noqa: ANN401 - a C struct
+    """Write the registration of a GPU in the NVLink fabric; `cluster`: 32 hexadecimal digits."""
+    fill(info, {"state": state, "status": status, "cliqueId": clique})
+    fill(info.clusterUuid, bytes.fromhex(cluster))

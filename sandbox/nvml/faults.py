@@ -143,11 +143,12 @@ RECOVERY_ACTIONS: Final = ("none", *get_args(RecoveryNeeded.model_fields["action
 
 
 class XidError(GpuFault):
-    """The driver wrote an Xid error to the kernel's log."""
+    """The driver wrote an Xid error to the kernel's log, or reports it to those who wait for NVML's events."""
 
     kind: Literal["xid"] = "xid"
     code: int = Field(default=79, ge=1)
     seconds_ago: int = Field(default=60, ge=0)
+    seen_by: Literal["kernel-log", "event"] = "kernel-log"
 
 
 class ComputeProhibited(GpuFault):
@@ -174,6 +175,23 @@ class OtherFirmware(GpuFault):
     kind: Literal["other-firmware"] = "other-firmware"
 
 
+class OtherDriver(GpuFault):
+    """The GPU runs the GSP firmware of another driver than the others, as after an update that it missed."""
+
+    kind: Literal["other-driver"] = "other-driver"
+    version: str = "535.54.03"
+
+
+class GrowingErrors(GpuFault):
+    """A counter of errors that the hardware corrects grows."""
+
+    kind: Literal["growing-errors"] = "growing-errors"
+    counter: Literal[
+        "PCIe replays", "NVLink CRC errors", "NVLink replays", "NVLink recoveries", "corrected ECC errors"
+    ] = "NVLink CRC errors"
+    per_minute: int = Field(default=60_000, ge=1)
+
+
 class DuplicateSerial(GpuFault):
     """The GPU reports the serial number of its neighbour, GPU 0 (GPU 0 that of GPU 1)."""
 
@@ -198,6 +216,48 @@ class FabricUnregistered(GpuFault):
     """The GPU of a rack-scale machine is not registered in the NVLink fabric."""
 
     kind: Literal["fabric-unregistered"] = "fabric-unregistered"
+
+
+class FabricDegraded(GpuFault):
+    """The NVLink fabric of the GPU has less bandwidth than it should."""
+
+    kind: Literal["fabric-degraded"] = "fabric-degraded"
+
+
+class OtherClique(GpuFault):
+    """The GPU of a rack-scale machine is in another clique than the others, which it cannot reach."""
+
+    kind: Literal["other-clique"] = "other-clique"
+    clique: int = Field(default=7, ge=1)
+
+
+class ImexMissing(_Fault):
+    """The driver of a rack-scale machine offers no IMEX channels: no memory is shared between nodes."""
+
+    kind: Literal["imex-missing"] = "imex-missing"
+
+
+class NicFault(_Fault):
+    nic: int = Field(default=0, ge=0, description="which NIC of the fabric, from 0")
+
+
+class NicMissing(NicFault):
+    """A NIC of the fabric is not on the PCI bus."""
+
+    kind: Literal["nic-missing"] = "nic-missing"
+
+
+class NicFar(NicFault):
+    """A NIC of the fabric is in a slot that is not behind the PCIe switch of its GPU."""
+
+    kind: Literal["nic-far"] = "nic-far"
+
+
+class NicMtu(NicFault):
+    """The network interface of a NIC has another MTU than its network."""
+
+    kind: Literal["nic-mtu"] = "nic-mtu"
+    mtu: int = Field(default=1460, ge=68)
 
 
 class PcieWidth(GpuFault):
@@ -227,6 +287,12 @@ class MigWrongLayout(GpuFault):
 
     kind: Literal["mig-wrong-layout"] = "mig-wrong-layout"
     instances: dict[str, Annotated[int, Field(ge=0)]]
+
+
+class MigPending(GpuFault):
+    """A change of MIG mode waits for a reset of the GPU: the driver has applied half of it."""
+
+    kind: Literal["mig-pending"] = "mig-pending"
 
 
 class MigConfigFailed(_Fault):
@@ -289,6 +355,13 @@ class NvmlCrash(CallFault):
     """One NVML call ends the process with a segmentation fault."""
 
     kind: Literal["nvml-crash"] = "nvml-crash"
+
+
+class NoPermission(CallFault):
+    """One NVML call is refused: the container was not given the devices, or runs as somebody who may not ask."""
+
+    kind: Literal["no-permission"] = "no-permission"
+    call: str = "nvmlInitWithFlags"
 
 
 class FunctionMissing(_Fault):
@@ -355,14 +428,23 @@ Fault = (
     | ClocksLowered
     | PowerLowered
     | OtherFirmware
+    | OtherDriver
+    | GrowingErrors
     | DuplicateSerial
     | PeerAccessLost
     | NvlinkDegraded
     | FabricUnregistered
+    | FabricDegraded
+    | OtherClique
+    | ImexMissing
+    | NicMissing
+    | NicFar
+    | NicMtu
     | PcieWidth
     | PcieGeneration
     | StrayProcess
     | MigWrongLayout
+    | MigPending
     | MigConfigFailed
     | MigChangeFailed
     | MigChangeSlow
@@ -372,6 +454,7 @@ Fault = (
     | NvmlUnloadable
     | NvmlHang
     | NvmlCrash
+    | NoPermission
     | FunctionMissing
     | SlowHostLink
     | SlowNvlink

@@ -73,7 +73,7 @@ class Platform:
     client: KubernetesClient
     kubeconfig: Path
     folder: Path
-    state: dict[str, Any]  # the platform object last deployed by stack; shared by the module's tests
+    state: dict[str, Any]  # the platform object last deployed by stack; shared by the tests of a group
     engine: str = "embedded"
     env: dict[str, str] = field(default_factory=dict)
     created: list[dict[str, Any]] = field(default_factory=list)
@@ -178,15 +178,12 @@ def kueue_sandbox(start_sandbox: Callable[..., control_plane.Status]) -> control
     return start_sandbox("queues")
 
 
-@pytest.fixture(scope="module")
-def state() -> dict[str, Any]:
-    return {}
-
-
 @pytest.fixture
-def platform(e2e_sandbox: control_plane.Status, tmp_path: Path, state: dict[str, Any]) -> Iterator[Platform]:
+def platform(
+    e2e_sandbox: control_plane.Status, tmp_path: Path, deployed_stacks: dict[str, Any]
+) -> Iterator[Platform]:
     client = KubernetesClient(e2e_sandbox.kubeconfig)
-    hand = Platform(client, e2e_sandbox.kubeconfig, tmp_path, state)
+    hand = Platform(client, e2e_sandbox.kubeconfig, tmp_path, deployed_stacks)
     yield hand
     hand.remove_pods()
 

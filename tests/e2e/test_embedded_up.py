@@ -355,22 +355,6 @@ def test_a_wrong_fault_is_bad_input(platform: Platform) -> None:
     assert "gremlins" in ran.err
 
 
-def test_an_interrupted_up_converges_when_it_is_run_again(platform: Platform, base: dict[str, Any]) -> None:
-    platform.run("destroy", str(platform.write(base)), "--engine", "embedded", "--yes")
-    file = str(platform.write(base))
-    command = [*COMMAND, "up", file, "--engine", "embedded", "--format", "json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    eventually(lambda: platform.client.get("v1", "Node", "train-0") or process.poll() is not None)
-    os.kill(process.pid, signal.SIGINT)
-    _, told = process.communicate()
-    assert process.returncode == 130
-    assert f"run `gpu-platform up {file}` to continue" in told
-    assert "Traceback" not in told
-    ran = platform.up(base)
-    assert ran.code == 0, ran.err
-    assert platform.up(base).json["changes"]["changes"] == []
-
-
 def test_mandatory_policies_stop_up_before_anything_changes(deployed: Platform, base: dict[str, Any]) -> None:
     base["pools"][0]["sharing"] = {"mode": "time-slicing", "replicas": 2}
     base["teams"] = []
@@ -445,6 +429,22 @@ def test_destroy_leaves_nothing_of_the_stack_and_everything_else(deployed: Platf
     assert deployed.client.get("v1", "ConfigMap", "keep", "default") is not None
     again = deployed.run("destroy", str(deployed.write(base)), "--engine", "embedded", "--yes")
     assert again.code == 0
+
+
+def test_an_interrupted_up_converges_when_it_is_run_again(platform: Platform, base: dict[str, Any]) -> None:
+    platform.run("destroy", str(platform.write(base)), "--engine", "embedded", "--yes")
+    file = str(platform.write(base))
+    command = [*COMMAND, "up", file, "--engine", "embedded", "--format", "json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    eventually(lambda: platform.client.get("v1", "Node", "train-0") or process.poll() is not None)
+    os.kill(process.pid, signal.SIGINT)
+    _, told = process.communicate()
+    assert process.returncode == 130
+    assert f"run `gpu-platform up {file}` to continue" in told
+    assert "Traceback" not in told
+    ran = platform.up(base)
+    assert ran.code == 0, ran.err
+    assert platform.up(base).json["changes"]["changes"] == []
 
 
 def test_a_teams_workload_that_cannot_start_is_reported_and_fails_nothing(

@@ -18,7 +18,7 @@ from tests.support.eventually import eventually
 from tests.support.permissive import GRANTS, KEDA, ROUTES, TRAIN_JOBS
 from tests.support.restricted import CONTAINER, satisfying, violations
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-escapes")]
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-base")]
 
 ATTEMPTS = yaml.load((Path(__file__).parent / "escapes.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader)
 Object = dict[str, Any]

@@ -13,7 +13,7 @@ from tests.support.eks_stacks import eks_environment
 from tests.support.eventually import eventually
 from tests.support.recorded import record_platform
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-headroom")]
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-base")]
 
 POOL = {
     "machine_type": "p4de.24xlarge",

@@ -11,7 +11,7 @@ from gpu_platform.engine.client import KubernetesClient
 from tests.e2e.conftest import Platform
 from tests.support.eventually import eventually
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-impact")]
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-base")]
 
 SHARED = "nvidia.com/gpu.shared"
 

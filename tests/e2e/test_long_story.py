@@ -1,4 +1,4 @@
-"""A platform's life in one test: teams with data, changes under running pods, 20 kills, a broken node, the end.
+"""A platform's life in one test: teams with data, changes under running pods, kills, the end.
 
 Before each change `preview` announces its impact; after the change the test compares that with the events of the
 API server's watch. No object of a member is lost without consent, and nothing happens that was not announced.
@@ -26,10 +26,10 @@ from tests.support.eventually import eventually
 from tests.support.killed import kill_at_a_random_moment
 from tests.support.pulumi_cli import NEEDS_PULUMI, environment
 from tests.support.restricted import satisfying
-from tests.support.size import size
+from tests.support.size import THOROUGH, size
 from tests.support.witness import Gone, Witness
 
-# Some sixty runs of the command line: minutes on a quiet machine, more on a loaded one and with the Pulumi CLI.
+# Dozens of runs of the command line: minutes on a quiet machine, more on a loaded one and with the Pulumi CLI.
 pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(7200)]
 
 KILLS = size(4, 20)
@@ -39,7 +39,7 @@ STACK: dict[str, Any] = {
     "kind": "environment",
     "cluster": {"provider": "sandbox", "name": SANDBOX},
     "pools": [
-        {"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 2}, "workload": "training"},
+        {"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 1}, "workload": "training"},
         {
             "name": "serve",
             "machine_type": "g4dn.xlarge",
@@ -264,15 +264,12 @@ def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(
         story.members_run(team, name, resource, replicas)
     story.witness.take()
 
-    # A team is renamed; its data stays under the old name.
+    # A team is renamed, and its data stays under the old name; another one leaves, and its pods go on.
     story.stack["teams"][2]["name"] = "sound"
-    rows = story.change(kills=2)
+    search = story.stack["teams"].pop(1)
+    rows = story.change(kills=3)
     assert rows["team audio"]["effect"] == "cuts-access"
     assert story.running("audio", "notebooks") == 3
-
-    # Another one leaves; its pods go on.
-    search = story.stack["teams"].pop(1)
-    story.change(kills=2)
     assert story.running("search", "api") == 6
 
     # It returns, and a pool shrinks under its pods.
@@ -282,26 +279,21 @@ def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(
     assert (rows["pool serve"]["effect"], rows["pool serve"]["nodes"]) == ("removes-capacity", 1)
     assert story.nodes("serve") == {"serve-0", "serve-1"}
 
-    # A pool gets another name: its nodes are replaced, also under a budget, which preview names.
+    # A pool gets another name: its nodes are replaced, also under a budget, which preview names. The first team is
+    # called as before again, and finds its data.
     guard = story.budget("search", "api", least=6)
     story.stack["pools"][1]["name"] = "infer"
-    rows = story.change(kills=2, usual=1)
+    story.stack["teams"][2]["name"] = "audio"
+    rows = story.change(kills=3, usual=1)
     assert rows["pool serve"]["budgets"] == ["search/guard-api"]
     assert story.nodes("serve") == set()
     eventually(lambda: story.running("search", "api") == 6)
     story.client.delete(guard)
 
-    # The first team is called as before again, and finds its data.
-    story.stack["teams"][2]["name"] = "audio"
-    story.change(kills=1)
-
-    # A MIG layout changes: not under a budget that allows nothing, and then node by node.
-    guard = story.budget("audio", "notebooks", least=3)
+    # A MIG layout changes, node by node.
     story.stack["pools"][2]["sharing"]["layout"] = {"3g.40gb": 1, "1g.10gb": 4}
-    rows = story.change(kills=2, code=1)
-    assert rows["pool lab"]["budgets"] == ["audio/guard-notebooks"]
-    assert story.running("audio", "notebooks") == 3
-    story.client.delete(guard)
+    if THOROUGH:
+        a_budget_holds_the_layout(story)
     story.change(kills=3, usual=1)
     eventually(lambda: story.running("audio", "notebooks") == 3)
 
@@ -317,17 +309,8 @@ def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(
     for team, name, replicas in RUNNING:
         eventually(lambda team=team, name=name, replicas=replicas: story.running(team, name) == replicas)
 
-    # A node breaks: `up` names it, changes nothing for members, and is content when it is repaired.
-    fault = ("sandbox", "fault", "train-0")
-    assert story.platform.run(*fault, '{"kind": "gpu-missing", "index": 3}', "--name", SANDBOX).code == 0
-    story.stack["validation"] = {"timeout": "20s"}
-    broken = story.run("up", "--format", "json")
-    assert broken.code == 1
-    verdicts = {node["node"]: node["verdict"] for node in broken.json["validation"]["nodes"]}
-    assert {name for name, verdict in verdicts.items() if verdict != "pass"} == {"train-0"}
-    assert story.platform.run(*fault, "--name", SANDBOX).code == 0
-    story.stack["validation"] = {"timeout": VALIDATION_TIMEOUT}
-    story.change(kills=1)
+    if THOROUGH:
+        a_node_breaks(story)
 
     # The end, after consent: what members made is kept.
     while story.kills < KILLS:
@@ -345,3 +328,29 @@ def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(
     for team in TEAMS:
         assert f"namespace {team} is retained" in ended.out
     assert story.kills >= KILLS
+
+
+def a_budget_holds_the_layout(story: Story) -> None:
+    """A changed MIG layout stops no pod under a budget that allows nothing; in `make test`: test_mig_change.py."""
+    guard = story.budget("audio", "notebooks", least=3)
+    rows = story.change(kills=2, code=1)
+    assert rows["pool lab"]["budgets"] == ["audio/guard-notebooks"]
+    assert story.running("audio", "notebooks") == 3
+    story.client.delete(guard)
+
+
+def a_node_breaks(story: Story) -> None:
+    """`up` names the node, changes nothing for members, and is content when it is repaired.
+
+    In `make test`: test_embedded_up.py, one node and one fault.
+    """
+    fault = ("sandbox", "fault", "train-0")
+    assert story.platform.run(*fault, '{"kind": "gpu-missing", "index": 3}', "--name", SANDBOX).code == 0
+    story.stack["validation"] = {"timeout": "20s"}
+    broken = story.run("up", "--format", "json")
+    assert broken.code == 1
+    verdicts = {node["node"]: node["verdict"] for node in broken.json["validation"]["nodes"]}
+    assert {name for name, verdict in verdicts.items() if verdict != "pass"} == {"train-0"}
+    assert story.platform.run(*fault, "--name", SANDBOX).code == 0
+    story.stack["validation"] = {"timeout": VALIDATION_TIMEOUT}
+    story.change(kills=1)

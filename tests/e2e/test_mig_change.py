@@ -1,4 +1,8 @@
-"""A MIG layout changes on live nodes: node by node, drained by the eviction API, on the real API server."""
+"""A MIG layout changes on live nodes: node by node, drained by the eviction API, on the real API server.
+
+The pool has one of two layouts, and a test changes it to the other one: a return to the same layout after each
+test would be as many changes again.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -32,8 +36,6 @@ from tests.support.eventually import eventually
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-mig")]
 
 SMALL = "nvidia.com/mig-1g.10gb"
-SEVENS = {SMALL: "56"}
-MIXED = {SMALL: "8", "nvidia.com/mig-2g.20gb": "24"}
 LAB: dict[str, Any] = {
     "kind": "environment",
     "cluster": {"provider": "sandbox", "name": SANDBOX},
@@ -49,24 +51,55 @@ LAB: dict[str, Any] = {
     "teams": [],
     "validation": {"timeout": VALIDATION_TIMEOUT},
 }
-# The same, reached in half the time: both nodes at once.
-BACK = {**LAB, "pools": [{**pool, "sharing": {**pool["sharing"], "max_unavailable": 2}} for pool in LAB["pools"]]}
+
+
+class Layout(NamedTuple):
+    """A layout of the stack file, what a node with it offers, and how the command line writes it."""
+
+    devices: dict[str, int]
+    offers: dict[str, str]
+    text: str
+
+
+SEVENS = Layout({"1g.10gb": 7}, {SMALL: "56"}, "8 GPUs: 1g.10gb x7")
+MIXED = Layout(
+    {"2g.20gb": 3, "1g.10gb": 1},
+    {SMALL: "8", "nvidia.com/mig-2g.20gb": "24"},
+    "8 GPUs: 1g.10gb x1 + 2g.20gb x3",
+)
+
+
+def lab_in(layout: Layout, **sharing: Any) -> dict[str, Any]:
+    """The stack with a layout."""
+    stack = copy.deepcopy(LAB)
+    stack["pools"][0]["sharing"] |= {"layout": layout.devices, **sharing}
+    return stack
 
 
 class Lab:
-    """The pool `lab` in the old layout, and what a test puts on it."""
+    """The pool `lab` in a layout, the other one, and what a test puts on it."""
 
     def __init__(self, platform: Platform) -> None:
         self.platform = platform
         self.client = platform.client
         self._made: list[dict[str, Any]] = []
         self._faulty: set[str] = set()
+        node = self.client.get("v1", "Node", "lab-0")
+        had_other = node is not None and self.offers("lab-0") == MIXED.offers
+        self.layout, self.other = (MIXED, SEVENS) if had_other else (SEVENS, MIXED)
+        self.before, self.after = self.layout.offers, self.other.offers
+
+    def same(self) -> dict[str, Any]:
+        """The stack in the layout that the pool has."""
+        return lab_in(self.layout)
 
     def stack(self, **sharing: Any) -> dict[str, Any]:
-        """The stack with three 2g.20gb and one 1g.10gb a GPU."""
-        changed = copy.deepcopy(LAB)
-        changed["pools"][0]["sharing"] |= {"layout": {"2g.20gb": 3, "1g.10gb": 1}, **sharing}
-        return changed
+        """The stack in the other layout."""
+        return lab_in(self.other, **sharing)
+
+    def is_as_deployed(self) -> bool:
+        """Whether the test before left the stack as `same`: deployed, and on both nodes."""
+        return self.platform.state.get("shop") == self.same()
 
     def node(self, name: str) -> dict[str, Any]:
         found = self.client.get("v1", "Node", name)
@@ -171,10 +204,10 @@ class Lab:
 @pytest.fixture
 def lab(platform: Platform) -> Iterator[Lab]:
     hand = Lab(platform)
-    if platform.state.get("shop") not in (LAB, BACK):
-        ran = platform.up(BACK)
+    if not hand.is_as_deployed():
+        ran = platform.up(hand.same())
         assert ran.code == 0, ran.err
-    assert [hand.offers(node) for node in ("lab-0", "lab-1")] == [SEVENS, SEVENS]
+    assert [hand.offers(node) for node in ("lab-0", "lab-1")] == [hand.before, hand.before]
     yield hand
     hand.clear()
 
@@ -242,9 +275,7 @@ def _results(ran: Any) -> dict[str, str]:
     return {change["node"]: change["result"] for change in ran.json["mig_changes"]}
 
 
-def test_a_change_from_seven_1g_to_three_2g_and_one_1g_rolls_node_by_node_and_kills_no_protected_pod(
-    lab: Lab,
-) -> None:
+def test_a_change_of_the_layout_rolls_node_by_node_and_kills_no_protected_pod(lab: Lab) -> None:
     before = lab.deployment("web", 2, node="lab-0")
     lab.budget("web", least=1)
     with watched(lab, "web") as seen:
@@ -254,7 +285,7 @@ def test_a_change_from_seven_1g_to_three_2g_and_one_1g_rolls_node_by_node_and_ki
     assert seen.fewest_running >= 1, "one of the two always ran: the other left when its successor was there"
     assert seen.most_cordoned == 1
     assert seen.cut_under_pods == set()
-    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [MIXED, MIXED]
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [lab.after, lab.after]
     assert not lab.is_cordoned("lab-0")
     assert not lab.is_cordoned("lab-1")
     after = eventually(lambda: lab.running("web") if len(lab.running("web")) == 2 else None)
@@ -275,13 +306,15 @@ def test_preview_and_up_name_the_nodes_the_layouts_and_the_gpu_pods_that_have_to
     )
     assert held["node"] == "lab-1"
     assert held["gpu_pods"] == [{"name": f"default/{pod['metadata']['name']}", "units": {SMALL: 1}}]
-    assert (held["from"], held["to"]) == ("8 GPUs: 1g.10gb x7", "8 GPUs: 1g.10gb x1 + 2g.20gb x3")
+    assert (held["from"], held["to"]) == (lab.layout.text, lab.other.text)
     [row] = [one for one in ran.json["impact"]["changes"] if one["subject"] == "pool lab"]
     assert (row["nodes"], row["node_names"]) == (2, ["lab-0", "lab-1"])
     assert row["order"].startswith("2 at a time")
     assert [one["name"] for one in row["pods"]] == [pod["metadata"]["name"]]
     assert "MIG" not in ran.err, "the impact is announced once"
-    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [SEVENS, SEVENS], "a preview changes nothing"
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [lab.before, lab.before], (
+        "a preview changes nothing"
+    )
 
 
 def test_a_node_under_a_budget_that_never_allows_an_eviction_keeps_every_pod_and_is_not_cordoned(lab: Lab) -> None:
@@ -307,12 +340,12 @@ def test_a_node_under_a_budget_that_never_allows_an_eviction_keeps_every_pod_and
     assert ran.json["changes"] is None, "the engine would have changed the label of the node that was left"
     assert watch.cordoned == {"lab-1"}
     assert lab.mark("lab-0") is None
-    assert (lab.offers("lab-0"), lab.offers("lab-1")) == (SEVENS, MIXED)
+    assert (lab.offers("lab-0"), lab.offers("lab-1")) == (lab.before, lab.after)
     for app, pod in (("web", guarded), ("other", unrelated)):
         assert [one["metadata"]["uid"] for one in lab.running(app)] == [pod["metadata"]["uid"]]
     lab.remove("PodDisruptionBudget")
     assert lab.platform.up(lab.stack()).code == 0
-    assert lab.offers("lab-0") == MIXED
+    assert lab.offers("lab-0") == lab.after
 
 
 def test_a_pod_with_two_budgets_which_the_api_refuses_to_evict_keeps_its_node_as_it_is(lab: Lab) -> None:
@@ -369,13 +402,13 @@ def test_outside_the_window_a_change_of_nodes_is_refused_before_anything_changes
     assert "pool lab: found rolls-nodes (pools[0].sharing.layout)" in ran.err
     assert "the maintenance window is closed; it opens" in ran.err
     assert "UTC)" in ran.err
-    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [SEVENS, SEVENS]
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [lab.before, lab.before]
     assert [one["metadata"]["uid"] for one in lab.running("web")] == [pod["metadata"]["uid"]]
-    gentle = copy.deepcopy(LAB) | {"changes": closed_window(), "priorities": {"nightly": 5}}
+    gentle = lab.same() | {"changes": closed_window(), "priorities": {"nightly": 5}}
     assert lab.platform.up(gentle).code == 0, "what changes no node is not for the window"
     ran = lab.platform.up(stack, "shop", "--outside-window")
     assert ran.code == 0, ran.err
-    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [MIXED, MIXED]
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [lab.after, lab.after]
 
 
 def test_a_window_that_closes_lets_the_begun_node_end_and_starts_no_other(lab: Lab) -> None:
@@ -385,7 +418,7 @@ def test_a_window_that_closes_lets_the_begun_node_end_and_starts_no_other(lab: L
     rollout = plan_rollout(plan, read_cluster(lab.client))
 
     def closed() -> str:
-        return "the window is closed" if lab.mark("lab-0") or lab.offers("lab-0") == MIXED else ""
+        return "the window is closed" if lab.mark("lab-0") or lab.offers("lab-0") == lab.after else ""
 
     lab.platform.state.clear()
     with pytest.raises(RolloutFailed) as failure:
@@ -397,21 +430,21 @@ def test_a_window_that_closes_lets_the_begun_node_end_and_starts_no_other(lab: L
     assert "lab-1: not started: the window is closed" in str(failure.value)
     assert not lab.is_cordoned("lab-0")
     assert not lab.is_cordoned("lab-1")
-    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [MIXED, SEVENS]
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [lab.after, lab.before]
     ran = lab.platform.up(lab.stack())
     assert (ran.code, _results(ran)) == (0, {"lab-1": "changed"})
 
 
 def test_the_limit_of_all_pools_together_holds_beside_that_of_each_pool(lab: Lab) -> None:
-    def stack(layout: dict[str, int], **more: Any) -> dict[str, Any]:
+    def stack(layout: Layout, **more: Any) -> dict[str, Any]:
         pool = LAB["pools"][0]
-        sharing = {"mode": "mig", "layout": layout}
+        sharing = {"mode": "mig", "layout": layout.devices}
         pools = [{**pool, "name": name, "count": {"desired": 1}, "sharing": sharing} for name in ("lab", "lab-b")]
         return LAB | {"pools": pools} | more
 
-    assert lab.platform.up(stack({"1g.10gb": 7})).code == 0
+    assert lab.platform.up(stack(lab.layout)).code == 0
     with watched(lab, "none") as seen:
-        ran = lab.platform.up(stack({"2g.20gb": 3, "1g.10gb": 1}, changes={"max_unavailable": 1}))
+        ran = lab.platform.up(stack(lab.other, changes={"max_unavailable": 1}))
     assert ran.code == 0, ran.err
     assert _results(ran) == {"lab-0": "changed", "lab-b-0": "changed"}
     assert seen.cordoned == {"lab-0", "lab-b-0"}
@@ -429,12 +462,12 @@ def test_a_node_that_fails_stays_cordoned_and_says_why_and_the_rest_is_not_begun
     assert lab.is_cordoned("lab-0")
     assert "its MIG manager reports state failed" in (lab.mark("lab-0") or "")
     assert not lab.is_cordoned("lab-1")
-    assert lab.offers("lab-1") == SEVENS
+    assert lab.offers("lab-1") == lab.before
     lab.fault("lab-0")
     ran = lab.platform.up(lab.stack())
     assert ran.code == 0, ran.err
     assert _results(ran) == {"lab-0": "changed", "lab-1": "changed"}
-    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [MIXED, MIXED]
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [lab.after, lab.after]
     assert not lab.is_cordoned("lab-0")
     assert lab.mark("lab-0") is None
 
@@ -461,7 +494,7 @@ def test_an_interrupted_change_is_finished_by_the_next_up(lab: Lab, how: signal.
         assert "error: not finished within 5 s: " in ran.err
         assert f"run `gpu-platform up {file}` to continue" in ran.err
     assert lab.is_cordoned("lab-0")
-    assert lab.offers("lab-1") == SEVENS
+    assert lab.offers("lab-1") == lab.before
     lab.fault("lab-0")
     seen = lab.platform.run("preview", str(file), "--engine", "embedded", "--format", "json")
     assert [(change["node"], change["begun"]) for change in seen.json["mig_changes"]] == [
@@ -470,7 +503,7 @@ def test_an_interrupted_change_is_finished_by_the_next_up(lab: Lab, how: signal.
     ]
     ran = lab.platform.up(lab.stack())
     assert ran.code == 0, ran.err
-    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [MIXED, MIXED]
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [lab.after, lab.after]
     assert not lab.is_cordoned("lab-0")
     assert lab.mark("lab-0") is None
 
@@ -480,10 +513,10 @@ def test_a_rollout_that_is_given_up_goes_back_with_the_stack_file(lab: Lab) -> N
     lab.fault("lab-0", '{"kind": "mig-change-failed"}')
     assert lab.platform.up(lab.stack()).code == 1
     lab.fault("lab-0")
-    ran = lab.platform.up(LAB)
+    ran = lab.platform.up(lab.same())
     assert ran.code == 0, ran.err
     assert _results(ran) == {"lab-0": "changed"}
-    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [SEVENS, SEVENS]
+    assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [lab.before, lab.before]
     assert not lab.is_cordoned("lab-0")
 
 
@@ -505,7 +538,7 @@ def test_a_pod_that_nobody_would_start_again_is_not_evicted(lab: Lab) -> None:
     assert _results(ran) == {"lab-1": "changed", "lab-0": "left"}
     assert "not managed by a controller: default/bare; delete them, or wait until they end" in ran.err
     assert lab.platform.find_pod("bare")["status"]["phase"] == "Running"
-    assert lab.offers("lab-0") == SEVENS
+    assert lab.offers("lab-0") == lab.before
     lab.platform.remove_pods()
 
 
@@ -513,7 +546,7 @@ def test_a_node_that_somebody_else_has_cordoned_is_changed_and_stays_cordoned(la
     lab.cordon("lab-1")
     try:
         ran = lab.platform.up(lab.stack())
-        assert lab.offers("lab-1") == MIXED
+        assert lab.offers("lab-1") == lab.after
         assert lab.is_cordoned("lab-1")
         assert lab.mark("lab-1") is None
         # It is out of service, which takes the budget of one.
@@ -521,7 +554,7 @@ def test_a_node_that_somebody_else_has_cordoned_is_changed_and_stays_cordoned(la
     finally:
         lab.cordon("lab-1", cordoned=False)
     assert lab.platform.up(lab.stack()).code == 0
-    assert lab.offers("lab-0") == MIXED
+    assert lab.offers("lab-0") == lab.after
 
 
 @pytest.mark.thorough  # the plan is in tests/rollout/test_rollout_plan.py, node by node in the first test here
@@ -548,9 +581,9 @@ def test_whole_gpus_are_cut_node_by_node_and_the_others_are_offered_whole_meanwh
         thread.join()
     assert ran.code == 0, ran.err
     assert offered
-    assert all(one == MIXED for one, _ in offered), "the first is done when the second begins"
+    assert all(one == lab.after for one, _ in offered), "the first is done when the second begins"
     assert {"nvidia.com/gpu": "8"} in [other for _, other in offered], "and that one was whole until then"
-    assert lab.offers("lab-1") == MIXED
+    assert lab.offers("lab-1") == lab.after
 
 
 def test_a_mig_manager_older_than_the_new_config_is_started_anew_on_its_node_before_the_change(lab: Lab) -> None:
@@ -621,5 +654,5 @@ def test_a_stack_that_lets_go_of_a_node_leaves_what_others_say_of_it(lab: Lab) -
     release(lab.client, "shop")
     assert labels_by(manager, lab.node("lab-0")) == {}
     assert lab.node("lab-0")["metadata"]["labels"][names.MIG_CONFIG_LABEL] == held, "the engine says it, too"
-    assert lab.platform.up(LAB).code == 0
+    assert lab.platform.up(lab.same()).code == 0
     assert labels_by(manager, lab.node("lab-0")) == {names.MIG_CONFIG_LABEL: held}

@@ -13,7 +13,7 @@ from tests.e2e.impersonation import member
 from tests.support.eventually import eventually
 from tests.support.restricted import CONTAINER, satisfying
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-defaults")]
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-base")]
 
 Object = dict[str, Any]
 MIG = "nvidia.com/mig-1g.10gb"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpu_platform.engine.apply import apply
-from gpu_platform.engine.applyset import stack_outputs
+from gpu_platform.engine.applyset import ApplySet, stack_outputs
 from gpu_platform.engine.changes import Action, Changes
 from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.wait import NotReady
 from gpu_platform.errors import BadInput, ExitCode, Finding
 from sandbox.control_plane import Status
@@ -59,6 +60,41 @@ def test_what_the_runs_own_preview_saw_unchanged_is_not_applied_again(
     assert actions(changes) == dict.fromkeys(actions(previewed), "unchanged")
     assert not [manifest for manifest in sent if manifest["metadata"]["name"] in actions(previewed)]
     assert stack.preview(PARTS).is_empty, "the run has recorded them as before"
+
+
+def test_what_the_last_run_left_as_it_is_needs_no_dry_run(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack.up([*PARTS, config_map("four", "engine-a")])
+    stack.client.merge(config_map("two", "engine-a", {"a": "by hand"})["manifest"])
+    sent = written(stack.client, monkeypatch)
+
+    changes = stack.preview([*PARTS, config_map("four", "engine-a", {"a": "2"})])
+
+    assert {name for name, action in actions(changes).items() if action == "update"} == {"two", "four"}
+    tried = [manifest["metadata"]["name"] for manifest in sent]
+    assert {"two", "four"} <= set(tried), "what somebody changed, and what is declared otherwise"
+    assert "one" not in tried
+
+
+def test_a_run_that_ends_early_leaves_no_states_to_the_next_one(stack: Stack) -> None:
+    stack.up(PARTS)
+    members = ApplySet(stack.client, stack.name)
+    assert object_named("one", members.read_parent().states)
+    with pytest.raises(Refused):
+        stack.up([*PARTS, config_map("Not a name", "engine-a")])
+    assert not members.read_parent().states
+
+
+def test_no_digest_of_an_object_with_secrets_is_kept(stack: Stack) -> None:
+    metadata = {"name": "password", "namespace": "default"}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"a": "1234"}}
+    stack.up([{"manifest": secret}, config_map("one", "default")])
+    states = ApplySet(stack.client, stack.name).read_parent().states
+    assert object_named("one", states)
+    assert not object_named("password", states)
+
+
+def object_named(name: str, states: Mapping[ObjectKey, str]) -> bool:
+    return any(key.name == name for key in states)
 
 
 def test_what_somebody_changed_after_the_preview_is_applied(stack: Stack) -> None:
@@ -467,13 +503,16 @@ apply(KubernetesClient(pathlib.Path(kubeconfig)), recorded)
     return subprocess.Popen([sys.executable, "-c", script, program, config, sandbox.kubeconfig, stack.name])
 
 
-def test_a_namespace_that_is_still_going_is_waited_for_and_made_anew(stack: Stack) -> None:
-    stack.up([namespace("engine-a"), config_map("one", "engine-a")])
+@pytest.mark.parametrize("previews", [True, False])
+def test_a_namespace_that_is_still_going_is_waited_for_and_made_anew(stack: Stack, previews: bool) -> None:
+    objects = [namespace("engine-a"), config_map("one", "engine-a")]
+    stack.up(objects)
     live = stack.client.get("v1", "Namespace", "engine-a")
     assert live is not None
     stack.client.delete(live)
+    previewed = stack.preview(objects) if previews else None
 
-    changes = stack.up([namespace("engine-a"), config_map("one", "engine-a")])
+    changes = apply(stack.client, stack.recorded(objects), previewed=previewed)
 
     assert actions(changes)["engine-a"] == "create"
     assert exists(stack.client, "ConfigMap", "one", "engine-a")

@@ -227,7 +227,7 @@ def test_a_lost_gpu_fails_the_count_and_every_other_check_of_it_is_unknown():
     [(_, _, verdict, observed)] = [entry for entry in found if entry[0] == "gpu-count"]
     assert (verdict, observed) == ("fail", "7 (GPU 2: gpu lost)")
     others = [entry for entry in found if entry[0] not in ("gpu-count", "gpu-uuid", "gpu-serial")]
-    assert len(others) == 17
+    assert len(others) == 18
     assert {(device, verdict, observed) for _, device, verdict, observed in others} == {
         ("GPU 2", "unknown", "nvmlDeviceGetHandleByIndex: gpu lost")
     }

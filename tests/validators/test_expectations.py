@@ -47,6 +47,7 @@ def test_a_machine_type_says_what_its_gpus_are():
         "application-clocks": True,
         "compute-mode": "default",
         "ecc-errors": True,
+        "error-growth": True,
         "firmware": True,
         "peer-access": True,
         "power-limit": True,

@@ -13,7 +13,7 @@ from gpu_platform.cli.node_check import Recordings
 from gpu_platform.errors import BadInput, ExitCode
 from gpu_platform.planning.expectations import expected_matrix
 from sandbox.nvml import NodeProfile, install, pack
-from validators.agent import topology
+from validators.agent import history, topology
 from validators.agent.calls import Journal
 from validators.agent.checks import run_checks
 from validators.agent.nvml import read_nvml
@@ -104,7 +104,7 @@ def test_watching_prints_a_report_when_a_verdict_changes(capsys, monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(node_check, "reader_of", lambda replay: Changing())
-    monkeypatch.setattr(node_check.time, "sleep", sleep)
+    monkeypatch.setattr(history.time, "sleep", sleep)
     code = node_check.check_node(None, None, Recordings(), to_json=False, watch_seconds=5)
     assert code is ExitCode.FINDING
     shown = capsys.readouterr().out

@@ -103,6 +103,7 @@ def _node_checks() -> Iterator[tuple[str, Mapping[str, str]]]:
     )
     document = expected.to_json()
     document["expect"] |= {"fabric-nics": {"value": {"efa": 4}}, "nic-affinity": {"value": "efa"}}
+    document["expect"] |= {"fabric-mtu": {"value": {"efa": 8896}}, "imex-domain": {"value": True}}
     document["expect"] |= {check: {"value": True, "source": ""} for check in _OF_OTHERS}
     expectations = parse_expectations(json.dumps(document), _MACHINE_TYPE)
     found: dict[str, Mapping[str, str]] = {}
@@ -132,6 +133,8 @@ def _broken(gpus: int) -> Snapshot:
                 temperature=Reading(99),
                 slowdown_threshold=Reading(90),
                 remapped_rows=Reading((0, 0, True, False)),
+                fabric_domain=Reading(("0", index)),
+                growth=Reading({"seconds": 60, "NVLink replays": 1}),
                 serial=Reading("1"),
                 vbios=Reading(str(min(index, 1))),
                 peers=Reading({index + 1: (0, 5)}),
@@ -156,6 +159,7 @@ def _broken(gpus: int) -> Snapshot:
         driver_version=Reading("1.0"),
         gpu_count=Reading(gpus),
         xids=Reading([(79, 0, 0x10, 0, 60)]),
+        interfaces=Reading([("efa", "eth1", 1460)]),
         pci_devices=Reading(
             [
                 ("gpu", "0000:10:00.0", ("pci0000:00", "0000:00:01.0")),

@@ -66,6 +66,8 @@ class Journal:
     answers: dict[str, list[Any]] = field(default_factory=dict[str, "list[Any]"])
     """Value and problem by call."""
     lost: list[Call] = field(default_factory=list["Call"])
+    wait_seconds: float = 0.0
+    """Not 0: the child waits for events for so long, and reads nothing else."""
 
     def lose(self, text: str, problem: str) -> None:
         """Record that a call did not return or ended its process."""
@@ -84,12 +86,16 @@ class Journal:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        return {"answers": self.answers, "lost": [str(call) for call in self.lost]}
+        return {
+            "answers": self.answers,
+            "lost": [str(call) for call in self.lost],
+            "wait_seconds": self.wait_seconds,
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Journal:
         """Return the journal that `to_json` wrote."""
-        return cls(dict(data["answers"]), [Call.parse(text) for text in data["lost"]])
+        return cls(dict(data["answers"]), [Call.parse(text) for text in data["lost"]], data["wait_seconds"])
 
 
 class Calls:

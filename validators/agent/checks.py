@@ -12,11 +12,12 @@ from typing import Any
 
 from validators.agent.calls import NO_ANSWER
 from validators.agent.expectations import MOST, Expectation, Expectations
-from validators.agent.fabric import fabric_nics, nic_affinity
+from validators.agent.fabric import fabric_mtu, fabric_nics, imex_domain, nic_affinity
 from validators.agent.health import (
     REPLACE,
     RESET,
     ecc_errors,
+    error_growth,
     processes,
     recovery_action,
     retired_pages,
@@ -357,20 +358,24 @@ def _nvlink_count(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: S
 
 def _fabric_state(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
     del snapshot
-    expected = "registered in the NVLink fabric"
+    expected = "registered in the NVLink fabric, and healthy"
     if gpu.fabric.value is None:
         if expectation is None:
             return not_expected("" if gpu.fabric.supported else "no NVLink between nodes")
         return unanswered(gpu.fabric, expected)
     state, status = gpu.fabric.value
     observed = _FABRIC_STATES.get(state, f"state {state}") + (f", status {status}" if status else "")
+    summary, mask = gpu.fabric_health.value or (0, 0)
+    if summary in _FABRIC_UNHEALTHY:
+        observed += f", {_FABRIC_UNHEALTHY[summary]} (mask {mask:#x})"
     if expectation is None:
         return not_expected(observed)
     remedy = (
         "see nvidia-smi -q (Fabric): the fabric manager of the rack must register the GPU; reset the GPU, and "
         "drain and replace the node if it stays unregistered"
     )
-    return compared((state, status) == (_FABRIC_COMPLETED, 0), expected, observed, remedy)
+    healthy = (state, status) == (_FABRIC_COMPLETED, 0) and summary not in _FABRIC_UNHEALTHY
+    return compared(healthy, expected, observed, remedy)
 
 
 def _pcie_width(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
@@ -457,6 +462,8 @@ _NODE_CHECKS: Mapping[str, Callable[[Snapshot, Expectation | None], Outcome]] = 
     "peer-access": peer_access,
     "xid": xids,
     "fabric-nics": fabric_nics,
+    "fabric-mtu": fabric_mtu,
+    "imex-domain": imex_domain,
     "driver-version": _driver_version,
     "driver-minimum": _driver_minimum,
 }
@@ -475,6 +482,7 @@ _GPU_CHECKS: Mapping[str, Callable[[GpuSnapshot, Expectation | None, Snapshot], 
     "throttle-reasons": _throttle_reasons,
     "temperature": _temperature,
     "ecc-errors": ecc_errors,
+    "error-growth": error_growth,
     "sram-errors": sram_errors,
     "retired-pages": retired_pages,
     "recovery-action": recovery_action,
@@ -485,9 +493,10 @@ _GPU_CHECKS: Mapping[str, Callable[[GpuSnapshot, Expectation | None, Snapshot], 
     "processes": processes,
     "nic-affinity": nic_affinity,
 }
-_WITHOUT_NVML = ("xid", "fabric-nics")
+_WITHOUT_NVML = ("xid", "fabric-nics", "fabric-mtu")
 _MODES = ("ecc", "mig-mode")
 _FABRIC_COMPLETED = 3
+_FABRIC_UNHEALTHY = {2: "unhealthy", 3: "limited capacity"}  # NVML_GPU_FABRIC_HEALTH_SUMMARY_*
 _FABRIC_STATES: Mapping[int, str] = {1: "registration not started", 2: "registration in progress", 3: "registered"}
 # Checks whose value NVML may not report on a virtual machine or an old driver; others are critical.
 _SEVERITIES: Mapping[str, str] = {
@@ -496,7 +505,10 @@ _SEVERITIES: Mapping[str, str] = {
     "firmware": "warning",
     "xid": "warning",
     "fabric-nics": "warning",
+    "fabric-mtu": "info",
+    "imex-domain": "warning",
     "nic-affinity": "info",
+    "error-growth": "warning",
     "ecc-errors": "warning",
     "sram-errors": "warning",
     "retired-pages": "warning",

@@ -13,6 +13,7 @@ from validators.agent import AGENT_VERSION
 from validators.agent.api_server import ApiError, ApiServer
 from validators.agent.cordon import OnFailure
 from validators.agent.expectations import BadExpectations, Expectations, parse_expectations
+from validators.agent.history import Remembering
 from validators.agent.hold import Holding
 from validators.agent.mark import NodeMarks
 from validators.agent.publish import publish
@@ -70,7 +71,7 @@ def _check(parsed: argparse.Namespace, expectations: Expectations | None) -> int
 
 def _serve(parsed: argparse.Namespace, expectations: Expectations | None) -> int:
     identity = Identity.of_environment()
-    reader: Reader = parsed.reader or NvmlReader()
+    reader: Reader = parsed.reader or Remembering(NvmlReader())
 
     def check() -> Report:
         return check_node(reader, expectations, identity, parsed.deadline)

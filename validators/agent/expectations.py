@@ -69,6 +69,7 @@ _OF_HEALTH = (
     "firmware",
     "xid",
     "ecc-errors",
+    "error-growth",
     "sram-errors",
     "retired-pages",
     "recovery-action",
@@ -218,6 +219,7 @@ _VALUES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "xid": _TRUE,
     "peer-access": _TRUE,
     "ecc-errors": _TRUE,
+    "error-growth": _TRUE,
     "sram-errors": _TRUE,
     "retired-pages": _TRUE,
     "recovery-action": _TRUE,
@@ -227,5 +229,7 @@ _VALUES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "power-limit": _TRUE,
     "processes": _TRUE,
     "fabric-nics": (f"a kind of NIC ({', '.join(NIC_KINDS)}) and its count", _is_nics),
+    "fabric-mtu": (f"a kind of NIC ({', '.join(NIC_KINDS)}) and its MTU", _is_nics),
+    "imex-domain": _TRUE,
     "nic-affinity": (f"one of {', '.join(NIC_KINDS)}", lambda value: value in NIC_KINDS),
 }

@@ -13,9 +13,11 @@ from typing import Any
 
 from validators.agent.expectations import Expectation
 from validators.agent.outcome import FAIL, PASS, UNKNOWN, Outcome, compared, not_expected, unanswered
-from validators.agent.snapshot import GpuSnapshot, Snapshot
+from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
 
 SYSFS_VARIABLE = "GPU_PLATFORM_SYSFS"  # path of sysfs; a sandbox sets it to a folder that does not exist
+DEVICES_VARIABLE = "GPU_PLATFORM_PROC_DEVICES"  # path of /proc/devices; a sandbox sets it to a file of its own
+_IMEX_CHANNELS = "nvidia-caps-imex-channels"
 EFA, MLX5, GVNIC = "efa", "mlx5", "gvnic"
 KINDS: Mapping[str, str] = {EFA: "EFA device", MLX5: "RDMA NIC (mlx5)", GVNIC: "gVNIC interface"}
 _NVIDIA = "0x10de"
@@ -23,6 +25,10 @@ _MELLANOX = "0x15b3"
 _NETWORK_CLASSES = ("0x02", "0x0c06")  # Ethernet and InfiniBand controllers
 _AMAZON, _EFA = "0x1d0f", "0xefa"  # of every generation
 _GOOGLE, _GVNIC = "0x1ae0", "0x0042"
+_INTERFACE_OF_NODE = "eth0"  # on Google's nodes; in the cluster's own network, whose MTU its owner chooses
+_OF_NODE = (
+    "run node-check on an idle node: a container shows its own interfaces, and pods take those that they use"
+)
 _HIDDEN = "no PCI device of a GPU is visible in sysfs"
 
 PciDevice = tuple[str, str, tuple[str, ...]]
@@ -41,6 +47,30 @@ def read_pci() -> list[list[Any]]:
             first = next((place for place, part in enumerate(above) if part.startswith("pci")), len(above) - 1)
             found.append([kind, address, above[first:-1]])
     return found
+
+
+def read_interfaces() -> list[list[Any]]:
+    """Return the network interfaces of the fabric's NICs in sysfs: kind of NIC, name, MTU.
+
+    A container sees its own interfaces alone, unless it has sysfs of the host.
+    """
+    root = os.path.join(os.environ.get(SYSFS_VARIABLE, "/sys"), "bus/pci/devices")
+    found: list[list[Any]] = []
+    for kind, address, _ in read_pci():
+        folder = os.path.join(root, address, "net")
+        if kind in KINDS and os.path.isdir(folder):
+            for name in sorted(os.listdir(folder)):
+                found.append([kind, name, int(_text(os.path.join(folder, name), "mtu"))])
+    return found
+
+
+def has_imex_channels() -> bool:
+    """Return whether the driver offers IMEX channels: a kind of character device, which a container sees, too.
+
+    NVIDIA, IMEX Service for NVLink Networks, "IMEX Channels"; read 2026-11-25.
+    """
+    with open(os.environ.get(DEVICES_VARIABLE, "/proc/devices"), encoding="ascii") as opened:
+        return any(line.split()[-1:] == [_IMEX_CHANNELS] for line in opened)
 
 
 def _text(folder: str, file: str) -> str:
@@ -77,6 +107,65 @@ def fabric_nics(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
         "compare the network interfaces that they are created with"
     )
     return compared(counts[kind] >= count, expected, observed, remedy)
+
+
+def fabric_mtu(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
+    """Check that the network interfaces of the fabric have the MTU of their networks.
+
+    Those that a pod uses are in its network namespace: they are not visible, and not missed.
+    """
+    found = snapshot.interfaces
+    if expectation is None:
+        return not_expected(", ".join(f"{name} {mtu}" for _, name, mtu in found.value or ()))
+    [(kind, mtu)] = expectation.value.items()
+    expected = f"{mtu} on each {KINDS[kind]}"
+    if found.value is None:
+        return unanswered(found, expected)
+    sizes = [f"{name} {size}" for one, name, size in found.value if one == kind and name != _INTERFACE_OF_NODE]
+    if not sizes:
+        return Outcome(UNKNOWN, expected, "no network interface of these NICs is visible", _OF_NODE)
+    other = [one for one in sizes if not one.endswith(f" {mtu}")]
+    remedy = (
+        "compare the MTU of the VPC networks with the plan; a node keeps the MTU that its network had when it "
+        "started: replace the node"
+    )
+    return compared(not other, expected, ", ".join(other) or f"{mtu} on {_counted(len(sizes), kind)}", remedy)
+
+
+def imex_domain(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
+    """Check that jobs can share memory with other nodes of the rack: one clique, and IMEX channels."""
+    cliques: dict[tuple[str, int], list[str]] = {}
+    for gpu in snapshot.gpus:
+        if gpu.fabric_domain.value is not None:
+            cliques.setdefault(gpu.fabric_domain.value, []).append(str(gpu.index))
+    clusters = list(dict.fromkeys(cluster for cluster, _ in cliques))
+    shown = ", ".join(
+        f"clique {clique}"
+        + (f" of rack {clusters.index(cluster) + 1}" if len(clusters) > 1 else "")
+        + (f" (GPUs {', '.join(gpus)})" if len(cliques) > 1 else "")
+        for (cluster, clique), gpus in cliques.items()
+    )
+    channels = snapshot.imex_channels
+    if expectation is None:
+        return not_expected(shown if any(set(cluster) - {"0"} for cluster, _ in cliques) else "")
+    expected = "all GPUs in one clique of the rack, and IMEX channels"
+    silent = next((gpu.fabric_domain for gpu in snapshot.gpus if gpu.handle.ok and not gpu.fabric_domain.ok), None)
+    if not cliques or silent is not None:
+        return unanswered(silent or Reading(problem="not-called", call="nvmlDeviceGetGpuFabricInfoV"), expected)
+    alone = [cluster for cluster, _ in cliques if not set(cluster) - {"0"}]
+    if len(cliques) > 1 or alone:
+        remedy = (
+            "the fabric manager has not put the GPUs into one partition of the rack: compare nvidia-smi -q "
+            "(Fabric) of all its nodes, see check fabric-state, and replace the node if it alone differs"
+        )
+        return Outcome(FAIL, expected, "no cluster" if alone and len(cliques) == 1 else shown, remedy)
+    if channels.value is None:
+        return unanswered(channels, expected)
+    remedy = (
+        "the driver was loaded without IMEX channels (see dmesg), so ComputeDomains cannot work on this node: "
+        "reload the driver, or reboot the node"
+    )
+    return compared(channels.value, expected, shown + ("" if channels.value else ", no IMEX channels"), remedy)
 
 
 def nic_affinity(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:

@@ -18,6 +18,25 @@ REPLACE = "drain the node and have the GPU replaced"
 # DCGM's limits of retired pages, dcgm_structs.h: DCGM_LIMIT_MAX_RETIRED_PAGES, _SOFT_LIMIT; read 2026-11-25
 MOST_RETIRED_PAGES = 63
 MOST_DOUBLE_BIT_PAGES = 15
+# Growth in a minute above which hardware fails. DCGM, dcgm_gpu_hardware_limits.h: DCGM_LIMIT_MAX_PCIREPLAY_RATE (8
+# a minute), DCGM_LIMIT_MAX_NVLINK_CRC_ERROR (100 a second), DCGM_LIMIT_MAX_NVLINK_ERROR (1 replay or recovery),
+# DCGM_LIMIT_MAX_SBE_RATE (10, which NVIDIA calls preliminary); read 2026-11-25.
+MOST_GROWTH: Mapping[str, float] = {
+    "PCIe replays": 8,
+    "NVLink CRC errors": 6000,
+    "NVLink replays": 0,
+    "NVLink recoveries": 0,
+    "corrected ECC errors": 10,
+}
+SHORTEST_SECONDS = 60  # a burst between two passes is no rate
+_SLOW_GROWTH = "; ".join(
+    f"at most {most:g} {name} a minute" if most else f"no {name}" for name, most in MOST_GROWTH.items()
+)
+_GROWTH_REMEDIES = {
+    "NVLink": "reset all GPUs of the drained node; replace the node if the counters grow again (see nvlink-count)",
+    "PCIe": "reseat or replace the GPU: its PCIe link repeats transfers (lspci -vv, AER lines in dmesg)",
+    "corrected": f"{REPLACE} if the counter keeps growing: its memory wears out (see row-remapping)",
+}
 _NOT_THERE = ("not-supported", "function-not-found", "not-read")
 
 # nvmlDeviceGpuRecoveryAction_t: what is asked for, and the remedy. NVIDIA, GPU Memory Error Management, "Error
@@ -111,6 +130,26 @@ def recovery_action(gpu: GpuSnapshot, expectation: Expectation | None, snapshot:
         lambda action: not action,
         remedy,
     )
+
+
+def error_growth(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    """Check that counters of corrected errors grow no faster than on healthy hardware, from pass to pass."""
+    del snapshot
+    growth = gpu.growth
+
+    def fast(found: Mapping[str, int]) -> list[str]:
+        seconds = max(found["seconds"], SHORTEST_SECONDS)
+        return [name for name, most in MOST_GROWTH.items() if found.get(name, 0) > most * seconds / 60]
+
+    def observed(found: Mapping[str, int]) -> str:
+        grown = [f"{found[name]} {name} in {found['seconds']} s" for name in MOST_GROWTH if found.get(name)]
+        return ", ".join(grown) or "none"
+
+    names = fast(growth.value) if growth.value is not None else []
+    remedies = [
+        remedy for start, remedy in _GROWTH_REMEDIES.items() if any(one.startswith(start) for one in names)
+    ]
+    return judged(growth, expectation, _SLOW_GROWTH, observed, lambda found: not fast(found), "; ".join(remedies))
 
 
 def processes(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:

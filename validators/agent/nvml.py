@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 import pynvml
 
 from validators.agent.calls import NO_ANSWER, Call, Calls, Emit, Journal
-from validators.agent.fabric import SYSFS_VARIABLE, read_pci
+from validators.agent.events import Events, gpu_handle
+from validators.agent.fabric import SYSFS_VARIABLE, has_imex_channels, read_interfaces, read_pci
 from validators.agent.snapshot import NOT_SUPPORTED, GpuSnapshot, Reading, Snapshot
 from validators.agent.xids import read_xids
 
@@ -54,7 +55,7 @@ _LOCATIONS = {  # nvmlMemoryLocation_t
 _ELSEWHERE = "elsewhere"
 _SINGLE_BIT, _DOUBLE_BIT = 0, 1  # nvmlPageRetirementCause_t
 _P2P_NVLINK = 2  # nvmlGpuP2PCapsIndex_t
-_SIGNED_TYPES = (4, 5)  # nvmlValueType_t: signed long long, signed int
+_TYPES = {2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}  # nvmlValueType_t, others than unsigned int
 
 _KINDS = {
     pynvml.NVML_ERROR_NOT_SUPPORTED: NOT_SUPPORTED,
@@ -113,10 +114,15 @@ def read_nvml(journal: Journal, emit: Emit, *, live: bool = True) -> Snapshot:
         lambda found: [(code, domain, bus, slot, age) for code, domain, bus, slot, age in found],
     )
     devices = _mapped(
-        calls.value(Call("PCI devices of sysfs"), read_pci, (), _plain),
+        calls.value(Call("PCI devices of sysfs"), read_pci, (), lambda found: found),
         lambda found: [(kind, address, tuple(above)) for kind, address, above in found],
     )
-    return replace(_read(calls), xids=xids, pci_devices=devices)
+    interfaces = _mapped(
+        calls.value(Call("MTU of sysfs"), read_interfaces, (), lambda found: found),
+        lambda found: [(kind, name, mtu) for kind, name, mtu in found],
+    )
+    imex = calls.value(Call("IMEX channels of /proc/devices"), has_imex_channels, (), _plain)
+    return replace(_read(calls), xids=xids, pci_devices=devices, interfaces=interfaces, imex_channels=imex)
 
 
 def _read(calls: Calls) -> Snapshot:
@@ -124,6 +130,16 @@ def _read(calls: Calls) -> Snapshot:
         if not opened.ok:
             return _closed(opened)
     return _node(calls)
+
+
+def wait_for_events(journal: Journal, emit: Emit) -> Snapshot:
+    """Open NVML and wait for events for as long as the journal says."""
+    calls = Calls(journal, emit, _kind)
+    for opened in (_load(calls), calls.handle(Call("nvmlInitWithFlags"), pynvml.nvmlInit)):
+        if not opened.ok:
+            return _closed(opened)
+    count = _of_node(calls, pynvml.nvmlDeviceGetCount, "nvmlDeviceGetCount")
+    return Snapshot(events=Events(calls, range(count.value or 0)).read(journal.wait_seconds))
 
 
 def close_nvml(emit: Emit) -> None:
@@ -154,10 +170,12 @@ def _closed(opened: Reading[Any]) -> Snapshot:
 
 def _node(calls: Calls) -> Snapshot:
     count = _of_node(calls, pynvml.nvmlDeviceGetCount, "nvmlDeviceGetCount")
+    events = Events(calls, range(count.value or 0))  # before the GPUs: reading one that fails may be what shows it
     return Snapshot(
         gpus=_gpus(calls, count),
         driver_version=_of_node(calls, pynvml.nvmlSystemGetDriverVersion, "nvmlSystemGetDriverVersion"),
         gpu_count=count,
+        events=events.read(),
     )
 
 
@@ -189,10 +207,10 @@ def _with_peers(calls: Calls, gpus: Sequence[GpuSnapshot]) -> tuple[GpuSnapshot,
 
 
 def _peers(calls: Calls, gpu: GpuSnapshot, others: Sequence[int]) -> Reading[dict[int, tuple[int, int]]]:
-    device = _Device(calls, f"GPU {gpu.index}", _handle(calls, gpu.index).value)
+    device = _Device(calls, f"GPU {gpu.index}", gpu_handle(calls, gpu.index).value)
     found: dict[int, tuple[int, int]] = {}
     for index in others:
-        other, detail = _handle(calls, index).value, f"to GPU {index}"
+        other, detail = gpu_handle(calls, index).value, f"to GPU {index}"
         ancestor = device.read(pynvml.nvmlDeviceGetTopologyCommonAncestor, other, detail=detail)
         access = device.read(pynvml.nvmlDeviceGetP2PStatus, other, _P2P_NVLINK, detail=detail)
         both = _pair(ancestor, access)
@@ -200,11 +218,6 @@ def _peers(calls: Calls, gpu: GpuSnapshot, others: Sequence[int]) -> Reading[dic
             return Reading(problem=both.problem, call=both.call)
         found[index] = both.value
     return Reading(found)
-
-
-def _handle(calls: Calls, index: int) -> Reading[Any]:
-    call = Call("nvmlDeviceGetHandleByIndex", f"GPU {index}")
-    return calls.handle(call, pynvml.nvmlDeviceGetHandleByIndex, index)
 
 
 class _Device:
@@ -235,7 +248,7 @@ class _Device:
 
 def _gpu(calls: Calls, index: int) -> GpuSnapshot:
     name = f"GPU {index}"
-    handle = _handle(calls, index)
+    handle = gpu_handle(calls, index)
     if not handle.ok:
         unread: dict[str, Any] = {field.name: handle for field in fields(GpuSnapshot) if field.name != "index"}
         return GpuSnapshot(index=index, **unread)
@@ -250,6 +263,7 @@ def _gpu(calls: Calls, index: int) -> GpuSnapshot:
     instances = _mig_instances(device, mig_mode, size)
     values = read(pynvml.nvmlDeviceGetFieldValues, list(_FIELDS), convert=_field_values)
     address = read(pynvml.nvmlDeviceGetPciInfo, convert=_address)
+    fabric = _fabric(read)
     return GpuSnapshot(
         index=index,
         handle=Reading(True),
@@ -271,7 +285,9 @@ def _gpu(calls: Calls, index: int) -> GpuSnapshot:
         pcie_width=read(pynvml.nvmlDeviceGetCurrPcieLinkWidth),
         pcie_generation=read(pynvml.nvmlDeviceGetMaxPcieLinkGeneration),
         numa_node=_numa_node(calls, name, address, read),
-        fabric=_fabric(read),
+        fabric=_mapped(fabric, lambda found: (found[0], found[1])),
+        fabric_health=_mapped(fabric, lambda found: (found[2], found[3])),
+        fabric_domain=_mapped(fabric, lambda found: (found[5], found[4])),
         serial=read(pynvml.nvmlDeviceGetSerial),
         vbios=read(pynvml.nvmlDeviceGetVbiosVersion),
         inforom=read(pynvml.nvmlDeviceGetInforomImageVersion),
@@ -350,7 +366,7 @@ def _both(modes: list[int]) -> tuple[bool, bool]:
 def _field_values(found: Any) -> list[int | None]:  # noqa: ANN401 - an array of C structs
     """Return the values of NVML fields, None for a field without one."""
     return [
-        int(each.value.siVal if each.valueType in _SIGNED_TYPES else each.value.uiVal)
+        int(getattr(each.value, _TYPES.get(each.valueType, "uiVal")))
         if each.nvmlReturn == pynvml.NVML_SUCCESS
         else None
         for each in found
@@ -443,17 +459,38 @@ def _nvlinks(read: Read) -> Reading[list[bool]]:
     return Reading(links)
 
 
-def _fabric(read: Read) -> Reading[tuple[int, int]]:
-    """Read state and status of the registration in the NVLink fabric that connects nodes."""
-    info = pynvml.c_nvmlGpuFabricInfo_t()
+def _fabric(read: Read) -> Reading[list[Any]]:
+    """Read the registration in the NVLink fabric: state, status, health (summary and mask), clique, cluster."""
+    info = pynvml.c_nvmlGpuFabricInfo_v3_t()
     found = read(
-        pynvml.nvmlDeviceGetGpuFabricInfo,
+        pynvml.nvmlDeviceGetGpuFabricInfoV,
         ctypes.byref(info),
-        convert=lambda _status: [int(info.state), int(info.status)],  # pyright: ignore[reportUnknownLambdaType]
+        convert=lambda _status: [  # pyright: ignore[reportUnknownLambdaType]
+            int(info.state),
+            int(info.status),
+            int(info.healthSummary),
+            int(info.healthMask),
+            int(info.cliqueId),
+            bytes(info.clusterUuid).hex(),
+        ],
     )
+    if found.problem in (FUNCTION_NOT_FOUND, INVALID_ARGUMENT, "argument-version-mismatch"):
+        old = pynvml.c_nvmlGpuFabricInfo_t()
+        found = read(
+            pynvml.nvmlDeviceGetGpuFabricInfo,
+            ctypes.byref(old),
+            convert=lambda _status: [  # pyright: ignore[reportUnknownLambdaType]
+                int(old.state),
+                int(old.status),
+                0,
+                0,
+                int(old.cliqueId),
+                bytes(old.clusterUuid).hex(),
+            ],
+        )
     if found.value is not None and found.value[0] == pynvml.NVML_GPU_FABRIC_STATE_NOT_SUPPORTED:
         return Reading(problem=NOT_SUPPORTED, call="nvmlDeviceGetGpuFabricInfo")
-    return _mapped(found, lambda values: (values[0], values[1]))
+    return found
 
 
 def _mig_instances(

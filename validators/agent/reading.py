@@ -31,7 +31,7 @@ from validators.agent.calls import (
     Journal,
 )
 from validators.agent.outcome import CRASH_REMEDY, HANG_REMEDY
-from validators.agent.snapshot import Snapshot
+from validators.agent.snapshot import Reading, Snapshot
 
 READER_VARIABLE = "GPU_PLATFORM_NVML_READER"  # JSON list: the command that reads NVML instead of this agent
 READ_COMMAND = "read-nvml"
@@ -49,7 +49,7 @@ _BUFFER = 1 << 16
 
 def write_snapshot() -> None:
     """Read NVML in the child process: take the journal from standard input, write calls, answers and Snapshot."""
-    from validators.agent.nvml import close_nvml, read_nvml  # only the child loads the bindings
+    from validators.agent.nvml import close_nvml, read_nvml, wait_for_events  # only the child loads the bindings
 
     _die_with_parent()
     messages = os.dup(1)
@@ -61,7 +61,8 @@ def write_snapshot() -> None:
     def emit(message: list[Any]) -> None:
         os.write(messages, json.dumps(message).encode() + b"\n")
 
-    emit([SNAPSHOT, read_nvml(journal, emit).to_json()])
+    read = wait_for_events if journal.wait_seconds else read_nvml
+    emit([SNAPSHOT, read(journal, emit).to_json()])
     close_nvml(emit)
     emit([END])
 
@@ -144,6 +145,24 @@ class NvmlReader:
             snapshot = replace(snapshot, failure=lost[-1])
         remedy = HANG_REMEDY if hung else CRASH_REMEDY if lost else ""
         return replace(snapshot, unanswered=tuple(lost), remediation=snapshot.remediation or remedy)
+
+    def wait(self, seconds: float) -> Reading[list[tuple[int, int, int]]]:
+        """Wait for so long, and return the Xid errors of NVML's events meanwhile: code, index of the GPU, age.
+
+        A call that hangs or ends its process costs the events after it, and no time.
+        """
+        until = time.monotonic() + seconds
+        self._stuck = [(child, call) for child, call in self._stuck if child.alive()]
+        events: Reading[list[tuple[int, int, int]]] = Reading(problem=DID_NOT_RETURN, call="nvmlEventSetWait")
+        if len(self._stuck) < _MOST_STUCK:
+            child = self._start(Journal(wait_seconds=seconds))
+            end = child.follow(until + _GRACE_SECONDS, seconds)
+            if not child.kill():
+                self._stuck.append((child, end.call))
+            if end.snapshot is not None:
+                events = end.snapshot.events
+        time.sleep(max(0.0, until - time.monotonic()))
+        return events
 
 
 def _of_journal(journal: Journal) -> Snapshot:

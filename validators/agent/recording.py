@@ -21,6 +21,9 @@ _LOST = {DID_NOT_RETURN: "did not return", ENDED_THE_PROCESS: "ended the reading
 _IDENTITY = ("nvmlDeviceGetUUID", "nvmlDeviceGetSerial")
 
 
+_FABRIC = "nvmlDeviceGetGpuFabricInfoV"  # its last value is the UUID of the rack
+
+
 class BadRecording(Exception):
     """A file is no recording; the message has the place, what was found and what is allowed."""
 
@@ -34,6 +37,9 @@ def to_recording(journal: Journal, *, with_serials: bool = False) -> dict[str, A
         if function in _IDENTITY and value is not None and not with_serials:
             number = sum(known == function for known, _ in replaced)
             value = replaced.setdefault((function, value), f"{function.removeprefix('nvmlDeviceGet')}-{number}")
+        elif function == _FABRIC and value is not None and not with_serials and value[-1].strip("0"):
+            number = sum(known == function for known, _ in replaced)
+            value = [*value[:-1], replaced.setdefault((function, value[-1]), f"{number + 1:032x}")]
         answers[text] = [value, problem]
     return {"version": VERSION, "agent_version": AGENT_VERSION, "answers": answers}
 

@@ -78,6 +78,10 @@ class GpuSnapshot:
     fabric: Reading[tuple[int, int]] = field(default_factory=_unread)
     """State of the registration in the NVLink fabric between nodes (nvmlGpuFabricState_t), and its status, an
     nvmlReturn_t."""
+    fabric_health: Reading[tuple[int, int]] = field(default_factory=_unread)
+    """Summary of the health of its fabric (NVML_GPU_FABRIC_HEALTH_SUMMARY_*), and its mask."""
+    fabric_domain: Reading[tuple[str, int]] = field(default_factory=_unread)
+    """UUID of the cluster that the fabric connects, and the clique in it whose GPUs reach each other."""
     serial: Reading[str] = field(default_factory=_unread)
     vbios: Reading[str] = field(default_factory=_unread)
     inforom: Reading[str] = field(default_factory=_unread)
@@ -121,6 +125,9 @@ class GpuSnapshot:
     """Corrected ECC errors since the last reset."""
     mig_memory: Reading[list[tuple[int, str, int, int]]] = field(default_factory=_unread)
     """GPU instances: id, profile, memory used and memory in all, bytes."""
+    growth: Reading[dict[str, int]] = field(default_factory=_unread)
+    """How much counters of corrected errors have grown in the earlier passes of the last minutes; `seconds`: how
+    many. Not read by one pass alone."""
     peers: Reading[dict[int, tuple[int, int]]] = field(default_factory=_unread)
     """By the index of each later GPU: common ancestor (nvmlGpuTopologyLevel_t) and status of peer access by NVLink
     (nvmlGpuP2PStatus_t)."""
@@ -136,6 +143,12 @@ class Snapshot:
     """NVML's count, which may include a GPU that has fallen off the bus."""
     xids: Reading[list[tuple[int, int, int, int, int]]] = field(default_factory=_unread)
     """Xid errors in the kernel's log: code, PCI domain, bus and device, age in seconds."""
+    events: Reading[list[tuple[int, int, int]]] = field(default_factory=_unread)
+    """Xid errors of NVML's events: code, index of the GPU, age in seconds."""
+    imex_channels: Reading[bool] = field(default_factory=_unread)
+    """Whether the driver offers IMEX channels."""
+    interfaces: Reading[list[tuple[str, str, int]]] = field(default_factory=_unread)
+    """Network interfaces of the NICs in sysfs: kind of NIC, name, MTU."""
     pci_devices: Reading[list[tuple[str, str, tuple[str, ...]]]] = field(default_factory=_unread)
     """GPUs and NICs of sysfs: kind, address, and the bridges above it."""
     failure: str = ""
@@ -154,7 +167,10 @@ class Snapshot:
             gpus=tuple(_gpu(each) for each in data["gpus"]),
             driver_version=_reading(data["driver_version"]),
             gpu_count=_reading(data["gpu_count"]),
-            xids=_xids(data["xids"]),
+            xids=_tuples(data["xids"]),
+            events=_tuples(data["events"]),
+            imex_channels=_reading(data["imex_channels"]),
+            interfaces=_tuples(data["interfaces"]),
             pci_devices=_pci_devices(data["pci_devices"]),
             failure=data["failure"],
             remediation=data["remediation"],
@@ -167,6 +183,8 @@ _PAIRS = {
     "mig_mode",
     "remapped_rows",
     "fabric",
+    "fabric_health",
+    "fabric_domain",
     "pci",
     "graphics_clock",
     "power_limit",
@@ -192,7 +210,7 @@ def _gpu(data: Mapping[str, Any]) -> GpuSnapshot:
     return GpuSnapshot(index=data["index"], **readings)
 
 
-def _xids(data: Mapping[str, Any]) -> Reading[Any]:
+def _tuples(data: Mapping[str, Any]) -> Reading[Any]:
     value = data["value"]
     return Reading(None if value is None else [tuple(each) for each in value], data["problem"], data["call"])
 

@@ -227,10 +227,14 @@ class CloudCluster(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricNics:
-    """NICs for traffic between GPUs of several nodes: at least `count` of a kind that the node agent knows."""
+    """NICs for traffic between GPUs of several nodes: at least `count` of a kind that the node agent knows.
+
+    `mtu`: of their network interfaces; None: not known, or without such interfaces, as EFA, whose MTU nobody sets.
+    """
 
     kind: Literal["efa", "mlx5", "gvnic"]
     count: int
+    mtu: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

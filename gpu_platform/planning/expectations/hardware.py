@@ -17,6 +17,7 @@ _HEALTH: Final = (
     "firmware",
     "xid",
     "recovery-action",
+    "error-growth",
     "application-clocks",
     "power-limit",
 )
@@ -83,6 +84,8 @@ def expectations_for_machine(
     registered = machine.gpu_count >= _HGX_GPUS and gpu.architecture in _WITH_FABRIC_STATE
     if catalog.nvlink_domain(machine) is not None or (machine.nvlinks_per_gpu and registered):
         expect["fabric-state"] = Expectation(True, of_machine)
+    if catalog.nvlink_domain(machine) is not None:
+        expect["imex-domain"] = Expectation(True, of_machine)
     if machine.numa_nodes is not None:
         expect["numa-nodes"] = Expectation(list(machine.numa_nodes), of_machine)
     if driver_version is not None:
@@ -90,6 +93,8 @@ def expectations_for_machine(
     if nics is not None:
         expect["fabric-nics"] = Expectation({nics.kind: nics.count}, nics_source)
         expect["nic-affinity"] = Expectation(nics.kind, nics_source)
+        if nics.mtu is not None:
+            expect["fabric-mtu"] = Expectation({nics.kind: nics.mtu}, nics_source)
     if mig_layouts is not None:
         expect.update(_mig(mig_layouts, mig_source))
     return Expectations(pool, machine.name, MappingProxyType(expect))

@@ -102,6 +102,11 @@ class PoolPlan:
     """When it has nodes; None: always."""
 
     @property
+    def agent_reads_host(self) -> bool:
+        """Whether the node agent needs sysfs of the host, whose network interfaces its own does not show."""
+        return self.software.gpu_access.privileged and "fabric-mtu" in self.expectations.expect
+
+    @property
     def has_gpus(self) -> bool:
         """Whether its nodes have GPUs; else it is a CPU pool."""
         return self.gpus_per_node > 0

@@ -16,14 +16,12 @@ from typing import Literal
 
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.gke.capacity import locations
-from gpu_platform.planning.clouds.gke.plan import GkePoolPlan, GpuNetwork
+from gpu_platform.planning.clouds.gke.plan import RDMA_MTU, TCPX_MTU, GkePoolPlan, GpuNetwork
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import Pool
 
 SUBNET_PREFIX = 20  # 4,092 nodes
-TCPX_MTU = 8244  # a jumbo frame without the TCPX header
-RDMA_MTU = 8896
 MAIN_MTU = 8896
 """Of the cluster's own VPC, for storage: the default of cluster-toolkit 1.95, modules/network/vpc."""
 

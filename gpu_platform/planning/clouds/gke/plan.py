@@ -29,6 +29,10 @@ _CLUSTER_TIMEOUTS: Final = Timeouts(create=40 * 60, update=60 * 60, delete=40 * 
 # GKE replaces nodes one by one and waits up to an hour for the pods of each; the default is 30 minutes.
 _NODE_POOL_TIMEOUTS: Final = Timeouts(create=60 * 60, update=24 * 60 * 60, delete=60 * 60)
 
+# Of the networks between GPUs: GKE docs, Maximize GPU network bandwidth; read 2026-11-21.
+TCPX_MTU: Final = 8244  # a jumbo frame without the TCPX header
+RDMA_MTU: Final = 8896
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accelerator:
@@ -264,8 +268,12 @@ class GkePoolPlan:
         """The NICs of its GPUs: with RDMA those of NVIDIA, else gVNIC interfaces beside that of the node."""
         if self.fabric == "rdma":
             count = self.claimed_nics or len(self.node_fabric.networks if self.node_fabric is not None else ())
-            return FabricNics(kind="mlx5", count=count) if count else None
-        return FabricNics(kind="gvnic", count=self.gpu_networks + 1) if self.gpu_networks else None
+            # Of networks that GKE makes from a network profile the MTU is not documented.
+            mtu = None if self.claimed_nics else RDMA_MTU
+            return FabricNics(kind="mlx5", count=count, mtu=mtu) if count else None
+        if not self.gpu_networks:
+            return None
+        return FabricNics(kind="gvnic", count=self.gpu_networks + 1, mtu=TCPX_MTU)
 
     @property
     def nic_devices(self) -> NicDevices | None:

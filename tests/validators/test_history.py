@@ -1,0 +1,171 @@
+"""Passes are compared with each other: counters that grow, and NVML's events of earlier passes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from agent_tables import DRIVER, expecting, healthy_gpu, node, of_machine, simulated
+
+from sandbox.nvml import NodeProfile, install
+from sandbox.nvml import _library as simulated_library
+from validators.agent.calls import DID_NOT_RETURN, Journal
+from validators.agent.checks import run_checks
+from validators.agent.history import Remembering
+from validators.agent.nvml import wait_for_events
+from validators.agent.reading import End, NvmlReader
+from validators.agent.recording import Recorded, parse_recording, to_recording
+from validators.agent.snapshot import Reading
+
+EVENT_FUNCTIONS = (
+    "nvmlEventSetCreate",
+    "nvmlDeviceGetSupportedEventTypes",
+    "nvmlDeviceRegisterEvents",
+    "nvmlEventSetWait",
+    "nvmlEventSetFree",
+)
+
+
+class Passes:
+    """Reads one Snapshot after the other."""
+
+    journal = Journal()
+
+    def __init__(self, *snapshots):
+        self._left = list(snapshots)
+
+    def read(self, deadline_seconds):
+        return self._left.pop(0)
+
+
+def growth(*snapshots, seconds=60.0):
+    """Return the entries of `error-growth` of each pass, `seconds` one after the other."""
+    times = iter(seconds * number for number in range(len(snapshots)))
+    reader = Remembering(Passes(*snapshots), clock=lambda: next(times))
+    passes = [run_checks(reader.read(1), expecting(error_growth=True)) for _ in snapshots]
+    return [next(entry for entry in entries if entry["id"] == "error-growth") for entries in passes]
+
+
+def replays(count, **changes):
+    return node(healthy_gpu(0, pcie_replays=count, ecc_corrected=0, **changes))
+
+
+def test_one_pass_alone_compares_nothing():
+    assert growth(replays(1000))[0]["verdict"] == "not-applicable"
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "observed"),
+    [
+        ({"pcie_replays": 8}, "pass", "8 PCIe replays in 60 s"),
+        ({"pcie_replays": 9}, "fail", "9 PCIe replays in 60 s"),
+        ({"nvlink_errors": (6000, 0, 0)}, "pass", "6000 NVLink CRC errors in 60 s"),
+        ({"nvlink_errors": (6001, 0, 0)}, "fail", "6001 NVLink CRC errors in 60 s"),
+        ({"nvlink_errors": (0, 1, 0)}, "fail", "1 NVLink replays in 60 s"),
+        ({"nvlink_errors": (0, 0, 1)}, "fail", "1 NVLink recoveries in 60 s"),
+        ({"ecc_corrected": 11}, "fail", "11 corrected ECC errors in 60 s"),
+        ({}, "pass", "none"),
+    ],
+)
+def test_a_counter_fails_when_it_grows_faster_than_dcgm_allows(changes, verdict, observed):
+    before = {"pcie_replays": 0, "nvlink_errors": (0, 0, 0), "ecc_corrected": 0}
+    _, entry = growth(node(healthy_gpu(0, **before)), node(healthy_gpu(0, **before | changes)))
+    assert (entry["verdict"], entry["observed"]) == (verdict, observed)
+
+
+def test_a_burst_between_two_passes_is_judged_by_the_minute():
+    _, entry = growth(replays(0), replays(8), seconds=1.0)
+    assert entry["verdict"] == "pass"
+
+
+def test_growth_is_forgotten_after_ten_minutes_and_when_the_driver_starts_anew():
+    entries = growth(replays(0), replays(99), *[replays(99)] * 10)
+    assert entries[1]["verdict"] == "fail"
+    assert [entry["observed"] for entry in entries[-2:]] == ["99 PCIe replays in 600 s", "none"]
+    *_, entry = growth(replays(1000), replays(0), replays(3))
+    assert entry["observed"] == "3 PCIe replays in 60 s"
+
+
+# -- events -----------------------------------------------------------------------------------------------
+
+
+def xid_of(snapshot):
+    [entry] = [one for one in run_checks(snapshot, of_machine("p5.48xlarge")) if one["id"] == "xid"]
+    return entry
+
+
+def event(code=79, index=3):
+    return {"kind": "xid", "index": index, "code": code, "seen_by": "event"}
+
+
+def test_an_xid_of_an_event_fails_where_the_kernels_log_has_none():
+    entry = xid_of(simulated("p5.48xlarge", event()))
+    assert (entry["verdict"], entry["observed"]) == ("fail", "GPU 3: Xid 79 (GPU has fallen off the bus) 0 s ago")
+    assert "power-cycle" in entry["remediation"]
+    unread = dataclasses.replace(simulated("p5.48xlarge", event()), xids=Reading(problem="no-permission"))
+    assert xid_of(unread)["verdict"] == "fail"
+
+
+def test_an_xid_that_the_log_has_too_is_shown_once():
+    snapshot = simulated("p5.48xlarge", event(), {"kind": "xid", "index": 3, "code": 79, "seconds_ago": 5})
+    assert xid_of(snapshot)["observed"] == "GPU 3: Xid 79 (GPU has fallen off the bus) 5 s ago"
+
+
+def test_an_event_of_an_earlier_pass_counts_for_an_hour():
+    times = iter((0.0, 600.0, 3700.0))
+    quiet = simulated("p5.48xlarge")
+    reader = Remembering(Passes(simulated("p5.48xlarge", event()), quiet, quiet), clock=lambda: next(times))
+    entries = [xid_of(reader.read(1)) for _ in range(3)]
+    assert [entry["verdict"] for entry in entries] == ["fail", "fail", "pass"]
+    assert "10 min ago" in entries[1]["observed"]
+
+
+def test_a_recording_keeps_events_and_a_simulated_node_replays_them():
+    journal = Journal()
+    with install(NodeProfile(machine_type="p5.48xlarge", driver_version=DRIVER, faults=(event(), event(48, 1)))):
+        from validators.agent.nvml import read_nvml
+
+        read_nvml(journal, lambda _: None)
+    again = Recorded(parse_recording(json.dumps(to_recording(journal)), "test")).read(1)
+    assert again.events.value == [(48, 1, 0), (79, 3, 0)]
+
+
+class Ended(BaseException):
+    """In place of a call that does not return."""
+
+
+@pytest.mark.parametrize("function", EVENT_FUNCTIONS)
+def test_a_call_about_events_that_hangs_while_waiting_costs_events_and_no_value(function, monkeypatch):
+    slept = []
+    monkeypatch.setattr("validators.agent.reading.time.sleep", slept.append)
+
+    def hang():
+        raise Ended
+
+    monkeypatch.setattr(simulated_library, "hang", hang)
+    faults = (event(), {"kind": "nvml-hang", "call": function})
+
+    class InProcess:
+        def __init__(self, journal):
+            self.journal = journal
+
+        def follow(self, until, call_seconds):
+            with install(NodeProfile(machine_type="p5.48xlarge", driver_version=DRIVER, faults=faults)):
+                try:
+                    return End(wait_for_events(self.journal, lambda _: None))
+                except Ended:
+                    return End(None, function, DID_NOT_RETURN, "did not return")
+
+        def kill(self):
+            return True
+
+    found = NvmlReader(start=InProcess).wait(0.5)
+    assert found.value is None
+    assert slept  # the rest of the time until the next pass
+
+
+def test_waiting_between_passes_returns_the_events_meanwhile():
+    with install(NodeProfile(machine_type="p5.48xlarge", driver_version=DRIVER, faults=(event(),))):
+        journal = Journal(wait_seconds=0.001)
+        assert wait_for_events(journal, lambda _: None).events.value == [(79, 3, 0)]

@@ -1,0 +1,91 @@
+"""Compares passes with each other: counters that grow, and NVML's events of earlier passes."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+from validators.agent.calls import Journal
+from validators.agent.reading import NvmlReader
+from validators.agent.recording import Recorded
+from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
+from validators.agent.xids import RECENT_SECONDS
+
+WINDOW_SECONDS = 600.0  # how long growth counts: afterwards the node passes again
+Counters = dict[str, int]
+
+
+class Remembering:
+    """Reads as another reader does, and adds to each Snapshot what earlier ones tell."""
+
+    def __init__(self, reader: NvmlReader | Recorded, clock: Callable[[], float] = time.monotonic) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._passes: deque[tuple[float, dict[str, Counters]]] = deque()
+        self._events: list[tuple[float, int, int]] = []
+        """Time, code and index of the GPU."""
+
+    @property
+    def journal(self) -> Journal:
+        """The answers of the last pass."""
+        return self._reader.journal
+
+    def read(self, deadline_seconds: float) -> Snapshot:
+        """Return the Snapshot of this pass, with the growth of counters and the events since the first one."""
+        snapshot = self._reader.read(deadline_seconds)
+        now = self._clock()
+        self._passes.append((now, {_name(gpu): _counters(gpu) for gpu in snapshot.gpus}))
+        while len(self._passes) > 2 and now - self._passes[1][0] >= WINDOW_SECONDS:
+            self._passes.popleft()
+        gpus = tuple(self._gpu(gpu, now) for gpu in snapshot.gpus)
+        return replace(snapshot, gpus=gpus, events=self._told(snapshot, now))
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the next pass, for events, too, where a machine is read."""
+        if isinstance(self._reader, NvmlReader):
+            self._note(self._reader.wait(seconds), self._clock())
+        else:
+            time.sleep(seconds)
+
+    def _note(self, events: Reading[list[tuple[int, int, int]]], now: float) -> None:
+        self._events += [(now - age, code, index) for code, index, age in events.value or ()]
+
+    def _gpu(self, gpu: GpuSnapshot, now: float) -> GpuSnapshot:
+        """Return a GPU with the growth of its counters since the oldest pass, or since they were last reset."""
+        name, after, since = _name(gpu), _counters(gpu), now
+        grown = dict.fromkeys(after, 0)
+        for at, counters in reversed(list(self._passes)[:-1]):
+            before = counters.get(name)
+            if before is None or any(after[each] < before.get(each, 0) for each in after):
+                break  # it was not there, or its driver was loaded anew
+            since = at
+            grown = {each: after[each] - before.get(each, after[each]) for each in after}
+        if since == now:
+            return gpu
+        return replace(gpu, growth=Reading({**grown, "seconds": round(now - since)}))
+
+    def _told(self, snapshot: Snapshot, now: float) -> Reading[list[tuple[int, int, int]]]:
+        self._note(snapshot.events, now)
+        self._events = [each for each in self._events if now - each[0] <= RECENT_SECONDS]
+        if not self._events:
+            return snapshot.events
+        return Reading([(code, index, round(now - at)) for at, code, index in self._events])
+
+
+def _name(gpu: GpuSnapshot) -> str:
+    return f"{gpu.index} {gpu.uuid.value}"  # another GPU may have the same UUID
+
+
+def _counters(gpu: GpuSnapshot) -> Counters:
+    """Return the counters of corrected errors that the GPU reports, by the names of MOST_GROWTH in health.py."""
+    found: Counters = {}
+    if gpu.pcie_replays.value is not None:
+        found["PCIe replays"] = gpu.pcie_replays.value
+    if gpu.nvlink_errors.value is not None:
+        crc, replays, recoveries = gpu.nvlink_errors.value
+        found |= {"NVLink CRC errors": crc, "NVLink replays": replays, "NVLink recoveries": recoveries}
+    if gpu.ecc_corrected.value is not None:
+        found["corrected ECC errors"] = gpu.ecc_corrected.value
+    return found
