@@ -165,7 +165,7 @@ def _joins_others(stack: Stack, queued: QueuedObject, _: Settings) -> Iterator[B
     if not _queues_in(stack, resource.seen_namespace()):
         return
     metadata = [resource.inputs.get("metadata")]
-    if resource.kind in KINDS and resource.kind != "core/Pod":
+    if resource.kind in KINDS:
         metadata += [template.metadata for template in pod_templates(resource.kind, resource.inputs)]
     for one in metadata:
         for field in ("labels", "annotations"):

@@ -52,15 +52,16 @@ _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
 _LONG_GROUPS = (
     *(() if MISSING else ("e2e-played-cloud", "e2e-pulumi-story", "e2e-pulumi")),
     "e2e-story",
-    "e2e-retention",
+    "e2e-queues",
     "e2e-mig",
-    "e2e-up",
+    "e2e-retention",
+    "sandbox-life",
+    "e2e-sharing",
     "e2e-base",
+    "e2e-up",
     "e2e-taints",
     "sandbox-engine-drift",
     "sandbox-engine",
-    "e2e-sharing",
-    "sandbox-life",
 )
 # Folders whose files take longest; the short ones of the others fill up the end of a run.
 _LONG_FOLDERS = ("cli", "components", "docs", "eks", "gke", "guide", "online")

@@ -6,6 +6,10 @@ They run where `pulumi` and its Kubernetes provider are on PATH.
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.paths import PROJECT_ROOT
 from gpu_platform.progress import Progress
 from sandbox import control_plane
 from tests.e2e.conftest import Platform
@@ -122,6 +127,64 @@ def test_the_policy_pack_stops_what_it_must_and_lets_advice_pass(pulumi: Platfor
     advised = pulumi.run("preview", str(pulumi.write(base)), "--engine", "pulumi")
     assert advised.code == 0, advised.err
     assert "sharing-for-training" in advised.out
+
+
+OWN_PROGRAM = """
+import pulumi_kubernetes as k8s
+
+k8s.batch.v1.Job(
+    "fit",
+    metadata={"name": "fit", "namespace": "default", "annotations": {"pulumi.com/skipAwait": "true"}},
+    spec={
+        "suspend": True,
+        "template": {
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [
+                    {"name": "main", "image": "train:1", "resources": {"requests": {"nvidia.com/gpu": 2}}}
+                ],
+            }
+        },
+    },
+)
+"""
+
+
+def test_a_remedy_writes_what_is_missing_before_a_program_of_ones_own_is_deployed(
+    running: control_plane.Status, tmp_path: Path
+) -> None:
+    runtime = {"name": "python", "options": {"virtualenv": sys.prefix}}
+    (tmp_path / "Pulumi.yaml").write_text(json.dumps({"name": "own", "runtime": runtime}), "utf-8")
+    (tmp_path / "__main__.py").write_text(OWN_PROGRAM, "utf-8")
+    rule = "gpu-requests-equal-limits"
+    settings = {"all": "disabled", rule: "mandatory", f"{rule}-remedy": "remediate"}
+    (tmp_path / "settings.json").write_text(json.dumps(settings), "utf-8")
+    env = {**os.environ, **environment(tmp_path / "backend"), "KUBECONFIG": str(running.kubeconfig)}
+
+    def pulumi(*command: str) -> subprocess.CompletedProcess[str]:
+        whole = ["pulumi", "-C", str(tmp_path), *command, "--stack", "dev", "--non-interactive"]
+        return subprocess.run(whole, env=env, capture_output=True, text=True, check=False)
+
+    assert pulumi("stack", "init").returncode == 0
+    pack = (
+        "--policy-pack",
+        str(PROJECT_ROOT / "policies"),
+        "--policy-pack-config",
+        str(tmp_path / "settings.json"),
+    )
+    client = KubernetesClient(running.kubeconfig)
+    ran = pulumi("up", "--yes", "--skip-preview", *pack)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    live = client.get("batch/v1", "Job", "fit", "default")
+    assert live is not None
+    (container,) = live["spec"]["template"]["spec"]["containers"]
+    assert container["resources"] == {"limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": "2"}}
+    (tmp_path / "settings.json").write_text(json.dumps({"all": "disabled"}), "utf-8")
+    ran = pulumi("preview", *pack)
+    assert ran.returncode != 0
+    assert "Limit must be set for non overcommitable resources" in ran.stdout + ran.stderr
+    assert pulumi("destroy", "--yes", "--skip-preview").returncode == 0
+    eventually(lambda: client.get("batch/v1", "Job", "fit", "default") is None)
 
 
 def test_a_broken_node_fails_the_update_within_its_timeout_and_is_named(

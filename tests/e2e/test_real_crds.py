@@ -24,7 +24,7 @@ from sandbox import control_plane
 from tests.support.eks_stacks import EXISTING, record_eks
 from tests.support.karpenter_forms import FORMS, TRAIN
 from tests.support.racks import rack
-from tests.support.recorded import Recorded
+from tests.support.recorded import Recorded, record_platform
 
 CRDS = os.environ.get("GPU_PLATFORM_CRDS", "")
 NAME = "e2e-crds"
@@ -38,13 +38,14 @@ pytestmark = [
 
 # API groups of the objects that are checked; others' definitions are megabytes that nothing here asks for.
 GROUPS = ("nvidia.com", "resource.nvidia.com", "monitoring.coreos.com", "karpenter.sh", "karpenter.k8s.aws")
+FILES = (*(f"{group}_*" for group in GROUPS), "keda.sh_scaledobjects")
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesClient]:
     folder = tmp_path_factory.mktemp("crds")
-    for group in GROUPS:
-        for file in Path(CRDS).glob(f"{group}_*.yaml"):
+    for name in FILES:
+        for file in Path(CRDS).glob(f"{name}.yaml"):
             (folder / file.name).symlink_to(file)
     status = control_plane.up(NAME, crds_dir=folder, progress=Progress(quiet=True))
     yield KubernetesClient(status.kubeconfig)
@@ -122,6 +123,93 @@ def test_the_compute_domain_of_a_workload_is_accepted_with_strict_field_validati
     domain = deepcopy(dict(Recorded(record_stack(loaded)).one("ComputeDomain", "pretrain").inputs))
     domain["metadata"]["namespace"] = "default"
     client.apply(domain, dry_run=True)
+
+
+MONITORED: dict[str, Any] = {
+    "kind": "environment",
+    "cluster": {"provider": "existing", "name": "dev", "kubernetes": "1.36"},
+    "pools": [
+        {
+            "name": "serve",
+            "machine_type": "g6.12xlarge",
+            "count": {"desired": 1},
+            "workload": "inference",
+            "nodes": {"selector": {"pool": "serve"}},
+            "usd_per_hour": 8.0,
+        }
+    ],
+    "addons": {"keda": "present"},
+    "budget": {"usd_per_month": 50_000.0},
+    "monitoring": {"prometheus_operator": True, "labels": {"release": "prometheus"}},
+    "validation": {"metrics": True},
+    "teams": [
+        {
+            "name": "chat",
+            "quota": {"gpus": 4, "cpu": 60, "memory": "400Gi"},
+            "priority": "inference",
+            "members": ["group:chat"],
+            "inference_services": [
+                {
+                    "name": "answers",
+                    "pool": "serve",
+                    "image": "registry.example.com/answers:1",
+                    "gpus": 1,
+                    "run_as_user": 1000,
+                    "autoscaling": {
+                        "max_replicas": 4,
+                        "server": "http://prometheus-operated.monitoring:9090",
+                        "query": "sum(waiting)",
+                        "threshold": 5.0,
+                    },
+                }
+            ],
+        }
+    ],
+}
+MONITORS = {"PodMonitor", "PrometheusRule", "ScaledObject", "ServiceMonitor"}
+
+
+@pytest.fixture(scope="module")
+def monitored() -> dict[str, dict[str, Any]]:
+    """The monitors, rules and scaled objects of a stack, by kind, in a namespace of the sandbox."""
+    found = {
+        one.inputs["kind"]: deepcopy(dict(one.inputs))
+        for one in record_platform(MONITORED).resources
+        if one.inputs.get("kind") in MONITORS
+    }
+    for manifest in found.values():
+        manifest["metadata"]["namespace"] = "default"
+    return found
+
+
+@pytest.mark.parametrize("kind", sorted(MONITORS))
+def test_monitors_rules_and_scaled_objects_are_accepted_with_strict_field_validation(
+    client: KubernetesClient, monitored: dict[str, dict[str, Any]], kind: str
+) -> None:
+    client.apply(monitored[kind], dry_run=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("PodMonitor", ("podMetricsEndpoints", 0, "intervall")),
+        ("PrometheusRule", ("groups", 0, "rules", 0, "exprs")),
+        ("ScaledObject", ("fallback", "replica")),
+        ("ServiceMonitor", ("endpoints", 0, "honorLabel")),
+    ],
+)
+def test_a_misspelt_field_of_a_monitor_rule_or_scaled_object_is_refused(
+    client: KubernetesClient, monitored: dict[str, dict[str, Any]], kind: str, path: tuple[Any, ...]
+) -> None:
+    from gpu_platform.engine.client import Refused
+
+    manifest = deepcopy(monitored[kind])
+    place: Any = manifest["spec"]
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = "30s"
+    with pytest.raises(Refused, match=str(path[-1])):
+        client.apply(manifest, dry_run=True)
 
 
 # What only AWS knows, as it would be.

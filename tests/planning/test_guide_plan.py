@@ -131,7 +131,6 @@ def test_every_team_of_a_shipped_stack_has_an_example_of_each_kind(stack: str) -
             "group:a@example.com",
             "gcloud container clusters get-credentials prod --location us-central1 --project my-project",
         ),
-        ({"provider": "sandbox", "name": "shop"}, "group:a", "gpu-platform sandbox status --name shop"),
     ],
 )
 def test_the_guide_has_the_clouds_own_command_for_a_kubeconfig(
@@ -141,6 +140,25 @@ def test_the_guide_has_the_clouds_own_command_for_a_kubeconfig(
     nodes = pool(machine_type="a2-highgpu-8g", zones=["us-central1-a"]) if gke else pool()
     platform = environment(nodes, cluster=cluster, teams=[team(members=[member])])
     assert guide(platform).login == (told,)
+
+
+@pytest.mark.parametrize(
+    ("member", "acting"),
+    [
+        ("group:a", "--as member --as-group a"),
+        ("user:ada", "--as ada"),
+        ("serviceaccount:ci/deployer", "--as system:serviceaccount:ci:deployer"),
+    ],
+)
+def test_in_a_sandbox_whose_kubeconfig_is_an_administrators_the_guide_says_how_to_act_as_a_member(
+    member: str, acting: str
+) -> None:
+    cluster = {"provider": "sandbox", "name": "shop"}
+    platform = environment(pool(), cluster=cluster, teams=[team(members=[member])])
+    assert guide(platform).login == (
+        "gpu-platform sandbox status --name shop",
+        f"kubectl {acting} get nodes   # as a member",
+    )
 
 
 # -- properties -----------------------------------------------------------------------------------------

@@ -87,5 +87,5 @@ def _orphan_rule() -> PodRule:
         f"{policy} in ['Background', 'Foreground'] || ({policy} == '' && "
         f"!{orphans}.orValue({_OF} == 'jobs'))",
         message="its pods would run on, and no queue would count them: delete it with propagationPolicy "
-        "Background or Foreground, as kubectl does",
+        "Background or Foreground, as kubectl does unless it is told to orphan",
     )

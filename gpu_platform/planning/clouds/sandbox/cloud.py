@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Final
 
@@ -52,8 +53,10 @@ class Sandbox(Cloud):
             )
 
     def login_commands(self, members: Sequence[str]) -> tuple[str, ...]:
-        """Return the command that names the kubeconfig."""
-        return (f"gpu-platform sandbox status --name {self._cluster.name}",)
+        """Return the command that names an administrator's kubeconfig, and one that acts as a member by it."""
+        status = f"gpu-platform sandbox status --name {self._cluster.name}"
+        as_member = [f"kubectl {_acting_as(one)} get nodes   # as a member" for one in members[:1]]
+        return (status, *as_member)
 
     def daemonsets(self, pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
         """Return the node agent: the simulated operator runs beside the nodes."""
@@ -74,3 +77,13 @@ class Sandbox(Cloud):
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the settings of the simulated operator, which has no Helm chart."""
         return OperatorSettings(writes_object=True)
+
+
+def _acting_as(member: str) -> str:
+    """Return the options of kubectl by which an administrator acts as a member."""
+    kind, _, name = member.partition(":")
+    if kind == "group":
+        return f"--as member --as-group {shlex.quote(name)}"
+    if kind == "serviceaccount":
+        name = f"system:serviceaccount:{name.replace('/', ':')}"
+    return f"--as {shlex.quote(name)}"
