@@ -138,6 +138,10 @@ class _ErrorString:
         return _system.error_string(int(code))
 
 
+_installed: list[Installation] = []
+"""Kept until they are removed, so that their files are there although nobody holds them."""
+
+
 class Installation:
     """A simulated NVML in a `pynvml` module; `remove()` or the end of the `with` block removes it."""
 
@@ -162,6 +166,7 @@ class Installation:
         if node.pci_devices is not None or node.numa_files:
             write_sysfs(node, Path(self._files.name, "sys"))
             self._set(SYSFS_VARIABLE, str(Path(self._files.name, "sys")))
+        _installed.append(self)
 
     def _set(self, variable: str, value: str) -> None:
         self._previous[variable] = os.environ.get(variable)
@@ -169,6 +174,8 @@ class Installation:
 
     def remove(self) -> None:
         """Restore the bindings and the environment."""
+        if self in _installed:
+            _installed.remove(self)
         self._bindings.nvmlLib = self._previous_library
         self._bindings.CDLL = self._previous_loader
         self._files.cleanup()

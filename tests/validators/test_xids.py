@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+import gc
 import os
 import time
 from pathlib import Path
 
 import pytest
-from agent_tables import findings, of_machine, simulated
+from agent_tables import DRIVER, findings, of_machine, simulated
 
+from sandbox.nvml import NodeProfile, _library, install
 from validators.agent.checks import run_checks
 from validators.agent.xids import NOTHING, RESTART_APP, Xid, read_xids, worst_action
 
@@ -99,3 +101,13 @@ def test_every_code_of_the_catalogue_has_the_kind_of_action_that_the_catalogue_h
         or (row["immediate_action"] in ("RESET_GPU", "RESTART_BM") and not Xid(int(row["code"]), PCI, 1).fails)
     }
     assert not wrong
+
+
+def test_the_log_of_a_simulated_node_is_there_although_nobody_holds_the_installation():
+    fault = {"kind": "xid", "index": 1, "code": 48}
+    install(NodeProfile(machine_type="g4dn.12xlarge", driver_version=DRIVER, faults=(fault,)))
+    try:
+        gc.collect()
+        assert [code for code, *_ in read_xids()] == [48]
+    finally:
+        _library._installed[-1].remove()
