@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic import BaseModel as _PydanticModel
@@ -110,6 +110,21 @@ def _duration(value: str) -> str:
     if seconds > _YEAR:
         raise wrong("a duration of at most a year (8760h)", "write for example 24h")
     return value
+
+
+_FLOATING_TAGS: Final = frozenset({"latest", "main", "master", "stable", "nightly", "edge", "dev"})
+_DIGEST: Final = re.compile(r"@sha256:[0-9a-f]{64}$")
+
+
+def pinned_image(reference: str) -> str:
+    """Return an image reference with a release's tag or a digest; raises PydanticCustomError for another one."""
+    tag = reference.rpartition("/")[2].partition("@")[0].partition(":")[2]
+    pinned = _DIGEST.search(reference) if "@" in reference else tag and tag not in _FLOATING_TAGS
+    if not pinned or not reference.strip() or any(sign.isspace() for sign in reference):
+        raise wrong(
+            "an image with the tag of a release, or with @sha256: and 64 hexadecimal digits", "pin the image"
+        )
+    return reference
 
 
 def at_least(limit: str) -> AfterValidator:

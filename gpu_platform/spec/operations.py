@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from gpu_platform.quantity import parse_duration
 from gpu_platform.spec._types import (
@@ -16,6 +16,7 @@ from gpu_platform.spec._types import (
     SpecModel,
     at_least,
     at_most,
+    pinned_image,
     wrong,
 )
 
@@ -58,6 +59,9 @@ class Budget(SpecModel):
     that run cost more."""
 
 
+BurnInMeasure = Literal["host-device", "device-device", "all-reduce", "all-reduce-nodes"]
+
+
 class BurnIn(SpecModel):
     """Active checks of idle GPU nodes, which `gpu-platform burn-in` runs as Jobs: bandwidths, products of matrices
     that must be equal, NCCL in a node and between nodes.
@@ -65,13 +69,16 @@ class BurnIn(SpecModel):
     Pods of teams come first: a busy node is left alone, and the Jobs have the lowest priority.
     """
 
-    image: str | None = None
-    """Container image with PyTorch, NCCL and the NCCL plugin of the nodes' network, pinned. Unset: NVIDIA's, that
-    of the guide."""
+    image: Annotated[str, AfterValidator(pinned_image)] | None = None
+    """Container image with PyTorch, NCCL and the NCCL plugin of the nodes' network, pinned by the tag of a release
+    or by digest. Unset: NVIDIA's, that of the guide."""
     matrix: Annotated[Duration, at_least("1s"), at_most("24h")] = "60s"
     """How long all GPUs of a node multiply matrices, at full power."""
     timeout: Annotated[Duration, at_most("25h")] = "20m"
     """Maximum time of each Job, with the pull of its image."""
+    least: dict[BurnInMeasure, Annotated[float, Field(gt=0)]] = {}
+    """Least bandwidths in GB/s that replace those of the catalogue, such as all-reduce: 420, on nodes of all
+    pools."""
 
     @model_validator(mode="after")
     def _longer_than_matrix(self) -> BurnIn:

@@ -189,3 +189,27 @@ def test_labels_of_the_company_and_the_image_of_the_stack_file_reach_the_pods() 
     template = job["spec"]["template"]
     assert template["metadata"]["labels"]["cost"] == "ml"
     assert template["spec"]["containers"][0]["image"] == "registry.example.com/torch:2.9"
+
+
+def test_limits_of_the_stack_file_replace_those_of_the_catalogue_and_say_so() -> None:
+    found = pool_of(planned("sandbox", pool("train", "p5.48xlarge"), burn_in={"least": {"all-reduce": 420}})).least
+    assert found["all-reduce"].gb_per_second == 420
+    assert found["all-reduce"].source == "stack: validation.burn_in.least.all-reduce"
+    assert found["host-device"].source.startswith("machine type p5.48xlarge")
+
+
+@pytest.mark.parametrize(
+    "image", ["registry:5000/torch", "torch:latest", "a/torch:main", "torch@sha256:1", "torch:2 x", ""]
+)
+def test_an_image_that_can_change_is_refused(image: str) -> None:
+    with pytest.raises(BadInput, match=r"burn_in\.image"):
+        planned("sandbox", burn_in={"image": image})
+
+
+@pytest.mark.parametrize(
+    "image", ["registry:5000/torch:2.9", f"torch@sha256:{'a' * 64}", f"torch:2.9@sha256:{'a' * 64}"]
+)
+def test_an_image_with_the_tag_of_a_release_or_a_digest_is_taken(image: str) -> None:
+    alone = pool_of(planned("sandbox", burn_in={"image": image})).alone
+    assert alone is not None
+    assert alone.workload.image == image

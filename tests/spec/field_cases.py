@@ -803,6 +803,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "validation.burn_in": [{"matrix": "2m"}],
     "validation.on_failure": ["cordon"],
     "validation.failing_for": ["2h"],
+    "validation.burn_in.least": [{"all-reduce": 420}],
     "validation.burn_in.image": ["registry.example.com/torch:2.9"],
     "validation.burn_in.matrix": ["2m"],
     "validation.burn_in.timeout": ["30m"],

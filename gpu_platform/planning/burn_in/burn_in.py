@@ -76,7 +76,9 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[BurnInP
     timeout = int(parse_duration(burn_in.timeout))
     domains = context.environment.operator.compute_domains is not False
     planned = tuple(
-        _pool(pool, context.catalog, image, seconds, domains=domains) for pool in pools if pool.has_gpus
+        _pool(pool, context.catalog, image, seconds, burn_in.least, domains=domains)
+        for pool in pools
+        if pool.has_gpus
     )
     fabrics = [one.together for one in planned if one.together is not None and one.together.fabric is not None]
     found = BurnInPlan(
@@ -93,10 +95,10 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[BurnInP
     return Decided(found, tuple(_decision(one, timeout, prices[one.pool]) for one in planned))
 
 
-def _pool(pool: PoolPlan, catalog: Catalog, image: str, seconds: int, *, domains: bool) -> BurnInPoolPlan:
+def _pool(
+    pool: PoolPlan, catalog: Catalog, image: str, seconds: int, least: Mapping[Measure, float], *, domains: bool
+) -> BurnInPoolPlan:
     skipped = _skipped(pool)
-    machine = catalog.machine_types[pool.machine_type]
-    limits = {measure: catalog.burn_in_limit(machine, measure) for measure in get_args(Measure)}
     rack = domains and pool.nvlink_domain is not None and pool.nodes.ownership != "created"
     network, not_together = ("", skipped) if skipped else _network(pool, rack=rack)
     alone = together = None
@@ -115,19 +117,30 @@ def _pool(pool: PoolPlan, catalog: Catalog, image: str, seconds: int, *, domains
         not_together=not_together,
         network=network,
         claims=() if skipped else _claims(pool, together),
-        # Nodes of other machine types of the pool have other limits.
-        least={}
-        if pool.cloud is not None and pool.cloud.alternatives
-        else {
-            measure: LeastBandwidth(
-                gb_per_second=limit.gb_per_second,
-                source=f"machine type {pool.machine_type} ({limit.source})",
-            )
-            for measure, limit in limits.items()
-            if limit is not None and not (measure == "all-reduce-nodes" and together is None)
-        },
+        least=_least(pool, catalog, least, together=together is not None),
         seconds=_START_SECONDS + pool.gpus_per_node * _SECONDS_PER_GPU + seconds + _REDUCE_SECONDS,
     )
+
+
+def _least(
+    pool: PoolPlan, catalog: Catalog, declared: Mapping[Measure, float], *, together: bool
+) -> dict[Measure, LeastBandwidth]:
+    """Return the least bandwidths of a pool's nodes: those of the stack file, else those of the machine type."""
+    machine = catalog.machine_types[pool.machine_type]
+    # Nodes of other machine types of the pool have other limits.
+    alike = pool.cloud is None or not pool.cloud.alternatives
+    found: dict[Measure, LeastBandwidth] = {}
+    for measure in get_args(Measure):
+        if measure == "all-reduce-nodes" and not together:
+            continue
+        limit = catalog.burn_in_limit(machine, measure) if alike else None
+        if measure in declared:
+            source = f"stack: validation.burn_in.least.{measure}"
+            found[measure] = LeastBandwidth(gb_per_second=declared[measure], source=source)
+        elif limit is not None:
+            source = f"machine type {pool.machine_type} ({limit.source})"
+            found[measure] = LeastBandwidth(gb_per_second=limit.gb_per_second, source=source)
+    return found
 
 
 def _skipped(pool: PoolPlan) -> str:
