@@ -12,9 +12,12 @@ from gpu_platform import names
 from gpu_platform.planning.monitoring.grafana import content
 from gpu_platform.planning.monitoring.rules import rule_groups
 from gpu_platform.planning.monitoring.section import DashboardPlan, MonitoringPlan
+from gpu_platform.planning.queues.section import NAMESPACE as KUEUE_NAMESPACE
 
 # Name of the port in the service of dcgm-exporter, given by the operator.
 _METRICS_PORT = "gpu-metrics"
+# Labels of the service of Kueue's metrics (charts/kueue of v0.19.2, templates/manager/auth_proxy_service.yaml).
+_KUEUE_METRICS = {"app.kubernetes.io/name": "kueue", "app.kubernetes.io/component": "metrics-service"}
 # Name of the port of its container.
 _EXPORTER_PORT = "metrics"
 # The pool's label of a node, as Prometheus spells it in its discovery.
@@ -37,6 +40,8 @@ class Monitoring(pulumi.ComponentResource):
             if args.exporter:
                 self._create_service_monitor(args)
             self._create_rules(args)
+            if args.queues:
+                self._create_queue_monitor(args)
         if args.pod_monitoring:
             self._create_pod_monitoring(args)
             self._create_cluster_rules(args)
@@ -67,6 +72,32 @@ class Monitoring(pulumi.ComponentResource):
                 ],
                 # Of the exporter's node, so that rules know its pool.
                 "attachMetadata": {"node": True},
+            },
+            opts=self._child,
+        )
+
+    def _create_queue_monitor(self, args: MonitoringPlan) -> None:
+        k8s.apiextensions.CustomResource(
+            "kueue-metrics",
+            api_version="monitoring.coreos.com/v1",
+            kind="ServiceMonitor",
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name="gpu-platform-kueue", namespace=names.OPERATOR_NAMESPACE, labels=args.labels or None
+            ),
+            spec={
+                "selector": {"matchLabels": _KUEUE_METRICS},
+                "namespaceSelector": {"matchNames": [KUEUE_NAMESPACE]},
+                "endpoints": [
+                    {
+                        "port": "https",
+                        "scheme": "https",
+                        "interval": args.interval,
+                        # Kueue asks the API server whether the bearer may read /metrics.
+                        "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+                        # Its certificate is its own, as the chart's ServiceMonitor has it.
+                        "tlsConfig": {"insecureSkipVerify": True},
+                    }
+                ],
             },
             opts=self._child,
         )

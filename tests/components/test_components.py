@@ -376,6 +376,19 @@ def test_the_service_monitor_gives_every_series_the_pool_of_its_node(stack: Stac
     }
 
 
+def test_the_kueue_that_the_program_installs_is_scraped_and_that_of_others_or_of_a_sandbox_is_not(
+    stack: Stack,
+) -> None:
+    def monitors(name: str) -> list[Any]:
+        return [found.inputs for found in stack(name).of("ServiceMonitor") if found.name == "kueue-metrics"]
+
+    [monitor] = monitors("eks-training")
+    assert monitor["spec"]["namespaceSelector"] == {"matchNames": ["kueue-system"]}
+    [endpoint] = monitor["spec"]["endpoints"]
+    assert (endpoint["port"], endpoint["scheme"]) == ("https", "https")
+    assert monitors("local") == []
+
+
 def test_a_team_stack_is_its_tenant_on_the_environments_cluster(stack: Stack) -> None:
     speech = stack("speech")
     assert [r.name for r in speech.resources if r.type == "pulumi:pulumi:StackReference"] == ["local"]

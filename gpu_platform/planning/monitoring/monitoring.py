@@ -69,6 +69,7 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
         if own_exporter
         else "",
         exporter_version=exporter.version,
+        queues=service_monitor and _installs_kueue(context),
         interval=monitoring.interval,
         labels=monitoring.labels,
         runbooks=monitoring.runbooks,
@@ -102,6 +103,11 @@ def _alerts(
         *ends_of_capacity(pools),
         *((budget_alert(budget.usd_per_month),) if budget is not None and by_pool else ()),
     )
+
+
+def _installs_kueue(context: CompleteContext) -> bool:
+    queueing = context.environment.queueing
+    return queueing is not None and queueing.kueue == "install" and not context.cloud.runs_kueue
 
 
 def _attribution(pools: Sequence[PoolPlan]) -> tuple[Decision, ...]:

@@ -51,6 +51,8 @@ class MonitoringPlan:
     """Whether Google's managed Prometheus scrapes the exporter of the operator, and evaluates the rules."""
     exporter: str
     """The label `app` of the exporter's service and pods; empty: the owner of the cluster scrapes one."""
+    queues: bool = False
+    """Whether the Prometheus operator scrapes the Kueue that the program installs."""
     exporter_version: str
     interval: str
     labels: Labels
