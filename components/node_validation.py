@@ -30,6 +30,10 @@ _EXPECTATIONS = "expectations.json"
 _EXPECTATIONS_DIR = "/etc/gpu-platform"
 _DRIVER_DIR = "/usr/local/nvidia"
 _SYSFS_DIR = "/host/sys"
+# PCI devices as links, and what the links lead to: all that the agent reads. A mount of /sys would bring the file
+# systems mounted below it (cgroup, bpf, tracefs), and these stay writable: readOnly does not include them
+# (Kubernetes documentation, Volumes, "Read-only mounts"; read 2026-11-26).
+_SYSFS_FOLDERS = {"sysfs-pci": "bus/pci/devices", "sysfs-devices": "devices"}
 _PORT = 8080
 _METRICS = "gpu-metrics"  # name of the container's port with metrics
 _CLAIM = "every-gpu"
@@ -453,13 +457,21 @@ def _driver_of_host(
 def _sysfs_of_host(
     pool: PoolPlan,
 ) -> tuple[list[k8s.core.v1.VolumeArgs], list[k8s.core.v1.VolumeMountArgs], list[k8s.core.v1.EnvVarArgs]]:
-    """Return volumes, mounts and environment for the host's sysfs; empty where the container's own has all."""
+    """Return volumes, mounts and environment for the host's PCI devices; empty where the container's own will do."""
     if not pool.agent_reads_host:
         return [], [], []
-    source = k8s.core.v1.HostPathVolumeSourceArgs(path="/sys", type="Directory")
     return (
-        [k8s.core.v1.VolumeArgs(name="sysfs", host_path=source)],
-        [k8s.core.v1.VolumeMountArgs(name="sysfs", mount_path=_SYSFS_DIR, read_only=True)],
+        [
+            k8s.core.v1.VolumeArgs(
+                name=name,
+                host_path=k8s.core.v1.HostPathVolumeSourceArgs(path=f"/sys/{folder}", type="Directory"),
+            )
+            for name, folder in _SYSFS_FOLDERS.items()
+        ],
+        [
+            k8s.core.v1.VolumeMountArgs(name=name, mount_path=f"{_SYSFS_DIR}/{folder}", read_only=True)
+            for name, folder in _SYSFS_FOLDERS.items()
+        ],
         [k8s.core.v1.EnvVarArgs(name=SYSFS_VARIABLE, value=_SYSFS_DIR)],
     )
 

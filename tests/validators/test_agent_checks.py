@@ -75,6 +75,7 @@ def outcome(check, expected, gpu=None, **more):
         ("pcie_width", 16, {}, "pass", "x16"),
         ("pcie_width", 16, {"pcie_width": 8}, NO, "x8"),
         ("pcie_generation", 5, {"pcie_generation": 4}, NO, "generation 4"),
+        ("pcie_generation", 5, {"pcie_generation": 6}, "pass", "generation 6"),
         ("pcie_generation", 5, {"pcie_generation": NOT_SUPPORTED}, UNKNOWN, "nvmlDeviceGetX: not supported"),
         ("numa_nodes", [0], {}, "pass", "node 0"),
         ("numa_nodes", [1], {}, NO, "node 0"),

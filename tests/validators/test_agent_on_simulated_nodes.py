@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pynvml
 import pytest
 from agent_tables import DRIVER, findings, of_machine, simulated, verdict
 
 from gpu_platform.catalog import load_catalog
+from sandbox.nvml import NodeProfile, install
+from validators.agent.calls import Journal
 from validators.agent.checks import run_checks
 from validators.agent.expectations import Expectation, Expectations
+from validators.agent.fabric import DEVICES_VARIABLE
+from validators.agent.nvml import read_nvml
 from validators.agent.snapshot import Snapshot
 
 SEVEN = {"1g.10gb": 7}
@@ -138,6 +145,18 @@ def test_a_gpu_of_a_rack_that_is_not_registered_in_the_fabric_is_found():
     found = findings(simulated("p6e-gb200.36xlarge", fault), of_machine("p6e-gb200.36xlarge"))
     assert found == [("fabric-state", "GPU 2", "fail", "registration in progress")]
     assert findings(simulated("p6e-gb200.36xlarge"), of_machine("p6e-gb200.36xlarge")) == []
+
+
+def test_whether_a_driver_offers_imex_channels_is_unknown_where_the_kernels_list_of_devices_has_no_nvidia_driver():
+    # As in a sandbox with a kernel of its own, and over a simulated NVML of others, which has no files beside it.
+    with install(NodeProfile(machine_type="p6e-gb200.36xlarge", driver_version=DRIVER)):
+        Path(os.environ[DEVICES_VARIABLE]).write_text(
+            "Character devices:\n  1 mem\n\nBlock devices:\n259 blkext\n"
+        )
+        snapshot = read_nvml(Journal(), lambda message: None)
+    assert findings(snapshot, of_machine("p6e-gb200.36xlarge")) == [
+        ("imex-domain", None, "unknown", "IMEX channels of /proc/devices: no NVIDIA driver in it")
+    ]
 
 
 def test_a_duplicate_serial_number_is_found():

@@ -389,19 +389,24 @@ def _pcie_width(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sna
 
 
 def _pcie_generation(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    """Compare the generation that the link supports with the least; a later machine may support a newer one."""
     del snapshot
     remedy = "the slot or its firmware setting is older than the GPU: see lspci -vv (LnkCap) and the BIOS"
-    return _number(gpu.pcie_generation, expectation, "generation ", remedy)
+    return _number(gpu.pcie_generation, expectation, "generation ", remedy, more=" or newer")
 
 
-def _number(reading: Reading[int], expectation: Expectation | None, unit: str, remedy: str) -> Outcome:
+def _number(
+    reading: Reading[int], expectation: Expectation | None, unit: str, remedy: str, *, more: str = ""
+) -> Outcome:
+    """Compare a number with the expected one; `more`: words for larger numbers, where these pass, too."""
     observed = "" if reading.value is None else f"{unit}{reading.value}"
     if expectation is None:
         return not_expected(observed)
-    expected = f"{unit}{expectation.value}"
+    expected = f"{unit}{expectation.value}{more}"
     if reading.value is None:
         return unanswered(reading, expected)
-    return compared(observed == expected, expected, observed, remedy)
+    as_expected = reading.value == expectation.value or (bool(more) and reading.value > expectation.value)
+    return compared(as_expected, expected, observed, remedy)
 
 
 def _numa_node(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:

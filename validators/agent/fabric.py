@@ -64,13 +64,21 @@ def read_interfaces() -> list[list[Any]]:
     return found
 
 
+class NoDriverListedError(Exception):
+    """/proc/devices is of a kernel without NVIDIA's driver: nothing in it is of the driver that answers NVML."""
+
+
 def has_imex_channels() -> bool:
     """Return whether the driver offers IMEX channels: a kind of character device, which a container sees, too.
 
-    NVIDIA, IMEX Service for NVLink Networks, "IMEX Channels"; read 2026-11-25.
+    NVIDIA, IMEX Service for NVLink Networks, "IMEX Channels"; read 2026-11-25. Raises NoDriverListedError where
+    none of the driver's kinds is listed (nvidia, nvidia-caps, ...), as in a container with a kernel of its own.
     """
     with open(os.environ.get(DEVICES_VARIABLE, "/proc/devices"), encoding="ascii") as opened:
-        return any(line.split()[-1:] == [_IMEX_CHANNELS] for line in opened)
+        kinds = [words[-1] for line in opened if (words := line.split())]
+    if not any(kind.startswith("nvidia") for kind in kinds):
+        raise NoDriverListedError
+    return _IMEX_CHANNELS in kinds
 
 
 def _text(folder: str, file: str) -> str:

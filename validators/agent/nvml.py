@@ -16,8 +16,14 @@ import pynvml
 
 from validators.agent.calls import NO_ANSWER, Call, Calls, Emit, Journal
 from validators.agent.events import Events, gpu_handle
-from validators.agent.fabric import SYSFS_VARIABLE, has_imex_channels, read_interfaces, read_pci
-from validators.agent.snapshot import NOT_SUPPORTED, GpuSnapshot, Reading, Snapshot
+from validators.agent.fabric import (
+    SYSFS_VARIABLE,
+    NoDriverListedError,
+    has_imex_channels,
+    read_interfaces,
+    read_pci,
+)
+from validators.agent.snapshot import NO_DRIVER_LISTED, NOT_SUPPORTED, GpuSnapshot, Reading, Snapshot
 from validators.agent.xids import read_xids
 
 T = TypeVar("T")
@@ -339,6 +345,8 @@ def _kind(error: Exception) -> str:
     """Return the kind of an error, such as `not-supported` or `gpu-lost`."""
     if isinstance(error, pynvml.NVMLError):
         return _KINDS.get(error.value) or str(error).strip(" .").lower().replace(" ", "-")
+    if isinstance(error, NoDriverListedError):
+        return NO_DRIVER_LISTED
     if isinstance(error, OSError):  # of the loader
         kind = (
             _LIBRARY_NOT_FOUND if "No such file" in str(error) and LIBRARY in str(error) else _LIBRARY_NOT_LOADABLE

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from validators.agent.calls import DID_NOT_RETURN, ENDED_THE_PROCESS, NOT_CALLED
-from validators.agent.snapshot import NOT_SUPPORTED, Reading
+from validators.agent.snapshot import NO_DRIVER_LISTED, NOT_SUPPORTED, Reading
 
 PASS: Final = "pass"  # noqa: S105 - a verdict
 FAIL: Final = "fail"
@@ -25,6 +25,7 @@ REMEDIES: Final = {
     ENDED_THE_PROCESS: CRASH_REMEDY,
     NOT_CALLED: "the driver did not answer other calls: see check nvml",
     NOT_SUPPORTED: "this GPU or driver does not report it: see nvidia-smi -q, or remove the expectation",
+    NO_DRIVER_LISTED: "the kernel of this container is not the one with the driver: run node-check on the node",
     "gpu-lost": (
         "the GPU has fallen off the bus (Xid 79 in dmesg): drain and power-cycle the node; "
         "replace the GPU if it happens again"

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 NOT_SUPPORTED = "not-supported"
+NO_DRIVER_LISTED = "no-NVIDIA-driver-in-it"
 
 
 @dataclass(frozen=True)
