@@ -457,7 +457,7 @@ def _driver_of_host(
 def _sysfs_of_host(
     pool: PoolPlan,
 ) -> tuple[list[k8s.core.v1.VolumeArgs], list[k8s.core.v1.VolumeMountArgs], list[k8s.core.v1.EnvVarArgs]]:
-    """Return volumes, mounts and environment for the host's PCI devices; empty where the container's own will do."""
+    """Return volumes, mounts and environment for the host's PCI devices; empty where they are not needed."""
     if not pool.agent_reads_host:
         return [], [], []
     return (
