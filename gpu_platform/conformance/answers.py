@@ -172,11 +172,16 @@ def _fabric(plan: EnvironmentPlan) -> _Finding:
         for name, found in requests.items()
         if found
     )
+    by += tuple(
+        f"pool {pool.name}: a pod of a whole node joins {len(fabric.networks)} networks of {fabric.name}"
+        for pool in plan.pools
+        if pool.cloud is not None and (fabric := pool.cloud.node_fabric) is not None and not requests[pool.name]
+    )
     if by:
         return _Finding(
             Status.PARTIAL,
             by,
-            "a device plugin counts the interfaces; write network: {via: dranet} where possible",
+            "no claim names the interfaces; write network: {via: dranet} where possible",
         )
     return _Finding(Status.NOT_APPLICABLE, ("no pool has machines with a network of their own between GPUs",))
 
@@ -262,8 +267,10 @@ def _service_metrics(plan: EnvironmentPlan) -> _Finding:
 
 
 def _access(plan: EnvironmentPlan) -> _Finding:
+    owners = sorted({pool.software.toolkit for pool in plan.pools if pool.has_gpus})
     by = (
-        "the device plugin or claims allocate GPUs; the operator's toolkit gives none by an environment variable",
+        "the device plugin or claims allocate GPUs; no environment variable gives one to a pod without "
+        f"privileges: toolkit of {' and '.join(owners) or 'no pool'}",
         "the policy pack refuses environment variables, annotations and host paths that name devices",
     )
     if plan.tenants and all(tenant.rules for tenant in plan.tenants):

@@ -13,8 +13,8 @@ import yaml
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.app import main
 from gpu_platform.conformance import answers, observe, product_file
-from gpu_platform.conformance.answers import Answer, Status
-from gpu_platform.stacks import plan_platform
+from gpu_platform.conformance.answers import Answer, Status, unmet
+from gpu_platform.stacks import load_stack, plan_platform
 from tests.spec.field_cases import STACKS
 
 CHECKLIST = load_catalog().ai_conformance["1.37"]
@@ -66,6 +66,25 @@ def test_a_rule_at_admission_is_shown_by_its_policy_and_its_binding() -> None:
         ("ValidatingAdmissionPolicy", f"pods-of-{team}"),
         ("ValidatingAdmissionPolicyBinding", f"pods-of-{team}"),
     ]
+
+
+@pytest.mark.parametrize("stack", ["eks-training", "gke-training"])
+def test_the_shipped_training_stacks_of_clouds_meet_every_must(stack: str) -> None:
+    loaded = load_stack(stack)
+    assert loaded.plan.kind == "environment"
+    assert unmet(answers(loaded.plan, CHECKLIST)) == ()
+
+
+def test_networks_that_pods_join_for_gpudirect_are_a_fabric() -> None:
+    loaded = load_stack("gke-training")
+    assert loaded.plan.kind == "environment"
+    found = {one.requirement.id: one for one in answers(loaded.plan, CHECKLIST)}["high_performance_networking"]
+    assert found.status is Status.PARTIAL
+    assert "networks of tcpxo" in " ".join(found.by)
+
+
+def test_who_owns_the_toolkit_that_gives_no_gpu_by_a_variable_is_said_as_it_is() -> None:
+    assert any("toolkit of image" in by for by in answered("eks")["secure_accelerator_access"].by)
 
 
 def test_sharing_is_met_by_a_pool_that_shares() -> None:

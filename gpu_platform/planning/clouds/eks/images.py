@@ -23,7 +23,10 @@ _RELEASES = {
 }
 # SOCI: amazon-eks-ami#2352 (v20250821), its directory on local disks #2548 (v20260120); Bottlerocket 1.44.0.
 _FIRST_WITH_SOCI = {"al2023": "20260120", "bottlerocket": "1.44.0"}
-_SOCI_ORDER = {"al2023": re.compile(r"\d{8}$"), "bottlerocket": re.compile(r"\d+\.\d+\.\d+")}
+# Before it the runtime gives all GPUs of a node to any container with NVIDIA_VISIBLE_DEVICES=all, which images of
+# CUDA set themselves, where no admission sees it (awslabs/amazon-eks-ami#2706, v20260423; read 2026-11-25).
+_FIRST_WITHOUT_BYPASS = {"al2023": "20260423"}
+_ORDER = {"al2023": re.compile(r"\d{8}$"), "bottlerocket": re.compile(r"\d+\.\d+\.\d+")}
 _ALIASES = {"al2023": re.compile(r"v\d{8}"), "bottlerocket": re.compile(r"v\d+\.\d+\.\d+")}
 
 
@@ -61,6 +64,8 @@ def check_image(
         )
     if image.release is not None:
         _check_release(pool, image.release, cluster, here.at("release"))
+        if machine.has_gpus:
+            _check_bypass(pool, image.release, here.at("release"))
 
 
 def check_mig(pool: Pool, family: AwsFamily, problems: Problems) -> None:
@@ -83,11 +88,25 @@ def _check_fast_pull(pool: Pool, here: Problems) -> None:
     if not pool.image.fast_pull or release is None or family not in _FIRST_WITH_SOCI:
         return
     first = _FIRST_WITH_SOCI[family]
-    if (found := _SOCI_ORDER[family].search(release)) is not None and _numbers(found[0]) < _numbers(first):
+    if (found := _ORDER[family].search(release)) is not None and _numbers(found[0]) < _numbers(first):
         here.at("fast_pull").add(
             f"true with release {release}",
             f"{family} {first} or newer: older images have no SOCI, or not on local disks",
             "name a newer release, or remove fast_pull",
+        )
+
+
+def _check_bypass(pool: Pool, release: str, here: Problems) -> None:
+    """Record a release whose runtime gives GPUs to pods that asked for none; an own AMI is its owner's."""
+    family = pool.image.family or DEFAULT_FAMILY
+    if pool.image.ami is not None or family not in _FIRST_WITHOUT_BYPASS:
+        return
+    first, found = _FIRST_WITHOUT_BYPASS[family], _ORDER[family].search(release)
+    if found is not None and _numbers(found[0]) < _numbers(first):
+        here.add(
+            f"{release!r}",
+            f"{family} {first} or newer: with older ones a pod that asked for no GPU uses all GPUs of its node",
+            "name a newer release, or remove release",
         )
 
 

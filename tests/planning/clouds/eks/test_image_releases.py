@@ -77,6 +77,24 @@ def test_a_release_of_another_kubernetes_than_the_clusters_is_refused() -> None:
     assert problems_of(pool(image={"release": AL2023}), eks()) == [], "unknown until the cluster is looked up"
 
 
+@pytest.mark.parametrize("image", [{"release": "1.35.4-20260422"}, {"release": "1.34.2-20251217"}])
+def test_a_release_whose_runtime_gives_gpus_to_pods_without_one_is_refused_on_gpu_pools(
+    image: dict[str, str],
+) -> None:
+    (problem,) = problems_of(pool(image=image))
+    assert problem.path == "pool.image.release"
+    assert "20260423 or newer" in problem.allowed
+    assert problems_of(pool(image={"release": "1.35.4-20260423"})) == []
+    assert problems_of(pool(image={"family": "bottlerocket", "release": "1.40.0-2f4c3a1b"})) == []
+
+
+def test_an_alias_of_karpenter_with_such_a_runtime_is_refused_and_a_pool_without_gpus_may_have_it() -> None:
+    (problem,) = problems_of(pool(**KARPENTER, count={"desired": 0, "max": 2}, image={"release": "v20260422"}))
+    assert "20260423 or newer" in problem.allowed
+    cpu = pool(machine_type="m7i.2xlarge", workload="general", image={"release": "1.35.4-20260422"})
+    assert problems_of(cpu) == []
+
+
 def test_a_pinned_release_may_have_a_driver_of_its_own() -> None:
     assert problems_of(pool(image={"release": AL2023, "driver": "580.173.02"})) == []
 
