@@ -390,8 +390,8 @@ class PoolSchedule(TypedDict, total=False):
     """When a pool has its nodes: on `days` from `start` to `stop`, times of day in `time_zone`."""
 
     days: Sequence[str]
-    start: str
-    stop: str
+    start: Required[str]
+    stop: Required[str]
     time_zone: str
     stops_work: bool
 
