@@ -28,8 +28,22 @@ from gpu_platform.project import check_project, version
 
 _INTERRUPTED = 130  # Typer's exit code for every KeyboardInterrupt
 
+
+class _Commands(TyperGroup):
+    """All commands; a wrong value of an option is said without pydantic's own prefix."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - Typer's own copy of Click
+        """Run a command; raises typer.BadParameter with its text alone."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
+
 app = typer.Typer(
     name="gpu-platform",
+    cls=_Commands,
     no_args_is_help=True,
     context_settings=CONTEXT,
     pretty_exceptions_enable=False,

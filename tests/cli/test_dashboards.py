@@ -7,13 +7,10 @@ import json
 import re
 import shutil
 import subprocess
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from html import escape, unescape
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -21,64 +18,13 @@ from gpu_platform.dashboards.units import UNITS, value_text
 from gpu_platform.paths import PROJECT_ROOT
 from tests.cli.test_pages import check_frame
 from tests.support.command_line import Ran
+from tests.support.prometheus_api import Server
 
 Run = Callable[..., Ran]
 BOARDS = PROJECT_ROOT / "gpu_platform" / "planning" / "monitoring" / "dashboards"
 NAMES = ("fleet", "team", "node", "workload", "cost")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 EVIL = "<script>alert(1)</script>"
-
-
-class Server:
-    """A Prometheus that answers each query with `series`: labels, and values from the start of the range."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, dict[str, str]]] = []
-        self.logins: set[str | None] = set()
-        self.series: Callable[[str], list[tuple[Mapping[str, str], list[float | None]]]] = lambda _: []
-        self.refused: Mapping[str, str] = {}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.host = f"127.0.0.1:{self._server.server_port}"
-        self.address = f"http://{self.host}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                url = urlsplit(self.path)
-                asked = {key: values[0] for key, values in parse_qs(url.query).items()}
-                kind = url.path.rpartition("/")[2]
-                server.asked.append((kind, asked))
-                server.logins.add(self.headers.get("Authorization"))
-                wrong = server.refused.get(asked["query"])
-                document: dict[str, Any] = {"status": "error", "errorType": "execution", "error": wrong}
-                if wrong is None:
-                    document = {"status": "success", "data": {"result": server.answer(kind, asked)}}
-                self.send_response(200 if wrong is None else 422)
-                self.end_headers()
-                self.wfile.write(json.dumps(document).encode())
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        return Handler
-
-    def answer(self, kind: str, asked: Mapping[str, str]) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        for labels, values in self.series(asked["query"]):
-            if kind == "query":
-                found.append({"metric": labels, "value": [float(asked["time"]), str(values[-1])]})
-                continue
-            start, step = float(asked["start"]), float(asked["step"])
-            pairs = [[start + step * n, str(value)] for n, value in enumerate(values) if value is not None]
-            found.append({"metric": labels, "values": pairs})
-        return found
 
 
 @pytest.fixture

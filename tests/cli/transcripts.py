@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -22,19 +21,23 @@ import yaml
 
 from gpu_platform.cli.app import app
 from gpu_platform.paths import PROJECT_ROOT
-from sandbox.nvml import NodeProfile, install
 from tests.recipe.test_recipe import RECIPE
 from tests.support.command_line import COMMAND, Ran, run
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
+from tests.support.prometheus_api import Server
+from tests.support.recordings import record_node
 from tools.docs.cli import commands_of
-from validators.agent.calls import Journal
-from validators.agent.nvml import read_nvml
-from validators.agent.recording import to_recording
 
 FOLDER = Path(__file__).parent / "transcripts"
 ASSETS = PROJECT_ROOT / "docs" / "assets"
-_SHOWN = {"tmp": "TMP", "broken": "TMP/Pulumi.broken.yaml", "assets": "docs/assets", "port": "PORT"}
+_SHOWN = {
+    "tmp": "TMP",
+    "broken": "TMP/Pulumi.broken.yaml",
+    "assets": "docs/assets",
+    "port": "PORT",
+    "prometheus": "PROMETHEUS",
+}
 # A row of doctor; where a tool is not seen, nothing that a test holds differs but state and finding.
 _ROW = re.compile(r"(ok|absent|CHECK|MISSING) +(?P<name>\S+(?: \S+)*?) {2,}.*(?P<purpose>\(for: .*\))")
 _SERVE = {"node-metrics"}  # end at an interruption
@@ -65,7 +68,10 @@ CALLS: dict[str, tuple[str, ...]] = {
     "check": ("check local", "check {broken}"),
     "conformance": ("conformance eks-training", "conformance lokal"),
     "cost": ("cost local", "cost lokal"),
-    "dashboards": ("dashboards --prometheus http://localhost:9090 --board flet --set zone=a",),
+    "dashboards": (
+        "dashboards --prometheus {prometheus} --board fleet --format json",
+        "dashboards --prometheus http://localhost:9090 --board flet --set zone=a",
+    ),
     "destroy": ("destroy {broken}",),
     "doctor": ("doctor local", "doctor lokal"),
     "guide": ("guide local vision", "guide local visoin"),
@@ -96,18 +102,22 @@ CALLS: dict[str, tuple[str, ...]] = {
     ),
     "policies list": ("policies list", "policies list --stack lokal"),
     "preview": ("preview {broken}",),
-    "recipe": ("recipe local {tmp}/recipe.yaml", "recipe local nowhere.yaml"),
+    "recipe": (
+        "recipe local {tmp}/recipe.yaml",
+        "recipe eks-training {tmp}/recipe.yaml",
+        "recipe local nowhere.yaml",
+    ),
     "rehearse": ("rehearse local --trace {assets}/jobs.csv", "rehearse local --trace nowhere.csv"),
     "render": ("render local --out {tmp}/rendered", "render lokal --out {tmp}/other"),
     "review": ("review local", "review {broken}"),
     "scheduler-config": ("scheduler-config local", "scheduler-config speech"),
-    "sandbox down": ("sandbox down --name nowhere",),
+    "sandbox down": ("sandbox down --name nowhere", "sandbox down --name Not_A_Name"),
     "sandbox fault": ("sandbox fault train-0 wrong --name nowhere",),
     "sandbox replay": ("sandbox replay train-0 {broken} --name nowhere",),
-    "sandbox list": ("sandbox list",),
+    "sandbox list": ("sandbox list", "sandbox list --format xml"),
     "sandbox status": ("sandbox status --name nowhere",),
     "sandbox up": ("sandbox up --name Not_A_Name",),
-    "schema": ("schema --check",),
+    "schema": ("schema --check", "schema --chek"),
     "team remove": ("team remove {broken} vision",),
     "up": ("up {broken}",),
     "upgrade": ("upgrade local --today 2026-11-25", "upgrade local --today yesterday"),
@@ -131,9 +141,17 @@ def _transcript(command: str, folder: Path) -> str:
     broken = folder / "Pulumi.broken.yaml"
     shutil.copy(PROJECT_ROOT / "tests" / "broken_stacks" / "Pulumi.two_mistakes_in_one_pool.yaml", broken)
     (folder / "recipe.yaml").write_text(yaml.safe_dump(RECIPE), "utf-8")
-    (folder / "node.json").write_text(json.dumps(_recording()), "utf-8")
+    record_node(folder / "node.json", machine_type="g5.12xlarge", driver_version="580.65.06")
     (folder / "workloads.yaml").write_text(yaml.safe_dump(_WORKLOADS), "utf-8")
     port = str(free_port())
+    prometheus = Server() if command == "dashboards" else None
+    known = {
+        "tmp": folder,
+        "broken": broken,
+        "assets": ASSETS,
+        "port": port,
+        "prometheus": prometheus.address if prometheus is not None else "",
+    }
     environment = {
         "COLUMNS": "80",
         "GPU_PLATFORM_SANDBOX_DIR": str(folder / "sandboxes"),
@@ -142,7 +160,7 @@ def _transcript(command: str, folder: Path) -> str:
     }
     parts: list[str] = []
     for call in (f"{command} -h", *CALLS[command]):
-        words = [word.format(tmp=folder, broken=broken, assets=ASSETS, port=port) for word in call.split(" ")]
+        words = [word.format(**known) for word in call.split(" ")]
         serves = command in _SERVE and "{port}" in call
         code, out, err = _served(words, environment, port) if serves else run(*words, env=environment)
         lines = list(_lines((out + err).replace(port, "PORT") if serves else out + err, folder))
@@ -152,6 +170,8 @@ def _transcript(command: str, folder: Path) -> str:
             lines = [*lines[:_MOST], "..."]
         shown = "\n".join(lines)
         parts.append(f"$ gpu-platform {call.format(**_SHOWN)}\n{shown}\n(exit {code})\n")
+    if prometheus is not None:
+        prometheus.stop()
     return "\n".join(parts)
 
 
@@ -177,20 +197,13 @@ def _without_what_this_machine_has(row: re.Match[str]) -> str:
     return f"STATE  {row['name']}  FOUND  {row['purpose']}"
 
 
-def _recording() -> object:
-    """Return what `node-check --record` writes on a healthy node."""
-    journal = Journal()
-    with install(NodeProfile(machine_type="g5.12xlarge", driver_version="580.65.06")):
-        read_nvml(journal, lambda _: None)
-    return to_recording(journal)
-
-
 def _lines(text: str, folder: Path) -> Iterator[str]:
     """Yield lines without what differs between machines."""
     text = text.replace(str(folder), "TMP").replace(str(PROJECT_ROOT), "PROJECT")
     text = text.replace(f"{platform.node()}: pass", "HOST: pass")
     text = text.replace(f'node="{platform.node()}"', 'node="HOST"')
     text = re.sub(r"\(\d+\.\d+ s\)", "(TIME)", text)
+    text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:PORT", re.sub(r"\b\d{10}\.\d+", "TIME", text))
     for line in text.rstrip().splitlines():
         yield re.sub(r"\d+ (resources|machine types|rules)\b", r"N \1", line).rstrip()
 

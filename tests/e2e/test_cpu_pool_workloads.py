@@ -17,6 +17,7 @@ from gpu_platform.engine.client import KubernetesClient
 from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
 from tests.e2e.transcripts import PLAIN, steady
 from tests.support.eventually import eventually
+from tests.support.recordings import record_node
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-cpu-pools")]
 
@@ -64,17 +65,21 @@ CALLS = (
     "sandbox status --name {sandbox}",
     "sandbox list",
     "sandbox fault serve-0 --name {sandbox}",
+    "sandbox replay serve-0 {recording} --name {sandbox}",
+    "sandbox replay serve-0 --name {sandbox}",
 )
 
 
 def test_commands_on_a_cluster_print_their_transcript(platform: Platform, snapshot: SnapshotAssertion) -> None:
     file = platform.write(STACK)
     platform.env = PLAIN
+    recording = platform.folder / "node.json"
+    record_node(recording, machine_type="g4dn.xlarge", driver_version="580.65.06")
     parts: list[str] = []
     for call in CALLS:
-        words = [word.format(file=file, sandbox=SANDBOX) for word in call.split(" ")]
+        words = [word.format(file=file, sandbox=SANDBOX, recording=recording) for word in call.split(" ")]
         ran = platform.run(*words)
-        shown = call.format(file="Pulumi.shop.yaml", sandbox="SANDBOX")
+        shown = call.format(file="Pulumi.shop.yaml", sandbox="SANDBOX", recording="node.json")
         answer = steady(platform, ran.out + ran.err)
         if call == "sandbox list":  # with those of other workers, and columns as wide as their names
             rows = [re.sub("(?<=\\S) {2,}", "  ", row) for row in answer.splitlines()]

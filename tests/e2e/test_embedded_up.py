@@ -12,14 +12,11 @@ import pytest
 
 from gpu_platform.engine.client import Refused
 from gpu_platform.program import record_stack
-from sandbox.nvml import NodeProfile, install, parse_faults
 from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
 from tests.e2e.impersonation import member
 from tests.support.command_line import COMMAND
 from tests.support.eventually import eventually
-from validators.agent.calls import Journal
-from validators.agent.nvml import read_nvml
-from validators.agent.recording import write_recording
+from tests.support.recordings import record_node
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-up")]
 
@@ -331,14 +328,6 @@ def test_a_simulated_node_replays_a_recorded_one_with_the_verdicts_of_its_checks
     finally:
         assert run("replay", "train-0") == 0
     eventually(lambda: verdicts() == sound)
-
-
-def record_node(file: Path, *faults: str, **machine: str) -> None:
-    """Write what `node-check --record` writes on a node with these faults."""
-    journal = Journal()
-    with install(NodeProfile(**machine, faults=parse_faults(f"[{', '.join(faults)}]"))):
-        read_nvml(journal, lambda _: None)
-    write_recording(file, journal)
 
 
 def test_a_file_that_is_no_recording_is_refused_before_the_node_changes(

@@ -391,9 +391,9 @@ def test_a_claim_gets_no_volume_that_is_kept_for_another_team(vision: Kubernetes
             return any("already bound to a different claim" in one.get("message", "") for one in of_claim)
 
         eventually(told)
-        assert (
-            platform.client.get("v1", "PersistentVolume", "of-search")["spec"]["claimRef"]["namespace"] == "search"
-        )  # type: ignore[index]
+        kept = platform.client.get("v1", "PersistentVolume", "of-search")
+        assert kept is not None
+        assert kept["spec"]["claimRef"]["namespace"] == "search"
     finally:
         platform.client.delete(wanted)
         platform.client.delete(made)

@@ -40,7 +40,7 @@ def a_pod(**metadata: Object) -> Object:
     }
 
 
-def a_job(**metadata: Object) -> Object:
+def a_job(**metadata: Any) -> Object:
     found = job("vision", "attempt", 1)
     found["metadata"] |= metadata
     return found

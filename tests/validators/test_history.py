@@ -8,7 +8,7 @@ import json
 import pytest
 from agent_tables import DRIVER, expecting, healthy_gpu, node, of_machine, simulated
 
-from sandbox.nvml import NodeProfile, install
+from sandbox.nvml import NodeProfile, install, parse_faults
 from sandbox.nvml import _library as simulated_library
 from validators.agent.calls import DID_NOT_RETURN, Journal
 from validators.agent.checks import run_checks
@@ -25,6 +25,10 @@ EVENT_FUNCTIONS = (
     "nvmlEventSetWait",
     "nvmlEventSetFree",
 )
+
+
+def faults_of(*found):
+    return parse_faults(json.dumps(found))
 
 
 class Passes:
@@ -123,7 +127,9 @@ def test_an_event_of_an_earlier_pass_counts_for_an_hour():
 
 def test_a_recording_keeps_events_and_a_simulated_node_replays_them():
     journal = Journal()
-    with install(NodeProfile(machine_type="p5.48xlarge", driver_version=DRIVER, faults=(event(), event(48, 1)))):
+    with install(
+        NodeProfile(machine_type="p5.48xlarge", driver_version=DRIVER, faults=faults_of(event(), event(48, 1)))
+    ):
         from validators.agent.nvml import read_nvml
 
         read_nvml(journal, lambda _: None)
@@ -144,7 +150,7 @@ def test_a_call_about_events_that_hangs_while_waiting_costs_events_and_no_value(
         raise Ended
 
     monkeypatch.setattr(simulated_library, "hang", hang)
-    faults = (event(), {"kind": "nvml-hang", "call": function})
+    faults = faults_of(event(), {"kind": "nvml-hang", "call": function})
 
     class InProcess:
         def __init__(self, journal):
@@ -160,12 +166,15 @@ def test_a_call_about_events_that_hangs_while_waiting_costs_events_and_no_value(
         def kill(self):
             return True
 
+        def alive(self):
+            return False
+
     found = NvmlReader(start=InProcess).wait(0.5)
     assert found.value is None
     assert slept  # the rest of the time until the next pass
 
 
 def test_waiting_between_passes_returns_the_events_meanwhile():
-    with install(NodeProfile(machine_type="p5.48xlarge", driver_version=DRIVER, faults=(event(),))):
+    with install(NodeProfile(machine_type="p5.48xlarge", driver_version=DRIVER, faults=faults_of(event()))):
         journal = Journal(wait_seconds=0.001)
         assert wait_for_events(journal, lambda _: None).events.value == [(79, 3, 0)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gc
+import json
 import os
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from agent_tables import DRIVER, findings, of_machine, simulated
 
-from sandbox.nvml import NodeProfile, _library, install
+from sandbox.nvml import NodeProfile, _library, install, parse_faults
 from validators.agent.checks import run_checks
 from validators.agent.xids import NOTHING, RESTART_APP, Xid, read_xids, worst_action
 
@@ -105,7 +106,9 @@ def test_every_code_of_the_catalogue_has_the_kind_of_action_that_the_catalogue_h
 
 def test_the_log_of_a_simulated_node_is_there_although_nobody_holds_the_installation():
     fault = {"kind": "xid", "index": 1, "code": 48}
-    install(NodeProfile(machine_type="g4dn.12xlarge", driver_version=DRIVER, faults=(fault,)))
+    install(
+        NodeProfile(machine_type="g4dn.12xlarge", driver_version=DRIVER, faults=parse_faults(json.dumps([fault])))
+    )
     try:
         gc.collect()
         assert [code for code, *_ in read_xids()] == [48]

@@ -6,10 +6,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 from validators.agent.calls import Journal
 from validators.agent.reading import NvmlReader
-from validators.agent.recording import Recorded
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
 from validators.agent.xids import RECENT_SECONDS
 
@@ -17,10 +17,23 @@ WINDOW_SECONDS = 600.0  # how long growth counts: afterwards the node passes aga
 Counters = dict[str, int]
 
 
+class Reader(Protocol):
+    """Reads one Snapshot after the other."""
+
+    @property
+    def journal(self) -> Journal:
+        """The answers of the last pass."""
+        ...
+
+    def read(self, deadline_seconds: float) -> Snapshot:
+        """Return the Snapshot of one pass."""
+        ...
+
+
 class Remembering:
     """Reads as another reader does, and adds to each Snapshot what earlier ones tell."""
 
-    def __init__(self, reader: NvmlReader | Recorded, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
         self._reader = reader
         self._clock = clock
         self._passes: deque[tuple[float, dict[str, Counters]]] = deque()

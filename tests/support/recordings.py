@@ -1,0 +1,22 @@
+"""Recordings of simulated nodes, as `node-check --record` writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sandbox.nvml import NodeProfile, install, parse_faults
+from validators.agent.calls import Journal
+from validators.agent.nvml import read_nvml
+from validators.agent.recording import write_recording
+
+
+def record_node(file: Path, *faults: str, machine_type: str, driver_version: str) -> None:
+    """Write what `node-check --record` writes on a node with these faults."""
+    journal = Journal()
+    with install(
+        NodeProfile(
+            machine_type=machine_type, driver_version=driver_version, faults=parse_faults(f"[{', '.join(faults)}]")
+        )
+    ):
+        read_nvml(journal, lambda _: None)
+    write_recording(file, journal)
