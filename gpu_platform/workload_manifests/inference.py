@@ -25,7 +25,7 @@ def inference_service(team: TeamPods, service: InferenceServicePlan) -> list[Man
     selector = {names.NAME_LABEL: name, **(_LEADER if service.nodes > 1 else {})}
     main = _leader_worker_set(team, service) if service.nodes > 1 else _deployment(team, service)
     found = [team.service(name, selector, service.port), *team.compute_domain(service.pod), main]
-    if service.replicas > 1 or service.autoscaling is not None:
+    if _several(service):
         found.append(_budget(team, name, selector))
     if service.autoscaling is not None:
         found.append(_scaled(team, name, main, service))
@@ -44,7 +44,7 @@ def _deployment(team: TeamPods, service: InferenceServicePlan) -> Manifest:
             service.pod,
             _serving(service),
             labels=team.queue_labels,
-            topologySpreadConstraints=_spread(name, service.replicas),
+            topologySpreadConstraints=_spread(name, several=_several(service)),
         ),
     }
     if service.autoscaling is None:  # else the autoscaler alone writes it
@@ -52,9 +52,14 @@ def _deployment(team: TeamPods, service: InferenceServicePlan) -> Manifest:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": team.metadata(name), "spec": spec}
 
 
-def _spread(name: str, replicas: int) -> list[Manifest]:
-    """Return that replicas are on several nodes and zones, if there is room: one that fails takes not all."""
-    if replicas == 1:
+def _several(service: InferenceServicePlan) -> bool:
+    """Return whether a service has several copies, at least at times."""
+    return service.replicas > 1 or service.autoscaling is not None
+
+
+def _spread(name: str, *, several: bool) -> list[Manifest]:
+    """Return that copies are on several nodes and zones, if there is room: one that fails takes not all."""
+    if not several:
         return []
     selector = {"matchLabels": {names.NAME_LABEL: name}}
     return [

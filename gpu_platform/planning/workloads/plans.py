@@ -10,10 +10,11 @@ from typing import Final, Literal
 from gpu_platform import names
 from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
 from gpu_platform.planning.context import CompleteContext
-from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues import queue_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
+from gpu_platform.planning.queues.topology import is_topology_aware
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.compute_domains import channel_of
 from gpu_platform.planning.teams.declared_pods import as_workload, head_as_workload
@@ -41,6 +42,7 @@ from gpu_platform.planning.workloads.section import (
     TrainingApi,
     TrainingJobPlan,
 )
+from gpu_platform.planning.workloads.statements import Asked, entry_decisions
 from gpu_platform.quantity import parse_duration, parse_quantity
 from gpu_platform.scaling_triggers import PROMETHEUS
 from gpu_platform.spec.addons import Addons
@@ -61,7 +63,6 @@ from gpu_platform.spec.team_workloads import (
 NOTEBOOK_IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
 _HOME: Final = "/home/member"
 _CHECKPOINTS_VARIABLE: Final = "CHECKPOINTS"
-_LAUNCHER: Final = "workloads.train"  # its checkpoints need no renames (workloads/checkpoints.py)
 _TOPOLOGY_ANNOTATIONS: Final = {
     "required": "kueue.x-k8s.io/podset-required-topology",
     "preferred": "kueue.x-k8s.io/podset-preferred-topology",
@@ -146,7 +147,16 @@ def _plan(
         notebooks=tuple(_notebook(notebook, of) for notebook in team.notebooks),
         batch_jobs=tuple(_batch(batch, of) for batch in team.batch_jobs),
     )
-    return Decided(plan, tuple(_decision(team, job, of) for job in plan.training_jobs))
+    asked = Asked(
+        team=team,
+        available=available,
+        addons=environment.addons,
+        volumes=of.volumes,
+        levels=of.levels,
+        queue=queue,
+        topology=environment.queueing is not None and is_topology_aware(environment.queueing, available.pools),
+    )
+    return Decided(plan, entry_decisions(plan, asked))
 
 
 def levels_of(queues: QueuesPlan | None) -> Mapping[str, tuple[str, ...]]:
@@ -159,26 +169,6 @@ def levels_of(queues: QueuesPlan | None) -> Mapping[str, tuple[str, ...]]:
         for flavor in queues.flavors
         if flavor.pool is not None and flavor.topology is not None
     }
-
-
-def _decision(team: Team, job: TrainingJobPlan, of: _Of) -> Decision:
-    has = "addons has trainer" if of.addons.trainer else "addons has jobset" if of.addons.jobset else "no add-on"
-    declared = next(one for one in team.training_jobs if one.name == job.pod.workload.name)
-    why = {"job": "an indexed Job", "jobset": "a JobSet", "trainjob": "a TrainJob"}[job.api]
-    workload = job.pod.workload
-    warning = ""
-    kept = declared.checkpoints.volume if declared.checkpoints is not None else None
-    if kept is not None and not of.volumes[kept].renames and _LAUNCHER not in job.pod.workload.command:
-        warning = (
-            f"; no file can be renamed in {kept}, which torch.distributed.checkpoint does: start the program by "
-            f"{_LAUNCHER}, which works there, or take lustre or nfs"
-        )
-    return Decision(
-        subject=f"training job {team.name}/{workload.name}",
-        what="pods",
-        chosen=f"{workload.replicas} of {workload.cpu} CPU and {workload.memory}, as {why}",
-        why=("declared" if declared.api else has) + warning,
-    )
 
 
 # -- pods -------------------------------------------------------------------------------------------------
