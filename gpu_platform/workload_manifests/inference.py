@@ -26,7 +26,7 @@ def inference_service(team: TeamPods, service: InferenceServicePlan) -> list[Man
     main = _leader_worker_set(team, service) if service.nodes > 1 else _deployment(team, service)
     found = [team.service(name, selector, service.port), *team.compute_domain(service.pod), main]
     if _several(service):
-        found.append(_budget(team, name, selector))
+        found.append(_budget(team, name))
     if service.autoscaling is not None:
         found.append(_scaled(team, name, main, service))
     if service.route is not None:
@@ -104,7 +104,12 @@ def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifes
     }
 
 
-def _budget(team: TeamPods, name: str, selector: Mapping[str, str]) -> Manifest:
+def _budget(team: TeamPods, name: str) -> Manifest:
+    """Return that a drain takes one copy at a time.
+
+    Across nodes it counts all pods of all copies: with a worker its whole copy starts anew, and its other pods,
+    which are not ready then, may be evicted as well.
+    """
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -113,7 +118,7 @@ def _budget(team: TeamPods, name: str, selector: Mapping[str, str]) -> Manifest:
             "maxUnavailable": 1,
             # A pod that does not answer holds up no drain.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
-            "selector": {"matchLabels": dict(selector)},
+            "selector": {"matchLabels": {names.NAME_LABEL: name}},
         },
     }
 

@@ -24,7 +24,7 @@ from gpu_platform.planning.workloads.section import (
     TeamWorkloadsPlan,
     TrainingJobPlan,
 )
-from gpu_platform.quantity import counted
+from gpu_platform.quantity import counted, duration_text
 from gpu_platform.spec.addons import Addons
 from gpu_platform.spec.team import Team
 
@@ -202,6 +202,8 @@ def _queue(entry: _Entry, declared: Sequence[DeclaredPods], asked: Asked) -> Dec
         + f" of {allowed} that the team's quota{lent} allows"
         for name, (units, in_all, allowed) in use.items()
     ] or ["no GPUs"]
+    requested = [pod.node_seconds for pod in entry.pods.values() if pod.node_seconds is not None]
+    texts += [f"nodes are requested first, for {duration_text(seconds)} at most" for seconds in requested]
     start = entry.start if queued else "no `queueing`: pods start as soon as nodes have room"
     return Decision(
         subject=entry.subject,
@@ -215,7 +217,7 @@ def _topology(entry: _Entry, asked: Asked) -> Decision:
     near: list[str] = []
     for name, pod in entry.pods.items():
         for key, level in pod.annotations.items():
-            if key.startswith("kueue.x-k8s.io/podset-"):
+            if key.startswith("kueue.x-k8s.io/podset-") and key.endswith("-topology"):
                 choice = "required" if "required" in key else "preferred"
                 near.append((f"{name}: " if name else "") + f"{choice} {level}")
     if near:
