@@ -171,3 +171,12 @@ def test_text_of_a_finding_ends_no_workflow_command(tmp_path: Path) -> None:
     assert done.stdout == (
         "::error file=a%2Cb%3Ac,line=1,col=2,title=stack-file::found 'x%0A::stop-commands::y' 5%25\n"
     )
+
+
+def test_the_documented_uses_name_the_hook_and_inputs_that_there_are() -> None:
+    (repository,) = read("examples/ci/pre-commit.yaml")["repos"]
+    assert [one["id"] for one in repository["hooks"]] == [hook()["id"]]
+    (job,) = read("examples/ci/check.yaml")["jobs"].values()
+    (use,) = [step for step in job["steps"] if "gpu-platform" in step["uses"]]
+    assert set(use["with"]) <= set(read("action.yml")["inputs"])
+    assert read("examples/ci/check.yaml")["permissions"]["security-events"] == "write"
