@@ -107,7 +107,7 @@ def up(
     karpenter = karpenter or (known is not None and known.karpenter)
     binaries = build.binaries(progress, wanted, kueue=kueue, karpenter=karpenter)
     what = f"Starting sandbox {name}"
-    if status(name).state == "running":
+    if known is not None and all(status(name).pids.values()):
         what = f"Checking sandbox {name}, which runs"
     if known is not None and known.kubernetes != wanted:
         what = f"Upgrading sandbox {name} from Kubernetes {known.kubernetes} to {wanted}"
