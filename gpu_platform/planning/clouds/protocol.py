@@ -99,6 +99,11 @@ class Cloud(Protocol):
         return False
 
     @property
+    def isolates_bare_pods(self) -> bool:
+        """Whether network policies hold for pods without a controller, too, as far as the cloud decides it."""
+        return True
+
+    @property
     def managed_prometheus(self) -> bool:
         """Whether the program creates the cluster with Google's managed Prometheus (PodMonitoring objects)."""
         return False

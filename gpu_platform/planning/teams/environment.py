@@ -11,6 +11,7 @@ from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.bare_pods import check_bare_pods
 from gpu_platform.planning.teams.claims import check_device_classes
 from gpu_platform.planning.teams.gpu_memory import check_gpu_memory
 from gpu_platform.planning.teams.identity import (
@@ -43,6 +44,7 @@ def check_alone(environment: Environment, problems: Problems) -> None:
         here = problems.at(f"teams[{index}]")
         check_team_alone(team, priorities, here)
         check_network(team, cloud, here)
+        check_bare_pods(team, cloud, here)
 
 
 def check(context: CompleteContext, available: Available) -> None:
@@ -66,6 +68,7 @@ def check_one(team: Team, environment: Environment, available: Available, proble
     check_own_identity(team, environment, cloud_of(environment.cluster), problems.at("team"))
     check_team_alone(team, priority_values(environment.priorities), problems.at("team"))
     check_network(team, cloud_of(environment.cluster), problems.at("team"))
+    check_bare_pods(team, cloud_of(environment.cluster), problems.at("team"))
     others = [("(environment)", one) for one in environment.teams]
     _check_teams([("team", team)], [*others, ("team", team)], environment, available, problems)
 

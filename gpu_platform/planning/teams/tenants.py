@@ -16,6 +16,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.admission import PodLimits, claim_rules, pod_rules, template_rules
 from gpu_platform.planning.teams.admission_defaults import plan_pod_defaults
 from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.bare_pods import admits_bare_pods, bare_pod_decisions
 from gpu_platform.planning.teams.claims import (
     check_claim_of_workload,
     check_claims,
@@ -322,6 +323,7 @@ def plan_tenant(
         accounts=accounts_of(team),
         drivers=(*INLINE_CSI_DRIVERS, *team.inline_csi_drivers),
         grace_seconds=longest_grace(team),
+        bare=admits_bare_pods(team, cloud),
     )
     tenant = TenantPlan(
         namespace=team.name,
@@ -355,6 +357,7 @@ def plan_tenant(
                 "serviceaccounts": (SERVICE_ACCOUNT,),
             },
             queued=queues,
+            bare=limits.bare,
         ),
         accounts=limits.accounts,
         fabric=fabric.value,
@@ -369,6 +372,7 @@ def plan_tenant(
     ]
     chosen = (
         *pod_security_decisions(team),
+        *bare_pod_decisions(team, cloud),
         *fabric.decisions,
         *defaults.decisions,
         *network_decisions(team, cloud),

@@ -194,6 +194,15 @@ class Eks(Cloud):
         """Return a warning about members that have neither a login nor an OIDC provider."""
         return login_notes(self._cluster, team, members)
 
+    @property
+    def isolates_bare_pods(self) -> bool:
+        """False: AWS promises network policies of the VPC CNI for pods with an owner alone.
+
+        An existing cluster may have another network plugin, which the stack file does not name. Source: EKS user
+        guide, "Limit Pod traffic with Kubernetes network policies", considerations; read 2026-11-26.
+        """
+        return False
+
     def pod_egress(self) -> tuple[PodEgress, ...]:
         """Return the address of the EKS Pod Identity agent.
 
