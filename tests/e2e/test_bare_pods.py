@@ -117,7 +117,7 @@ def delete(
 
 
 def pods_of(client: KubernetesClient, job: str) -> list[Object]:
-    return client.objects("v1", "Pod", namespace=TEAM, label_selector=f"batch.kubernetes.io/job-name={job}")
+    return list(client.objects("v1", "Pod", namespace=TEAM, label_selector=f"batch.kubernetes.io/job-name={job}"))
 
 
 def made_by(client: KubernetesClient, job: str) -> Object:

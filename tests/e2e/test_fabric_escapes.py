@@ -24,7 +24,7 @@ ATTEMPTS = yaml.load((Path(__file__).parent / "fabric_escapes.yaml").read_text("
 FIXES = {
     "fabric-daemon": "take the container from Google's manifest, or rename it",
     "gpu-device-annotation": "remove them, and request GPUs under resources.limits",
-    "pod-security-capabilities": "remove them from capabilities.add",
+    "pod-security-capabilities": "write capabilities: {drop: [ALL]} in its securityContext",
     "pod-security-host-namespaces": "remove them",
     "pod-security-host-path": "use a claim, a ConfigMap or an emptyDir",
     "pod-security-host-path-mount": "libraries of the fabric need readOnly: true",

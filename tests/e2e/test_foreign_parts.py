@@ -135,6 +135,7 @@ def test_with_its_field_set_an_operator_is_left_alone_and_up_succeeds(
     before = {kind: client.get(version, kind, *name) for version, kind, name in _theirs()}
     ran = platform.up(environment(running, gpu_operator="present"))
     assert ran.code == 0, ran.err
+    assert "warning: ClusterPolicy their-policy: the toolkit gives all GPUs of a node to containers" in ran.err
     for version, kind, name in _theirs():
         after, live = before[kind], client.get(version, kind, *name)
         assert after is not None

@@ -273,8 +273,8 @@ class Cloud(Protocol):
         """Return the annotations of the service account that pods get the identity by."""
         return {}
 
-    def pod_egress(self) -> tuple[PodEgress, ...]:
-        """Return the addresses that identity and DNS of pods need on the cloud's dataplane."""
+    def pod_egress(self, *, identity: bool) -> tuple[PodEgress, ...]:
+        """Return the addresses that identity and DNS of pods need; `identity`: whether the team has one."""
         return ()
 
     def api_egress(self) -> PodEgress | None:

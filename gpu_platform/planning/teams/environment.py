@@ -118,8 +118,21 @@ def _plan(
     cloud = cloud_of(environment.cluster)
     identities = identities_of(environment)
     queues = environment.queueing is not None
-    tenants = [plan_tenant(team, stack, available, priorities, cloud, kubernetes, queues=queues) for team in teams]
-    accounts = [plan_service_account(team, team.identity or identities.get(team.name), cloud) for team in teams]
+    found = [team.identity or identities.get(team.name) for team in teams]
+    tenants = [
+        plan_tenant(
+            team,
+            stack,
+            available,
+            priorities,
+            cloud,
+            kubernetes,
+            queues=queues,
+            identified=identity is not None,
+        )
+        for team, identity in zip(teams, found, strict=True)
+    ]
+    accounts = [plan_service_account(team, identity, cloud) for team, identity in zip(teams, found, strict=True)]
     decisions: list[Decision] = []
     for tenant in tenants:
         decisions += tenant.decisions

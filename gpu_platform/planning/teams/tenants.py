@@ -273,10 +273,12 @@ def plan_tenant(
     kubernetes: str | None,
     *,
     queues: bool = False,
+    identified: bool = False,
 ) -> Decided[TenantPlan]:
     """Return the plan of a team without problems; its workloads that name no image get a pause image.
 
-    `kubernetes`: the cluster's minor version, None: unknown; `queues`: the team has a queue.
+    `kubernetes`: the cluster's minor version, None: unknown; `queues`: the team has a queue; `identified`: its
+    pods have an identity in the cloud.
     """
     pause_image = available.catalog.images[PAUSE_IMAGE].reference
     units = quota_units(team.quota)
@@ -333,7 +335,7 @@ def plan_tenant(
             **pod_security_labels(team.pod_security, by_policy=fabric.value is not None),
         },
         quota=quota,
-        egress=cloud.pod_egress(),
+        egress=cloud.pod_egress(identity=identified),
         declared_egress=plan_egress(team, cloud),
         hosts=plan_hosts(team),
         host_policy=cloud.host_policy if plan_hosts(team) else None,

@@ -203,13 +203,18 @@ class Eks(Cloud):
         """
         return False
 
-    def pod_egress(self) -> tuple[PodEgress, ...]:
-        """Return the address of the EKS Pod Identity agent.
+    def pod_egress(self, *, identity: bool) -> tuple[PodEgress, ...]:
+        """Return the addresses of the EKS Pod Identity agent: an existing cluster may have IPv6.
 
-        Source: EKS user guide, "Set up the Amazon EKS Pod Identity Agent": it listens at 169.254.170.23 on each
-        node; read 2026-11-23.
+        Sources: EKS user guide, "Set up the Amazon EKS Pod Identity Agent": it listens at 169.254.170.23 and
+        fd00:ec2::23 on each node; "Limit Pod traffic with Kubernetes network policies": rules of the other family
+        are ignored; read 2026-11-26.
         """
-        return (PodEgress(name="identity", cidr="169.254.170.23/32", ports=((80, "TCP"),)),)
+        ports = ((80, "TCP"),)
+        four = PodEgress(name="identity", cidr="169.254.170.23/32", ports=ports)
+        if self._cluster.create is not None:
+            return (four,)
+        return (four, PodEgress(name="identity-ipv6", cidr="fd00:ec2::23/128", ports=ports))
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the operator's settings on virtual machines."""
