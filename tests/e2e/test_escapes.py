@@ -114,7 +114,7 @@ def test_an_object_that_leaves_the_grant_is_refused(vision: KubernetesClient, at
         **attempt.get("fields", {}),
     }
     # The API server serves a kind shortly after its definition, and policies of it a second later.
-    message = eventually(lambda: attempt["refused"] in (found := refusal(vision, wanted)) and found)
+    message = eventually(lambda: found if attempt["refused"] in (found := refusal(vision, wanted)) else "")
     assert says_what_to_do(message), message
 
 

@@ -181,7 +181,8 @@ def _facts(found: Mapping[str, Any]) -> ExistingGke:
 def _conceals(node_pool: Mapping[str, Any]) -> bool:
     """Return whether pods on the nodes reach GKE's metadata server in place of the node's own."""
     config: Mapping[str, Any] = node_pool.get("config") or {}
-    return (config.get("workloadMetadataConfig") or {}).get("mode") == "GKE_METADATA"
+    metadata: Mapping[str, Any] = config.get("workloadMetadataConfig") or {}
+    return metadata.get("mode") == "GKE_METADATA"
 
 
 def _labels(node_pool: Mapping[str, Any]) -> Mapping[str, str]:
