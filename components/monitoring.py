@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -51,14 +53,12 @@ class Monitoring(pulumi.ComponentResource):
         self.register_outputs({"alerts": self.alerts})
 
     def _create_service_monitor(self, args: MonitoringPlan) -> None:
-        k8s.apiextensions.CustomResource(
+        self._create_for_operator(
             "dcgm-exporter",
-            api_version="monitoring.coreos.com/v1",
-            kind="ServiceMonitor",
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name="gpu-platform-dcgm-exporter", namespace=names.OPERATOR_NAMESPACE, labels=args.labels or None
-            ),
-            spec={
+            "ServiceMonitor",
+            "gpu-platform-dcgm-exporter",
+            args,
+            {
                 "selector": {"matchLabels": {"app": args.exporter}},
                 "namespaceSelector": {"matchNames": [names.OPERATOR_NAMESPACE]},
                 # Keep the labels pod and namespace of the exporter: they name the workload that uses the GPU.
@@ -73,18 +73,15 @@ class Monitoring(pulumi.ComponentResource):
                 # Of the exporter's node, so that rules know its pool.
                 "attachMetadata": {"node": True},
             },
-            opts=self._child,
         )
 
     def _create_queue_monitor(self, args: MonitoringPlan) -> None:
-        k8s.apiextensions.CustomResource(
+        self._create_for_operator(
             "kueue-metrics",
-            api_version="monitoring.coreos.com/v1",
-            kind="ServiceMonitor",
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name="gpu-platform-kueue", namespace=names.OPERATOR_NAMESPACE, labels=args.labels or None
-            ),
-            spec={
+            "ServiceMonitor",
+            "gpu-platform-kueue",
+            args,
+            {
                 "selector": {"matchLabels": _KUEUE_METRICS},
                 "namespaceSelector": {"matchNames": [KUEUE_NAMESPACE]},
                 "endpoints": [
@@ -99,7 +96,6 @@ class Monitoring(pulumi.ComponentResource):
                     }
                 ],
             },
-            opts=self._child,
         )
 
     def _create_pod_monitoring(self, args: MonitoringPlan) -> None:
@@ -118,14 +114,21 @@ class Monitoring(pulumi.ComponentResource):
         )
 
     def _create_rules(self, args: MonitoringPlan) -> None:
+        spec = {"groups": rule_groups(args)}
+        self._create_for_operator("gpu-alerts", "PrometheusRule", "gpu-platform-alerts", args, spec)
+
+    def _create_for_operator(
+        self, name: str, kind: str, object_name: str, args: MonitoringPlan, spec: Mapping[str, Any]
+    ) -> None:
+        """Create an object of the Prometheus operator, with the labels by which it selects them."""
         k8s.apiextensions.CustomResource(
-            "gpu-alerts",
+            name,
             api_version="monitoring.coreos.com/v1",
-            kind="PrometheusRule",
+            kind=kind,
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name="gpu-platform-alerts", namespace=names.OPERATOR_NAMESPACE, labels=args.labels or None
+                name=object_name, namespace=names.OPERATOR_NAMESPACE, labels=args.labels or None
             ),
-            spec={"groups": rule_groups(args)},
+            spec=spec,
             opts=self._child,
         )
 

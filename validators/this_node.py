@@ -31,13 +31,11 @@ def reader_of(
     replay: Path | None, command: str = "node-check", argument: str = "--replay"
 ) -> NvmlReader | Recorded:
     """Return what reads this machine, or the recording of one; raises BadInput that names command and argument."""
-    fix = "record a machine with gpu-platform node-check --record FILE"
-    if replay is not None and not replay.exists():
-        raise BadInput(command, [Problem(argument, f"no such file: {replay}", "a readable recording", fix)])
     try:
         return NvmlReader() if replay is None else Recorded(read_recording(replay))
     except BadRecording as error:
         found, _, allowed = str(error).partition("; allowed: ")
+        fix = "record a machine with gpu-platform node-check --record FILE"
         raise BadInput(command, [Problem(argument, found, allowed, fix)]) from None
 
 

@@ -78,8 +78,7 @@ def show_machine(name: str, *, to_json: bool) -> ExitCode:
     catalog = load_catalog()
     machine = catalog.machine_types.get(name)
     if machine is None:
-        otherwise = "see `gpu-platform machines list`"
-        raise BadInput("machines show", [unknown_machine_type("NAME", name, catalog, otherwise)])
+        raise BadInput("machines show", [Problem("NAME", *unknown_machine_type(name, catalog))])
     document = {**_document(machine, catalog, None), "regions": _region_documents(machine, catalog)}
     if to_json:
         print(json.dumps({"version": 1, **document}, indent=2))

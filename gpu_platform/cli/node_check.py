@@ -110,8 +110,7 @@ def document_for_machine(name: str, catalog: Catalog) -> str:
 def _machine(name: str, catalog: Catalog) -> MachineType:
     machine = catalog.machine_types.get(name)
     if machine is None:
-        otherwise = "see `gpu-platform machines list`"
-        raise BadInput("node-check", [unknown_machine_type("--machine", name, catalog, otherwise)])
+        raise BadInput("node-check", [Problem("--machine", *unknown_machine_type(name, catalog))])
     if not machine.has_gpus:
         allowed = "a machine type with GPUs: the node agent reads GPUs alone"
         raise BadInput("node-check", [Problem("--machine", repr(name), allowed, "remove --machine")])

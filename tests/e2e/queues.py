@@ -127,12 +127,18 @@ class Team:
                 raise
 
     def remove(self) -> None:
+        """Delete the Jobs, and wait until they are gone: the next test may use their names."""
         for name in self._jobs:
             live = self.client.get("batch/v1", "Job", name, self.name)
             if live is not None:
                 self.client.delete(live)
-        eventually(lambda: not list(self.client.objects(KUEUE, "Workload", namespace=self.name)))
+        eventually(self._is_empty)
         self._jobs.clear()
+
+    def _is_empty(self) -> bool:
+        if any(self.client.get("batch/v1", "Job", name, self.name) for name in self._jobs):
+            return False
+        return not list(self.client.objects(KUEUE, "Workload", namespace=self.name))
 
 
 def job(

@@ -181,6 +181,8 @@ def test_no_pod_starts_on_an_unproven_node_and_a_node_that_fails_later_is_held_b
     gated.write_faults()
     eventually(lambda: gated.find_pod("on-fresh-1")["status"].get("phase") == "Running")
     assert STARTUP not in keys(gated, "fresh-1")
+    # The condition follows the taints; what is waited for below is a change of it.
+    eventually(lambda: condition(gated, "fresh-1")["status"] == "True")
     changes = gated.up(base).json["changes"]["changes"]
     assert changes == [], "a node that has passed gets no startup taint again"
 

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.client import KubernetesClient, Refused
 from sandbox.control_plane import Status
 from tests.e2e.conftest import Platform
 from tests.e2e.queues import KUEUE, Team, bring, job, stack
@@ -139,7 +139,17 @@ def test_without_queueing_kueue_stops_and_its_webhooks_are_gone(platform: Platfo
 
     eventually(lambda: not [name for name in webhooks() if name.startswith("kueue-")])
     vision = Team(platform.kubeconfig, "vision")
-    live = vision.client.create(job("vision", "free", 1, tolerations=[{"operator": "Exists"}]))
-    assert live["spec"].get("suspend") is False
+    free = job("vision", "free", 1, tolerations=[{"operator": "Exists"}])
+
+    def suspended() -> object:
+        try:
+            return vision.client.create(free, dry_run=True)["spec"].get("suspend")
+        except Refused as refused:
+            return refused.message
+
+    # The API server calls webhooks that are deleted for a moment longer.
+    eventually(suspended, expected=False)
+    vision.client.create(free)
     eventually(lambda: vision.running("free") == 1)
-    vision.client.delete(live)
+    vision.client.delete(vision.live("free"))
+    eventually(lambda: client.get("batch/v1", "Job", "free", "vision") is None)

@@ -109,7 +109,7 @@ def pools_of(client: KubernetesClient, name: str, count: int) -> set[str]:
 
     def placed() -> list[str]:
         nodes = [one["spec"].get("nodeName", "") for one in pods(client, name)]
-        return nodes if len([node for node in nodes if node]) >= count else []
+        return nodes if len(nodes) >= count and all(nodes) else []
 
     return {node.rpartition("-")[0] for node in eventually(placed)}
 

@@ -469,33 +469,24 @@ def _nvlinks(read: Read) -> Reading[list[bool]]:
 
 def _fabric(read: Read) -> Reading[list[Any]]:
     """Read the registration in the NVLink fabric: state, status, health (summary and mask), clique, cluster."""
-    info = pynvml.c_nvmlGpuFabricInfo_v3_t()
-    found = read(
-        pynvml.nvmlDeviceGetGpuFabricInfoV,
-        ctypes.byref(info),
-        convert=lambda _status: [  # pyright: ignore[reportUnknownLambdaType]
-            int(info.state),
-            int(info.status),
-            int(info.healthSummary),
-            int(info.healthMask),
-            int(info.cliqueId),
-            bytes(info.clusterUuid).hex(),
-        ],
-    )
-    if found.problem in (FUNCTION_NOT_FOUND, INVALID_ARGUMENT, "argument-version-mismatch"):
-        old = pynvml.c_nvmlGpuFabricInfo_t()
-        found = read(
-            pynvml.nvmlDeviceGetGpuFabricInfo,
-            ctypes.byref(old),
+
+    def told(function: Any, info: Any) -> Reading[list[Any]]:  # noqa: ANN401 - a C struct, which the call fills
+        return read(
+            function,
+            ctypes.byref(info),
             convert=lambda _status: [  # pyright: ignore[reportUnknownLambdaType]
-                int(old.state),
-                int(old.status),
-                0,
-                0,
-                int(old.cliqueId),
-                bytes(old.clusterUuid).hex(),
+                int(info.state),
+                int(info.status),
+                int(getattr(info, "healthSummary", 0)),
+                int(getattr(info, "healthMask", 0)),
+                int(info.cliqueId),
+                bytes(info.clusterUuid).hex(),
             ],
         )
+
+    found = told(pynvml.nvmlDeviceGetGpuFabricInfoV, pynvml.c_nvmlGpuFabricInfo_v3_t())
+    if found.problem in (FUNCTION_NOT_FOUND, INVALID_ARGUMENT, "argument-version-mismatch"):
+        found = told(pynvml.nvmlDeviceGetGpuFabricInfo, pynvml.c_nvmlGpuFabricInfo_t())
     if found.value is not None and found.value[0] == pynvml.NVML_GPU_FABRIC_STATE_NOT_SUPPORTED:
         return Reading(problem=NOT_SUPPORTED, call="nvmlDeviceGetGpuFabricInfo")
     return found

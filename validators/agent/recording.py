@@ -53,6 +53,8 @@ def read_recording(path: Path) -> Journal:
     """Return the answers of a recorded node; raises BadRecording."""
     try:
         text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise BadRecording(f"no such file: {path}; allowed: a readable recording") from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadRecording(f"{path}: {error}; allowed: a readable recording") from None
     return parse_recording(text, str(path))

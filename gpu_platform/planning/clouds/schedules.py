@@ -11,7 +11,7 @@ from datetime import datetime, time, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from gpu_platform.planning.maintenance.section import DAYS
+from gpu_platform.planning.maintenance.section import DAYS, in_order
 from gpu_platform.spec.pool_schedule import PoolSchedule
 
 HOURS_OF_WEEK: Final = 7 * 24
@@ -82,7 +82,7 @@ def schedule_of(schedule: PoolSchedule | None) -> SchedulePlan | None:
     if schedule is None:
         return None
     return SchedulePlan(
-        days=tuple(day for day in DAYS if day in schedule.days),
+        days=in_order(schedule.days),
         start=schedule.start,
         stop=schedule.stop,
         time_zone=schedule.time_zone,

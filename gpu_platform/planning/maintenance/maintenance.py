@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gpu_platform.planning.maintenance.section import DAYS, ChangesPlan, WindowPlan
+from gpu_platform.planning.maintenance.section import ChangesPlan, WindowPlan, in_order
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import parse_duration
 from gpu_platform.spec.changes import Changes, Window
@@ -34,7 +34,7 @@ def plan_window(window: Window | None) -> WindowPlan | None:
     if window is None:
         return None
     return WindowPlan(
-        days=tuple(day for day in DAYS if day in window.days),
+        days=in_order(window.days),
         start=window.start,
         seconds=round(parse_duration(window.duration)),
         time_zone=window.time_zone,

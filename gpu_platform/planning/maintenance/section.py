@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+def in_order(days: Collection[str]) -> tuple[str, ...]:
+    """Return days in the order of the week, each once."""
+    return tuple(day for day in DAYS if day in days)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpu_platform import names
-from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.catalog import MachineType
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import Context
 from gpu_platform.planning.nodes.software import branch_of, driver_version, node_software
@@ -31,12 +31,6 @@ def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
             _check_driver(context, resolved)
 
 
-def _refuse_machine_type(name: str, catalog: Catalog, here: Problems) -> None:
-    """Record a machine type that is not in the catalogue, with the reason where it is known and left out."""
-    problem = unknown_machine_type("", name, catalog, "see `gpu-platform machines list`")
-    here.add(problem.found, problem.allowed, problem.fix)
-
-
 def check_pool(context: Context, resolved: ResolvedPool) -> None:
     """Record everything that is wrong with one pool, except its driver."""
     pool, catalog, problems = resolved.pool, context.catalog, context.at(resolved.path)
@@ -48,7 +42,7 @@ def check_pool(context: Context, resolved: ResolvedPool) -> None:
             "name it after its purpose",
         )
     if machine is None:
-        _refuse_machine_type(pool.machine_type, catalog, problems.at("machine_type"))
+        problems.at("machine_type").add(*unknown_machine_type(pool.machine_type, catalog))
     else:
         check_workload(pool, machine, problems)
         if not machine.has_gpus:

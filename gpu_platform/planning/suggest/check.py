@@ -77,8 +77,7 @@ def _check_reservations(demands: Demands, catalog: Catalog, problems: Problems) 
             )
         machine = catalog.machine_types.get(one.machine_type)
         if machine is None:
-            problem = unknown_machine_type("", one.machine_type, catalog, "see `gpu-platform machines list`")
-            here.at("machine_type").add(problem.found, problem.allowed, problem.fix)
+            here.at("machine_type").add(*unknown_machine_type(one.machine_type, catalog))
         elif not machine.has_gpus or machine.vendor not in ("aws", "gcp"):
             here.at("machine_type").add(
                 f"{one.machine_type!r}", "a machine type of a cloud with GPUs", "remove the reservation"

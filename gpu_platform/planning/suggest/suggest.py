@@ -118,9 +118,10 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
         raise BadInput(source, problems.found)
     mixes: dict[VendorName, tuple[Mix | None, tuple[Option, ...]]] = {}
     vendors: list[VendorName] = list(dict.fromkeys(machine.vendor for machine, _ in priced))
+    bought = {vendor: [one for one in priced if one[0].vendor == vendor] for vendor in vendors}
+    reserved = {vendor: _reservations(demands, vendor, catalog) for vendor in vendors}
     for vendor in vendors:
-        bought = [one for one in priced if one[0].vendor == vendor]
-        options = options_for(requests, bought, catalog, _reservations(demands, vendor, catalog))
+        options = options_for(requests, bought[vendor], catalog, reserved[vendor])
         mixes[vendor] = (cheapest_mix(requests, options, seconds=seconds / len(vendors), within=SIMPLER), options)
     found: list[tuple[float, VendorName]] = [
         (mix.usd_per_hour, vendor) for vendor, (mix, _) in mixes.items() if mix is not None
@@ -153,13 +154,13 @@ def suggest(demands: Demands, source: str, catalog: Catalog, *, seconds: float =
         cheapest=_as_text(mix.cheapest) if mix.cheapest else None,
         near_misses=near_misses(
             requests,
-            [one for one in priced if one[0].vendor == vendor],
+            bought[vendor],
             catalog,
             mix.usd_per_hour,
             seconds=seconds / 10,
-            reservations=_reservations(demands, vendor, catalog),
+            reservations=reserved[vendor],
         ),
-        unused=_unused(mix, _reservations(demands, vendor, catalog)),
+        unused=_unused(mix, reserved[vendor]),
         left_out=left_out,
         region=region_of_prices(demands, vendor),
         dates=_dates(demands, vendor, priced, catalog),

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.catalog.models import AwsFamily, NodeImage
@@ -85,10 +86,9 @@ def check_mig(pool: Pool, family: AwsFamily, problems: Problems) -> None:
 def _check_fast_pull(pool: Pool, here: Problems) -> None:
     """Record a release that is older than SOCI in it; of an own AMI nothing is known."""
     family, release = pool.image.family or DEFAULT_FAMILY, pool.image.release
-    if not pool.image.fast_pull or release is None or family not in _FIRST_WITH_SOCI:
+    if not pool.image.fast_pull or release is None:
         return
-    first = _FIRST_WITH_SOCI[family]
-    if (found := _ORDER[family].search(release)) is not None and _numbers(found[0]) < _numbers(first):
+    if first := _first_if_older(family, release, _FIRST_WITH_SOCI):
         here.at("fast_pull").add(
             f"true with release {release}",
             f"{family} {first} or newer: older images have no SOCI, or not on local disks",
@@ -99,15 +99,23 @@ def _check_fast_pull(pool: Pool, here: Problems) -> None:
 def _check_bypass(pool: Pool, release: str, here: Problems) -> None:
     """Record a release whose runtime gives GPUs to pods that asked for none; an own AMI is its owner's."""
     family = pool.image.family or DEFAULT_FAMILY
-    if pool.image.ami is not None or family not in _FIRST_WITHOUT_BYPASS:
+    if pool.image.ami is not None:
         return
-    first, found = _FIRST_WITHOUT_BYPASS[family], _ORDER[family].search(release)
-    if found is not None and _numbers(found[0]) < _numbers(first):
+    if first := _first_if_older(family, release, _FIRST_WITHOUT_BYPASS):
         here.add(
             f"{release!r}",
             f"{family} {first} or newer: with older ones a pod that asked for no GPU uses all GPUs of its node",
             "name a newer release, or remove release",
         )
+
+
+def _first_if_older(family: str, release: str, firsts: Mapping[str, str]) -> str | None:
+    """Return the first release of a family that has something, if a release is older; None: not, or not known."""
+    first = firsts.get(family)
+    if first is None:
+        return None
+    found = _ORDER[family].search(release)
+    return first if found is not None and _numbers(found[0]) < _numbers(first) else None
 
 
 def _numbers(version: str) -> tuple[int, ...]:
