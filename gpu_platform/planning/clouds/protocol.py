@@ -14,7 +14,14 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, most_of
 from gpu_platform.planning.clouds.identities import CloudIdentities
-from gpu_platform.planning.clouds.section import Access, CloudCluster, CloudPool, HostPolicy, PodEgress
+from gpu_platform.planning.clouds.section import (
+    Access,
+    AutoscalerPlan,
+    CloudCluster,
+    CloudPool,
+    HostPolicy,
+    PodEgress,
+)
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
@@ -237,6 +244,12 @@ class Cloud(Protocol):
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
     ) -> Decided[CloudPool | None]:
         """Return how the cloud creates the pool's nodes; None where it does not."""
+        return Decided(None)
+
+    def plan_autoscaler(
+        self, pool: Pool, machine: MachineType, requirements: NodeRequirements
+    ) -> Decided[AutoscalerPlan | None]:
+        """Return what adds nodes to those that the program creates for the pool; None: nothing does."""
         return Decided(None)
 
     def plan_cluster(

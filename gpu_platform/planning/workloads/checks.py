@@ -120,7 +120,7 @@ def _check_exit_codes(job: TrainingJob, here: Problems) -> None:
 def _check_room(one: DeclaredPods, team: Team, available: Available, here: Problems) -> None:
     """Record pods that must run at the same time and for which the pool's nodes never have room."""
     pool = next((pool for pool in available.pools if pool.name == one.spec.pool), None)
-    if pool is None or one.path.startswith("workloads") or pool.nodes.ownership in {"created", "labelled"}:
+    if pool is None or one.path.startswith("workloads") or pool.has_fixed_nodes:
         return  # an unknown pool, and fixed nodes, are refused elsewhere
     if pool.has_gpus and pool.devices and one.spec.claim is None:
         return
