@@ -21,6 +21,7 @@ from gpu_platform.planning.clouds.section import (
     CloudPool,
     HostPolicy,
     PodEgress,
+    Provisioning,
 )
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
@@ -164,8 +165,8 @@ class Cloud(Protocol):
         """Return the labels of the pool's nodes that say where they are in the network, the widest first."""
         return (names.HOSTNAME_LABEL,)
 
-    def provisioning_class(self, pool: PoolPlan) -> str | None:
-        """Return the ProvisioningRequest class by which the pool gets its nodes; None: it gets them otherwise."""
+    def provisioning(self, pool: PoolPlan) -> Provisioning | None:
+        """Return the ProvisioningRequests by which the pool gets its nodes; None: it gets them otherwise."""
         return None
 
     # -- checks: each records problems --

@@ -46,6 +46,19 @@ class CloudQuota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Provisioning:
+    """The ProvisioningRequests by which a pool gets nodes for one workload at a time.
+
+    `node_seconds`: how long its nodes live at most; `own_nodes`: labels of the nodes of one request, each with the
+    detail of the request that has its value.
+    """
+
+    provisioning_class: str
+    node_seconds: int
+    own_nodes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AccountNeed:
     """Something that an account must have before a pool can have nodes, which the program does not create.
 
