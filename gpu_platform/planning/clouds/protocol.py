@@ -16,6 +16,7 @@ from gpu_platform.planning.clouds.daemonsets import DaemonSet, most_of
 from gpu_platform.planning.clouds.identities import CloudIdentities
 from gpu_platform.planning.clouds.section import (
     Access,
+    AutoscalerPlan,
     CloudCluster,
     CloudPool,
     HostPolicy,
@@ -249,6 +250,12 @@ class Cloud(Protocol):
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
     ) -> Decided[CloudPool | None]:
         """Return how the cloud creates the pool's nodes; None where it does not."""
+        return Decided(None)
+
+    def plan_autoscaler(
+        self, pool: Pool, machine: MachineType, requirements: NodeRequirements
+    ) -> Decided[AutoscalerPlan | None]:
+        """Return what adds nodes to those that the program creates for the pool; None: nothing does."""
         return Decided(None)
 
     def plan_cluster(
