@@ -14,7 +14,15 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, most_of
 from gpu_platform.planning.clouds.identities import CloudIdentities
-from gpu_platform.planning.clouds.section import Access, CloudCluster, CloudPool, HostPolicy, PodEgress
+from gpu_platform.planning.clouds.section import (
+    Access,
+    AutoscalerPlan,
+    CloudCluster,
+    CloudPool,
+    HostPolicy,
+    PodEgress,
+    Provisioning,
+)
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
@@ -99,6 +107,11 @@ class Cloud(Protocol):
         return False
 
     @property
+    def isolates_bare_pods(self) -> bool:
+        """Whether network policies hold for pods without a controller, too, as far as the cloud decides it."""
+        return True
+
+    @property
     def managed_prometheus(self) -> bool:
         """Whether the program creates the cluster with Google's managed Prometheus (PodMonitoring objects)."""
         return False
@@ -157,8 +170,8 @@ class Cloud(Protocol):
         """Return the labels of the pool's nodes that say where they are in the network, the widest first."""
         return (names.HOSTNAME_LABEL,)
 
-    def provisioning_class(self, pool: PoolPlan) -> str | None:
-        """Return the ProvisioningRequest class by which the pool gets its nodes; None: it gets them otherwise."""
+    def provisioning(self, pool: PoolPlan) -> Provisioning | None:
+        """Return the ProvisioningRequests by which the pool gets its nodes; None: it gets them otherwise."""
         return None
 
     # -- checks: each records problems --
@@ -239,6 +252,12 @@ class Cloud(Protocol):
         """Return how the cloud creates the pool's nodes; None where it does not."""
         return Decided(None)
 
+    def plan_autoscaler(
+        self, pool: Pool, machine: MachineType, requirements: NodeRequirements
+    ) -> Decided[AutoscalerPlan | None]:
+        """Return what adds nodes to those that the program creates for the pool; None: nothing does."""
+        return Decided(None)
+
     def plan_cluster(
         self, stack: str, pools: Sequence[PoolPlan], release: OperatorRelease, catalog: Catalog
     ) -> Decided[CloudCluster | None]:
@@ -268,8 +287,8 @@ class Cloud(Protocol):
         """Return the annotations of the service account that pods get the identity by."""
         return {}
 
-    def pod_egress(self) -> tuple[PodEgress, ...]:
-        """Return the addresses that identity and DNS of pods need on the cloud's dataplane."""
+    def pod_egress(self, *, identity: bool) -> tuple[PodEgress, ...]:
+        """Return the addresses that identity and DNS of pods need; `identity`: whether the team has one."""
         return ()
 
     def api_egress(self) -> PodEgress | None:

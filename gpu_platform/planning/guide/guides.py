@@ -20,6 +20,7 @@ from gpu_platform.planning.workloads import (
     TeamWorkloadsPlan,
     levels_of,
     plan_pod_fabric,
+    provisioned_by,
     topology_annotation,
     workloads_of,
 )
@@ -113,7 +114,9 @@ def _plan(
     pods = run.all_pods if run is not None else ()
     declared = replace(tenant, workloads=(*tenant.workloads, *(pod.workload for pod in pods)))
     examples, missing = plan_examples(team, declared, queue, _pool_by_flavor(queues), available)
-    levels = levels_of(queues if queue is not None else None)
+    own_queues = queues if queue is not None else None
+    levels, provisioned = levels_of(own_queues), provisioned_by(own_queues)
+    examples = [replace(one, node_seconds=provisioned.get(one.workload.pool)) for one in examples]
     own = [one for one in volumes if one.namespace == team.name]
     return GuidePlan(
         namespace=team.name,
