@@ -118,7 +118,7 @@ STACKS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
-_GROWING = {name: {"min": 1, "desired": 2, "max": 4} for name in ("existing", "eks", "gke")}
+_GROWING = {name: {"min": 1, "desired": 2, "max": 4} for name in ("sandbox", "existing", "eks", "gke")}
 _HOURS = {"start": "07:00", "stop": "20:00"}
 _IDLE = {"idle_after": "2h", "prometheus": "http://prometheus.monitoring:9090"}
 _DRA = {
@@ -762,6 +762,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "teams[].routes.hosts": [["a.example.com"]],
     "teams[].routes.annotations": [["tailscale.com/expose"]],
     "teams[].inline_csi_drivers": [["secrets-store.csi.k8s.io"]],
+    "teams[].allow_bare_pods": by([True], eks=[True]),
     "teams[].egress[].cidr": ["192.168.0.0/16"],
     "teams[].egress[].fqdn": ["*.example.com"],
     "teams[].egress[].ports": [[5432]],

@@ -16,6 +16,7 @@ from gpu_platform.planning.clouds.daemonsets import DaemonSet, most_of
 from gpu_platform.planning.clouds.identities import CloudIdentities
 from gpu_platform.planning.clouds.section import (
     Access,
+    AutoscalerPlan,
     CloudCluster,
     CloudPool,
     HostPolicy,
@@ -104,6 +105,11 @@ class Cloud(Protocol):
     def creates_cluster(self) -> bool:
         """Whether the program creates the cluster."""
         return False
+
+    @property
+    def isolates_bare_pods(self) -> bool:
+        """Whether network policies hold for pods without a controller, too, as far as the cloud decides it."""
+        return True
 
     @property
     def managed_prometheus(self) -> bool:
@@ -246,6 +252,12 @@ class Cloud(Protocol):
         """Return how the cloud creates the pool's nodes; None where it does not."""
         return Decided(None)
 
+    def plan_autoscaler(
+        self, pool: Pool, machine: MachineType, requirements: NodeRequirements
+    ) -> Decided[AutoscalerPlan | None]:
+        """Return what adds nodes to those that the program creates for the pool; None: nothing does."""
+        return Decided(None)
+
     def plan_cluster(
         self, stack: str, pools: Sequence[PoolPlan], release: OperatorRelease, catalog: Catalog
     ) -> Decided[CloudCluster | None]:
@@ -275,8 +287,8 @@ class Cloud(Protocol):
         """Return the annotations of the service account that pods get the identity by."""
         return {}
 
-    def pod_egress(self) -> tuple[PodEgress, ...]:
-        """Return the addresses that identity and DNS of pods need on the cloud's dataplane."""
+    def pod_egress(self, *, identity: bool) -> tuple[PodEgress, ...]:
+        """Return the addresses that identity and DNS of pods need; `identity`: whether the team has one."""
         return ()
 
     def api_egress(self) -> PodEgress | None:

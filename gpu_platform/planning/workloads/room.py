@@ -20,7 +20,6 @@ from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.team import Team
 
 _MIB = 2**20
-_FIXED = {"created", "labelled"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +42,7 @@ class Room:
 def room_of(one: DeclaredPods, team: Team, pool: PoolPlan, available: Available) -> Room:
     """Return how many of an entry's pods a pool holds, by GPUs or claimed devices, CPU and memory."""
     on_node = _on_a_node(one, team, pool, available)
-    if pool.nodes.ownership in _FIXED:
+    if pool.has_fixed_nodes:
         return Room(on_node=on_node, nodes=pool.nodes.desired, limit="desired")
     return Room(on_node=on_node, nodes=pool.nodes.max, limit="max")
 
