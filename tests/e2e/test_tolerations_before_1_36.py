@@ -63,6 +63,9 @@ def place(client: KubernetesClient) -> Iterator[Place]:
         live = client.get(one["apiVersion"], one["kind"], one["metadata"]["name"])
         if live is not None:
             client.delete(live)
+    eventually(
+        lambda: all(client.get(one["apiVersion"], one["kind"], one["metadata"]["name"]) is None for one in wanted)
+    )
 
 
 def asking(kind: str, tolerations: list[Object], gpus: int = 1) -> Object:
