@@ -245,3 +245,55 @@ def test_a_job_may_use_what_its_team_borrows_of_a_resource_without_a_quota_of_it
     own = team(quota=quota, queue=queue, training_jobs=[instances])
     with pytest.raises(BadInput, match=r"8 of nvidia.com/mig-1g.10gb .*at most 7: the team's quota.mig.1g.10gb"):
         plan(two, mig, teams=[own, other], queueing={})
+
+
+def aligned(**rest: Any) -> dict[str, Any]:
+    """A training pool of a cloud: its kubelets have the Topology Manager's policy restricted."""
+    return pool(machine_type="p5.48xlarge", count={"desired": 2}, zones=ZONE, **rest)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cpu", "allowed"),
+    [
+        (8, "64", "97 to 192"),  # two NUMA nodes for the GPUs, one for the CPUs
+        (8, "8", "97 to 192"),
+        (5, "96", "97 to 192"),
+        (2, "100", "1 to 96"),
+    ],
+)
+def test_whole_cpus_on_other_numa_nodes_than_the_gpus_are_refused(gpus: int, cpu: str, allowed: str) -> None:
+    job = {**JOB, "gpus": gpus, "cpu": cpu}
+    found = refused(aligned(), cluster=EKS, training_jobs=[job])
+    assert list(found) == ["training_jobs[0].cpu"]
+    assert allowed in found["training_jobs[0].cpu"]
+    assert f"{cpu}, whole CPUs, which are exclusive" in found["training_jobs[0].cpu"]
+
+
+@pytest.mark.parametrize(("gpus", "cpu"), [(8, "63900m"), (8, "100"), (4, "48"), (1, "1"), (8, None)])
+def test_cpus_that_the_kubelet_can_align_with_the_gpus_are_accepted(gpus: int, cpu: str | None) -> None:
+    job = {**JOB, "gpus": gpus} | ({} if cpu is None else {"cpu": cpu})
+    assert run(aligned(), cluster=EKS, training_jobs=[job]).training_jobs
+
+
+def test_where_no_kubelet_aligns_whole_cpus_are_accepted() -> None:
+    job = {**JOB, "gpus": 8, "cpu": "64"}
+    for free in (aligned(topology={"policy": "best-effort"}), aligned(topology={"policy": "none"})):
+        assert run(free, cluster=EKS, training_jobs=[job]).training_jobs
+
+
+def test_memory_that_is_not_on_the_numa_nodes_of_the_gpus_is_refused_where_it_is_aligned() -> None:
+    static = aligned(topology={"policy": "restricted", "memory": "static"})
+    job = {**JOB, "gpus": 8, "memory": "500Gi"}
+    found = refused(static, cluster=EKS, training_jobs=[job])
+    assert list(found) == ["training_jobs[0].memory"]
+    assert "more than 1024Gi" in found["training_jobs[0].memory"]
+    assert run(static, cluster=EKS, training_jobs=[{**job, "memory": "1500Gi"}]).training_jobs
+    assert run(aligned(), cluster=EKS, training_jobs=[job]).training_jobs
+
+
+def test_more_gpus_than_one_numa_node_has_are_refused_under_single_numa_node() -> None:
+    single = aligned(topology={"policy": "single-numa-node"}, workload="inference")
+    service = {**SERVICE, "gpus": 5}
+    found = refused(single, cluster=EKS, inference_services=[service])
+    assert "at most 4" in found["inference_services[0].gpus"]
+    assert run(single, cluster=EKS, inference_services=[{**service, "gpus": 4}]).inference_services

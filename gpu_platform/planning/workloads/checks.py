@@ -13,6 +13,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
 from gpu_platform.planning.teams.quota_of_pods import held
+from gpu_platform.planning.workloads.alignment import check_alignment
 from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.stack import Environment
 from gpu_platform.spec.storage import DiskStorage, LustreStorage, NfsStorage, TeamStorage
@@ -79,6 +80,7 @@ def _check(
 ) -> None:
     for one in declared_pods(team, available):
         _check_room(one, team, available, problems.at(one.path))
+        check_alignment(one, team, available, problems.at(one.path))
     _check_fabric(team, available, problems)
     for index, job in enumerate(team.training_jobs):
         _check_training(job, environment, available, storage, problems.at(f"training_jobs[{index}]"))

@@ -19,6 +19,7 @@ from gpu_platform.planning.teams.compute_domains import channel_of
 from gpu_platform.planning.teams.declared_pods import as_workload, head_as_workload
 from gpu_platform.planning.teams.section import WorkloadPlan
 from gpu_platform.planning.teams.tenants import plan_workload
+from gpu_platform.planning.workloads.alignment import cpu_decisions
 from gpu_platform.planning.workloads.fabric import plan_pod_fabric
 from gpu_platform.planning.workloads.granted import (
     GRACE_VARIABLE,
@@ -118,7 +119,7 @@ def workloads_of(namespace: str, workloads: Iterable[TeamWorkloadsPlan]) -> Team
 
 def _together(planned: Sequence[Decided[TeamWorkloadsPlan]]) -> Decided[tuple[TeamWorkloadsPlan, ...]]:
     kept = [one for one in planned if any(True for _ in one.value.all_pods)]
-    return Decided(tuple(one.value for one in kept), tuple(decision for one in kept for decision in one.decisions))
+    return Decided(tuple(one.value for one in kept), tuple(one for each in planned for one in each.decisions))
 
 
 def _plan(
@@ -146,7 +147,8 @@ def _plan(
         notebooks=tuple(_notebook(notebook, of) for notebook in team.notebooks),
         batch_jobs=tuple(_batch(batch, of) for batch in team.batch_jobs),
     )
-    return Decided(plan, tuple(_decision(team, job, of) for job in plan.training_jobs))
+    decisions = tuple(_decision(team, job, of) for job in plan.training_jobs)
+    return Decided(plan, (*decisions, *cpu_decisions(team, available)))
 
 
 def levels_of(queues: QueuesPlan | None) -> Mapping[str, tuple[str, ...]]:
