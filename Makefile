@@ -11,7 +11,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 # Images set it to stay small; here each of hundreds of processes would compile the same modules once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up down test test-thorough suite test-workloads test-karpenter test-keda lint docs fmt clean help
+.PHONY: install up down test test-thorough suite test-workloads test-karpenter test-keda test-prometheus lint docs fmt clean help
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -45,7 +45,7 @@ down: $(STAMP) ## stop the sandbox of the stack `local`; nothing is left running
 lint: $(STAMP) ## formatting, lint, types, import contracts, the stack file's schema, and the documentation
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/pyright
+	$(BIN)/python -m tools.type_check $(TYPES)
 	$(BIN)/lint-imports
 	$(BIN)/gpu-platform schema --check
 	$(BIN)/python -m tools.docs --check
@@ -96,10 +96,15 @@ test-karpenter: $(STAMP) ## build Karpenter, and test that it creates and remove
 	$(BIN)/python -m sandbox.build --karpenter
 	$(BIN)/pytest -n0 -q tests/e2e/test_karpenter_nodes.py
 
-# KEDA links the clients of every cloud: half an hour of CPU time and more. The tests need Debian's package prometheus, too.
+# KEDA links the clients of every cloud: half an hour of CPU time and more.
 test-keda: $(STAMP) ## build KEDA, and test that it and the HPA scale a service by a metric of Prometheus
-	$(BIN)/python -m sandbox.build --keda
+	$(BIN)/python -m sandbox.build --keda --prometheus
 	$(BIN)/pytest -n0 -q tests/e2e/test_keda_scaling.py
+
+test-prometheus: $(STAMP) ## build Prometheus and promtool, and run the tests of rules and of a real Prometheus with them
+	$(BIN)/python -m sandbox.build --prometheus
+	$(BIN)/pytest -n0 -q tests/planning/monitoring tests/planning/test_pool_schedules.py \
+	  tests/planning/test_agent_metrics.py tests/e2e/test_real_prometheus.py
 
 clean: ## remove the virtual environment
 	rm -rf $(VENV)

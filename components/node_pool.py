@@ -10,6 +10,7 @@ import pulumi_kubernetes as k8s
 from components._options import child_options
 from components.mig_guard import guarded
 from gpu_platform import names
+from gpu_platform.planning.clouds.section import AutoscalerPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
 # The list is atomic and has the taints of people, autoscalers and Kubernetes, too: after the creation of a node
@@ -21,7 +22,8 @@ _TAINTS_OF_ALL = pulumi.ResourceOptions(ignore_changes=["spec.taints"])
 class NodePool(pulumi.ComponentResource):
     """The nodes of one pool.
 
-    In the sandbox it creates `v1/Node` objects, which KWOK simulates; on an existing cluster it labels the nodes
+    In the sandbox it creates `v1/Node` objects, which KWOK simulates, and for an autoscaled pool a NodePool and a
+    KWOKNodeClass of Karpenter; on an existing cluster it labels the nodes
     that the stack file names. It does not change their taints: `spec.taints` is one list for all owners, and a
     patch would remove the taints of the others; validation reports a taint that is missing. Nodes that a selector
     selects are not changed.
@@ -45,6 +47,8 @@ class NodePool(pulumi.ComponentResource):
         self._child = child_options(self, opts)
         if args.nodes.ownership == "created":
             self._create_nodes(args)
+            if args.autoscaler is not None:
+                self._create_autoscaler(args.name, args.autoscaler)
         elif args.nodes.ownership == "labelled":
             self._label_nodes(args)
         self.node_names = pulumi.Output.from_input(list(args.nodes.names))
@@ -77,6 +81,23 @@ class NodePool(pulumi.ComponentResource):
                 spec=k8s.core.v1.NodeSpecArgs(taints=_taints(args)),
                 opts=_merged(self._child, _TAINTS_OF_ALL, guarded(args)),
             )
+
+    def _create_autoscaler(self, pool: str, plan: AutoscalerPlan) -> None:
+        node_class = k8s.apiextensions.CustomResource(
+            f"{pool}-node-class",
+            api_version=plan.node_class["apiVersion"],
+            kind=plan.node_class["kind"],
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=pool),
+            opts=self._child,
+        )
+        k8s.apiextensions.CustomResource(
+            f"{pool}-node-pool",
+            api_version="karpenter.sh/v1",
+            kind="NodePool",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=pool),
+            spec=plan.node_pool,
+            opts=_merged(self._child, pulumi.ResourceOptions(depends_on=[node_class])),
+        )
 
     def _label_nodes(self, args: PoolPlan) -> None:
         for node in args.nodes.names:

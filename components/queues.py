@@ -117,8 +117,14 @@ class Queues(pulumi.ComponentResource):
             "ProvisioningRequestConfig",
             check.name,
             {
-                "provisioningClassName": check.provisioning_class,
+                "provisioningClassName": check.request.provisioning_class,
                 "managedResources": list(check.managed_resources),
+                "podSetUpdates": {
+                    "nodeSelector": [
+                        {"key": label, "valueFromProvisioningClassDetail": detail}
+                        for label, detail in check.request.own_nodes.items()
+                    ]
+                },
             },
             opts,
         )

@@ -89,6 +89,7 @@ SANDBOX_MACHINE_ANNOTATION: Final = "sandbox.gpu-platform.dev/machine-type"  # m
 SANDBOX_DRIVER_ANNOTATION: Final = "sandbox.gpu-platform.dev/driver-version"  # that a new node starts with
 SANDBOX_RUNNING_DRIVER_ANNOTATION: Final = "sandbox.gpu-platform.dev/running-driver"  # of the simulated operator
 SANDBOX_OPERANDS_ANNOTATION: Final = "sandbox.gpu-platform.dev/operands"  # release of a node's simulated operands
+SANDBOX_STARTING_TAINT: Final = "sandbox.gpu-platform.dev/starting"  # of a new node of Karpenter's
 SANDBOX_FAULTS_CONFIG_MAP: Final = "gpu-faults"  # in SANDBOX_NAMESPACE; key = node name, value = JSON list
 SANDBOX_NAMESPACE: Final = "sandbox-system"
 # On pods: how long their containers run, and how the first of them ends. The simulator reads them.

@@ -150,6 +150,8 @@ def _size(pool: PoolPlan, now: datetime) -> tuple[int, int, int | None, str]:
         return 0, nodes.max, None, closed
     if pool.schedule is not None and (off := pool.schedule.off_text(now)):
         return 0, nodes.max, None, off
+    if pool.autoscaler is not None:
+        return nodes.desired, nodes.max, None, "Karpenter adds nodes for pending pods"
     if nodes.ownership in {"created", "labelled"}:
         return nodes.desired, nodes.desired, None, ""
     if pool.cloud is not None and pool.cloud.created_on_demand is not None:

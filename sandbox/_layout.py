@@ -120,6 +120,21 @@ class Layout:
         except FileNotFoundError:
             return None
 
+    def offers(self) -> dict[str, dict[str, int]]:
+        """Return the extended resources of machine types in autoscaled pools, by machine type."""
+        try:
+            return json.loads(self._offers.read_text())
+        except FileNotFoundError:
+            return {}
+
+    def write_offers(self, offers: Mapping[str, Mapping[str, int]]) -> None:
+        """Write the extended resources of machine types in autoscaled pools."""
+        _write(self._offers, json.dumps(offers) + "\n")
+
+    @property
+    def _offers(self) -> Path:
+        return self.instance_types.with_name("offers.json")
+
     def write_instance_types(self, found: Sequence[Mapping[str, object]]) -> None:
         """Write the machine types that Karpenter may create."""
         _write(self.instance_types, json.dumps(found, indent=1) + "\n")

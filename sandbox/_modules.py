@@ -38,6 +38,8 @@ class GoModule:
     copied_from: str = KUEUE_MODULE
     stamped: bool = True
     """Whether the programs report the version of Kubernetes."""
+    tags: tuple[str, ...] = ()
+    """Build tags."""
 
     @property
     def go_mod(self) -> str:
@@ -67,7 +69,8 @@ class GoModule:
     @property
     def flags(self) -> list[str]:
         """Flags of `go list` and `go build`."""
-        return ["-mod=readonly", "-trimpath", f"-ldflags={self.link_flags}"]
+        tags = [f"-tags={','.join(self.tags)}"] if self.tags else []
+        return ["-mod=readonly", "-trimpath", f"-ldflags={self.link_flags}", *tags]
 
     @property
     def link_flags(self) -> str:
@@ -97,7 +100,8 @@ class GoModule:
         The Go release is left out, so that programs that are built start on a machine whose Go is gone or newer.
         """
         sums = (self.folder / "go.sum").read_text()
-        parts = [self.go_mod, sums, self.link_flags, platform.system(), platform.machine(), *self.copied]
+        parts = [self.go_mod, sums, self.link_flags, platform.system(), platform.machine()]
+        parts += [*self.copied, *self.tags]
         return hashlib.sha256("\0".join([*parts, *self.packages.values()]).encode()).hexdigest()[:16]
 
 
@@ -131,6 +135,17 @@ KEDA: Final = GoModule(
     copied=("config/crd/bases",),
     copied_from=KEDA_MODULE,
     stamped=False,
+)
+
+PROMETHEUS_MODULE: Final = "github.com/prometheus/prometheus"
+# For tests alone, `python -m sandbox.build --prometheus`, where Debian's package is not installed. The tag leaves
+# out service discovery (plugins/ of the module), which links the clients of every cloud; tests need none.
+PROMETHEUS: Final = GoModule(
+    _HERE / "prometheus",
+    {program: f"{PROMETHEUS_MODULE}/cmd/{program}" for program in ("prometheus", "promtool")},
+    title="Prometheus",
+    stamped=False,
+    tags=("remove_all_sd",),
 )
 
 

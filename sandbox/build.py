@@ -2,8 +2,8 @@
 
 `python -m sandbox.build` builds those of the default Kubernetes version ahead of the first `up`, with `--all`
 those of every version, which tests need; otherwise another version is built when a sandbox asks for it. With
-`--karpenter` or `--keda` it builds these, too. It needs the standard library only, so that it runs while pip still
-installs the rest.
+`--karpenter`, `--keda` or `--prometheus` it builds these, too. It needs the standard library only, so that it
+runs while pip still installs the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,17 @@ from gpu_platform.errors import GpuPlatformError, UnknownOutcome
 from gpu_platform.paths import cache_dir
 from gpu_platform.progress import Progress
 from sandbox._locks import file_lock
-from sandbox._modules import DEFAULT, KARPENTER, KEDA, KUBERNETES, KUEUE, GoModule, kubernetes_versions, module_of
+from sandbox._modules import (
+    DEFAULT,
+    KARPENTER,
+    KEDA,
+    KUBERNETES,
+    KUEUE,
+    PROMETHEUS,
+    GoModule,
+    kubernetes_versions,
+    module_of,
+)
 
 GO_MODULE: Final = DEFAULT.folder
 
@@ -61,10 +71,11 @@ def binaries(
     kueue: bool = False,
     karpenter: bool = False,
     keda: bool = False,
+    prometheus: bool = False,
 ) -> Binaries:
     """Return the programs of a Kubernetes version, default DEFAULT's; builds what this machine has not yet.
 
-    `kueue`, `karpenter`, `keda`: with these.
+    `kueue`, `karpenter`, `keda`, `prometheus`: with these.
 
     Raises:
         LookupError: a sandbox cannot have that version.
@@ -72,7 +83,7 @@ def binaries(
     """
     module = module_of(kubernetes) if kubernetes is not None else DEFAULT
     modules = (module,) if module == DEFAULT else (module, DEFAULT)
-    wanted = ((KUEUE, kueue), (KARPENTER, karpenter), (KEDA, keda))
+    wanted = ((KUEUE, kueue), (KARPENTER, karpenter), (KEDA, keda), (PROMETHEUS, prometheus))
     more = (module for module, is_wanted in wanted if is_wanted)
     return Binaries(tuple(_built(each, progress) for each in (*modules, *more)))
 
@@ -110,6 +121,12 @@ def has_keda() -> bool:
     return _folder(KEDA).exists()
 
 
+def built_prometheus(program: str) -> Path | None:
+    """Return `prometheus` or `promtool` where this machine has built them."""
+    found = _folder(PROMETHEUS) / program
+    return found if found.exists() else None
+
+
 def _folder(module: GoModule) -> Path:
     return cache_dir() / "control-plane" / module.build_key
 
@@ -118,7 +135,9 @@ def _build(module: GoModule, folder: Path, progress: Progress) -> None:
     go = _go(module, progress)
     for leftover in folder.parent.glob(".building-*"):
         shutil.rmtree(leftover, ignore_errors=True)
-    version = "" if module in (DEFAULT, KUEUE, KARPENTER, KEDA) else f" of Kubernetes {module.kubernetes}"
+    version = (
+        "" if module in (DEFAULT, KUEUE, KARPENTER, KEDA, PROMETHEUS) else f" of Kubernetes {module.kubernetes}"
+    )
     progress.line(f"Building the sandbox's {module.title}{version} into {folder}, once; it takes some minutes")
     with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as building:
         work, programs = Path(building) / "work", Path(building) / "bin"
@@ -303,8 +322,13 @@ def main(arguments: Sequence[str]) -> int:
     try:
         for version in kubernetes_versions() if "--all" in arguments else (DEFAULT.kubernetes,):
             # No Rich: pip may be replacing it.
-            karpenter, keda = "--karpenter" in arguments, "--keda" in arguments
-            binaries(Progress(plain=True), version, karpenter=karpenter, keda=keda)
+            binaries(
+                Progress(plain=True),
+                version,
+                karpenter="--karpenter" in arguments,
+                keda="--keda" in arguments,
+                prometheus="--prometheus" in arguments,
+            )
     except GpuPlatformError as error:
         print(f"error: {error}", file=sys.stderr)
         return int(error.exit_code)

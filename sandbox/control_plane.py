@@ -15,7 +15,7 @@ import shutil
 import socket
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
@@ -48,7 +48,7 @@ _NAMES: Final = (
     "kwok",
     "simulator",
     "kueue",  # only with queues
-    "karpenter",  # only on request
+    "karpenter",  # only with autoscaled pools, or on request
 )
 
 State = Literal["running", "degraded", "stopped", "absent"]
@@ -80,6 +80,7 @@ def up(
     kubernetes: str | None = None,
     kueue: bool = False,
     karpenter: bool = False,
+    karpenter_offers: Mapping[str, Mapping[str, int]] | None = None,
     progress: Progress | None = None,
 ) -> Status:
     """Start the sandbox `name`; build its programs, create its data and restart components as needed.
@@ -89,8 +90,9 @@ def up(
     it. Only needed in the first `up`. api_port: the API server's TCP port; by default a free one, which the
     sandbox keeps. crds_dir: folder of CustomResourceDefinitions to install instead of the permissive ones.
     kubernetes: minor version of the control plane; by default the one that the sandbox has, of a new one the
-    newest. A newer one upgrades the sandbox in place. kueue, karpenter: run these, from now on. progress: shows
-    the progress of long steps.
+    newest. A newer one upgrades the sandbox in place. kueue, karpenter: run these, from now on. karpenter_offers:
+    extended resources of a node by machine type, for types that Karpenter creates; None or empty: as they are.
+    progress: shows the progress of long steps.
 
     Raises: BadInput: the name, folder, port or version cannot be used, or `crds_dir` contains other files.
     UnknownOutcome: the disk is full, or a component could not be built or started; the message has the end of
@@ -111,6 +113,8 @@ def up(
         what = f"Upgrading sandbox {name} from Kubernetes {known.kubernetes} to {wanted}"
     with file_lock(layout.lock), progress.step(what):
         starter = _Starter(name, layout, binaries, wanted, kueue=kueue, karpenter=karpenter)
+        if karpenter_offers:
+            layout.write_offers(karpenter_offers)
         try:
             return starter.run(api_port, definitions)
         except KeyboardInterrupt:
@@ -232,7 +236,7 @@ class _Starter:
             from gpu_platform.catalog import load_catalog
             from sandbox.karpenter.instance_types import instance_types
 
-            layout.write_instance_types(instance_types(load_catalog()))
+            layout.write_instance_types(instance_types(load_catalog(), layout.offers()))
             self._ensure(_components.karpenter(binaries, layout))
         accounts = "create the service accounts of pods"
         self._wait("kube-controller-manager", accounts, lambda: _objects.pods_are_accepted(layout, settings))

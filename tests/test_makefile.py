@@ -106,4 +106,11 @@ def test_make_test_needs_no_pytorch_and_continuous_integration_runs_both() -> No
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yaml").read_text("utf-8"))["jobs"]
     runs = [step.get("run") for job in jobs.values() for step in job["steps"]]
     assert {".ci/run", "make test-workloads"} <= set(runs)
-    assert (ROOT / ".ci" / "run").read_text("utf-8").splitlines()[-1] == "make test"
+    assert (ROOT / ".ci" / "run").read_text("utf-8").splitlines()[-1].startswith("make test")
+
+
+def test_continuous_integration_checks_the_types_of_all_files() -> None:
+    command = (ROOT / ".ci" / "run").read_text("utf-8").splitlines()[-1].split(" ")
+    assert command[0] == "make"
+    planned = subprocess.run(["make", "-n", *command[1:]], cwd=ROOT, text=True, capture_output=True, check=True)
+    assert "-m tools.type_check --all\n" in planned.stdout

@@ -122,7 +122,20 @@ def _start_sandbox(loaded: LoadedStack, progress: Progress) -> None:
     name, wanted = loaded.plan.cluster.name, loaded.declared_kubernetes
     check_kubernetes(sandbox_dir(name), name, wanted, "cluster.kubernetes")
     new = control_plane.status(name).state == "absent"
-    control_plane.up(name, kubernetes=wanted if new else None, kueue=bool(loaded.plan.queues), progress=progress)
+    pools = loaded.plan.pools if loaded.plan.kind == "environment" else ()
+    offers = {
+        pool.machine_type: {offer.name: offer.per_node for offer in pool.resources}
+        for pool in pools
+        if pool.autoscaler is not None
+    }
+    control_plane.up(
+        name,
+        kubernetes=wanted if new else None,
+        kueue=bool(loaded.plan.queues),
+        karpenter=bool(offers),
+        karpenter_offers=offers,
+        progress=progress,
+    )
 
 
 def _upgrade_sandbox(prepared: _Prepared) -> None:

@@ -211,7 +211,7 @@ def _node_scaling(plan: EnvironmentPlan) -> _Finding:
     ranges = tuple(
         f"pool {pool.name}: {pool.nodes.min} to {pool.nodes.max} nodes by pending pods"
         for pool in plan.pools
-        if pool.cloud is not None and pool.cloud.autoscaled
+        if pool.autoscaled
     )
     if ranges:
         return _Finding(Status.IMPLEMENTED, ranges)

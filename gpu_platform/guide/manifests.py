@@ -17,7 +17,7 @@ from gpu_platform import names
 from gpu_platform.planning.guide.section import ExampleKind, ExamplePlan, GuidePlan
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.section import TenantPlan
-from gpu_platform.planning.workloads.plans import processes_of
+from gpu_platform.planning.workloads.plans import node_seconds, processes_of
 from gpu_platform.planning.workloads.section import (
     BatchJobPlan,
     InferenceServicePlan,
@@ -64,6 +64,9 @@ def _pod(example: ExamplePlan, *command: str, code: bool = True, checkpoints: Mo
             **({} if example.kind == "inference" else {names.CHECKPOINTS_ANNOTATION: _kept(example)}),
             **example.annotations,
         },
+        node_seconds=None
+        if example.kind == "inference"
+        else node_seconds(_NOTEBOOK_SECONDS if example.kind == "notebook" else _DAY, example.node_seconds),
         fabric=example.fabric,
     )
 
@@ -128,7 +131,7 @@ def _notebook(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
         "activeDeadlineSeconds": _NOTEBOOK_SECONDS,
         "template": team.template(pod, {}, labels=IDLE, restartPolicy="Never"),
     }
-    metadata = team.metadata("notebook", queued=True)
+    metadata = team.metadata("notebook", queued=True, pod=pod)
     return [{"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}]
 
 

@@ -38,13 +38,11 @@ MAX_NODES = 1000
 class Count(SpecModel):
     """Number of nodes of a pool: minimum, desired, maximum."""
 
-    min: Annotated[
-        int,
-        On(("existing", "eks", "gke"), "the sandbox has no autoscaler, and creates the desired number of nodes"),
-    ] = Field(default=0, ge=0, le=MAX_NODES)
+    min: int = Field(default=0, ge=0, le=MAX_NODES)
     desired: Annotated[int, Shows(sandbox=("nodes",), eks=("desired_size",))] = Field(ge=0, le=MAX_NODES)
+    """In the sandbox: the nodes that always exist."""
     max: int | None = Field(default=None, ge=0, le=MAX_NODES)
-    """Unset: `desired`."""
+    """Unset: `desired`. In the sandbox Karpenter adds simulated nodes up to it for pods that wait."""
 
     @property
     def maximum(self) -> int:
@@ -263,10 +261,7 @@ class Pool(SpecModel):
     without GPUs makes a CPU pool: no GPU software runs there, and fields about GPUs are refused."""
     count: Count
     capacity: Capacity = OnDemand()
-    headroom: Annotated[
-        Annotated[int, Field(ge=1, le=10_000)] | None,
-        On(("existing", "eks", "gke"), "the sandbox has no autoscaler, and head-room is for nodes that it adds"),
-    ] = None
+    headroom: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """GPUs that are kept free for the next pods, on a pool that an autoscaler changes: pods of the lowest priority
     hold them, which pods of teams preempt. At most the GPUs of a node, or those of whole nodes."""
     schedule: Annotated[

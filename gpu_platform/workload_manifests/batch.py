@@ -5,7 +5,7 @@ Source: Kubernetes docs, Jobs (backoff limit per index, pod failure policy) and 
 
 from __future__ import annotations
 
-from gpu_platform.planning.workloads.section import BatchJobPlan
+from gpu_platform.planning.workloads.section import BatchJobPlan, PodPlan
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods, failure_rules
 
 _KEPT = 3  # finished Jobs of a CronJob of each kind
@@ -25,14 +25,15 @@ def batch_job(team: TeamPods, batch: BatchJobPlan) -> list[Manifest]:
         "template": team.template(batch.pod, {}, restartPolicy="Never"),
     }
     if batch.schedule is None:
-        metadata = team.metadata(name, queued=True)
+        metadata = team.metadata(name, queued=True, pod=batch.pod)
         return [{"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}]
-    return [cron_job(team, name, batch.schedule, spec)]
+    return [cron_job(team, batch.pod, batch.schedule, spec)]
 
 
-def cron_job(team: TeamPods, name: str, schedule: str, job: Manifest, *, suspended: bool = False) -> Manifest:
+def cron_job(team: TeamPods, pod: PodPlan, schedule: str, job: Manifest, *, suspended: bool = False) -> Manifest:
     """Return a CronJob, in UTC, that never starts a Job beside the last one."""
-    labels = team.metadata(name, queued=True)["labels"]
+    name = pod.workload.name
+    of_jobs = team.metadata(name, queued=True, pod=pod)
     return {
         "apiVersion": "batch/v1",
         "kind": "CronJob",
@@ -45,6 +46,9 @@ def cron_job(team: TeamPods, name: str, schedule: str, job: Manifest, *, suspend
             "startingDeadlineSeconds": 600,
             "successfulJobsHistoryLimit": _KEPT,
             "failedJobsHistoryLimit": _KEPT,
-            "jobTemplate": {"metadata": {"labels": labels}, "spec": job},
+            "jobTemplate": {
+                "metadata": {key: of_jobs[key] for key in ("labels", "annotations") if key in of_jobs},
+                "spec": job,
+            },
         },
     }

@@ -25,8 +25,8 @@ def inference_service(team: TeamPods, service: InferenceServicePlan) -> list[Man
     selector = {names.NAME_LABEL: name, **(_LEADER if service.nodes > 1 else {})}
     main = _leader_worker_set(team, service) if service.nodes > 1 else _deployment(team, service)
     found = [team.service(name, selector, service.port), *team.compute_domain(service.pod), main]
-    if service.replicas > 1 or service.autoscaling is not None:
-        found.append(_budget(team, name, selector))
+    if _several(service):
+        found.append(_budget(team, name))
     if service.autoscaling is not None:
         found.append(_scaled(team, name, main, service))
     if service.route is not None:
@@ -44,7 +44,7 @@ def _deployment(team: TeamPods, service: InferenceServicePlan) -> Manifest:
             service.pod,
             _serving(service),
             labels=team.queue_labels,
-            topologySpreadConstraints=_spread(name, service.replicas),
+            topologySpreadConstraints=_spread(name, several=_several(service)),
         ),
     }
     if service.autoscaling is None:  # else the autoscaler alone writes it
@@ -52,9 +52,14 @@ def _deployment(team: TeamPods, service: InferenceServicePlan) -> Manifest:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": team.metadata(name), "spec": spec}
 
 
-def _spread(name: str, replicas: int) -> list[Manifest]:
-    """Return that replicas are on several nodes and zones, if there is room: one that fails takes not all."""
-    if replicas == 1:
+def _several(service: InferenceServicePlan) -> bool:
+    """Return whether a service has several copies, at least at times."""
+    return service.replicas > 1 or service.autoscaling is not None
+
+
+def _spread(name: str, *, several: bool) -> list[Manifest]:
+    """Return that copies are on several nodes and zones, if there is room: one that fails takes not all."""
+    if not several:
         return []
     selector = {"matchLabels": {names.NAME_LABEL: name}}
     return [
@@ -99,7 +104,12 @@ def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifes
     }
 
 
-def _budget(team: TeamPods, name: str, selector: Mapping[str, str]) -> Manifest:
+def _budget(team: TeamPods, name: str) -> Manifest:
+    """Return that a drain takes one copy at a time.
+
+    Across nodes it counts all pods of all copies: with a worker its whole copy starts anew, and its other pods,
+    which are not ready then, may be evicted as well.
+    """
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -108,7 +118,7 @@ def _budget(team: TeamPods, name: str, selector: Mapping[str, str]) -> Manifest:
             "maxUnavailable": 1,
             # A pod that does not answer holds up no drain.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
-            "selector": {"matchLabels": dict(selector)},
+            "selector": {"matchLabels": {names.NAME_LABEL: name}},
         },
     }
 

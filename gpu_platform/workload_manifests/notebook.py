@@ -45,4 +45,4 @@ def notebook(team: TeamPods, entry: NotebookPlan) -> list[Manifest]:
         "activeDeadlineSeconds": entry.deadline_seconds,
         "template": team.template(pod, {}, labels=IDLE, restartPolicy="Never"),
     }
-    return [*team.claim(entry.claim), cron_job(team, workload.name, _NEVER, job, suspended=True)]
+    return [*team.claim(entry.claim), cron_job(team, pod, _NEVER, job, suspended=True)]

@@ -1,7 +1,9 @@
 """What all pods of a team have: resources, tolerations, queue, service account, and a container that Pod Security
 `restricted` admits.
 
-Sources: Kubernetes docs, Pod Security Standards, and Volumes (emptyDir in memory); read 2026-11-23.
+Sources: Kubernetes docs, Pod Security Standards, and Volumes (emptyDir in memory); read 2026-11-23. Kueue
+v0.19.2, pkg/controller/jobframework/utils.go (annotations of what is queued are parameters of its request); read
+2026-11-26.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from gpu_platform.quantity import parse_quantity
 Manifest = dict[str, Any]
 _SHM: Final = "/dev/shm"  # noqa: S108 - a mount of the container
 _LIBRARY_PATH: Final = "LD_LIBRARY_PATH"
+_NODE_SECONDS: Final = "provreq.kueue.x-k8s.io/maxRunDurationSeconds"  # a parameter of the ProvisioningRequest
 _SECCOMP: Final[Mapping[str, str]] = {"type": "RuntimeDefault"}
 
 
@@ -47,12 +50,15 @@ class TeamPods:
         """The label by which an object waits in the team's queue; none without queues."""
         return {} if self._queue is None else {names.QUEUE_LABEL: self._queue.local_queue}
 
-    def metadata(self, name: str, *, queued: bool = False) -> Manifest:
-        """Return the metadata of an object; `queued`: that Kueue starts it."""
+    def metadata(self, name: str, *, queued: bool = False, pod: PodPlan | None = None) -> Manifest:
+        """Return the metadata of an object; `queued`: that Kueue starts it, `pod`: with which pods."""
         labels = {names.NAME_LABEL: name, **self._labels}
         if queued:
             labels |= self.queue_labels
-        return {"name": name, "namespace": self.namespace, "labels": labels}
+        found: Manifest = {"name": name, "namespace": self.namespace, "labels": labels}
+        if pod is not None and pod.node_seconds is not None:
+            found["annotations"] = {_NODE_SECONDS: str(pod.node_seconds)}
+        return found
 
     def template(
         self,

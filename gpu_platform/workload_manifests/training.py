@@ -45,7 +45,7 @@ def _job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
     manifest = {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": team.metadata(name, queued=True),
+        "metadata": team.metadata(name, queued=True, pod=job.pod),
         "spec": {
             "completionMode": "Indexed",
             "parallelism": pods,
@@ -91,7 +91,7 @@ def _job_set(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
         {
             "apiVersion": "jobset.x-k8s.io/v1alpha2",
             "kind": "JobSet",
-            "metadata": team.metadata(name, queued=True),
+            "metadata": team.metadata(name, queued=True, pod=job.pod),
             "spec": _job_set_spec(job, {"name": _GROUP, "template": {"spec": _group(job, template)}}),
         }
     ]
@@ -177,7 +177,7 @@ def _train_job(team: TeamPods, job: TrainingJobPlan) -> list[Manifest]:
     train: Manifest = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
-        "metadata": team.metadata(name, queued=True),
+        "metadata": team.metadata(name, queued=True, pod=job.pod),
         "spec": {
             "runtimeRef": {
                 "apiGroup": "trainer.kubeflow.org",

@@ -1,4 +1,4 @@
-"""The machine types that Karpenter may create in a sandbox: those of EC2 in the catalogue, in one region.
+"""The machine types that Karpenter may create in a sandbox: those of the catalogue, in one region.
 
 Karpenter's KWOK provider reads them from a file (kwok/README.md of sigs.k8s.io/karpenter v1.14.1, "Specifying
 Instance Types"). What pods can use of a node is computed as the sandbox's kubelet does it, so that the node turns
@@ -7,6 +7,7 @@ out as Karpenter expects it. Capacity is on-demand or spot; there are no reserva
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from gpu_platform import names
@@ -22,20 +23,31 @@ _KWOK_MEMORY_MIB: Final = 10
 _DISK: Final = "90Gi"
 # Spot nodes are cheaper than others: Karpenter takes the cheapest that a NodePool allows. Not a price of AWS.
 _SPOT_PART: Final = 0.4
+_UNPRICED: Final = 1.0  # of a machine type without a list price
 
 
-def instance_types(catalog: Catalog) -> list[dict[str, Any]]:
-    """Return the content of the file: every EC2 machine type with a known list price."""
+def instance_types(
+    catalog: Catalog, offers: Mapping[str, Mapping[str, int]] | None = None
+) -> list[dict[str, Any]]:
+    """Return the content of the file: every EC2 machine type with a known list price, and those of `offers`.
+
+    `offers`: of autoscaled pools: extended resources of a node by machine type, where GPUs may be shared.
+    """
+    offers = offers or {}
     found: list[dict[str, Any]] = []
     for machine in catalog.machine_types.values():
         prices = (catalog.price(machine, region) for region in _PRICED if machine.vendor == "aws")
-        price = next((one for one in prices if one is not None), None)
-        if price is not None:
-            found.append(_instance_type(machine, price.usd_per_hour))
+        price = next((one.usd_per_hour for one in prices if one is not None), None)
+        if machine.name in offers:
+            # A pool names its machine type, so the price decides nothing.
+            found.append(_instance_type(machine, price or _UNPRICED, offers[machine.name]))
+        elif price is not None:
+            whole = {names.GPU_RESOURCE: machine.gpu_count} if machine.has_gpus else {}
+            found.append(_instance_type(machine, price, whole))
     return found
 
 
-def _instance_type(machine: MachineType, usd_per_hour: float) -> dict[str, Any]:
+def _instance_type(machine: MachineType, usd_per_hour: float, offers: Mapping[str, int]) -> dict[str, Any]:
     usable = node_allocatable(machine)
     resources = {
         "cpu": f"{usable.cpu_millicores + _KWOK_CPU_MILLICORES}m",
@@ -43,8 +55,7 @@ def _instance_type(machine: MachineType, usd_per_hour: float) -> dict[str, Any]:
         "ephemeral-storage": _DISK,
         "pods": str(MAX_PODS),
     }
-    if machine.has_gpus:
-        resources[names.GPU_RESOURCE] = str(machine.gpu_count)
+    resources |= {name: str(count) for name, count in offers.items()}
     return {
         "name": machine.name,
         "architecture": machine.arch,

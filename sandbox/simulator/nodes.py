@@ -221,6 +221,7 @@ class Nodes:
             return _IDLE_SECONDS
         if (plain := _without_gpus(node, self._catalog)) is not None:
             node = self._patch_status(node, plain, {})
+            node = self._end_start(node)
             record.settled_at = (version_of(node), operator.version, faults)
             return _IDLE_SECONDS
         installed = operator.driver.version if operator.driver is not None else ""
@@ -254,6 +255,8 @@ class Nodes:
         if memory != simulated.memory:
             return self.reconcile(node, operator, faults, holders)  # the layout of its GPUs has changed
         node = self._patch_status(node, simulated.machine, desired.advertised)
+        if record.mig_change is None:
+            node = self._end_start(node)
         record.advertised = desired.advertised
         record.profile = simulated.profile
         # A patch returns what others changed since `read`, which was not considered here: reconcile once more.
@@ -311,6 +314,19 @@ class Nodes:
         if annotations:
             metadata["annotations"] = dict(annotations)
         return self._informer.patch(node, "", {"metadata": metadata}) if metadata else node
+
+    def _end_start(self, node: Object) -> Object:
+        """Remove the taint of a node that Karpenter created, once it offers what it will offer.
+
+        Karpenter's provider writes a status with these resources before they exist: a pod could start on GPUs that
+        are still to be partitioned, which no kubelet lets happen.
+        """
+        taints: Sequence[Mapping[str, str]] = node.get("spec", {}).get("taints") or ()
+        left = [one for one in taints if one["key"] != names.SANDBOX_STARTING_TAINT]
+        if len(left) == len(taints):
+            return node
+        # The list has the taints of others, too.
+        return self._informer.patch(node, "", {"spec": {"taints": left}}, only_unchanged=True)
 
     def _patch_status(self, node: Object, machine: MachineType, advertised: Mapping[str, Advertised]) -> Object:
         present: dict[str, Mapping[str, str]] = {

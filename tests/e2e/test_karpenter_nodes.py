@@ -124,3 +124,40 @@ def test_a_pod_without_the_toleration_of_gpu_nodes_gets_no_node(cluster: Platfor
 
     eventually(event)
     assert nodes(cluster) == {}
+
+
+def test_an_autoscaled_pool_of_a_stack_gets_validated_nodes_for_waiting_pods_and_loses_them(
+    platform: Platform,
+) -> None:
+    stack = {
+        **BASE,
+        "cluster": {"provider": "sandbox", "name": platform.kubeconfig.resolve().parent.name},
+        "pools": [
+            {**BASE["pools"][1], "name": "chat", "count": {"min": 1, "desired": 1, "max": 2}},
+            # Partitioned before a pod starts on it.
+            {**BASE["pools"][2], "name": "slices", "count": {"desired": 0, "max": 1}},
+        ],
+        "teams": [],
+    }
+    ran = platform.up(stack)
+    assert ran.code == 0, ran.err
+
+    def nodes_of(pool: str) -> dict[str, dict[str, Any]]:
+        selector = f"gpu-platform.dev/pool={pool}"
+        found = platform.client.objects("v1", "Node", label_selector=selector)
+        return {one["metadata"]["name"]: one for one in found}
+
+    assert set(nodes_of("chat")) == {"chat-0"}
+    assert not nodes_of("slices")
+    shares = [f"share-{number}" for number in range(5)]
+    for name in shares:
+        platform.pod(name, "nvidia.com/gpu.shared")
+    platform.pod("slice", "nvidia.com/mig-1g.10gb")
+    eventually(lambda: set(running(platform, *shares, "slice")) == {*shares, "slice"})
+    assert len(nodes_of("chat")) == 2
+    (slices,) = nodes_of("slices")
+    assert platform.allocatable(slices) == {"nvidia.com/mig-1g.10gb": "56"}
+    # A node's first report may be of the time before its GPUs were partitioned.
+    eventually(lambda: platform.run("validate", str(platform.write(stack)), "--format", "json").code, 0)
+    platform.remove_pods()
+    eventually(lambda: (set(nodes_of("chat")), set(nodes_of("slices"))), ({"chat-0"}, set[str]()))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import http.server
 import json
-import shutil
 import subprocess
 import threading
 import urllib.request
@@ -26,17 +25,14 @@ from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform
 from tests.support.eventually import eventually
 from tests.support.keda import definitions, keda
 from tests.support.ports import free_port
-
-PROMETHEUS = shutil.which("prometheus")
+from tests.support.prometheus_programs import PROMETHEUS, needs_prometheus
 
 pytestmark = [
     pytest.mark.sandbox,
     pytest.mark.timeout(900),
     pytest.mark.xdist_group("e2e-keda"),
     pytest.mark.skipif(not build.has_keda(), reason="KEDA is not built: make test-keda"),
-    pytest.mark.skipif(
-        PROMETHEUS is None, reason="prometheus is not on PATH (Debian: apt-get install prometheus)"
-    ),
+    needs_prometheus,
 ]
 
 SCALED = ("keda.sh/v1alpha1", "ScaledObject", "chat", "search")

@@ -1,6 +1,6 @@
 """A real Prometheus scrapes a node of the simulated NVML, loads the planned rules, and alerts fire and clear.
 
-Its binary is Debian's (package prometheus). Waits of the rules (`for`) are a second here; that they wait is shown
+Waits of the rules (`for`) are a second here; that they wait is shown
 by the rule tests of tests/planning/monitoring.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import time
 import urllib.parse
@@ -29,12 +28,9 @@ from sandbox.nvml import parse_faults
 from tests.support.dcgm_endpoint import DcgmEndpoint
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
+from tests.support.prometheus_programs import PROMETHEUS, needs_prometheus
 
-PROMETHEUS = shutil.which("prometheus")
-
-pytestmark = pytest.mark.skipif(
-    PROMETHEUS is None, reason="prometheus is not on PATH (Debian: apt-get install prometheus)"
-)
+pytestmark = needs_prometheus
 
 STACK: dict[str, Any] = {
     "kind": "environment",

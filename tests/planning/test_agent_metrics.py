@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import shutil
 import subprocess
 import zipfile
 from pathlib import Path
@@ -18,9 +17,9 @@ from gpu_platform.planning.monitoring.rules import rule_groups
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack, plan_platform
+from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 from tests.support.recorded import Recorded
 
-PROMTOOL = shutil.which("promtool")
 ADMIN = "arn:aws:iam::123456789012:role/admin"
 CLUSTERS: dict[str, dict[str, Any]] = {
     "operator": {"provider": "existing", "context": "lab"},
@@ -126,7 +125,7 @@ def test_the_program_with_metrics_has_the_library_its_license_and_room_in_a_conf
     assert sum(one.file_size for one in archive.infolist()) < 900 * 1024
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not on PATH (Debian: apt-get install prometheus)")
+@needs_promtool
 def test_recorded_values_are_dcgms_where_it_runs_and_the_agents_on_other_nodes(tmp_path: Path) -> None:
     monitoring = planned(stack("operator")).monitoring
     assert monitoring is not None

@@ -159,8 +159,17 @@ def test_quotas_that_an_autoscaler_can_honour_are_placed_at_the_most_nodes() -> 
     assert (quotas["verdict"], quotas["at"]) == ("placed", "most nodes")
 
 
-def test_nodes_of_the_sandbox_stay_as_many_as_they_are(make_plan: PlanMaker) -> None:
+def test_quotas_fit_an_autoscaled_pool_of_the_sandbox_at_its_most_nodes(make_plan: PlanMaker) -> None:
     plan = make_plan(pool(count={"desired": 1, "max": 2}), teams=[team(quota={"gpus": 12})])
+    quotas = _report(plan)["quotas"]
+    assert (quotas["verdict"], quotas["at"]) == ("placed", "most nodes")
+
+
+def test_existing_nodes_given_by_name_stay_as_many_as_they_are() -> None:
+    cluster = {"provider": "existing", "kubernetes": "1.34"}
+    train = pool(count={"desired": 1, "max": 2}, nodes={"names": ["gpu-0"]})
+    plan = plan_platform(environment(train, cluster=cluster, teams=[team(quota={"gpus": 12})]), "test")
+    assert plan.kind == "environment"
     quotas = _report(plan)["quotas"]
     assert quotas["most"] is None
     assert quotas["verdict"] == "impossible"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +25,7 @@ from gpu_platform.planning.spending import savings, spending_of
 from gpu_platform.stacks import plan_platform
 from gpu_platform.validation import expected_pool
 from tests.support.eks_stacks import CREATED, EXISTING, eks_environment, plan_eks
+from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 from tests.support.recorded import record_platform
 
 HOURS = {"start": "07:00", "stop": "20:00", "time_zone": "Europe/Berlin"}
@@ -288,7 +288,7 @@ def test_a_schedule_is_suggested_for_a_development_pool_and_saves_what_it_promis
 # -- alerts -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on PATH")
+@needs_promtool
 def test_no_alert_fires_for_a_pool_that_is_off_and_pods_that_wait_for_it(tmp_path: Path) -> None:
     plan = plan_eks(
         LAB, {"zones": ["us-east-2a"]}, teams=[VISION], addons={"prometheus": "install"}, queueing={}
@@ -331,13 +331,46 @@ def test_no_alert_fires_for_a_pool_that_is_off_and_pods_that_wait_for_it(tmp_pat
             ],
         }
 
+    def queue(name: str, waits: dict[str, int], *, on: bool, firing: int) -> dict[str, Any]:
+        kueue = {
+            f'kueue_cluster_queue_resource_pending{{cluster_queue="vision", resource="{key}"}}': f"{count}x90"
+            for key, count in waits.items()
+        }
+        kueue['kueue_pending_workloads{cluster_queue="vision", status="active"}'] = "1x90"
+        allocatable = 'kube_node_status_allocatable{node="lab-1", resource="nvidia_com_mig_1g_10gb"}'
+        return {
+            "name": f"workloads wait for {name}",
+            "interval": "1m",
+            "input_series": [
+                {"series": key, "values": values}
+                for key, values in {**kueue, allocatable: "7x90" if on else "7x5 stale"}.items()
+            ],
+            "promql_expr_test": [
+                {
+                    "expr": 'count(ALERTS{alertname="QueueWaiting", alertstate="firing"})',
+                    "eval_time": "80m",
+                    "exp_samples": [{"labels": "{}", "value": firing}] if firing else [],
+                }
+            ],
+        }
+
+    lab = {"cpu": 8, "nvidia.com/mig-1g.10gb": 2}
     tests = [
         case("nvidia_com_mig_1g_10gb", on=False, firing=0),
         case("nvidia_com_mig_1g_10gb", on=True, firing=1),
+        queue("a pool that is off", lab | {"nvidia.com/gpu": 0}, on=False, firing=0),
+        queue("a pool that is on", lab, on=True, firing=1),
+        queue(
+            "a pool that is off, and others for one without a schedule",
+            lab | {"nvidia.com/gpu": 8},
+            on=False,
+            firing=1,
+        ),
+        queue("GPUs of a pool that is off, by a Kueue that does not say so", {}, on=False, firing=1),
     ]
     document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}
     (tmp_path / "test.yaml").write_text(yaml.safe_dump(document))
     done = subprocess.run(
-        ["promtool", "test", "rules", "test.yaml"], text=True, capture_output=True, check=False, cwd=tmp_path
+        [str(PROMTOOL), "test", "rules", "test.yaml"], text=True, capture_output=True, check=False, cwd=tmp_path
     )
     assert done.returncode == 0, done.stdout + done.stderr

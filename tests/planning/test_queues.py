@@ -209,10 +209,11 @@ def test_queued_flex_start_pools_get_their_nodes_by_a_provisioning_request() -> 
     )
     assert plan.queues is not None
     (check,) = plan.queues.provisioning
-    assert (check.provisioning_class, check.managed_resources) == (
+    assert (check.request.provisioning_class, check.managed_resources) == (
         "queued-provisioning.gke.io",
         ("nvidia.com/gpu",),
     )
+    assert check.request.node_seconds == 7 * 24 * 3600
     assert [flavor.check for flavor in plan.queues.teams[0].flavors] == [None, check.name]
 
 

@@ -252,33 +252,41 @@ def aligned(**rest: Any) -> dict[str, Any]:
     return pool(machine_type="p5.48xlarge", count={"desired": 2}, zones=ZONE, **rest)
 
 
+def cpu_of(one: dict[str, Any], job: dict[str, Any]) -> str:
+    """The CPUs of a training job's pods."""
+    return run(one, cluster=EKS, training_jobs=[{**JOB, **job}]).training_jobs[0].pod.workload.cpu
+
+
 @pytest.mark.parametrize(
-    ("gpus", "cpu", "allowed"),
+    ("gpus", "cpu"),
     [
-        (8, "64", "97 to 192"),  # two NUMA nodes for the GPUs, one for the CPUs
-        (8, "8", "97 to 192"),
-        (5, "96", "97 to 192"),
-        (2, "100", "1 to 96"),
+        (8, "64"),  # two NUMA nodes for the GPUs, one of 96 CPUs for these
+        (8, "8"),
+        (5, "96"),
+        (2, "100"),
     ],
 )
-def test_whole_cpus_on_other_numa_nodes_than_the_gpus_are_refused(gpus: int, cpu: str, allowed: str) -> None:
-    job = {**JOB, "gpus": gpus, "cpu": cpu}
-    found = refused(aligned(), cluster=EKS, training_jobs=[job])
-    assert list(found) == ["training_jobs[0].cpu"]
-    assert allowed in found["training_jobs[0].cpu"]
-    assert f"{cpu}, whole CPUs, which are exclusive" in found["training_jobs[0].cpu"]
+def test_whole_cpus_on_other_numa_nodes_than_the_gpus_are_not_exclusive(gpus: int, cpu: str) -> None:
+    assert cpu_of(aligned(), {"gpus": gpus, "cpu": cpu}) == f"{int(cpu) * 1000 - 1}m"
 
 
-@pytest.mark.parametrize(("gpus", "cpu"), [(8, "63900m"), (8, "100"), (4, "48"), (1, "1"), (8, None)])
-def test_cpus_that_the_kubelet_can_align_with_the_gpus_are_accepted(gpus: int, cpu: str | None) -> None:
-    job = {**JOB, "gpus": gpus} | ({} if cpu is None else {"cpu": cpu})
-    assert run(aligned(), cluster=EKS, training_jobs=[job]).training_jobs
+@pytest.mark.parametrize(("gpus", "cpu"), [(8, "63900m"), (8, "100"), (4, "48"), (1, "1")])
+def test_cpus_that_the_kubelet_aligns_with_the_gpus_are_those_declared(gpus: int, cpu: str) -> None:
+    assert cpu_of(aligned(), {"gpus": gpus, "cpu": cpu}) == cpu
 
 
-def test_where_no_kubelet_aligns_whole_cpus_are_accepted() -> None:
-    job = {**JOB, "gpus": 8, "cpu": "64"}
-    for free in (aligned(topology={"policy": "best-effort"}), aligned(topology={"policy": "none"})):
-        assert run(free, cluster=EKS, training_jobs=[job]).training_jobs
+def test_where_no_kubelet_aligns_pods_whole_cpus_are_exclusive() -> None:
+    for policy in ("best-effort", "none"):
+        assert cpu_of(aligned(topology={"policy": policy}), {"gpus": 8, "cpu": "64"}) == "64"
+
+
+def test_the_plan_says_why_cpus_are_not_those_declared() -> None:
+    whole = {"name": "fit", "pool": "train", "gpus": 8, "cpu": 64}
+    found = plan(aligned(), cluster=EKS, teams=[team(quota={"gpus": 8}, workloads=[whole])])
+    assert [one.cpu for one in found.tenants[0].workloads] == ["63999m"]
+    (why,) = [one for one in found.decisions if one.what == "CPUs"]
+    assert (why.subject, why.chosen) == ("vision/fit", "63999m")
+    assert why.why.startswith("64 whole CPUs would be exclusive, on other NUMA nodes than its GPUs")
 
 
 def test_memory_that_is_not_on_the_numa_nodes_of_the_gpus_is_refused_where_it_is_aligned() -> None:

@@ -118,7 +118,7 @@ STACKS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
-_GROWING = {name: {"min": 1, "desired": 2, "max": 4} for name in ("existing", "eks", "gke")}
+_GROWING = {name: {"min": 1, "desired": 2, "max": 4} for name in ("sandbox", "existing", "eks", "gke")}
 _HOURS = {"start": "07:00", "stop": "20:00"}
 _IDLE = {"idle_after": "2h", "prometheus": "http://prometheus.monitoring:9090"}
 _DRA = {

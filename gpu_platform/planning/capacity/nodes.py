@@ -21,8 +21,6 @@ from gpu_platform.quantity import parse_quantity
 QUOTA = "quota"
 """Name of the pods that fill a quota beside the declared workloads of a team."""
 
-_FIXED = {"created", "labelled"}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCapacity:
@@ -70,7 +68,7 @@ def node_capacities(
     return tuple(
         NodeCapacity(
             pool=pool.name,
-            count=pool.nodes.max if most and pool.nodes.ownership not in _FIXED else pool.nodes.desired,
+            count=pool.nodes.max if most and not pool.has_fixed_nodes else pool.nodes.desired,
             units={offer.name: offer.per_node for offer in pool.resources},
             gpus_each={offer.name: offer.gpus / offer.per_node for offer in pool.resources if offer.per_node},
             cpu_millicores=free.cpu_millicores,

@@ -66,8 +66,9 @@ def _facts(pool: PoolPlan, plan: EnvironmentPlan) -> Mapping[str, Any]:
         "platform": platform_of(pool),
         "least_nodes": pool.nodes.min,
         "nodes": pool.nodes.desired,
-        # In the sandbox there is no autoscaler.
-        "most_nodes": pool.nodes.max if pool.cloud is not None else pool.nodes.desired,
+        "most_nodes": pool.nodes.max
+        if pool.cloud is not None or pool.autoscaler is not None
+        else pool.nodes.desired,
         "gpus_per_node": pool.gpus_per_node,
         "protected": pool.protect or (pool.cloud is not None and pool.cloud.protect),
         "protected_by": f"{pool.path}.protect" if pool.protect else CLUSTER_PROTECT,

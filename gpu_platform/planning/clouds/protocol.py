@@ -14,7 +14,15 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, most_of
 from gpu_platform.planning.clouds.identities import CloudIdentities
-from gpu_platform.planning.clouds.section import Access, CloudCluster, CloudPool, HostPolicy, PodEgress
+from gpu_platform.planning.clouds.section import (
+    Access,
+    AutoscalerPlan,
+    CloudCluster,
+    CloudPool,
+    HostPolicy,
+    PodEgress,
+    Provisioning,
+)
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
@@ -157,8 +165,8 @@ class Cloud(Protocol):
         """Return the labels of the pool's nodes that say where they are in the network, the widest first."""
         return (names.HOSTNAME_LABEL,)
 
-    def provisioning_class(self, pool: PoolPlan) -> str | None:
-        """Return the ProvisioningRequest class by which the pool gets its nodes; None: it gets them otherwise."""
+    def provisioning(self, pool: PoolPlan) -> Provisioning | None:
+        """Return the ProvisioningRequests by which the pool gets its nodes; None: it gets them otherwise."""
         return None
 
     # -- checks: each records problems --
@@ -237,6 +245,12 @@ class Cloud(Protocol):
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
     ) -> Decided[CloudPool | None]:
         """Return how the cloud creates the pool's nodes; None where it does not."""
+        return Decided(None)
+
+    def plan_autoscaler(
+        self, pool: Pool, machine: MachineType, requirements: NodeRequirements
+    ) -> Decided[AutoscalerPlan | None]:
+        """Return what adds nodes to those that the program creates for the pool; None: nothing does."""
         return Decided(None)
 
     def plan_cluster(

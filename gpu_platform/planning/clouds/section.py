@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.parts import PartPlan
@@ -43,6 +43,19 @@ class CloudQuota:
     region: str
     amount: int
     what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provisioning:
+    """The ProvisioningRequests by which a pool gets nodes for one workload at a time.
+
+    `node_seconds`: how long its nodes live at most; `own_nodes`: labels of the nodes of one request, each with the
+    detail of the request that has its value.
+    """
+
+    provisioning_class: str
+    node_seconds: int
+    own_nodes: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +236,18 @@ class CloudCluster(Protocol):
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
         """Return what an `up` needs from the cloud; `resource_types`: Pulumi's types of what it creates."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalerPlan:
+    """Objects by which Karpenter adds nodes to those that the program creates: specs of a NodePool and its class.
+
+    `node_class` has `apiVersion`, `kind` and, where it has one, `spec`; `nodes`: the most that it adds.
+    """
+
+    nodes: int
+    node_class: Mapping[str, Any]
+    node_pool: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,8 @@ class ExamplePlan:
     """Whether pods on several nodes write the claim that the manifest makes."""
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     """Of its pods: how close to each other Kueue starts them."""
+    node_seconds: int | None = None
+    """How long nodes live that are provisioned for its pods; None: nodes are not provisioned for them."""
     fabric: PodFabricPlan | None = None
     """What its pods need to communicate between nodes, beside what they request."""
 
@@ -54,6 +56,8 @@ class GuidePool:
     node_selector: Labels
     tolerations: tuple[Taint, ...]
     schedule: SchedulePlan | None = None
+    aligned: tuple[int, int] | None = None
+    """GPUs and CPUs of a NUMA node where kubelets refuse pods that are on more of them than need be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ An alert that compares a metric is silent when the metric is missing; so missing
 
 Sources: leptonai/gpud, components/accelerator/nvidia (XID classes, clock events of 0.6 a minute, temperature
 against the GPU's own limit), 2026-08-22; NVIDIA, XID catalogue and GPU memory error management; kube-state-metrics
-docs; Kueue docs, Prometheus metrics; 2026-11-25.
+docs; Kueue docs, Prometheus metrics, and pkg/metrics, pkg/cache/queue/metrics.go of v0.19.2; 2026-11-26.
 """
 
 from __future__ import annotations
@@ -217,7 +217,8 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
     if queues:
         yield AlertRule(
             alert="QueueWaiting",
-            expr='max by (cluster_queue) (kueue_pending_workloads{status="active"}) > 0',
+            expr='max by (cluster_queue) (kueue_pending_workloads{status="active"}) > 0'
+            + _waits_for_a_start(pools),
             for_="1h",
             severity="info",
             summary="{{ $value }} workloads have waited an hour in queue {{ $labels.cluster_queue }}",
@@ -229,16 +230,58 @@ def _requested(pools: Sequence[PoolPlan]) -> str:
 
     What only pools with a schedule offer is left out while no node offers it: they are off on purpose.
     """
-    always = {offer.name for pool in pools if pool.schedule is None for offer in pool.resources}
-    at_times = {offer.name for pool in pools if pool.schedule is not None for offer in pool.resources} - always
+    at_times = _offered_at_times(pools)
     if not at_times:
         return 'kube_pod_container_resource_requests{resource=~"nvidia_com_.+"} > 0'
-    of_schedules = "|".join(sorted(re.sub(r"[^a-zA-Z0-9]", "_", name) for name in at_times))
+    of_schedules = "|".join(sorted(map(_of_kube_state, at_times)))
     return (
         f'kube_pod_container_resource_requests{{resource=~"nvidia_com_.+", resource!~"{of_schedules}"}} > 0 or '
         f'(kube_pod_container_resource_requests{{resource=~"{of_schedules}"}} > 0 and on (resource) '
         f'group by (resource) (kube_node_status_allocatable{{resource=~"{of_schedules}"}} > 0))'
     )
+
+
+def _waits_for_a_start(pools: Sequence[PoolPlan]) -> str:
+    """Return what takes queues out whose workloads wait for GPUs of pools that are off by their schedule alone.
+
+    `kueue_cluster_queue_resource_pending` (with `enableClusterQueueResources`) has what waiting workloads of a
+    queue request, by resource. Without it, in a Kueue of the cluster's owner, nothing is taken out.
+    """
+    at_times = _offered_at_times(pools)
+    if not at_times:
+        return ""
+    always = sorted({offer.name for pool in pools for offer in pool.resources} - at_times.keys())
+    off: list[str] = []
+    on: list[str] = []
+    for name, with_it in sorted(at_times.items()):
+        pending = f'kueue_cluster_queue_resource_pending{{resource="{name}"}} > 0'
+        offered = f'group (kube_node_status_allocatable{{resource="{_of_kube_state(name)}"}} > 0)'
+        if "/" not in name:  # a device class, which no node has in its status
+            offered = f'group (pool:nodes:count{{pool=~"{"|".join(with_it)}"}})'
+        off.append(f"({pending} unless on () {offered})")
+        on.append(f"({pending} and on () {offered})")
+    on += [f'(kueue_cluster_queue_resource_pending{{resource="{name}"}} > 0)' for name in always]
+    queues = "group by (cluster_queue) ({})"
+    return (
+        f" unless on (cluster_queue) ({queues.format(' or '.join(off))} "
+        f"unless on (cluster_queue) {queues.format(' or '.join(on))})"
+    )
+
+
+def _offered_at_times(pools: Sequence[PoolPlan]) -> dict[str, tuple[str, ...]]:
+    """Return resources that only pools with a schedule offer, and these pools."""
+    always = {offer.name for pool in pools if pool.schedule is None for offer in pool.resources}
+    at_times: dict[str, tuple[str, ...]] = {}
+    for pool in pools:
+        if pool.schedule is not None:
+            for name in {offer.name for offer in pool.resources} - always:
+                at_times[name] = (*at_times.get(name, ()), pool.name)
+    return at_times
+
+
+def _of_kube_state(resource: str) -> str:
+    """Return how kube-state-metrics spells a resource."""
+    return re.sub(r"[^a-zA-Z0-9]", "_", resource)
 
 
 def unused_capacity(pools: Sequence[PoolPlan]) -> Iterator[AlertRule]:

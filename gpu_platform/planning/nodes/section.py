@@ -20,6 +20,12 @@ class Taint:
     def __str__(self) -> str:
         return f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
 
+    @property
+    def of_node_pool(self) -> dict[str, str]:
+        """The taint in a NodePool of Karpenter, whose CRD refuses an empty value."""
+        value = {"value": self.value} if self.value else {}
+        return {"key": self.key, **value, "effect": self.effect}
+
 
 HUGE_PAGE_MIB = 2
 """Size of the huge pages that nodes set aside."""

@@ -33,6 +33,7 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
     needed = required.value
     machine = needed.machine
     cloud = context.cloud.plan_pool(pool, machine, needed, context.catalog)
+    autoscaler = context.cloud.plan_autoscaler(pool, machine, needed)
     expected = expectations.plan(context, needed, cloud.value)
     added = context.cloud.added_taints(pool, machine)
     by_karpenter = pool.provisioner == "karpenter"
@@ -75,13 +76,16 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
         failed_taints=needed.failed_taints,
         protect=pool.protect,
         schedule=schedule_of(pool.schedule),
+        autoscaler=autoscaler.value,
     )
     of_taints = tuple(
         Decision(subject=f"pool {pool.name}", what="taint", chosen=str(taint), why=why)
         for taint, why in added.items()
     )
     plan = replace(plan, daemonsets=context.cloud.daemonsets(plan, context.catalog))
-    return Decided(plan, (*required.decisions, *of_taints, *cloud.decisions, *_of_schedule(plan)))
+    return Decided(
+        plan, (*required.decisions, *of_taints, *cloud.decisions, *autoscaler.decisions, *_of_schedule(plan))
+    )
 
 
 def _of_schedule(pool: PoolPlan) -> Iterator[Decision]:

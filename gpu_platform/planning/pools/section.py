@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from gpu_platform.planning.clouds.daemonsets import DaemonSet
 from gpu_platform.planning.clouds.schedules import SchedulePlan
-from gpu_platform.planning.clouds.section import CloudPool
+from gpu_platform.planning.clouds.section import AutoscalerPlan, CloudPool
 from gpu_platform.planning.dra.section import DeviceOffer
 from gpu_platform.planning.expectations.section import Expectations, NodeExpectation
 from gpu_platform.planning.nodes.section import Kubelet, Labels, Taint
@@ -100,6 +100,18 @@ class PoolPlan:
     """Whether the stack file says that the pool must not be deleted."""
     schedule: SchedulePlan | None = None
     """When it has nodes; None: always."""
+    autoscaler: AutoscalerPlan | None = None
+    """What adds nodes to those that the program creates; None: nothing does."""
+
+    @property
+    def autoscaled(self) -> bool:
+        """Whether an autoscaler changes the number of nodes by pending pods, as far as the stack file says."""
+        return self.autoscaler is not None or (self.cloud is not None and self.cloud.autoscaled)
+
+    @property
+    def has_fixed_nodes(self) -> bool:
+        """Whether the nodes are those that the program creates or labels, and no others."""
+        return self.nodes.ownership in {"created", "labelled"} and self.autoscaler is None
 
     @property
     def agent_reads_host(self) -> bool:

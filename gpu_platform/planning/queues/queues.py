@@ -110,9 +110,7 @@ def _plan_teams(
     offers = offers_of(available)
     planned = _flavors(cloud, available.pools, aware=is_topology_aware(queueing, available.pools))
     flavors = {flavor.pool: flavor.name for flavor in planned if flavor.pool is not None}
-    checks = {
-        pool.name: _check_name(pool) for pool in available.pools if cloud.provisioning_class(pool) is not None
-    }
+    checks = {pool.name: _check_name(pool) for pool in available.pools if cloud.provisioning(pool) is not None}
     by_name = {tenant.namespace: tenant for tenant in tenants}
     return tuple(
         _plan_team(queueing, team, shares, offers, available.pools, flavors, checks, by_name[team.name])
@@ -209,12 +207,13 @@ def _check_name(pool: PoolPlan) -> str:
 def _provisioning(cloud: Cloud, pools: Sequence[PoolPlan]) -> tuple[ProvisioningPlan, ...]:
     found: list[ProvisioningPlan] = []
     for pool in pools:
-        provisioning_class = cloud.provisioning_class(pool)
-        if provisioning_class is not None:
+        request = cloud.provisioning(pool)
+        if request is not None:
             found.append(
                 ProvisioningPlan(
                     name=_check_name(pool),
-                    provisioning_class=provisioning_class,
+                    pool=pool.name,
+                    request=request,
                     managed_resources=tuple(offer.name for offer in pool.resources),
                 )
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gpu_platform import names
+from gpu_platform.planning.clouds.section import Provisioning
 from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.teams.section import PriorityClassPlan
 
@@ -61,10 +62,14 @@ class FlavorPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvisioningPlan:
-    """An AdmissionCheck by which a workload gets nodes before it starts, and its ProvisioningRequestConfig."""
+    """An AdmissionCheck by which a workload gets nodes before it starts, and its ProvisioningRequestConfig.
+
+    `pool`: of the nodes; `managed_resources`: pods that request none of them get no nodes by it.
+    """
 
     name: str
-    provisioning_class: str
+    pool: str
+    request: Provisioning
     managed_resources: tuple[str, ...]
 
 

@@ -95,7 +95,7 @@ def _pool(pool: PoolPlan, plan: EnvironmentPlan, catalog: Catalog) -> RehearsalP
         desired=pool.nodes.desired,
         min=pool.nodes.min,
         max=pool.nodes.max,
-        scaled=pool.cloud is not None and pool.cloud.autoscaled,
+        scaled=pool.autoscaled,
         gpus_per_node=pool.gpus_per_node,
         cpu=node.allocatable[CPU],
         memory=node.allocatable[MEMORY],

@@ -107,7 +107,7 @@ def check_claim_of_workload(
             "name another pool, or change the claim",
         )
         return
-    fixed = pool.nodes.ownership in {"created", "labelled"}
+    fixed = pool.has_fixed_nodes
     there = most // claim.count * pool.nodes.desired
     if fixed and workload.replicas > there:
         here.at("replicas").add(

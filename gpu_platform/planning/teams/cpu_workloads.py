@@ -26,7 +26,7 @@ def check_on_cpu_pool(workload: Workload, pool: PoolPlan, here: Problems) -> Non
                 f"{field} only with a GPU",
                 f"remove {field}, or name a pool with GPUs",
             )
-    if pool.nodes.ownership in {"created", "labelled"}:
+    if pool.has_fixed_nodes:
         _check_replicas(workload, pool, here)
 
 

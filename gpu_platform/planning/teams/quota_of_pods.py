@@ -91,6 +91,22 @@ def check_quota_of_pods(
             _check_sum(team, [*always, one], available, problems, here, queues=queues, borrowing=queues)
 
 
+def quota_use(
+    team: Team, entry: Sequence[DeclaredPods], pods: Sequence[DeclaredPods], available: Available, *, queues: bool
+) -> Mapping[str, tuple[int, int, int]]:
+    """Return by resource the units of an entry, those of it and all that always runs, and the most that may be.
+
+    `queues`: what ends may also use what other teams lend.
+    """
+    always = [one for one in pods if one.runs == "always"]
+    ends = any(one.runs != "always" for one in entry)
+    own, in_all = (
+        _wanted(team, found, available.pools) for found in (entry, [*always, *entry] if ends else always)
+    )
+    allowed = _allowed(team, available, borrowing=queues and ends)
+    return {name: (units, in_all[name], allowed.get(name, 0)) for name, units in own.items()}
+
+
 def _lists(pods: Sequence[DeclaredPods]) -> str:
     """Return the list of the stack file with all the pods; several: the first."""
     return pods[0].path.partition("[")[0] if pods else "workloads"

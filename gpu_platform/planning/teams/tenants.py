@@ -224,7 +224,7 @@ def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None
             f"one of {', '.join(profiles)}: pool {pool.name} offers several",
             f"add profile: {profiles[0]}",
         )
-    fixed = pool.nodes.ownership in {"created", "labelled"}
+    fixed = pool.has_fixed_nodes
     needed, there = workload.gpus * workload.replicas, sum(pool.units_desired.values())
     if fixed and needed > there:
         here.at("replicas").add(

@@ -2,7 +2,15 @@
 
 from gpu_platform.planning.workloads.checks import check, check_one
 from gpu_platform.planning.workloads.fabric import plan_pod_fabric
-from gpu_platform.planning.workloads.plans import levels_of, plan, plan_one, topology_annotation, workloads_of
+from gpu_platform.planning.workloads.plans import (
+    levels_of,
+    node_seconds,
+    plan,
+    plan_one,
+    provisioned_by,
+    topology_annotation,
+    workloads_of,
+)
 from gpu_platform.planning.workloads.section import TeamWorkloadsPlan
 
 __all__ = [
@@ -10,9 +18,11 @@ __all__ = [
     "check",
     "check_one",
     "levels_of",
+    "node_seconds",
     "plan",
     "plan_one",
     "plan_pod_fabric",
+    "provisioned_by",
     "topology_annotation",
     "workloads_of",
 ]

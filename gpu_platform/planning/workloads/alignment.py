@@ -1,8 +1,8 @@
 """Decide that the kubelet can align a declared pod: its GPUs, whole CPUs and memory on the same NUMA nodes.
 
-What teams declare is Guaranteed, so whole CPUs are exclusive, and a pod whose CPUs could be on fewer NUMA nodes than
-its GPUs would be refused on the node, again and again (`pools/numa.py`). It gets a thousandth of a CPU less, which
-the kubelet does not align. Memory cannot be changed so.
+What teams declare is Guaranteed, so whole CPUs are exclusive, and a pod whose CPUs could be on fewer NUMA nodes
+than its GPUs would be refused on the node, again and again (`pools/numa.py`). It gets a thousandth of a CPU less,
+which the kubelet does not align. Memory cannot be changed so.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def cpu_decisions(team: Team, available: Available) -> tuple[Decision, ...]:
             subject=f"{team.name}/{one.spec.name}",
             what="CPUs",
             chosen=planned,
-            why=f"{one.spec.cpu} whole CPUs would be exclusive, on other NUMA nodes than its GPUs, and the kubelets of "
-            f"pool {pool.name} refuse such pods (Topology Manager)",
+            why=f"{one.spec.cpu} whole CPUs would be exclusive, on other NUMA nodes than its GPUs, and the "
+            f"kubelets of pool {pool.name} refuse such pods (Topology Manager)",
         )
         for one in declared_pods(team, available)
         for pool in available.pools

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.context import CompleteContext
-from gpu_platform.planning.pools.free import free_resources
-from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.queues.topology import is_topology_aware
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
-from gpu_platform.planning.teams.quota_of_pods import held
 from gpu_platform.planning.workloads.alignment import check_alignment
+from gpu_platform.planning.workloads.room import pods_at_once, room_of
 from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.stack import Environment
 from gpu_platform.spec.storage import DiskStorage, LustreStorage, NfsStorage, TeamStorage
@@ -26,7 +25,6 @@ from gpu_platform.spec.team_workloads import (
     TrainingJob,
 )
 
-_MIB = 2**20
 _LONGEST_NAME = 48
 
 
@@ -78,8 +76,9 @@ def _storage_of(team: Team, environment: Environment, *, own_stack: bool, known:
 def _check(
     team: Team, environment: Environment, available: Available, storage: _Storage, problems: Problems
 ) -> None:
+    topology = environment.queueing is not None and is_topology_aware(environment.queueing, available.pools)
     for one in declared_pods(team, available):
-        _check_room(one, team, available, problems.at(one.path))
+        _check_room(one, team, available, problems.at(one.path), topology=topology)
         check_alignment(one, team, available, problems.at(one.path))
     _check_fabric(team, available, problems)
     for index, job in enumerate(team.training_jobs):
@@ -119,35 +118,24 @@ def _check_exit_codes(job: TrainingJob, here: Problems) -> None:
         )
 
 
-def _check_room(one: DeclaredPods, team: Team, available: Available, here: Problems) -> None:
+def _check_room(one: DeclaredPods, team: Team, available: Available, here: Problems, *, topology: bool) -> None:
     """Record pods that must run at the same time and for which the pool's nodes never have room."""
     pool = next((pool for pool in available.pools if pool.name == one.spec.pool), None)
-    if pool is None or one.path.startswith("workloads") or pool.nodes.ownership in {"created", "labelled"}:
-        return  # an unknown pool, and fixed nodes, are refused elsewhere
+    if pool is None or one.path.startswith("workloads"):
+        return  # refused elsewhere
     if pool.has_gpus and pool.devices and one.spec.claim is None:
         return
-    at_once = one.spec.replicas if one.together or one.runs == "always" else 1
-    on_node = _on_a_node(one, team, pool)
-    if at_once > on_node * pool.nodes.max > 0:
-        here.at("replicas").add(
+    place = here.at("replicas")
+    if any(problem.path == place.path for problem in here.found):
+        return  # fixed nodes have too few GPUs or devices in all
+    room, at_once = room_of(one, team, pool, available), pods_at_once(one, topology=topology)
+    if at_once > room.most > 0:
+        place.add(
             f"{at_once} pods at the same time",
-            f"at most {on_node * pool.nodes.max}: {on_node} on each of the {pool.nodes.max} nodes that pool "
+            f"at most {room.most}: {room.on_node} on each of the {room.nodes} nodes that pool "
             f"{pool.name} may have",
-            "lower replicas or what each requests, or raise the pool's count.max",
+            f"lower replicas or what each requests, or raise the pool's count.{room.limit}",
         )
-
-
-def _on_a_node(one: DeclaredPods, team: Team, pool: PoolPlan) -> int:
-    if one.nodes > 1:
-        return 1
-    free = free_resources(pool)
-    found = [free.cpu_millicores // max(1, int(parse_quantity(one.spec.cpu) * 1000))]
-    found.append(free.memory_mib // max(1, int(parse_quantity(one.spec.memory) / _MIB)))
-    if pool.has_gpus and not pool.devices:
-        resource, units = held(one.spec, team, pool)
-        offered = next((offer.per_node for offer in pool.resources if offer.name == resource), 0)
-        found.append(offered // max(1, units))
-    return min(found)
 
 
 def _check_fabric(team: Team, available: Available, problems: Problems) -> None:

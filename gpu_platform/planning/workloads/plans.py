@@ -10,10 +10,11 @@ from typing import Final, Literal
 from gpu_platform import names
 from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
 from gpu_platform.planning.context import CompleteContext
-from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues import queue_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
+from gpu_platform.planning.queues.topology import is_topology_aware
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.compute_domains import channel_of
 from gpu_platform.planning.teams.declared_pods import as_workload, head_as_workload
@@ -42,6 +43,7 @@ from gpu_platform.planning.workloads.section import (
     TrainingApi,
     TrainingJobPlan,
 )
+from gpu_platform.planning.workloads.statements import Asked, entry_decisions
 from gpu_platform.quantity import parse_duration, parse_quantity
 from gpu_platform.scaling_triggers import PROMETHEUS
 from gpu_platform.spec.addons import Addons
@@ -62,7 +64,8 @@ from gpu_platform.spec.team_workloads import (
 NOTEBOOK_IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
 _HOME: Final = "/home/member"
 _CHECKPOINTS_VARIABLE: Final = "CHECKPOINTS"
-_LAUNCHER: Final = "workloads.train"  # its checkpoints need no renames (workloads/checkpoints.py)
+_POD_GROUP_ANNOTATION: Final = "kueue.x-k8s.io/podset-group-name"
+_BEFORE_THE_START_SECONDS: Final = 1800
 _TOPOLOGY_ANNOTATIONS: Final = {
     "required": "kueue.x-k8s.io/podset-required-topology",
     "preferred": "kueue.x-k8s.io/podset-preferred-topology",
@@ -79,6 +82,8 @@ class _Of:
     volumes: Mapping[str, VolumePlan]
     levels: Mapping[str, tuple[str, ...]]
     classes: Mapping[str, bool]
+    provisioned: Mapping[str, int]
+    """How many seconds nodes live that a queue provisions for one workload, by pool."""
     compute_domains: bool
     """Whether the DRA driver is installed where NVLink connects nodes."""
 
@@ -137,6 +142,7 @@ def _plan(
         volumes={one.name: one for one in storage.volumes if one.namespace == team.name},
         levels=levels_of(queues if queue is not None else None),
         classes={one.name: one.shared for one in storage.classes},
+        provisioned=provisioned_by(queues if queue is not None else None),
         compute_domains=environment.operator.compute_domains is not False,
     )
     plan = TeamWorkloadsPlan(
@@ -147,8 +153,30 @@ def _plan(
         notebooks=tuple(_notebook(notebook, of) for notebook in team.notebooks),
         batch_jobs=tuple(_batch(batch, of) for batch in team.batch_jobs),
     )
-    decisions = tuple(_decision(team, job, of) for job in plan.training_jobs)
-    return Decided(plan, (*decisions, *cpu_decisions(team, available)))
+    asked = Asked(
+        team=team,
+        available=available,
+        addons=environment.addons,
+        volumes=of.volumes,
+        levels=of.levels,
+        queue=queue,
+        topology=environment.queueing is not None and is_topology_aware(environment.queueing, available.pools),
+    )
+    return Decided(plan, (*entry_decisions(plan, asked), *cpu_decisions(team, available)))
+
+
+def provisioned_by(queues: QueuesPlan | None) -> Mapping[str, int]:
+    """Return how many seconds nodes live that are provisioned for one workload, by pool."""
+    return {} if queues is None else {one.pool: one.request.node_seconds for one in queues.provisioning}
+
+
+def node_seconds(deadline: int, most: int | None) -> int | None:
+    """Return how long nodes are needed for what ends after `deadline` seconds.
+
+    They live longer than it runs: before it starts they boot, and its image is pulled. `most`: how long they live
+    at most; None: they are not provisioned for it.
+    """
+    return None if most is None else min(deadline + _BEFORE_THE_START_SECONDS, most)
 
 
 def levels_of(queues: QueuesPlan | None) -> Mapping[str, tuple[str, ...]]:
@@ -161,26 +189,6 @@ def levels_of(queues: QueuesPlan | None) -> Mapping[str, tuple[str, ...]]:
         for flavor in queues.flavors
         if flavor.pool is not None and flavor.topology is not None
     }
-
-
-def _decision(team: Team, job: TrainingJobPlan, of: _Of) -> Decision:
-    has = "addons has trainer" if of.addons.trainer else "addons has jobset" if of.addons.jobset else "no add-on"
-    declared = next(one for one in team.training_jobs if one.name == job.pod.workload.name)
-    why = {"job": "an indexed Job", "jobset": "a JobSet", "trainjob": "a TrainJob"}[job.api]
-    workload = job.pod.workload
-    warning = ""
-    kept = declared.checkpoints.volume if declared.checkpoints is not None else None
-    if kept is not None and not of.volumes[kept].renames and _LAUNCHER not in job.pod.workload.command:
-        warning = (
-            f"; no file can be renamed in {kept}, which torch.distributed.checkpoint does: start the program by "
-            f"{_LAUNCHER}, which works there, or take lustre or nfs"
-        )
-    return Decision(
-        subject=f"training job {team.name}/{workload.name}",
-        what="pods",
-        chosen=f"{workload.replicas} of {workload.cpu} CPU and {workload.memory}, as {why}",
-        why=("declared" if declared.api else has) + warning,
-    )
 
 
 # -- pods -------------------------------------------------------------------------------------------------
@@ -213,7 +221,7 @@ def _pod(
     granted = granted_environment(workload, pool, of.available.catalog, fabric, together=together)
     return PodPlan(
         workload=workload,
-        env={**granted, **_fabric_environment(workload), **settings.env},
+        env={**granted, **_fabric_environment(workload, pool), **settings.env},
         secrets=settings.secrets,
         mounts=_mounts(settings.volumes, of),
         fabric=fabric,
@@ -237,12 +245,14 @@ def _shared_memory(workload: WorkloadPlan) -> str | None:
     return f"{int(parse_quantity(workload.memory)) // (4 * 2**20)}Mi"
 
 
-def _fabric_environment(workload: WorkloadPlan) -> Mapping[str, str]:
-    """Return the variables by which NCCL uses the network that the pod requests.
+def _fabric_environment(workload: WorkloadPlan, pool: PoolPlan) -> Mapping[str, str]:
+    """Return the variables by which NCCL uses the network that the pod requests or claims.
 
     Source: AWS, EFA user guide, "Get started with EFA and NCCL"; read 2026-11-23.
     """
-    return {"FI_PROVIDER": "efa"} if any(name.endswith("/efa") for name in workload.network) else {}
+    requested = any(name.endswith("/efa") for name in workload.network)
+    claimed = workload.nic_claim is not None and pool.cloud is not None and pool.cloud.node_fabric is None
+    return {"FI_PROVIDER": "efa"} if requested or claimed else {}
 
 
 def _mounts(volumes: Mapping[str, str], of: _Of) -> tuple[MountPlan, ...]:
@@ -281,6 +291,11 @@ def _with_scratch(pod: PodPlan, of: _Of) -> PodPlan:
     return replace(pod, mounts=(*pod.mounts, scratch), env={SCRATCH_VARIABLE: scratch.path, **pod.env})
 
 
+def _until(pod: PodPlan, deadline: int, of: _Of) -> PodPlan:
+    """Return a pod that ends after `deadline` seconds, and its nodes with it."""
+    return replace(pod, node_seconds=node_seconds(deadline, of.provisioned.get(pod.workload.pool)))
+
+
 def _seconds(duration: str) -> int:
     return int(parse_duration(duration))
 
@@ -301,7 +316,7 @@ def _training(job: TrainingJob, of: _Of) -> TrainingJobPlan:
     env = {GRACE_VARIABLE: str(grace), **env}
     pod = _with_scratch(replace(pod, env=env, annotations=annotations, grace_seconds=grace), of)
     return TrainingJobPlan(
-        pod=pod,
+        pod=_until(pod, _seconds(job.deadline), of),
         api=_api(job, of.addons),
         processes=job.processes or processes_of(pod.workload),
         retries=job.retries,
@@ -345,6 +360,8 @@ def _service(service: InferenceService, of: _Of) -> InferenceServicePlan:
     pods, several = service.replicas * service.nodes, service.nodes > 1
     pod = _pod(service.name, service, service, service.image, service.command, pods, of, together=several)
     near = topology_annotation(of.levels.get(service.pool, ()), service.nodes)
+    if near:  # leader and workers of a copy are two groups of pods, which Kueue would place apart
+        near = {**near, _POD_GROUP_ANNOTATION: service.name}
     route, scaling = service.route, service.autoscaling
     namespace, _, gateway = route.gateway.partition("/") if route is not None else ("", "", "")
     return InferenceServicePlan(
@@ -377,7 +394,9 @@ def _notebook(notebook: Notebook, of: _Of) -> NotebookPlan:
     pod, claim = _with_kept(pod, notebook.home, f"{notebook.name}-home", of, shared=False)
     kept = "none: files end with the pod" if notebook.home is None else f"files in {notebook.home.directory}"
     return NotebookPlan(
-        pod=replace(pod, annotations={names.CHECKPOINTS_ANNOTATION: kept}),
+        pod=_until(
+            replace(pod, annotations={names.CHECKPOINTS_ANNOTATION: kept}), _seconds(notebook.deadline), of
+        ),
         home=_HOME if notebook.home is None else notebook.home.directory,
         idle_seconds=_seconds(notebook.idle),
         deadline_seconds=_seconds(notebook.deadline),
@@ -389,7 +408,7 @@ def _batch(batch: BatchJob, of: _Of) -> BatchJobPlan:
     pod = _pod(batch.name, batch, batch, batch.image, batch.command, batch.replicas, of)
     pod = replace(pod, annotations={names.CHECKPOINTS_ANNOTATION: "none: each part begins anew"})
     return BatchJobPlan(
-        pod=_with_scratch(pod, of),
+        pod=_until(_with_scratch(pod, of), _seconds(batch.deadline), of),
         parts=batch.parts or batch.replicas,
         retries=batch.retries,
         stop_on=tuple(sorted(set(batch.stop_on))),

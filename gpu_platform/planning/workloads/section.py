@@ -80,6 +80,8 @@ class PodPlan:
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     grace_seconds: int | None = None
     """From SIGTERM to SIGKILL; None: Kubernetes' 30 s."""
+    node_seconds: int | None = None
+    """How long the nodes that are provisioned for them have to live; None: nodes are not provisioned for them."""
     fabric: PodFabricPlan | None = None
     """None: its pods communicate within a node, or need nothing for it beside requests and claims."""
 

@@ -1,18 +1,15 @@
 """Every alert fires for its fault and stays silent without it, in Prometheus' own rule tests.
 
-All are run by one call of promtool, which is Debian's (package prometheus): building it from its Go module takes
-minutes, since it links the clients of every cloud.
+All are run by one call of promtool.
 """
 
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from gpu_platform.planning.monitoring.rules import rule_groups
@@ -20,13 +17,10 @@ from gpu_platform.planning.monitoring.section import MonitoringPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
 from tests.planning.monitoring.alert_cases import ALL_ALERTS, Case, cases, translated
+from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 from tests.support.size import THOROUGH
 
-PROMTOOL = shutil.which("promtool")
 ROOT = Path(__file__).parents[3]
-needs_promtool = pytest.mark.skipif(
-    PROMTOOL is None, reason="promtool is not on PATH (Debian: apt-get install prometheus)"
-)
 # By exporter version: the operator's release, or an exporter of the cluster's owner.
 VERSIONS = {"4.8.3": "v26.7.0", "4.8.2": "v26.3.3", "4.9.0": None}
 LIKE_THE_NEWEST = "4.8.2"  # but for the label of the host

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,8 +18,8 @@ from gpu_platform.planning.monitoring.grafana import content, dashboards
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack, plan_platform
 from tests.planning.monitoring.test_alerts import ROOT, VERSIONS, monitoring_of
+from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 
-PROMTOOL = shutil.which("promtool")
 SDK = importlib.util.find_spec("grafana_foundation_sdk")
 
 
@@ -48,7 +47,7 @@ def test_no_query_names_a_metric_that_is_not_recorded(version: str) -> None:
         assert not re.search(r"DCGM_|kube_", text), title
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not on PATH (Debian: apt-get install prometheus)")
+@needs_promtool
 def test_prometheus_parses_every_query(tmp_path: Path) -> None:
     rules = [
         {"record": "checked", "expr": re.sub(r"\$\w+", "x", expr), "labels": {"query": str(number)}}

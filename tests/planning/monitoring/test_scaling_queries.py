@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import pytest
 import yaml
 
 from gpu_platform.paths import PROJECT_ROOT
+from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 
-PROMTOOL = shutil.which("promtool")
 _ROW = re.compile(r"\| ([^|`]+) \| `([^`]+)` \| `([0-9.]+)` \|")
 # Series, and the replicas that the load needs.
 _POD = 'namespace="search", pod="chat-{}"'
@@ -55,7 +53,7 @@ def rows() -> Iterator[tuple[str, str, float]]:
             yield found[1], found[2], float(found[3])
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not on PATH (Debian: apt-get install prometheus)")
+@needs_promtool
 def test_each_documented_query_asks_for_the_replicas_that_its_load_needs(tmp_path: Path) -> None:
     found = list(rows())
     assert [name for name, _, _ in found] == list(LOADS)

@@ -178,7 +178,7 @@ def _node_pool(
 
 
 def _taints(taints: Sequence[Taint]) -> list[dict[str, str]]:
-    return [{"key": one.key, "value": one.value, "effect": one.effect} for one in taints]
+    return [one.of_node_pool for one in taints]
 
 
 def _requirements(pool: Pool, machine: MachineType) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from gpu_platform.planning.clouds.gke.logins import check_members, login_command
 from gpu_platform.planning.clouds.gke.node import added_taints
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.pools import check_gke_pool, plan_gke_pool
-from gpu_platform.planning.clouds.gke.queues import provisioning_class, topology_levels
+from gpu_platform.planning.clouds.gke.queues import provisioning, topology_levels
 from gpu_platform.planning.clouds.gke.software import (
     NVIDIA_DIR,
     check_driver_dir,
@@ -37,7 +37,7 @@ from gpu_platform.planning.clouds.identities import bucket_rights, google_accoun
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
-from gpu_platform.planning.clouds.section import PodEgress
+from gpu_platform.planning.clouds.section import PodEgress, Provisioning
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
@@ -129,9 +129,9 @@ class Gke(Cloud):
         """Return block, sub-block and host of Compute Engine, where nodes are placed compactly or reserved."""
         return topology_levels(pool)
 
-    def provisioning_class(self, pool: PoolPlan) -> str | None:
-        """Return the class of queued provisioning."""
-        return provisioning_class(pool)
+    def provisioning(self, pool: PoolPlan) -> Provisioning | None:
+        """Return how queued provisioning gets the pool its nodes."""
+        return provisioning(pool)
 
     def added_taints(self, pool: Pool, machine: MachineType) -> Mapping[Taint, str]:
         """Return the taints that GKE adds, each with the reason."""

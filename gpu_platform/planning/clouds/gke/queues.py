@@ -1,8 +1,9 @@
-"""What queues need of GKE: labels of the network's topology, and the class of queued provisioning.
+"""What queues need of GKE: labels of the network's topology, and queued provisioning.
 
 Sources: AI Hypercomputer docs, "Schedule GKE workloads with Topology Aware Scheduling" and "Run NCCL on custom GKE
 clusters that use A3 Mega or A3 High"; GKE docs, "Run a large-scale workload with flex-start with queued
-provisioning"; read 2026-11-23.
+provisioning"; read 2026-11-23. Label and detail of the nodes of one request:
+GoogleCloudPlatform/cluster-autoscaler, ProvisioningRequestLabelKey, and the queues of xpk; read 2026-11-26.
 """
 
 from __future__ import annotations
@@ -10,9 +11,14 @@ from __future__ import annotations
 from typing import Final
 
 from gpu_platform import names
+from gpu_platform.planning.clouds.gke.capacity import MAX_FLEX_START_SECONDS
+from gpu_platform.planning.clouds.section import Provisioning
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.quantity import parse_duration
 
 PROVISIONING_CLASS: Final = "queued-provisioning.gke.io"
+_REQUEST_LABEL: Final = "autoscaling.gke.io/provisioning-request"
+_REQUEST_DETAIL: Final = "ResizeRequestName"  # of the ProvisioningRequest: the value of the label
 _LEVELS: Final = tuple(f"cloud.google.com/gce-topology-{level}" for level in ("block", "subblock", "host"))
 _FAMILIES: Final = ("a3-highgpu-8g", "a3-megagpu-", "a3-ultragpu-", "a4-", "a4x-")
 
@@ -24,6 +30,13 @@ def topology_levels(pool: PoolPlan) -> tuple[str, ...]:
     return (*(_LEVELS if known else ()), names.HOSTNAME_LABEL)
 
 
-def provisioning_class(pool: PoolPlan) -> str | None:
-    """Return the class of a pool with queued provisioning, else None."""
-    return PROVISIONING_CLASS if pool.capacity.get("queued") else None
+def provisioning(pool: PoolPlan) -> Provisioning | None:
+    """Return how the nodes of a pool with queued provisioning are requested, else None."""
+    if not pool.capacity.get("queued"):
+        return None
+    declared = pool.capacity.get("max_run_duration")
+    return Provisioning(
+        provisioning_class=PROVISIONING_CLASS,
+        node_seconds=MAX_FLEX_START_SECONDS if declared is None else parse_duration(str(declared)),
+        own_nodes={_REQUEST_LABEL: _REQUEST_DETAIL},
+    )

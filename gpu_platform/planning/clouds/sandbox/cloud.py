@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
-from gpu_platform.catalog import Catalog
+from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.daemonsets import AGENT, DaemonSet
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
+from gpu_platform.planning.clouds.sandbox.autoscaler import (
+    check_autoscaled,
+    check_same_sharing,
+    is_autoscaled,
+    plan_autoscaler,
+)
+from gpu_platform.planning.clouds.section import AutoscalerPlan
+from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.nodes.software import NodeSoftware, declared_software
 from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
 from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import Operator, SandboxCluster
 from gpu_platform.spec.pool import Pool
 
@@ -67,8 +77,25 @@ class Sandbox(Cloud):
         return tuple(f"{pool.name}-{index}" for index in range(pool.count.desired))
 
     def nodes(self, pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
-        """Return the nodes that the program creates."""
-        return nodes_plan(pool, "created", named or self.node_names(pool))
+        """Return the nodes that the program creates; an autoscaler leaves them."""
+        nodes = nodes_plan(pool, "created", named or self.node_names(pool))
+        return replace(nodes, min=nodes.desired) if is_autoscaled(pool) else nodes
+
+    def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
+        """Record an autoscaled pool that Karpenter cannot grow."""
+        check_autoscaled(pool, problems)
+
+    def check_operator(
+        self, pools: Sequence[tuple[int, Pool]], operator: Operator, catalog: Catalog, problems: Problems
+    ) -> None:
+        """Record autoscaled pools of one machine type that offer different resources."""
+        check_same_sharing(pools, problems)
+
+    def plan_autoscaler(
+        self, pool: Pool, machine: MachineType, requirements: NodeRequirements
+    ) -> Decided[AutoscalerPlan | None]:
+        """Return how Karpenter adds nodes to an autoscaled pool."""
+        return plan_autoscaler(pool, machine, requirements)
 
     def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
         """Return who installs what: `operator` in the stack file decides."""

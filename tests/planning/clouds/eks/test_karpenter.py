@@ -593,3 +593,8 @@ def test_charts_are_pinned_and_the_crds_go_with_the_controller():
     charts = load_catalog().charts
     assert charts["karpenter"].version == charts["karpenter-crd"].version
     assert charts["karpenter"].version.startswith("1.14.")
+
+
+def test_a_taint_without_a_value_has_none_in_the_node_pool_whose_crd_refuses_an_empty_one() -> None:
+    (_, own) = plan(said(taints=[{"key": "team", "effect": "NoSchedule"}])).node_pool["template"]["spec"]["taints"]
+    assert own == {"key": "team", "effect": "NoSchedule"}

@@ -1,0 +1,116 @@
+"""Plan how Karpenter adds simulated nodes to a pool of a sandbox, with its provider for KWOK.
+
+The program creates `count.desired` nodes, which stay. For pods that wait Karpenter creates more, up to
+`count.max`, and deletes those that are empty.
+
+Sources: sigs.k8s.io/karpenter v1.14.1, pkg/apis/v1 (NodePool), kwok/apis/v1alpha1 (KWOKNodeClass), kwok/README.md;
+read 2026-11-26.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gpu_platform import names
+from gpu_platform.catalog import MachineType
+from gpu_platform.planning.clouds.section import AutoscalerPlan
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.nodes.section import Taint
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.requirements.section import NodeRequirements
+from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.sharing import Dra
+
+# Shorter than in a cloud, where a node that comes back costs minutes: somebody waits to see it go.
+EMPTY_SECONDS: Final = 30
+_NODE_CLASS: Final = {"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass"}
+
+
+def is_autoscaled(pool: Pool) -> bool:
+    """Return whether nodes are added to those of the pool that the program creates."""
+    return pool.count.maximum > pool.count.desired
+
+
+def check_autoscaled(pool: Pool, problems: Problems) -> None:
+    """Record an autoscaled pool whose GPUs pods claim; `problems` is at the pool."""
+    if is_autoscaled(pool) and isinstance(pool.sharing, Dra):
+        count = pool.count
+        problems.at("count").at("max").add(
+            f"{count.maximum} with sharing 'dra' and desired {count.desired}",
+            f"{count.desired}: Karpenter creates no nodes for claims",
+            f"write count: {{desired: {count.maximum}}}",
+        )
+
+
+def check_same_sharing(pools: Sequence[tuple[int, Pool]], problems: Problems) -> None:
+    """Record autoscaled pools of one machine type that offer different resources; `problems` is at the root."""
+    first: dict[str, Pool] = {}
+    for index, pool in pools:
+        if is_autoscaled(pool):
+            before = first.setdefault(pool.machine_type, pool)
+            if before.sharing != pool.sharing:
+                problems.at(f"pools[{index}]").at("sharing").add(
+                    f"another sharing of {pool.machine_type} than autoscaled pool {before.name} has",
+                    "one sharing for all autoscaled pools of a machine type: in a sandbox Karpenter knows by "
+                    "the machine type what a node offers",
+                    "write the same sharing, another machine type, or count.desired alone for one of them",
+                )
+
+
+def plan_autoscaler(
+    pool: Pool, machine: MachineType, requirements: NodeRequirements
+) -> Decided[AutoscalerPlan | None]:
+    """Return the objects of Karpenter for a pool without problems, or None for one of a fixed number of nodes."""
+    if not is_autoscaled(pool):
+        return Decided(None)
+    more = pool.count.maximum - pool.count.desired
+    plan = AutoscalerPlan(
+        nodes=more, node_class=_NODE_CLASS, node_pool=_node_pool(pool, machine, requirements, more)
+    )
+    decision = Decision(
+        subject=f"pool {pool.name}",
+        what="nodes",
+        chosen=f"{pool.count.desired} to {pool.count.maximum}",
+        why=f"the sandbox runs Karpenter: it adds simulated nodes for pods that wait, and deletes them after "
+        f"{EMPTY_SECONDS} s without pods; the first `up` builds it, some minutes",
+    )
+    return Decided(plan, (decision,))
+
+
+def _node_pool(pool: Pool, machine: MachineType, requirements: NodeRequirements, most: int) -> dict[str, Any]:
+    taints = (*requirements.taints, *requirements.startup_taints)
+    annotations = {
+        names.SANDBOX_MACHINE_ANNOTATION: machine.name,
+        names.TAINTS_ANNOTATION: ",".join(map(str, taints)),
+    }
+    if requirements.driver_version is not None:
+        annotations[names.SANDBOX_DRIVER_ANNOTATION] = requirements.driver_version
+    wanted = {
+        names.INSTANCE_TYPE_LABEL: machine.name,
+        "karpenter.sh/capacity-type": "on-demand",
+        "kubernetes.io/arch": machine.arch,
+        "kubernetes.io/os": "linux",
+    }
+    starting = Taint(key=names.SANDBOX_STARTING_TAINT, value="", effect="NoSchedule")
+    return {
+        "template": {
+            "metadata": {"labels": dict(requirements.labels), "annotations": annotations},
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": pool.name},
+                "taints": [one.of_node_pool for one in requirements.taints],
+                "startupTaints": [one.of_node_pool for one in (*requirements.startup_taints, starting)],
+                "requirements": [
+                    {"key": key, "operator": "In", "values": [value]} for key, value in wanted.items()
+                ],
+                "expireAfter": "Never",
+                "terminationGracePeriod": "30s",
+            },
+        },
+        "disruption": {
+            "consolidationPolicy": "WhenEmpty",
+            "consolidateAfter": f"{EMPTY_SECONDS}s",
+            "budgets": [{"nodes": "100%"}],
+        },
+        "limits": {"nodes": str(most)},
+    }

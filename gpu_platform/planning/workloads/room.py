@@ -1,0 +1,69 @@
+"""How many pods of an entry the nodes of its pool hold at the same time, and how many of them must start together.
+
+Kueue with a topology admits a workload as a whole, onto nodes that exist: of an indexed Job all the parts that run
+at the same time. Source: Kueue docs, Topology Aware Scheduling (implicit TAS); read 2026-11-26.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gpu_platform.planning.dra.claims import demands_of, meets
+from gpu_platform.planning.pools.free import free_resources
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.claims import claim_of
+from gpu_platform.planning.teams.declared_pods import DeclaredPods
+from gpu_platform.planning.teams.quota_of_pods import held
+from gpu_platform.quantity import parse_quantity
+from gpu_platform.spec.team import Team
+
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Pods of one entry on an empty node of its pool, and the most nodes that the pool may have.
+
+    `limit`: the field of the pool's `count` that limits them.
+    """
+
+    on_node: int
+    nodes: int
+    limit: Literal["desired", "max"]
+
+    @property
+    def most(self) -> int:
+        """Pods that run at the same time on the empty pool."""
+        return self.on_node * self.nodes
+
+
+def room_of(one: DeclaredPods, team: Team, pool: PoolPlan, available: Available) -> Room:
+    """Return how many of an entry's pods a pool holds, by GPUs or claimed devices, CPU and memory."""
+    on_node = _on_a_node(one, team, pool, available)
+    if pool.has_fixed_nodes:
+        return Room(on_node=on_node, nodes=pool.nodes.desired, limit="desired")
+    return Room(on_node=on_node, nodes=pool.nodes.max, limit="max")
+
+
+def pods_at_once(one: DeclaredPods, *, topology: bool) -> int:
+    """Return how many pods of an entry must run at the same time. `topology`: the queues see nodes."""
+    whole = one.together or one.runs == "always" or (topology and one.runs == "to-the-end")
+    return one.spec.replicas if whole else 1
+
+
+def _on_a_node(one: DeclaredPods, team: Team, pool: PoolPlan, available: Available) -> int:
+    free = free_resources(pool)
+    found = [free.cpu_millicores // max(1, int(parse_quantity(one.spec.cpu) * 1000))]
+    found.append(free.memory_mib // max(1, int(parse_quantity(one.spec.memory) / _MIB)))
+    claim = claim_of(one.spec, team)
+    if pool.devices and claim is not None:
+        kind, demands = demands_of(claim, available.classes)
+        offered = (dev.per_node for dev in pool.devices if meets(dev, kind, demands, available.catalog))
+        found.append(max(offered, default=0) // claim.count)
+    elif pool.has_gpus and not pool.devices:
+        resource, units = held(one.spec, team, pool)
+        per_node = next((offer.per_node for offer in pool.resources if offer.name == resource), 0)
+        found.append(per_node // max(1, units))
+    return min(1, *found) if one.nodes > 1 else min(found)

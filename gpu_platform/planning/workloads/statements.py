@@ -1,0 +1,277 @@
+"""State what each entry of a team asks of queue, topology and storage, and that its pods fit, for `check`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpu_platform.planning.clouds.storage import VolumePlan
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.queues.section import TeamQueuePlan
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
+from gpu_platform.planning.teams.quota_of_pods import quota_use
+from gpu_platform.planning.workloads.room import pods_at_once, room_of
+from gpu_platform.planning.workloads.section import (
+    BatchJobPlan,
+    InferenceServicePlan,
+    KeptClaimPlan,
+    MountPlan,
+    NotebookPlan,
+    PodPlan,
+    RayClusterPlan,
+    TeamWorkloadsPlan,
+    TrainingJobPlan,
+)
+from gpu_platform.quantity import counted, duration_text
+from gpu_platform.spec.addons import Addons
+from gpu_platform.spec.team import Team
+
+_LAUNCHER: Final = "workloads.train"  # its checkpoints need no renames (workloads/checkpoints.py)
+_APART: Final = "zones and nodes of their own where there is room: copies do not fail together"
+_TRAINING: Final = {"job": "an indexed Job", "jobset": "a JobSet", "trainjob": "a TrainJob"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a team's entries are stated with. `levels`: of the topology of each pool's nodes; `topology`: whether
+    the queues see nodes."""
+
+    team: Team
+    available: Available
+    addons: Addons
+    volumes: Mapping[str, VolumePlan]
+    levels: Mapping[str, tuple[str, ...]]
+    queue: TeamQueuePlan | None
+    topology: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """One entry in words. `pods`: by their name in the entry, which is empty for all of one kind; `start`: how
+    Kueue starts them."""
+
+    subject: str
+    field: str
+    pods: Mapping[str, PodPlan]
+    how: str
+    why: str
+    start: str
+    most: int | None = None
+    """Of the pods, with an autoscaler."""
+    spread: str = ""
+    """Where its pods run, if no topology says so, with the reason after a colon."""
+    claim: KeptClaimPlan | None = None
+
+
+def entry_decisions(plan: TeamWorkloadsPlan, asked: Asked) -> tuple[Decision, ...]:
+    """Return the decisions about all entries of a team: pods, queue, topology, storage and room."""
+    declared = declared_pods(asked.team, asked.available)
+    return tuple(
+        decision
+        for entry in _entries(plan, asked)
+        for decision in (
+            Decision(subject=entry.subject, what="pods", chosen=f"{_pods(entry)}, as {entry.how}", why=entry.why),
+            _queue(entry, declared, asked),
+            _topology(entry, asked),
+            _storage(entry),
+            _room(entry, declared, asked),
+        )
+    )
+
+
+def _entries(plan: TeamWorkloadsPlan, asked: Asked) -> Iterator[_Entry]:
+    for index, job in enumerate(plan.training_jobs):
+        yield _training(f"training_jobs[{index}]", job, asked)
+    for index, service in enumerate(plan.inference_services):
+        yield _service(f"inference_services[{index}]", service, asked)
+    for index, cluster in enumerate(plan.ray_clusters):
+        yield _ray(f"ray_clusters[{index}]", cluster, asked)
+    for index, notebook in enumerate(plan.notebooks):
+        yield _notebook(f"notebooks[{index}]", notebook, asked)
+    for index, batch in enumerate(plan.batch_jobs):
+        yield _batch(f"batch_jobs[{index}]", batch, asked)
+
+
+def _training(field: str, job: TrainingJobPlan, asked: Asked) -> _Entry:
+    has = (
+        "addons has trainer"
+        if asked.addons.trainer
+        else "addons has jobset"
+        if asked.addons.jobset
+        else "no add-on"
+    )
+    workload = job.pod.workload
+    declared = next(one for one in asked.team.training_jobs if one.name == workload.name)
+    warning = ""
+    kept = declared.checkpoints.volume if declared.checkpoints is not None else None
+    if kept is not None and not asked.volumes[kept].renames and _LAUNCHER not in workload.command:
+        warning = (
+            f"; no file can be renamed in {kept}, which torch.distributed.checkpoint does: start the program by "
+            f"{_LAUNCHER}, which works there, or take lustre or nfs"
+        )
+    return _Entry(
+        subject=f"training job {asked.team.name}/{workload.name}",
+        field=field,
+        pods={"": job.pod},
+        how=_TRAINING[job.api],
+        why=("declared" if declared.api else has) + warning,
+        start=_whole(workload.replicas, "pod"),
+        claim=job.claim,
+    )
+
+
+def _service(field: str, service: InferenceServicePlan, asked: Asked) -> _Entry:
+    several = service.nodes > 1
+    scaling = service.autoscaling
+    most = service.replicas if scaling is None else scaling.max_replicas
+    return _Entry(
+        subject=f"inference service {asked.team.name}/{service.pod.workload.name}",
+        field=field,
+        pods={"": service.pod},
+        how="a LeaderWorkerSet" if several else "a Deployment",
+        why=f"each copy is {service.nodes} pods" if several else "each copy is one pod",
+        start=f"Kueue starts all {service.nodes} pods of a copy or none" if several else "Kueue starts each pod",
+        most=None if scaling is None else most * service.nodes,
+        spread=_APART if most > 1 and not several else "",
+    )
+
+
+def _ray(field: str, cluster: RayClusterPlan, asked: Asked) -> _Entry:
+    pods = {"head": cluster.head, **{workers.name: workers.pod for workers in cluster.workers}}
+    return _Entry(
+        subject=f"Ray cluster {asked.team.name}/{cluster.name}",
+        field=field,
+        pods=pods,
+        how="a RayCluster",
+        why="addons has kuberay",
+        start=_whole(sum(pod.workload.replicas for pod in pods.values()), "pod"),
+    )
+
+
+def _notebook(field: str, notebook: NotebookPlan, asked: Asked) -> _Entry:
+    return _Entry(
+        subject=f"notebook {asked.team.name}/{notebook.pod.workload.name}",
+        field=field,
+        pods={"": notebook.pod},
+        how="a suspended CronJob, of which members make Jobs",
+        why="a Job that ends gives its GPU back",
+        start="Kueue starts each notebook",
+        claim=notebook.claim,
+    )
+
+
+def _batch(field: str, batch: BatchJobPlan, asked: Asked) -> _Entry:
+    workload = batch.pod.workload
+    return _Entry(
+        subject=f"batch job {asked.team.name}/{workload.name}",
+        field=field,
+        pods={"": batch.pod},
+        how="an indexed Job" if batch.schedule is None else f"a CronJob of an indexed Job, {batch.schedule} UTC",
+        why=f"{counted(batch.parts, 'part')}, {workload.replicas} at a time",
+        start=_whole(workload.replicas, "part") + (" at first" if workload.replicas > 1 else ""),
+        spread="" if workload.replicas == 1 else "any nodes of the pool: parts do not communicate",
+    )
+
+
+def _whole(count: int, noun: str) -> str:
+    return f"Kueue starts all {counted(count, noun)} or none" if count > 1 else f"Kueue starts its {noun}"
+
+
+def _pods(entry: _Entry) -> str:
+    texts: list[str] = []
+    for name, pod in entry.pods.items():
+        workload = pod.workload
+        count = str(workload.replicas) if entry.most is None else f"{workload.replicas} to {entry.most}"
+        parts = [f"{workload.cpu} CPU", workload.memory]
+        if workload.units:
+            parts.append(f"{workload.units} {workload.resource}")
+        texts.append((f"{name}: " if name else "") + f"{count} of {', '.join(parts[:-1])} and {parts[-1]}")
+    return "; ".join(texts)
+
+
+def _queue(entry: _Entry, declared: Sequence[DeclaredPods], asked: Asked) -> Decision:
+    queued = asked.queue is not None
+    own = [one for one in declared if one.path.startswith(entry.field)]
+    use = quota_use(asked.team, own, declared, asked.available, queues=queued)
+    lent = " and what it may borrow" if queued and any(one.runs != "always" for one in own) else ""
+    texts = [
+        f"{units} of {name}"
+        + (f", {in_all} with what always runs," if in_all != units else "")
+        + f" of {allowed} that the team's quota{lent} allows"
+        for name, (units, in_all, allowed) in use.items()
+    ] or ["no GPUs"]
+    requested = [pod.node_seconds for pod in entry.pods.values() if pod.node_seconds is not None]
+    texts += [f"nodes are requested first, for {duration_text(seconds)} at most" for seconds in requested]
+    start = entry.start if queued else "no `queueing`: pods start as soon as nodes have room"
+    return Decision(
+        subject=entry.subject,
+        what="queue",
+        chosen="none" if asked.queue is None else asked.queue.local_queue,
+        why="; ".join([start, *texts]),
+    )
+
+
+def _topology(entry: _Entry, asked: Asked) -> Decision:
+    near: list[str] = []
+    for name, pod in entry.pods.items():
+        for key, level in pod.annotations.items():
+            if key.startswith("kueue.x-k8s.io/podset-") and key.endswith("-topology"):
+                choice = "required" if "required" in key else "preferred"
+                near.append((f"{name}: " if name else "") + f"{choice} {level}")
+    if near:
+        why = "Kueue starts the pods on nodes that are close to each other"
+        return Decision(subject=entry.subject, what="topology", chosen="; ".join(near), why=why)
+    chosen, _, why = entry.spread.partition(": ")
+    if chosen and why:
+        return Decision(subject=entry.subject, what="topology", chosen=chosen, why=why)
+    several = any(pod.workload.replicas > 1 for pod in entry.pods.values())
+    reason = "one pod" if not several else "no `queueing`" if asked.queue is None else "the queues see no topology"
+    return Decision(subject=entry.subject, what="topology", chosen="none", why=reason)
+
+
+def _storage(entry: _Entry) -> Decision:
+    found: dict[str, None] = {}
+    claim = entry.claim
+    for pod in entry.pods.values():
+        for mount in pod.mounts:
+            found[_mount(mount, claim)] = None
+        if pod.workload.shared_memory is not None:
+            found[f"/dev/shm: {pod.workload.shared_memory} of the pod's memory"] = None  # noqa: S108
+    kept = [
+        one for pod in entry.pods.values() for one in pod.mounts if one.claim is not None and not one.read_only
+    ]
+    return Decision(
+        subject=entry.subject,
+        what="storage",
+        chosen="; ".join(found) or "none",
+        why="claims outlive the pods" if kept else "what the pods write ends with them",
+    )
+
+
+def _mount(mount: MountPlan, claim: KeptClaimPlan | None) -> str:
+    if claim is not None and mount.claim == claim.name:
+        of_class = "the cluster's default class" if claim.storage_class is None else f"class {claim.storage_class}"
+        return f"{mount.path}: new claim {claim.name}, {claim.size} of {of_class}"
+    if mount.claim is not None:
+        return f"{mount.path}: volume {mount.claim}" + (", read-only" if mount.read_only else "")
+    if mount.config_map is not None:
+        return f"{mount.path}: ConfigMap {mount.config_map}"
+    return f"{mount.path}: disk of the node"
+
+
+def _room(entry: _Entry, declared: Sequence[DeclaredPods], asked: Asked) -> Decision:
+    chosen: list[str] = []
+    why: list[str] = []
+    names = [name for name, pod in entry.pods.items() if pod.workload.pool]
+    for name, one in zip(names, (one for one in declared if one.path.startswith(entry.field)), strict=True):
+        pool = next(pool for pool in asked.available.pools if pool.name == one.spec.pool)
+        room = room_of(one, asked.team, pool, asked.available)
+        prefix = f"{name}: " if name else ""
+        chosen.append(f"{prefix}{pods_at_once(one, topology=asked.topology)} of at most {room.most} at once")
+        nodes, each = counted(room.nodes, "node"), "" if room.nodes == 1 else "each "
+        why.append(f"{prefix}pool {pool.name} has {nodes}, {each}with room for {room.on_node}")
+    if len(names) < len(entry.pods):
+        why.append("head: any node without GPUs, which the plan does not count")
+    return Decision(subject=entry.subject, what="fits", chosen="; ".join(chosen), why="; ".join(why))

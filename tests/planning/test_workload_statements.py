@@ -1,0 +1,236 @@
+"""What `check` states of each entry of a team: what it asks of queue, topology and storage, and that it fits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.errors import BadInput
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.stacks import plan_platform
+from tests.planning.conftest import environment, pool, team
+
+IMAGE = "registry.example.com/train:1.0"
+EKS = {"provider": "eks", "name": "prod", "region": "us-east-2"}
+GIVEN = {"pool": "train", "image": IMAGE, "cpu": "8", "memory": "64Gi", "shared_memory": "8Gi"}
+KEPT = {"storage_class": "shared", "size": "1200Gi"}
+ENTRIES: dict[str, Any] = {
+    "training_jobs": [
+        {
+            **GIVEN,
+            "name": "pretrain",
+            "command": ["torchrun"],
+            "gpus": 8,
+            "replicas": 2,
+            "volumes": {"data": "/data"},
+            "checkpoints": {"directory": "/checkpoints", **KEPT},
+        }
+    ],
+    "inference_services": [
+        {**GIVEN, "name": "chat", "gpus": 4, "autoscaling": {"max_replicas": 3, "query": "q", "threshold": 1}},
+        {**GIVEN, "name": "large", "gpus": 8, "nodes": 2},
+    ],
+    "ray_clusters": [
+        {
+            "name": "ray",
+            "image": IMAGE,
+            "version": "2.49.0",
+            "head": {},
+            "workers": [{"name": "w", "pool": "train", "gpus": 2, "replicas": 2, "cpu": "4", "memory": "32Gi"}],
+        }
+    ],
+    "notebooks": [{**GIVEN, "name": "lab", "home": {"directory": "/home/me", **KEPT}}],
+    "batch_jobs": [
+        {**GIVEN, "name": "sweep", "command": ["python"], "gpus": 2, "replicas": 5, "parts": 9},
+    ],
+}
+
+
+def plan(**rest: Any) -> EnvironmentPlan:
+    stack = environment(
+        pool(count={"desired": 8}, zones=["us-east-2a"]),
+        **{
+            "cluster": EKS,
+            "addons": dict.fromkeys(("kuberay", "leaderworkerset", "keda", "prometheus"), "install"),
+            "storage": {
+                "shared": {"type": "lustre", "zone": "us-east-2a"},
+                "data": {"type": "bucket", "bucket": "acme-data", "purpose": "datasets"},
+            },
+            "teams": [team(quota={"gpus": 64}, queue={"borrow": {"gpus": 0}}, **ENTRIES)],
+            "queueing": {},
+            **rest,
+        },
+    )
+    found = plan_platform(stack, "test")
+    assert isinstance(found, EnvironmentPlan)
+    return found
+
+
+def statements(found: EnvironmentPlan, subject: str) -> dict[str, tuple[str, str]]:
+    return {one.what: (one.chosen, one.why) for one in found.decisions if one.subject == subject}
+
+
+# What always runs: 3 x 4 of chat, 2 x 8 of large, 2 x 2 of ray: 32 GPUs. A p4de.24xlarge has 8 GPUs, 96 CPUs and
+# 1152 GiB.
+ALWAYS = "with what always runs, of 64 that the team's quota"
+EXPECTED = {
+    "training job vision/pretrain": {
+        "pods": ("2 of 8 CPU, 64Gi and 8 nvidia.com/gpu, as an indexed Job", "no add-on"),
+        "queue": (
+            "default",
+            f"Kueue starts all 2 pods or none; 16 of nvidia.com/gpu, 48 {ALWAYS} and what it may borrow allows",
+        ),
+        "topology": (
+            "preferred topology.k8s.aws/network-node-layer-3",
+            "Kueue starts the pods on nodes that are close to each other",
+        ),
+        "storage": (
+            "/data: volume data, read-only; /checkpoints: new claim pretrain-checkpoints, 1200Gi of class shared; "
+            "/scratch: disk of the node; /dev/shm: 8Gi of the pod's memory",
+            "claims outlive the pods",
+        ),
+        "fits": ("2 of at most 8 at once", "pool train has 8 nodes, each with room for 1"),
+    },
+    "inference service vision/chat": {
+        "pods": ("1 to 3 of 8 CPU, 64Gi and 4 nvidia.com/gpu, as a Deployment", "each copy is one pod"),
+        "queue": (
+            "default",
+            f"Kueue starts each pod; 12 of nvidia.com/gpu, 32 {ALWAYS} allows",
+        ),
+        "topology": (
+            "zones and nodes of their own where there is room",
+            "copies do not fail together",
+        ),
+        "storage": ("/dev/shm: 8Gi of the pod's memory", "what the pods write ends with them"),
+        "fits": ("3 of at most 16 at once", "pool train has 8 nodes, each with room for 2"),
+    },
+    "inference service vision/large": {
+        "pods": ("2 of 8 CPU, 64Gi and 8 nvidia.com/gpu, as a LeaderWorkerSet", "each copy is 2 pods"),
+        "queue": (
+            "default",
+            f"Kueue starts all 2 pods of a copy or none; 16 of nvidia.com/gpu, 32 {ALWAYS} allows",
+        ),
+        "topology": (
+            "preferred topology.k8s.aws/network-node-layer-3",
+            "Kueue starts the pods on nodes that are close to each other",
+        ),
+        "storage": ("/dev/shm: 8Gi of the pod's memory", "what the pods write ends with them"),
+        "fits": ("2 of at most 8 at once", "pool train has 8 nodes, each with room for 1"),
+    },
+    "Ray cluster vision/ray": {
+        "pods": (
+            "head: 1 of 2 CPU and 8Gi; w: 2 of 4 CPU, 32Gi and 2 nvidia.com/gpu, as a RayCluster",
+            "addons has kuberay",
+        ),
+        "queue": ("default", f"Kueue starts all 3 pods or none; 4 of nvidia.com/gpu, 32 {ALWAYS} allows"),
+        "topology": (
+            "w: preferred topology.k8s.aws/network-node-layer-3",
+            "Kueue starts the pods on nodes that are close to each other",
+        ),
+        "storage": ("/dev/shm: 8192Mi of the pod's memory", "what the pods write ends with them"),
+        "fits": (
+            "w: 2 of at most 32 at once",
+            "w: pool train has 8 nodes, each with room for 4; "
+            "head: any node without GPUs, which the plan does not count",
+        ),
+    },
+    "notebook vision/lab": {
+        "pods": (
+            "1 of 8 CPU, 64Gi and 1 nvidia.com/gpu, as a suspended CronJob, of which members make Jobs",
+            "a Job that ends gives its GPU back",
+        ),
+        "queue": (
+            "default",
+            f"Kueue starts each notebook; 1 of nvidia.com/gpu, 33 {ALWAYS} and what it may borrow allows",
+        ),
+        "topology": ("none", "one pod"),
+        "storage": (
+            "/home/me: new claim lab-home, 1200Gi of class shared; /dev/shm: 8Gi of the pod's memory",
+            "claims outlive the pods",
+        ),
+        "fits": ("1 of at most 64 at once", "pool train has 8 nodes, each with room for 8"),
+    },
+    "batch job vision/sweep": {
+        "pods": ("5 of 8 CPU, 64Gi and 2 nvidia.com/gpu, as an indexed Job", "9 parts, 5 at a time"),
+        "queue": (
+            "default",
+            "Kueue starts all 5 parts or none at first; 10 of nvidia.com/gpu, "
+            f"42 {ALWAYS} and what it may borrow allows",
+        ),
+        "topology": ("any nodes of the pool", "parts do not communicate"),
+        "storage": (
+            "/scratch: disk of the node; /dev/shm: 8Gi of the pod's memory",
+            "what the pods write ends with them",
+        ),
+        "fits": ("5 of at most 32 at once", "pool train has 8 nodes, each with room for 4"),
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def found() -> EnvironmentPlan:
+    return plan()
+
+
+@pytest.mark.parametrize("subject", EXPECTED)
+def test_each_kind_of_entry_states_its_pods_queue_topology_storage_and_room(
+    found: EnvironmentPlan, subject: str
+) -> None:
+    assert statements(found, subject) == EXPECTED[subject]
+
+
+def test_without_queues_an_entry_says_that_its_pods_wait_for_nodes_alone() -> None:
+    found = plan(queueing=None, teams=[team(quota={"gpus": 64}, **ENTRIES)])
+    job = statements(found, "training job vision/pretrain")
+    assert job["queue"] == (
+        "none",
+        "no `queueing`: pods start as soon as nodes have room; 16 of nvidia.com/gpu, 48 with what always runs, "
+        "of 64 that the team's quota allows",
+    )
+    assert job["topology"] == ("none", "no `queueing`")
+    # One part after the other gets what is free; with a topology Kueue starts those of one time together.
+    assert statements(found, "batch job vision/sweep")["fits"][0] == "1 of at most 32 at once"
+
+
+def problems(stack: dict[str, Any]) -> dict[str, str]:
+    with pytest.raises(BadInput) as caught:
+        plan_platform(stack, "test")
+    return {one.path: f"{one.found}; {one.allowed}; {one.fix}" for one in caught.value.problems}
+
+
+def test_pods_that_only_the_sum_of_the_gpus_of_fixed_nodes_would_hold_are_refused() -> None:
+    """Three pods of 5 GPUs: 15 of 16, and each of the two nodes holds one."""
+    job = {"name": "pretrain", "pool": "train", "image": IMAGE, "command": ["torchrun"], "gpus": 5, "replicas": 3}
+    stack = environment(pool(count={"desired": 2}), teams=[team(quota={"gpus": 16}, training_jobs=[job])])
+    assert problems(stack) == {
+        "teams[0].training_jobs[0].replicas": "3 pods at the same time; at most 2: 1 on each of the 2 nodes that "
+        "pool train may have; lower replicas or what each requests, or raise the pool's count.desired"
+    }
+    job["replicas"] = 4  # more than the sum: said once
+    assert list(problems(stack)) == ["teams[0].training_jobs[0].replicas", "teams[0].training_jobs[0]"]
+
+
+def test_pods_that_claim_more_devices_of_a_node_than_are_left_on_it_are_refused() -> None:
+    job = {"name": "pretrain", "pool": "train", "image": IMAGE, "command": ["torchrun"], "claim": "five"}
+    one = pool(machine_type="p5.48xlarge", count={"min": 0, "desired": 1, "max": 2}, zones=["us-east-2a"])
+    own = team(
+        quota={"devices": {"gpu.nvidia.com": 16}},
+        claims=[{"name": "five", "count": 5}],
+        training_jobs=[{**job, "replicas": 3, "cpu": "1", "memory": "1Gi"}],
+    )
+    stack = environment({**one, "sharing": {"mode": "dra"}}, cluster={**EKS, "kubernetes": "1.36"}, teams=[own])
+    found = problems(stack)
+    assert found["teams[0].training_jobs[0].replicas"].startswith(
+        "3 pods at the same time; at most 2: 1 on each of the 2 nodes"
+    )
+
+
+def test_parts_of_a_batch_job_that_a_queue_with_a_topology_could_never_start_together_are_refused() -> None:
+    """Kueue places all pods of an indexed Job before it starts any of them."""
+    batch = {"name": "sweep", "pool": "train", "image": IMAGE, "command": ["python"], "gpus": 5, "replicas": 3}
+    two = pool(count={"desired": 2}, zones=["us-east-2a"])
+    stack = environment(two, cluster=EKS, teams=[team(quota={"gpus": 16}, batch_jobs=[batch])])
+    assert plan_platform(stack, "test")  # one after the other
+    stack["queueing"] = {"topology": True}
+    assert problems(stack)["teams[0].batch_jobs[0].replicas"].startswith("3 pods at the same time; at most 2")
