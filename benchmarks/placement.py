@@ -204,8 +204,8 @@ def protocols_of(text: str) -> list[str]:
     return chosen
 
 
-def main() -> None:
-    """Run what was asked for, by default all, and print one table."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run what the arguments (by default those of the process) ask for, and print one table."""
     parser = argparse.ArgumentParser(description="How much of a fleet's GPUs the placement planner gets to work.")
     parser.add_argument("--nodes", type=Path, required=True)
     parser.add_argument("--pods", type=Path, required=True, nargs="+")
@@ -214,7 +214,7 @@ def main() -> None:
     parser.add_argument("--work", type=int, default=WORK, help="cells of tables that the offline search fills")
     parser.add_argument("--workers", type=int, default=2, help="online runs side by side")
     parser.add_argument("--published", type=Path, default=PUBLISHED, help="published figures by trace")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     try:
         traces = read_traces(given.nodes, given.pods, given.published)
     except (OSError, ValueError, KeyError) as problem:

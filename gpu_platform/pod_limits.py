@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Final
 
+BARE_POD: Final = "bare-pod"
+"""The id of the rule that refuses pods without a controller."""
 REFUSED_VOLUMES: Final = (
     "awsElasticBlockStore",
     "azureDisk",

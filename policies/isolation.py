@@ -10,14 +10,16 @@ Sources: NVIDIA container toolkit docs, NVIDIA_VISIBLE_DEVICES and CDI annotatio
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from gpu_platform import names
 from gpu_platform.pod_devices import DEVICE_ANNOTATIONS, NO_DEVICES, RUNTIME_CLASS_PREFIX, VISIBLE_DEVICES
+from gpu_platform.pod_limits import BARE_POD
 from policies._fabric_pods import FabricPod
 from policies._pools import NodeTaint, pools
 from policies._rule import Breach, Rule, Settings, Severity
-from policies._stack import Stack
+from policies._stack import ObjectSubject, Stack
 from policies._workloads import Container, Workload, covers, with_additions, workloads
 
 _POWERFUL: Final = frozenset({"ALL", "SYS_ADMIN", "SYS_MODULE", "SYS_RAWIO", "SYS_PTRACE", "NET_ADMIN", "BPF"})
@@ -214,6 +216,7 @@ gpu_privileged_hostpath = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_reaches_the_node,
     settings=HostSettings,
+    before_only="Pod Security refuses it in namespaces of teams, of pods without GPUs as well",
 )
 
 
@@ -246,7 +249,46 @@ gpu_wildcard_toleration = Rule(
     settings=SystemSettings,
 )
 
+
+class BarePodSettings(Settings):
+    """Where pods need a controller."""
+
+    namespaces: tuple[str, ...] = ()
+    """Namespaces of teams on EKS, whose network policies hold for pods of a controller alone."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BarePod(ObjectSubject):
+    """One pod that the stack itself declares; no controller makes it."""
+
+
+def bare_pods(stack: Stack) -> tuple[BarePod, ...]:
+    """Return every pod of the stack."""
+    return tuple(BarePod(resource) for resource in stack.of_kind("core/Pod"))
+
+
+def _no_controller(_: Stack, pod: BarePod, settings: BarePodSettings) -> Iterator[Breach]:
+    namespace = pod.resource.seen_namespace() if settings.namespaces else ""
+    if namespace in settings.namespaces:
+        yield Breach(
+            at=pod.resource.inputs.get("kind"),
+            found=f"a pod without a controller in namespace {namespace}",
+            allowed="pods of a Job, a Deployment or a StatefulSet: network policies hold for those alone",
+            fix="write it as one of them, or allow_bare_pods: true for the team in the stack file",
+        )
+
+
+bare_pod = Rule(
+    id=BARE_POD,
+    severity=Severity.HIGH,
+    description="Pods of teams on EKS have a controller: AWS promises network policies for no others.",
+    subjects=lambda stack: stack.view(bare_pods),
+    check=_no_controller,
+    settings=BarePodSettings,
+)
+
 RULES = (
+    bare_pod,
     gpu_visible_devices_bypass,
     gpu_device_annotation,
     gpu_runtime_class,

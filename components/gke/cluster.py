@@ -10,7 +10,7 @@ import pulumi_kubernetes as k8s
 
 from components._cloud import GkeOutputs
 from components._options import FORCE, UPSERT, child_options, custom_timeouts, retained
-from components.gke._nodes import INTEGRITY_MONITORING, OAUTH_SCOPES
+from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
 from components.gke.installers import GkeInstallers
 from components.gke.networks import (
     GkeGpuNetworks,
@@ -397,4 +397,11 @@ def _facts(found: gcp.container.GetClusterResult) -> ExistingGke:
         endpoint=found.endpoint,
         certificate_authority=next(iter(authorities), ""),
         ranges={what: cidr for what, cidr in ranges.items() if cidr},
+        exposed_pools=tuple(each.name for each in found.node_pools or () if not _conceals(each)),
     )
+
+
+def _conceals(node_pool: gcp.container.outputs.GetClusterNodePoolResult) -> bool:
+    """Return whether pods on the nodes reach GKE's metadata server in place of the node's own."""
+    modes = {one.mode for config in node_pool.node_configs for one in config.workload_metadata_configs or ()}
+    return modes == {METADATA_MODE}

@@ -32,6 +32,7 @@ from gpu_platform.spec import (
     team_workloads,
 )
 from gpu_platform.spec._types import SpecModel
+from gpu_platform.spec.docstrings import field_description
 
 MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
     workload_types.KeptDirectory: (team_workloads.KeptDirectory,),
@@ -119,5 +120,5 @@ def fields_of(kind: type) -> dict[str, str]:
     for model in MODELS[kind]:
         for name, field in model.model_fields.items():
             key = field.alias or name
-            found[key] = found.get(key) or field.description or ""
+            found[key] = found.get(key) or field_description(model, name)
     return found

@@ -674,6 +674,8 @@ class TeamSettings(TypedDict, total=False):
     """Hosts of Ingresses and Gateway routes; unset: none."""
     inline_csi_drivers: Sequence[str]
     """CSI drivers whose volumes pods may write inline."""
+    allow_bare_pods: bool
+    """On EKS: admit pods without a controller."""
     pod_security: str
     """restricted, the default, or baseline."""
     claims: Sequence[Claim]

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import yaml
 
-from gpu_platform.cli.parts import refuse_parts
+from gpu_platform.cli.parts import open_access, refuse_parts
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine import retention
 from gpu_platform.engine.apply import apply
@@ -113,6 +113,7 @@ class EmbeddedDeployment:
         """Compare with the cluster by server-side dry run."""
         client = self.cluster.client()
         refuse_parts(self.loaded, self.recorded, client, ())
+        _warn_of_open_access(self.loaded, client, self.progress)
         self._previewed = preview(client, self._record(client, dry=True), upgrades=self._upgrades(client))
         return self._previewed.to_json()
 
@@ -121,6 +122,7 @@ class EmbeddedDeployment:
         del rolled  # nodes are changed by this process alone, after the rollout
         client = self.cluster.client()
         refuse_parts(self.loaded, self.recorded, client, ())
+        _warn_of_open_access(self.loaded, client, self.progress)
         recorded = self._record(client, dry=False)
         return apply(client, recorded, self.progress, self._previewed).to_json()
 
@@ -243,6 +245,7 @@ class PulumiDeployment:
         try:
             client = self._client_to_look()
             refuse_parts(self.loaded, self.recorded, client, driver.helm_releases())
+            _warn_of_open_access(self.loaded, client, self.progress)
             refuse_foreign_objects(client, self.loaded.stack, declared, driver.objects())
         except UnknownOutcome as reason:  # a cluster that is only being created, or the CLI says what it lacks
             self.progress.line(f"objects of others are not known, the cluster was not read: {reason}")
@@ -357,3 +360,8 @@ def _interrupted(stack: str, creations: Sequence[InterruptedCreation]) -> str:
         f"--stack {stack}`. Delete those that exist, then run `{pulumi} refresh --yes --stack {stack} "
         "--clear-pending-creates`"
     )
+
+
+def _warn_of_open_access(loaded: LoadedStack, client: KubernetesClient, progress: Progress) -> None:
+    for one in open_access(loaded, client):
+        progress.line(f"warning: {one}")

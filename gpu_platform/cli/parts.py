@@ -12,6 +12,7 @@ from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.addons import addon_parts
 from gpu_platform.planning.clouds.parts import HelmRelease, part_problems
+from gpu_platform.planning.operator import open_policies
 from gpu_platform.planning.queues import queue_parts
 from gpu_platform.stacks import LoadedStack
 
@@ -38,6 +39,17 @@ def refuse_parts(
     problems = [*part_problems(parts, found, own), *_prometheus_problems(plan, client)]
     if problems:
         raise BadInput(str(loaded.path), problems)
+
+
+def open_access(loaded: LoadedStack, client: KubernetesClient) -> tuple[str, ...]:
+    """Return by what pods get GPUs that they did not request, where the owner's operator runs; else nothing.
+
+    Raises Refused and UnknownOutcome where the cluster cannot be read.
+    """
+    plan = loaded.plan
+    if plan.kind == "team" or plan.operator.install != "none":
+        return ()
+    return tuple(open_policies(client.objects("nvidia.com/v1", "ClusterPolicy")))
 
 
 def _prometheus_problems(plan: EnvironmentPlan, client: KubernetesClient) -> Iterator[Problem]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from gpu_platform import names
 from gpu_platform.catalog.models import AiConformance, ConformanceRequirement
+from gpu_platform.planning.operator import UNREQUESTED
 from gpu_platform.planning.plan import EnvironmentPlan
 
 
@@ -268,9 +269,13 @@ def _service_metrics(plan: EnvironmentPlan) -> _Finding:
 
 def _access(plan: EnvironmentPlan) -> _Finding:
     owners = sorted({pool.software.toolkit for pool in plan.pools if pool.has_gpus})
+    unknown = [one for one in plan.decisions if one.what == UNREQUESTED]
+    known = (
+        "; no environment variable gives one to a pod without privileges: toolkit of "
+        f"{' and '.join(owners) or 'no pool'}"
+    )
     by = (
-        "the device plugin or claims allocate GPUs; no environment variable gives one to a pod without "
-        f"privileges: toolkit of {' and '.join(owners) or 'no pool'}",
+        "the device plugin or claims allocate GPUs" + ("" if unknown else known),
         "the policy pack refuses environment variables, annotations and host paths that name devices",
     )
     if plan.tenants and all(tenant.rules for tenant in plan.tenants):
@@ -285,6 +290,10 @@ def _access(plan: EnvironmentPlan) -> _Finding:
             for one in plan.tenants
             for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
         )
+        if unknown:
+            return _Finding(
+                Status.PARTIAL, by, "; ".join(f"{one.subject}: {one.why}" for one in unknown), objects=objects
+            )
         refused = f"the API server refuses such pods in the namespaces of {len(plan.tenants)} teams"
         return _Finding(Status.IMPLEMENTED, (*by, refused), objects=objects)
     return _Finding(

@@ -347,6 +347,13 @@ def _network(subject: Subject) -> _Found:
     found.evidence.append(f"{len(policies)} NetworkPolicies in {', '.join(sorted(guarded & closed))}")
     for namespace in sorted(closed - guarded):
         found.lack(f"{namespace} has no NetworkPolicy", "teams", "report it: each team has some")
+    for index, team in enumerate(subject.spec.teams):
+        if team.allow_bare_pods:
+            found.lack(
+                f"{team.name} admits pods without a controller, for which AWS promises no network policies",
+                f"teams[{index}].allow_bare_pods",
+                "remove it, unless Cilium or Calico enforces network policies here",
+            )
     enforced = _enforced(subject.resources)
     if enforced is None:
         found.questions.append(

@@ -14,6 +14,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from gpu_platform import names
 from gpu_platform.quantity import counted, parse_duration, parse_memory_mib, parse_quantity
 from gpu_platform.spec.declared import described
+from gpu_platform.spec.docstrings import field_description
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -48,21 +49,21 @@ NodeGate = Literal["never", "startup", "always"]
 class SpecModel(_PydanticModel):
     """Base of all stack-file models: immutable, strict, unknown keys are refused."""
 
-    model_config = ConfigDict(
-        defer_build=True, frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True)
 
     @classmethod
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Return the JSON Schema; each field's description says what is declared about providers."""
+        """Return the JSON Schema; a field's description is its docstring, and what is declared about providers."""
         schema = super().__get_pydantic_json_schema__(core_schema, handler)
         properties = handler.resolve_ref_schema(schema).get("properties", {})
         for name, field in cls.model_fields.items():
-            if text := described(field):
-                shown = properties[field.alias or name]
-                shown["description"] = " ".join(filter(None, [shown.get("description"), text]))
+            key = field.alias or name
+            if text := " ".join(filter(None, [field_description(cls, name), described(field)])):
+                # Its title stays the last one: pydantic does not sort what a field named `default` has.
+                title = {"title": shown.pop("title")} if "title" in (shown := properties[key]) else {}
+                shown.update({"description": text, **title})
         return schema
 
 

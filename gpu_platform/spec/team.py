@@ -18,6 +18,7 @@ from gpu_platform.spec._types import (
     SpecModel,
 )
 from gpu_platform.spec.claims import Claim, DeviceClassName
+from gpu_platform.spec.declared import On
 from gpu_platform.spec.team_identity import TeamIdentity
 from gpu_platform.spec.team_network import Egress, Source
 from gpu_platform.spec.team_routes import TeamRoutes
@@ -155,6 +156,9 @@ class Team(SpecModel):
     ] = ()
     """CSI drivers whose volumes pods may write inline (`volumes[].csi`), beside that of Cloud Storage FUSE. A
     driver may mount servers of the pod's choice with rights of its own: name those alone that are meant for it."""
+    allow_bare_pods: Annotated[bool, On(("eks",), "elsewhere such pods are admitted")] = False
+    """Admit pods without a controller (Job, Deployment, StatefulSet and the like), which EKS promises no network
+    policies for: on clusters whose owner runs another network plugin, and for tools that make such pods."""
     pod_security: PodSecurity = "restricted"
     """Pod Security level that the namespace enforces. restricted: pods run as another user than root, with a
     seccomp profile and without capabilities. baseline: pods may run as root; they use neither host paths nor

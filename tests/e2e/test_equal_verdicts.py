@@ -489,6 +489,8 @@ def client(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[Kuber
         live = client.get(*identity(one))
         assert live is not None
         client.delete(live)
+    # The next file makes the same definitions, and one that is being deleted would be taken for its own.
+    eventually(lambda: all(client.get(*identity(one)) is None for one in made))
 
 
 @pytest.fixture(scope="module", params=PLATFORMS)

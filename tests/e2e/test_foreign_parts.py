@@ -148,6 +148,8 @@ def test_with_its_field_set_an_operator_is_left_alone_and_up_succeeds(
     ]
     again = platform.run("preview", str(tmp_path / "Pulumi.shop.yaml"), "--engine", "embedded", "--format", "json")
     assert again.code == 0, again.err
+    told = platform.run("preview", str(tmp_path / "Pulumi.shop.yaml"), "--engine", "embedded")
+    assert "warning: ClusterPolicy their-policy: the toolkit gives all GPUs of a node to containers" in told.err
     assert platform.run("destroy", str(tmp_path / "Pulumi.shop.yaml"), "--engine", "embedded", "--yes").code == 0
     assert client.get("nvidia.com/v1", "ClusterPolicy", "their-policy") is not None
 

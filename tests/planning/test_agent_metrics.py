@@ -143,7 +143,19 @@ def test_recorded_values_are_dcgms_where_it_runs_and_the_agents_on_other_nodes(t
         f'gpu_memory_used_bytes{{{alone}, node="n2", {agent}}}': "6000x5",
         f'gpu_memory_size_bytes{{{alone}, node="n2", {agent}}}': "24000x5",
     }
-    seen = {
+    exporter = 'namespace="monitoring", pod="node-exporter-{}"'
+    for node in (1, 2):
+        series[f'kube_pod_info{{{exporter.format(node)}, node="n{node}"}}'] = "1x5"
+        port = f'{exporter.format(node)}, device="mlx5_0", port="1"'
+        series[f"node_infiniband_port_data_transmitted_bytes_total{{{port}}}"] = "0+2400x5"
+    for device in ("a", "b"):
+        series[f'fabric_transmitted_bytes_total{{node="n1", device="{device}", port="1", kind="efa"}}'] = "0+600x5"
+    series['fabric_timeouts_total{node="n1", device="a", port="1", kind="efa"}'] = "0+60x5"
+    sent, timeouts = "node:fabric_transmitted:bytes_per_second", "node:fabric_timeouts:per_second"
+    seen: dict[str, list[tuple[str, float]]] = {
+        # One source for each node: the agent's, else node_exporter's.
+        sent: [(f'{sent}{{node="n1"}}', 20), (f'{sent}{{node="n2"}}', 40)],
+        timeouts: [(f'{timeouts}{{node="n1"}}', 1)],
         "sum by (node) (gpu:temperature:celsius)": [('{node="n1"}', 40), ('{node="n2"}', 60)],
         "sum by (node) (gpu:active:ratio)": [('{node="n1"}', 0.5), ('{node="n2"}', 0.8)],
         "sum by (node) (gpu:memory_used:ratio)": [('{node="n2"}', 0.25)],

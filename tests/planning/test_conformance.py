@@ -14,9 +14,11 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.app import main
 from gpu_platform.conformance import answers, observe, product_file
 from gpu_platform.conformance.answers import Answer, Status, unmet
+from gpu_platform.paths import PROJECT_ROOT
 from gpu_platform.stacks import load_stack, plan_platform
 from tests.spec.field_cases import STACKS
 
+STACK_FILES = sorted((PROJECT_ROOT / "stacks").glob("Pulumi.*.yaml"))
 CHECKLIST = load_catalog().ai_conformance["1.37"]
 
 
@@ -68,11 +70,19 @@ def test_a_rule_at_admission_is_shown_by_its_policy_and_its_binding() -> None:
     ]
 
 
-@pytest.mark.parametrize("stack", ["eks-training", "gke-training"])
-def test_the_shipped_training_stacks_of_clouds_meet_every_must(stack: str) -> None:
+@pytest.mark.parametrize("stack", ["eks-monitoring", "eks-training", "gke-monitoring", "gke-training"])
+def test_the_shipped_stacks_of_clouds_meet_every_must(stack: str) -> None:
     loaded = load_stack(stack)
     assert loaded.plan.kind == "environment"
     assert unmet(answers(loaded.plan, CHECKLIST)) == ()
+
+
+def test_these_are_all_shipped_stacks_of_clouds() -> None:
+    plans = {path.name.split(".")[1]: load_stack(str(path)).plan for path in STACK_FILES}
+    clouds = [
+        name for name, plan in plans.items() if plan.kind == "environment" and plan.cluster.cloud is not None
+    ]
+    assert sorted(clouds) == ["eks-monitoring", "eks-training", "gke-monitoring", "gke-training"]
 
 
 def test_networks_that_pods_join_for_gpudirect_are_a_fabric() -> None:

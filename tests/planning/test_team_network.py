@@ -181,6 +181,50 @@ def test_hosts_are_reached_by_policies_of_gke_that_name_them_and_by_no_other() -
     assert not any(reaches(opened, "vision", address, 443) for address in PUBLIC)
 
 
+DATASET = {"buckets": [{"name": "acme-datasets"}]}
+# Where the metadata server of GKE is for network policies: with Dataplane V2, and without it.
+METADATA = [("169.254.169.254", 80), ("169.254.169.252", 987), ("169.254.169.252", 988)]
+
+
+@pytest.mark.parametrize(("address", "port"), METADATA)
+def test_on_an_existing_gke_cluster_teams_with_an_identity_alone_reach_the_metadata_server_of_any_dataplane(
+    address: str, port: int
+) -> None:
+    teams = [team(members=MEMBERS, identity=DATASET), team("search", members=MEMBERS)]
+    opened = [dict(one.inputs) for one in on_gke(*teams, cluster=GKE).of("NetworkPolicy")]
+    assert reaches(opened, "vision", address, port)
+    assert not reaches(opened, "search", address, port)
+    assert not reaches(opened, "vision", address, 443)
+    assert reaches(opened, "search", "169.254.169.254", 53)  # Cloud DNS
+
+
+def test_a_new_gke_cluster_has_dataplane_v2_and_no_address_of_another() -> None:
+    teams = [team(members=MEMBERS, identity=DATASET), team("search", members=MEMBERS)]
+    found = on_gke(*teams, cluster={**GKE, "create": {}})
+    opened = [dict(one.inputs) for one in found.of("NetworkPolicy")]
+    for one in ("vision", "search"):
+        assert [reaches(opened, one, address, port) for address, port in METADATA] == [True, False, False]
+
+
+EKS: dict[str, Any] = {"provider": "eks", "name": "ml", "region": "us-east-2"}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "ipv6"),
+    [(EKS, True), ({**EKS, "create": {"admins": ["arn:aws:iam::123456789012:role/admin"]}}, False)],
+    ids=["existing", "created"],
+)
+def test_the_agent_of_pod_identities_is_reached_in_both_families_where_the_cluster_may_have_either(
+    cluster: dict[str, Any], ipv6: bool
+) -> None:
+    gpus = pool(machine_type="g6.12xlarge", workload="inference", zones=["us-east-2a"])
+    found = record_platform(environment(gpus, teams=[team()], cluster=cluster))
+    opened = [dict(one.inputs) for one in found.of("NetworkPolicy")]
+    assert reaches(opened, "vision", "169.254.170.23", 80)
+    assert reaches(opened, "vision", "fd00:ec2::23", 80) == ipv6
+    assert not any(reaches(opened, "vision", address, 80) for address in ("fd00:ec2::254", "169.254.169.254"))
+
+
 def on_cilium(*teams: dict[str, Any]) -> Recorded:
     """Return what a deploy on an existing cluster with Cilium registers."""
     gpus = pool(nodes={"selector": {"gpu": "train"}})

@@ -35,6 +35,24 @@ def with_env(value: Any, limits: Any = None) -> Record:
     return main
 
 
+# -- bare-pod ---------------------------------------------------------------------------------------------
+
+
+def bare(namespace: Any) -> Record:
+    return kubernetes("core/v1:Pod", "shell", pod_spec(container()), namespace=namespace)
+
+
+def test_a_pod_without_a_controller_is_found_where_the_settings_say_so_and_its_job_is_not():
+    found = only(violations("bare-pod", bare("vision"), bare("search"), job(), namespaces=["vision"]))
+    assert found.problem.found == "a pod without a controller in namespace vision"
+    assert "allow_bare_pods: true" in found.problem.fix
+    assert violations("bare-pod", bare("vision")) == []
+
+
+def test_a_pod_whose_namespace_is_not_known_is_not_checked():
+    assert "namespace" in not_checked("bare-pod", bare(UNKNOWN), namespaces=["vision"])
+
+
 # -- gpu-visible-devices-bypass ---------------------------------------------------------------------------
 
 

@@ -20,7 +20,10 @@ EXAMPLES = PROJECT_ROOT / "tests" / "policies" / "examples"
 IDS = [rule.id for rule in rules()]
 
 
-SETTINGS: dict[str, dict[str, float]] = {"cost-ceiling": {"maxUsdPerHour": 20}}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "bare-pod": {"namespaces": ["vision"]},
+    "cost-ceiling": {"maxUsdPerHour": 20},
+}
 """Settings that an example states in a comment."""
 
 

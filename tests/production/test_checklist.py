@@ -158,6 +158,13 @@ def test_policies_that_nothing_enforces_are_not_done(ready: Subject) -> None:
     assert "the network plugin of the plan enforces no NetworkPolicies" in found.evidence
 
 
+def test_a_team_whose_pods_may_be_under_no_network_policy_is_named() -> None:
+    open_to_all = [team(quota={"gpus": 2}, allow_bare_pods=True)]
+    found = _point(_subject(teams=open_to_all), "network policy")
+    assert (found.status, found.field) == (Status.NOT_DONE, "teams[0].allow_bare_pods")
+    assert found.evidence[-1].startswith("vision admits pods without a controller")
+
+
 def test_of_a_cluster_of_others_encryption_and_enforcement_are_questions() -> None:
     existing = {"provider": "eks", "name": "prod", "region": "us-east-2", "kubernetes": "1.36"}
     storage = {"shared": {"type": "nfs", "file_system": "fs-0a1b2c3d4e5f60718"}}

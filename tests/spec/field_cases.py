@@ -762,6 +762,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "teams[].routes.hosts": [["a.example.com"]],
     "teams[].routes.annotations": [["tailscale.com/expose"]],
     "teams[].inline_csi_drivers": [["secrets-store.csi.k8s.io"]],
+    "teams[].allow_bare_pods": by([True], eks=[True]),
     "teams[].egress[].cidr": ["192.168.0.0/16"],
     "teams[].egress[].fqdn": ["*.example.com"],
     "teams[].egress[].ports": [[5432]],

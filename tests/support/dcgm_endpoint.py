@@ -76,11 +76,16 @@ class DcgmEndpoint:
         return Handler
 
     def kube_state(self) -> list[str]:
-        """Return what kube-state-metrics knows of the node and the pod on it."""
+        """Return what kube-state-metrics knows of the node and the pods on it, and node_exporter of its NICs."""
+        exporter = 'namespace="monitoring",pod="node-exporter-x"'
+        port = f'{exporter},device="mlx5_0",port="1"'
         pod = 'namespace="vision",pod="train-0"'
         return [
             f'kube_node_info{{node="{self.node}"}} 1',
             f'kube_node_status_allocatable{{node="{self.node}",resource="nvidia_com_gpu"}} 8',
+            f'kube_pod_info{{{exporter},node="{self.node}"}} 1',
+            f"node_infiniband_port_data_transmitted_bytes_total{{{port}}} 1000",
+            f"node_infiniband_port_data_received_bytes_total{{{port}}} 1000",
             f'kube_pod_owner{{{pod},owner_is_controller="true",owner_kind="Job",owner_name="train"}} 1',
         ]
 

@@ -113,6 +113,7 @@ def platform_of(
                 "quota": {"gpus": 8},
                 "priority": "training",
                 "members": [f"group:vision{domain if provider == 'gke' else ''}"],
+                **({"allow_bare_pods": True} if provider == "eks" else {}),  # the published pods are
                 **(team or {}),
             }
         ],

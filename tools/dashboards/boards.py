@@ -175,6 +175,18 @@ BOARDS: Final = (
                 legend="{{node}} {{gpu}}",
             ),
             Panel(
+                title="Between nodes (EFA, InfiniBand, RoCE): sent",
+                expr=f"node:fabric_transmitted:bytes_per_second{{{_OF_NODE}}}",
+                unit="Bps",
+                legend="{{node}}",
+            ),
+            Panel(
+                title="Between nodes: received",
+                expr=f"node:fabric_received:bytes_per_second{{{_OF_NODE}}}",
+                unit="Bps",
+                legend="{{node}}",
+            ),
+            Panel(
                 title="Uncorrectable ECC errors",
                 expr=f"max by (node, gpu) (gpu:ecc_uncorrectable:total{{{_OF_NODE}}})",
                 legend="{{node}} {{gpu}}",

@@ -16,6 +16,7 @@ from validators.agent import cli as agent
 from validators.agent.reading import NvmlReader
 from validators.agent.report import Identity, Reader
 from validators.exporter.collector import Latest, NodeCollector, Thresholds
+from validators.exporter.fabric import FabricCollector
 
 _SERVE = "serve"
 
@@ -36,7 +37,9 @@ def main(arguments: Sequence[str]) -> int:
 def start_metrics(latest: Latest, port: int, thresholds: Thresholds) -> None:
     """Serve the metrics of the last reading on every address of the pod; raises OSError if the port is taken."""
     registry = CollectorRegistry()
-    registry.register(NodeCollector(latest, Identity.of_environment().node, thresholds))
+    node = Identity.of_environment().node
+    registry.register(NodeCollector(latest, node, thresholds))
+    registry.register(FabricCollector(node))
     start_http_server(port, "::" if socket.has_dualstack_ipv6() else "0.0.0.0", registry)  # noqa: S104 - as the agent
 
 

@@ -174,7 +174,15 @@ def _facts(found: Mapping[str, Any]) -> ExistingGke:
         endpoint=found.get("endpoint", ""),
         certificate_authority=section("masterAuth").get("clusterCaCertificate", ""),
         ranges={what: cidr for what, cidr in ranges.items() if cidr},
+        exposed_pools=tuple(one["name"] for one in found.get("nodePools") or () if not _conceals(one)),
     )
+
+
+def _conceals(node_pool: Mapping[str, Any]) -> bool:
+    """Return whether pods on the nodes reach GKE's metadata server in place of the node's own."""
+    config: Mapping[str, Any] = node_pool.get("config") or {}
+    metadata: Mapping[str, Any] = config.get("workloadMetadataConfig") or {}
+    return metadata.get("mode") == "GKE_METADATA"
 
 
 def _labels(node_pool: Mapping[str, Any]) -> Mapping[str, str]:

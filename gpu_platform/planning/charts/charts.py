@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import cast
+
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.charts.section import ChartsPlan
 from gpu_platform.planning.context import CompleteContext
@@ -29,6 +32,22 @@ def check(context: CompleteContext) -> None:
         if name not in known:
             allowed = "a chart that the program installs: " + ", ".join(known)
             context.at("charts").at(name).add(f"{name!r}", allowed, did_you_mean(name, known) or "remove it")
+    _check_nri_plugin(context)
+
+
+def _check_nri_plugin(context: CompleteContext) -> None:
+    """Record the plugin by which a pod takes any GPU by an annotation.
+
+    Source: NVIDIA/cloud-native-docs, gpu-operator/cdi.rst; read 2026-11-26.
+    """
+    chart = context.environment.charts.get(OPERATOR_CHART)
+    cdi = chart.values.get("cdi") if chart is not None else None
+    if isinstance(cdi, Mapping) and cast("Mapping[str, object]", cdi).get("nriPluginEnabled") is True:
+        context.at("charts").at(OPERATOR_CHART).at("values").at("cdi").at("nriPluginEnabled").add(
+            "true",
+            "false: with it a pod of any namespace takes any GPU by an annotation, past requests and quotas",
+            "remove it",
+        )
 
 
 def plan(context: CompleteContext) -> Decided[ChartsPlan]:

@@ -107,6 +107,11 @@ class Cloud(Protocol):
         return False
 
     @property
+    def isolates_bare_pods(self) -> bool:
+        """Whether network policies hold for pods without a controller, too, as far as the cloud decides it."""
+        return True
+
+    @property
     def managed_prometheus(self) -> bool:
         """Whether the program creates the cluster with Google's managed Prometheus (PodMonitoring objects)."""
         return False
@@ -282,8 +287,8 @@ class Cloud(Protocol):
         """Return the annotations of the service account that pods get the identity by."""
         return {}
 
-    def pod_egress(self) -> tuple[PodEgress, ...]:
-        """Return the addresses that identity and DNS of pods need on the cloud's dataplane."""
+    def pod_egress(self, *, identity: bool) -> tuple[PodEgress, ...]:
+        """Return the addresses that identity and DNS of pods need; `identity`: whether the team has one."""
         return ()
 
     def api_egress(self) -> PodEgress | None:

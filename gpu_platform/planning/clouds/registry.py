@@ -35,4 +35,4 @@ def cloud_of(
         case EksCluster():
             return Eks(cluster, storage, identities)
         case GkeCluster():
-            return Gke(cluster, window, storage=storage, members=members)
+            return Gke(cluster, window, storage=storage, members=members, identities=identities)

@@ -5,7 +5,8 @@ base units, with the same labels whatever the exporter's version: node, pool, gp
 GPU_I_PROFILE, namespace, pod, container. Everything else, alerts and dashboards included, is made of these.
 
 Sources: dcgm-exporter (labels; one pod for a GPU that several share, unless --kubernetes-virtual-gpus); Prometheus
-docs, Recording rules; kube-state-metrics docs (kube_pod_owner, kube_pod_container_resource_requests); 2026-11-25.
+docs, Recording rules; kube-state-metrics docs (kube_pod_owner, kube_pod_container_resource_requests); 2026-11-25;
+prometheus/node_exporter, collector/infiniband_linux.go, and its pull request 3670 (EFA, not merged); 2026-11-26.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ def recording_rules(
         *_sums(),
         *_costs(pools),
         *(_workloads() if kube_state else ()),
+        *_fabric(node_exporter=kube_state, agent=agent),
     )
 
 
@@ -184,6 +186,41 @@ def _costs(pools: Sequence[PoolPlan]) -> Iterator[RecordingRule]:
             record="pool:idle_cost:usd_per_hour",
             expr=f"sum by (pool) ((1 - {one}) * on (pool) group_left () pool:gpu_price:usd_per_hour)",
         )
+
+
+# Name of a rule, the node agent's counter, and node_exporter's, which reads the ports of mlx5 but none of EFA.
+_FABRIC: Final = (
+    (
+        "node:fabric_transmitted:bytes_per_second",
+        "fabric_transmitted_bytes_total",
+        "node_infiniband_port_data_transmitted_bytes_total",
+    ),
+    (
+        "node:fabric_received:bytes_per_second",
+        "fabric_received_bytes_total",
+        "node_infiniband_port_data_received_bytes_total",
+    ),
+    (
+        "node:fabric_dropped:per_second",
+        "fabric_dropped_packets_total",
+        "node_infiniband_port_discards_transmitted_total",
+    ),
+    ("node:fabric_timeouts:per_second", "fabric_timeouts_total", ""),
+)
+
+
+def _fabric(*, node_exporter: bool, agent: bool) -> Iterator[RecordingRule]:
+    """Yield traffic and trouble of NICs between GPU nodes, by the node agent where it serves metrics.
+
+    `node_exporter`: kube-prometheus-stack scrapes it and kube-state-metrics, which knows the node of its pod.
+    """
+    node = "on (namespace, pod) group_left (node) max by (namespace, pod, node) (kube_pod_info)"
+    for record, of_agent, of_exporter in _FABRIC:
+        sources = [f"sum by (node) (rate({of_agent}[5m]))"] if agent else []
+        if node_exporter and of_exporter:
+            sources.append(f"sum by (node) (rate({of_exporter}[5m]) * {node})")
+        if sources:
+            yield RecordingRule(record=record, expr=" or ".join(sources))
 
 
 _OWNER: Final[Mapping[str, str]] = {"ReplicaSet": "(.+)-[^-]+", "Job": "(.+)", "StatefulSet": "(.+)"}

@@ -3,5 +3,14 @@
 from gpu_platform.planning.operator.allocation import allocation, allocation_decisions, check_allocation
 from gpu_platform.planning.operator.checks import check
 from gpu_platform.planning.operator.operator import plan
+from gpu_platform.planning.operator.unrequested import UNREQUESTED, open_policies
 
-__all__ = ["allocation", "allocation_decisions", "check", "check_allocation", "plan"]
+__all__ = [
+    "UNREQUESTED",
+    "allocation",
+    "allocation_decisions",
+    "check",
+    "check_allocation",
+    "open_policies",
+    "plan",
+]

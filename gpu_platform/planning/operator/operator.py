@@ -26,6 +26,7 @@ from gpu_platform.planning.operator.driver_upgrades import (
 from gpu_platform.planning.operator.gpu_cluster import SharedValues, plan_gpu_cluster
 from gpu_platform.planning.operator.parts import part_decisions
 from gpu_platform.planning.operator.section import OperatorPlan, PriorityQuotaPlan
+from gpu_platform.planning.operator.unrequested import UNPRIVILEGED_DEVICES, unrequested_decisions
 from gpu_platform.planning.operator.values import (
     CONTROLLER,
     ConfigReference,
@@ -51,9 +52,6 @@ SYSTEM_PRIORITY_CLASSES = (
     "system-node-critical",
     "system-cluster-critical",
 )  # the operands' and the operator's own
-# Otherwise any pod gets all GPUs of its node by NVIDIA_VISIBLE_DEVICES=all, whatever its quota. The device plugin
-# gives pods their devices by CDI, and the operands are privileged (gpu-operator v26.7.0, object_controls.go).
-_UNPRIVILEGED_DEVICES = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
 _NFD_CHART = "node-feature-discovery"
 PODS_BESIDE = 200  # the operator itself, and feature discovery on nodes without GPUs
 
@@ -73,7 +71,8 @@ def plan(
     present, cluster = gpu_parts(context.cloud.cluster), context.cloud.cluster
     parts = plan_gpu_parts(cluster, exporter=context.environment.monitoring.enabled)
     if present.gpu_operator == "present":
-        return Decided(_present(context, parts), part_decisions(parts))
+        unknown = unrequested_decisions(context, pools, present=True)
+        return Decided(_present(context, parts), (*part_decisions(parts), *unknown))
     if present.dcgm_exporter == "present":
         metrics = None
     decided = _plan(context, resolved_pools, pools, metrics)
@@ -81,7 +80,8 @@ def plan(
     if present.node_feature_discovery == "present":
         values = {key: value for key, value in value.helm_values.items() if key != _NFD_CHART}
         value = replace(value, helm_values={**values, "nfd": {"enabled": False}})
-    return Decided(replace(value, parts=parts), (*decided.decisions, *part_decisions(parts)))
+    unknown = unrequested_decisions(context, pools, present=False)
+    return Decided(replace(value, parts=parts), (*decided.decisions, *part_decisions(parts), *unknown))
 
 
 def _present(context: CompleteContext, parts: tuple[PartPlan, ...]) -> OperatorPlan:
@@ -213,7 +213,10 @@ def _toolkit(settings: OperatorSettings, pools: Sequence[PoolPlan]) -> Toolkit:
     enabled = any(pool.software.toolkit == "operator" for pool in pools)
     if not enabled:
         return Toolkit(enabled=False)
-    variables = {_UNPRIVILEGED_DEVICES: "false", **(settings.toolkit_env or {})}
+    # Otherwise any pod gets all GPUs of its node by NVIDIA_VISIBLE_DEVICES=all, whatever its quota. The device
+    # plugin gives pods their devices by CDI, and the operands are privileged (gpu-operator v26.7.0,
+    # object_controls.go).
+    variables = {UNPRIVILEGED_DEVICES: "false", **(settings.toolkit_env or {})}
     return Toolkit(
         enabled=True,
         install_dir=settings.toolkit_dir,

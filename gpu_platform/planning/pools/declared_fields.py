@@ -21,6 +21,18 @@ def check_declared_fields(part: BaseModel, provider: Provider, problems: Problem
     _check_model(part, provider, problems)
 
 
+def check_declared_field(part: BaseModel, name: str, provider: Provider, problems: Problems) -> None:
+    """Record one field of `part`, at `problems`, if the file has it and the provider does not support it."""
+    field, value = type(part).model_fields[name], getattr(part, name)
+    if name in part.model_fields_set and (one := _refused(field, value, provider)) is not None:
+        problems.at(name).add(*_refusal(one, field, name, value, _options([field], provider), provider))
+
+
+def _refused(field: FieldInfo, value: object, provider: Provider) -> On | None:
+    """Return the declaration of a field that refuses a value of it."""
+    return next((one for one in declarations(field) if refuses(one, value, provider)), None)
+
+
 def _check_model(
     model: BaseModel, provider: Provider, problems: Problems, variants: Sequence[type[BaseModel]] = ()
 ) -> None:
@@ -30,7 +42,7 @@ def _check_model(
         if name not in model.model_fields_set or value is None:
             continue
         here = problems.at(field.alias or name)
-        refusal = next((one for one in declarations(field) if refuses(one, value, provider)), None)
+        refusal = _refused(field, value, provider)
         if refusal is not None:
             alike = [one.model_fields[name] for one in variants if name in one.model_fields] or [field]
             here.add(*_refusal(refusal, field, field.alias or name, value, _options(alike, provider), provider))

@@ -19,7 +19,12 @@ from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.cel import text, texts
 from gpu_platform.planning.teams.pod_rule import POD, TEMPLATE, Judged, PodRule, of_all
-from gpu_platform.planning.teams.pod_rules import nic_share_rules, node_keeping_rules, volume_rule
+from gpu_platform.planning.teams.pod_rules import (
+    bare_pod_rule,
+    nic_share_rules,
+    node_keeping_rules,
+    volume_rule,
+)
 from gpu_platform.planning.teams.pod_templates import templates_of
 from gpu_platform.planning.teams.requesters import by_a_controller
 from gpu_platform.planning.teams.train_jobs import CHANGES, PATCH, train_job_rules
@@ -50,18 +55,22 @@ class PodLimits:
     `devices`: annotations that give a fabric's daemon its devices, and their values as regular expressions; other
     rules keep the names of daemons for them. `accounts`: user names of service accounts of other namespaces that
     are members. `drivers`: CSI drivers of inline volumes. `grace_seconds`: the longest time between SIGTERM and
-    SIGKILL.
+    SIGKILL. `bare`: whether pods may have no controller.
     """
 
     devices: Mapping[str, str] = field(default_factory=dict[str, str])
     accounts: tuple[str, ...] = ()
     drivers: tuple[str, ...] = INLINE_CSI_DRIVERS
     grace_seconds: int = LONGEST_GRACE_SECONDS
+    bare: bool = True
 
 
 def pod_rules(pools: Sequence[PoolPlan], limits: PodLimits | None = None) -> tuple[PodRule, ...]:
     """Return the rules of pods of a team, given the pools of the environment."""
-    return _rules(POD, "request.operation != 'CREATE' || ", pools, limits or PodLimits())
+    limits = limits or PodLimits()
+    found = _rules(POD, "request.operation != 'CREATE' || ", pools, limits)
+    # First: whatever else is wrong, no other change of the pod helps.
+    return found if limits.bare else (bare_pod_rule(by_a_controller(limits.accounts)), *found)
 
 
 def template_rules(pools: Sequence[PoolPlan], limits: PodLimits | None = None) -> tuple[PodRule, ...]:

@@ -11,6 +11,7 @@ from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.bare_pods import check_bare_pods
 from gpu_platform.planning.teams.claims import check_device_classes
 from gpu_platform.planning.teams.gpu_memory import check_gpu_memory
 from gpu_platform.planning.teams.identity import (
@@ -43,6 +44,7 @@ def check_alone(environment: Environment, problems: Problems) -> None:
         here = problems.at(f"teams[{index}]")
         check_team_alone(team, priorities, here)
         check_network(team, cloud, here)
+        check_bare_pods(team, cloud, here)
 
 
 def check(context: CompleteContext, available: Available) -> None:
@@ -66,6 +68,7 @@ def check_one(team: Team, environment: Environment, available: Available, proble
     check_own_identity(team, environment, cloud_of(environment.cluster), problems.at("team"))
     check_team_alone(team, priority_values(environment.priorities), problems.at("team"))
     check_network(team, cloud_of(environment.cluster), problems.at("team"))
+    check_bare_pods(team, cloud_of(environment.cluster), problems.at("team"))
     others = [("(environment)", one) for one in environment.teams]
     _check_teams([("team", team)], [*others, ("team", team)], environment, available, problems)
 
@@ -115,8 +118,21 @@ def _plan(
     cloud = cloud_of(environment.cluster)
     identities = identities_of(environment)
     queues = environment.queueing is not None
-    tenants = [plan_tenant(team, stack, available, priorities, cloud, kubernetes, queues=queues) for team in teams]
-    accounts = [plan_service_account(team, team.identity or identities.get(team.name), cloud) for team in teams]
+    found = [team.identity or identities.get(team.name) for team in teams]
+    tenants = [
+        plan_tenant(
+            team,
+            stack,
+            available,
+            priorities,
+            cloud,
+            kubernetes,
+            queues=queues,
+            identified=identity is not None,
+        )
+        for team, identity in zip(teams, found, strict=True)
+    ]
+    accounts = [plan_service_account(team, identity, cloud) for team, identity in zip(teams, found, strict=True)]
     decisions: list[Decision] = []
     for tenant in tenants:
         decisions += tenant.decisions

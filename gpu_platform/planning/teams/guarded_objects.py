@@ -14,8 +14,9 @@ from typing import Final
 
 from gpu_platform.planning.teams.cel import texts
 from gpu_platform.planning.teams.pod_rule import PodRule
-from gpu_platform.planning.teams.pod_templates import QUEUED_KINDS
+from gpu_platform.planning.teams.pod_templates import QUEUED_KINDS, TEMPLATE_KINDS
 from gpu_platform.planning.teams.requesters import BY_AN_ADMINISTRATOR, by_a_controller
+from gpu_platform.pod_limits import BARE_POD
 
 _IDENTITY: Final = ("azure.workload.identity/", "eks.amazonaws.com/", "iam.gke.io/")
 # The API server adds the first to what is being deleted, and the second to claims of volumes.
@@ -32,10 +33,11 @@ def by_a_member(accounts: tuple[str, ...]) -> str:
     return f"!{by_a_controller(accounts)} && !{BY_AN_ADMINISTRATOR}"
 
 
-def guarded_rules(objects: Mapping[str, Sequence[str]], *, queued: bool) -> tuple[PodRule, ...]:
+def guarded_rules(objects: Mapping[str, Sequence[str]], *, queued: bool, bare: bool = True) -> tuple[PodRule, ...]:
     """Return the rules of all objects of a namespace, for requests of members.
 
-    `objects`: names of the platform's objects by resource, such as `configmaps`; `queued`: Kueue queues pods.
+    `objects`: names of the platform's objects by resource, such as `configmaps`; `queued`: Kueue queues pods;
+    `bare`: whether pods may have no controller.
     """
     named = " || ".join(
         f"({_OF} == '{resource}' && {_OBJECT}.metadata.?name.orValue('') in {texts(found)})"
@@ -72,20 +74,46 @@ def guarded_rules(objects: Mapping[str, Sequence[str]], *, queued: bool) -> tupl
             message="tokens in Secrets never expire: let a pod mount the token of its service account",
         ),
         *((_orphan_rule(),) if queued else ()),
+        *(() if bare else _rules_of_owners()),
+    )
+
+
+def _rules_of_owners() -> tuple[PodRule, ...]:
+    """Return the rules by which a pod keeps the controller that made it."""
+    message = "network policies hold for pods of a controller alone: "
+    return (
+        PodRule(
+            id=BARE_POD,
+            expression=f"{_OF} != 'pods' || request.operation != 'UPDATE' || {_OLD}.?ownerReferences.orValue([])"
+            ".all(one, one in object.metadata.?ownerReferences.orValue([]))",
+            message=f"{message}leave metadata.ownerReferences as it is, or delete the pod",
+        ),
+        PodRule(
+            id=BARE_POD,
+            expression=_leaves_no_pods(["trainjobs", *(kind.resource for kind in TEMPLATE_KINDS)]),
+            message=f"{message}delete it with propagationPolicy Background or Foreground, as kubectl does unless "
+            "it is told to orphan",
+        ),
     )
 
 
 def _orphan_rule() -> PodRule:
     """Return the rule of deletions that leave pods behind: Kueue takes their quota for free."""
-    resources = texts(["trainjobs", *(kind.resource for kind in QUEUED_KINDS)])
-    policy = "request.options.?propagationPolicy.orValue('')"
-    orphans = "request.options.?orphanDependents"
     return PodRule(
         id="queue-orphans",
-        # A request that names no policy orphans the pods of a Job, and of nothing else.
-        expression=f"request.operation != 'DELETE' || !({_OF} in {resources}) || "
-        f"{policy} in ['Background', 'Foreground'] || ({policy} == '' && "
-        f"!{orphans}.orValue({_OF} == 'jobs'))",
+        expression=_leaves_no_pods(["trainjobs", *(kind.resource for kind in QUEUED_KINDS)]),
         message="its pods would run on, and no queue would count them: delete it with propagationPolicy "
         "Background or Foreground, as kubectl does unless it is told to orphan",
+    )
+
+
+def _leaves_no_pods(resources: Sequence[str]) -> str:
+    """Return, as CEL, that a request deletes none of these resources without its pods."""
+    policy = "request.options.?propagationPolicy.orValue('')"
+    orphans = "request.options.?orphanDependents"
+    # A request that names no policy orphans the pods of a Job, and of nothing else.
+    return (
+        f"request.operation != 'DELETE' || !({_OF} in {texts(resources)}) || "
+        f"{policy} in ['Background', 'Foreground'] || ({policy} == '' && "
+        f"!{orphans}.orValue({_OF} == 'jobs'))"
     )

@@ -13,6 +13,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.cel import any_of, text, texts
 from gpu_platform.planning.teams.pod_rule import TEMPLATE, Judged, PodRule
 from gpu_platform.pod_limits import (
+    BARE_POD,
     DO_NOT_DISRUPT,
     LONGEST_PIN_SECONDS,
     REFUSED_VOLUMES,
@@ -32,6 +33,26 @@ def volume_rule(of: Judged, drivers: Sequence[str]) -> PodRule:
         message="volumes may not name servers or disks, nor inline CSI drivers but "
         f"{', '.join(drivers)}: use a PersistentVolumeClaim; an administrator adds drivers in "
         "teams[].inline_csi_drivers of the stack file",
+    )
+
+
+def bare_pod_rule(by_a_controller: str) -> PodRule:
+    """Return the rule that controllers alone create pods. `by_a_controller`: who sends the request, as CEL.
+
+    AWS promises network policies of the VPC CNI for pods with `metadata.ownerReferences` alone. Members write that
+    field as well, with any object of theirs that exists: it counts where a controller has set it. Neither the
+    agent nor the controller of the policies reads it, they group pods by the beginning of their names
+    (aws/aws-network-policy-agent c8619c05, pkg/utils/utils.go; aws/amazon-network-policy-controller-k8s ecc7e6a7);
+    so the promise, and not the code, decides here. Sources: EKS user guide, "Limit Pod traffic with Kubernetes
+    network policies", considerations; aws/aws-network-policy-agent#327; read 2026-11-26.
+    """
+    return PodRule(
+        id=BARE_POD,
+        expression=f"request.operation != 'CREATE' || ({by_a_controller} && "
+        "object.metadata.?ownerReferences.orValue([]).exists(one, one.?controller.orValue(false)))",
+        message="network policies hold for pods of a controller alone: write a Job (the guide has one), a "
+        "Deployment or a StatefulSet; look into a pod that runs with kubectl debug -it POD --image=IMAGE "
+        "--profile=restricted; an administrator admits bare pods by teams[].allow_bare_pods of the stack file",
     )
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.teams.bare_pods import admits_bare_pods
 from gpu_platform.planning.teams.routes import routes_of
 from gpu_platform.planning.teams.tenants import longest_grace
-from gpu_platform.pod_limits import INLINE_CSI_DRIVERS, LONGEST_GRACE_SECONDS
+from gpu_platform.pod_limits import BARE_POD, INLINE_CSI_DRIVERS, LONGEST_GRACE_SECONDS
 from gpu_platform.spec.team import Team
 
 
-def policy_settings(teams: Sequence[Team]) -> Mapping[str, Mapping[str, Any]]:
-    """Return settings by rule: what some team may have, for rules that know no team."""
+def policy_settings(teams: Sequence[Team], cloud: Cloud) -> Mapping[str, Mapping[str, Any]]:
+    """Return settings by rule: what some team may have on the cloud, for rules that know no team."""
     hosts, annotations = routes_of(teams)
     drivers = dict.fromkeys(one for team in teams for one in team.inline_csi_drivers)
     found: dict[str, Mapping[str, Any]] = {}
@@ -25,4 +27,6 @@ def policy_settings(teams: Sequence[Team]) -> Mapping[str, Mapping[str, Any]]:
     grace = max(map(longest_grace, teams), default=LONGEST_GRACE_SECONDS)
     if grace > LONGEST_GRACE_SECONDS:
         found["node-keeping"] = {"longestGraceSeconds": grace}
+    if controlled := [team.name for team in teams if not admits_bare_pods(team, cloud)]:
+        found[BARE_POD] = {"namespaces": sorted(controlled)}
     return found

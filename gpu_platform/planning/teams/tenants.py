@@ -17,6 +17,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.admission import PodLimits, claim_rules, pod_rules, template_rules
 from gpu_platform.planning.teams.admission_defaults import plan_pod_defaults
 from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.bare_pods import admits_bare_pods, bare_pod_decisions
 from gpu_platform.planning.teams.claims import (
     check_claim_of_workload,
     check_claims,
@@ -273,10 +274,12 @@ def plan_tenant(
     kubernetes: str | None,
     *,
     queues: bool = False,
+    identified: bool = False,
 ) -> Decided[TenantPlan]:
     """Return the plan of a team without problems; its workloads that name no image get a pause image.
 
-    `kubernetes`: the cluster's minor version, None: unknown; `queues`: the team has a queue.
+    `kubernetes`: the cluster's minor version, None: unknown; `queues`: the team has a queue; `identified`: its
+    pods have an identity in the cloud.
     """
     pause_image = available.catalog.images[PAUSE_IMAGE].reference
     units = quota_units(team.quota)
@@ -323,6 +326,7 @@ def plan_tenant(
         accounts=accounts_of(team),
         drivers=(*INLINE_CSI_DRIVERS, *team.inline_csi_drivers),
         grace_seconds=longest_grace(team),
+        bare=admits_bare_pods(team, cloud),
     )
     tenant = TenantPlan(
         namespace=team.name,
@@ -332,7 +336,7 @@ def plan_tenant(
             **pod_security_labels(team.pod_security, by_policy=fabric.value is not None),
         },
         quota=quota,
-        egress=cloud.pod_egress(),
+        egress=cloud.pod_egress(identity=identified),
         declared_egress=plan_egress(team, cloud),
         hosts=plan_hosts(team),
         host_policy=cloud.host_policy if plan_hosts(team) else None,
@@ -356,6 +360,7 @@ def plan_tenant(
                 "serviceaccounts": (SERVICE_ACCOUNT,),
             },
             queued=queues,
+            bare=limits.bare,
         ),
         accounts=limits.accounts,
         fabric=fabric.value,
@@ -370,6 +375,7 @@ def plan_tenant(
     ]
     chosen = (
         *pod_security_decisions(team),
+        *bare_pod_decisions(team, cloud),
         *fabric.decisions,
         *defaults.decisions,
         *network_decisions(team, cloud),

@@ -379,6 +379,7 @@ def _service(service: InferenceService, of: _Of) -> InferenceServicePlan:
             server=scaling.server or PROMETHEUS,
             query=scaling.query,
             threshold=f"{scaling.threshold:g}",
+            cool_down_seconds=_seconds(scaling.cool_down),
         ),
         route=None
         if route is None

@@ -360,6 +360,21 @@ def test_a_cluster_that_does_not_fit_stops_the_program_before_any_pool_is_made(
     assert "GKE cluster ml: 1 problem" in str(stopped.value)
 
 
+def with_mode(name: str, mode: str | None) -> dict[str, Any]:
+    metadata = [{"mode": mode}] if mode is not None else []
+    return {"name": name, "nodeConfigs": [{"workloadMetadataConfigs": metadata}]}
+
+
+def test_node_pools_without_the_metadata_server_of_gke_stop_a_program_whose_teams_have_an_identity() -> None:
+    pools = [with_mode("ours", "GKE_METADATA"), with_mode("old", "GCE_METADATA"), with_mode("older", None)]
+    identity = {"buckets": [{"name": "acme-datasets"}]}
+    platform = {**platform_of({}, cluster=EXISTING), "team_identities": {"speech": identity}}
+    deploy(built(platform_of({}, cluster=EXISTING)), {**FOUND, "nodePools": pools})
+    deploy(built(platform), {**FOUND, "nodePools": pools[:1]})
+    with pytest.raises(pulumi.RunError, match="give their own credentials to pods: old, older"):
+        deploy(built(platform), {**FOUND, "nodePools": pools})
+
+
 def test_a_cluster_that_knows_no_google_groups_is_deployed_with_a_warning_that_says_what_to_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -194,13 +194,27 @@ class Eks(Cloud):
         """Return a warning about members that have neither a login nor an OIDC provider."""
         return login_notes(self._cluster, team, members)
 
-    def pod_egress(self) -> tuple[PodEgress, ...]:
-        """Return the address of the EKS Pod Identity agent.
+    @property
+    def isolates_bare_pods(self) -> bool:
+        """False: AWS promises network policies of the VPC CNI for pods with an owner alone.
 
-        Source: EKS user guide, "Set up the Amazon EKS Pod Identity Agent": it listens at 169.254.170.23 on each
-        node; read 2026-11-23.
+        An existing cluster may have another network plugin, which the stack file does not name. Source: EKS user
+        guide, "Limit Pod traffic with Kubernetes network policies", considerations; read 2026-11-26.
         """
-        return (PodEgress(name="identity", cidr="169.254.170.23/32", ports=((80, "TCP"),)),)
+        return False
+
+    def pod_egress(self, *, identity: bool) -> tuple[PodEgress, ...]:
+        """Return the addresses of the EKS Pod Identity agent: an existing cluster may have IPv6.
+
+        Sources: EKS user guide, "Set up the Amazon EKS Pod Identity Agent": it listens at 169.254.170.23 and
+        fd00:ec2::23 on each node; "Limit Pod traffic with Kubernetes network policies": rules of the other family
+        are ignored; read 2026-11-26.
+        """
+        ports = ((80, "TCP"),)
+        four = PodEgress(name="identity", cidr="169.254.170.23/32", ports=ports)
+        if self._cluster.create is not None:
+            return (four,)
+        return (four, PodEgress(name="identity-ipv6", cidr="fd00:ec2::23/128", ports=ports))
 
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the operator's settings on virtual machines."""

@@ -16,6 +16,7 @@ from gpu_platform.planning.clouds.gke.egress import (
     api_egress_note,
     check_api_egress,
     check_host_egress,
+    pod_egress,
 )
 from gpu_platform.planning.clouds.gke.identities import GkeIdentities, check_identity, plan_identities
 from gpu_platform.planning.clouds.gke.installers import plan_installers
@@ -71,11 +72,13 @@ class Gke(Cloud):
         *,
         storage: Mapping[str, StorageClass] | None = None,
         members: Sequence[str] = (),
+        identities: Sequence[str] = (),
     ) -> None:
         self._cluster = cluster
         self._window = window
         self._storage = storage or {}
         self._members = members
+        self._identities = identities
 
     @property
     def cluster(self) -> GkeCluster:
@@ -243,7 +246,15 @@ class Gke(Cloud):
     ) -> Decided[GkeClusterPlan]:
         """Return the plan of the cluster."""
         return plan_gke_cluster(
-            self._cluster, stack, pools, release, catalog, self._window, self._storage, self._members
+            self._cluster,
+            stack,
+            pools,
+            release,
+            catalog,
+            self._window,
+            self._storage,
+            self._members,
+            self._identities,
         )
 
     def plan_storage(
@@ -257,20 +268,9 @@ class Gke(Cloud):
         """Return classes of Google Cloud's disks, Filestore and Managed Lustre."""
         return plan_gke_storage(self._cluster, storage, pools, catalog)
 
-    def pod_egress(self) -> tuple[PodEgress, ...]:
-        """Return the addresses of GKE's metadata server and of Cloud DNS, on clusters that the program creates.
-
-        Of another cluster neither the dataplane nor whether every node conceals its own credentials is known.
-        Dataplane v2 evaluates policies before the address is translated. Port 8080 of the metadata server is for
-        ALTS alone; tokens need port 80. Sources: gke-labs/kube-agents#777 and #805; read 2026-11-23.
-        """
-        if self._cluster.create is None:
-            return ()
-        address = "169.254.169.254/32"
-        return (
-            PodEgress(name="identity", cidr=address, ports=((80, "TCP"),)),
-            PodEgress(name="cloud-dns", cidr=address, ports=((53, "UDP"), (53, "TCP"))),
-        )
+    def pod_egress(self, *, identity: bool) -> tuple[PodEgress, ...]:
+        """Return the addresses of GKE's metadata server and of Cloud DNS."""
+        return pod_egress(self._cluster, identity=identity)
 
     def check_host_egress(self, problems: Problems) -> None:
         """Record that policies of the cluster do not name hosts."""

@@ -93,10 +93,11 @@ def plan_gke_cluster(
     window: WindowPlan | None = None,
     storage: Mapping[str, StorageClass] | None = None,
     members: Sequence[str] = (),
+    identities: Sequence[str] = (),
 ) -> Decided[GkeClusterPlan]:
     """Return the plan of a cluster for pools that are planned, with the drivers of declared storage classes.
 
-    `members`: of all teams of the stack.
+    `members`: of all teams of the stack; `identities`: teams that have one.
     """
     decisions: tuple[Decision, ...] = ()
     on_gke = [(pool, pool.cloud) for pool in pools if isinstance(pool.cloud, GkePoolPlan)]
@@ -151,6 +152,7 @@ def plan_gke_cluster(
         ),
         logins=logins,
         groups=google_groups(members),
+        identities=tuple(identities),
         installers=plan_installers(on_gke, catalog),
         minimum_version=highest(minimums_of_plans(clouds, catalog)),
         node_versions={pool.name: cloud.version for pool, cloud in on_gke if cloud.version is not None},

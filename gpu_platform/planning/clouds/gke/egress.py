@@ -19,6 +19,29 @@ API_ADDRESSES: Final = ("199.36.153.8", "199.36.153.9", "199.36.153.10", "199.36
 API_EGRESS: Final = PodEgress(name="cloud-apis", cidr="199.36.153.8/30", ports=((443, "TCP"),))
 
 
+_METADATA: Final = "169.254.169.254/32"
+_IDENTITY: Final = PodEgress(name="identity", cidr=_METADATA, ports=((80, "TCP"),))
+_DNS: Final = PodEgress(name="cloud-dns", cidr=_METADATA, ports=((53, "UDP"), (53, "TCP")))
+# Without Dataplane V2 policies judge the address that the node has put in place of the metadata server's.
+_IDENTITY_WITHOUT_V2: Final = PodEgress(
+    name="identity-without-v2", cidr="169.254.169.252/32", ports=((987, "TCP"), (988, "TCP"))
+)
+
+
+def pod_egress(cluster: GkeCluster, *, identity: bool) -> tuple[PodEgress, ...]:
+    """Return the addresses of GKE's metadata server and of Cloud DNS; `identity`: whether the team has one.
+
+    A new cluster has Dataplane V2, which judges the address before it is translated, and its nodes conceal their
+    credentials. Of an existing one neither is known before a deploy: the address of each dataplane is open to
+    teams with an identity alone, and `require_fit` refuses node pools that do not conceal theirs. Port 8080 of
+    the metadata server is for ALTS alone; tokens need port 80. Sources: Google Cloud docs, "Authenticate to Google
+    Cloud APIs from GKE workloads" (network policies); gke-labs/kube-agents#777 and #805; read 2026-11-26.
+    """
+    if cluster.create is not None:
+        return (_IDENTITY, _DNS)
+    return (_IDENTITY, _IDENTITY_WITHOUT_V2, _DNS) if identity else (_DNS,)
+
+
 def check_host_egress(cluster: GkeCluster, problems: Problems) -> None:
     """Record that the cluster's policies name no hosts; `problems` is at the name."""
     if not cluster.fqdn_policies:

@@ -39,6 +39,8 @@ class ExistingGke:
     """Of `endpoint`: base64 PEM."""
     ranges: Mapping[str, str]
     """CIDR by purpose: pods, services and the control plane, where known."""
+    exposed_pools: tuple[str, ...] = ()
+    """Node pools whose nodes give their own credentials to pods: without GKE's metadata server."""
 
 
 def found_kubeconfig(name: str, found: ExistingGke, impersonated: str | None = None) -> str:
@@ -126,6 +128,14 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
             "a cluster with Dataplane V2 and FQDN network policies",
             f"gcloud container clusters update {plan.name} --location {plan.location} "
             "--enable-fqdn-network-policy, then kubectl -n kube-system rollout restart daemonset anetd",
+        )
+    if plan.identities and found.exposed_pools:
+        problems.add(
+            f"node pools whose nodes give their own credentials to pods: {', '.join(found.exposed_pools)}",
+            f"GKE's metadata server on all nodes: pods of {', '.join(plan.identities)} get their identity at its "
+            "address, and elsewhere that of the node",
+            f"gcloud container node-pools update {found.exposed_pools[0]} --cluster {plan.name} --location "
+            f"{plan.location} --workload-metadata=GKE_METADATA, which replaces its nodes",
         )
     _check_ranges(plan, found, problems)
     if problems.found:

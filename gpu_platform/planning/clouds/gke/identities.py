@@ -134,8 +134,9 @@ def _decisions(team: str, identity: TeamIdentity, cluster: GkeCluster) -> Iterat
         yield Decision(
             subject=f"team {team}",
             what="way to its identity",
-            chosen="a NetworkPolicy of the cluster's owner: egress to 169.254.169.254, TCP 80",
-            why="whether all nodes of an existing cluster conceal their own credentials there is not known",
+            chosen="169.254.169.254, TCP 80 (Dataplane V2), and 169.254.169.252, TCP 987 and 988",
+            why="egress of its namespace alone; a node pool of the cluster that does not conceal its own "
+            "credentials there is refused at the deploy",
         )
     if any(bucket.directory for bucket in identity.buckets):
         yield Decision(

@@ -441,6 +441,8 @@ class GkeClusterPlan:
     """Members of teams, as IAM names them, who get the role for logins."""
     groups: tuple[str, ...] = ()
     """Google groups that are members of teams, by e-mail address."""
+    identities: tuple[str, ...] = ()
+    """Teams whose pods reach the metadata server of their node."""
     installers: tuple[DaemonSetPlan, ...]
     """GPUDirect installers, and the driver installer where the operator runs the device plugin."""
     minimum_version: str | None

@@ -642,6 +642,25 @@ def test_a_cluster_whose_policies_name_no_hosts_is_refused_where_teams_reach_hos
     assert [problem.path for problem in caught.value.problems] == ["cluster.fqdn_policies"]
 
 
+def test_node_pools_that_give_their_credentials_to_pods_are_refused_where_teams_have_an_identity() -> None:
+    exposed = found(exposed_pools=("old", "older"))
+    require_fit(cloud(on("g2-standard-48"), cluster=cluster()), exposed)
+    identity = {"buckets": [{"name": "acme-datasets"}]}
+    identified = plan_platform(
+        environment(
+            on("g2-standard-48"), cluster=cluster(), team_identities={"vision": identity, "speech": identity}
+        ),
+        "test",
+    ).cluster.cloud
+    assert isinstance(identified, GkeClusterPlan)
+    require_fit(identified, found())
+    with pytest.raises(BadInput, match="old, older") as caught:
+        require_fit(identified, exposed)
+    [problem] = caught.value.problems
+    assert "pods of vision, speech get their identity at its address" in problem.allowed
+    assert problem.fix.startswith("gcloud container node-pools update old --cluster ml")
+
+
 def test_everything_that_is_missing_is_said_at_once() -> None:
     with pytest.raises(BadInput) as caught:
         require_fit(

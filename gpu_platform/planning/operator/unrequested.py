@@ -1,0 +1,97 @@
+"""Find whose setting decides whether containers get GPUs that they did not request, by an environment variable.
+
+NVIDIA's container toolkit gives all GPUs of a node to any container with NVIDIA_VISIBLE_DEVICES=all, which CUDA's
+images set themselves, so that no admission policy sees it. The program's own toolkit, EKS' images since v20260423
+and Bottlerocket's take the variable from privileged containers alone; GKE's own stack has no such runtime. What
+the owner of a cluster, of an operator or of an image has set is not known before a deploy.
+
+Sources: NVIDIA/nvidia-container-toolkit, config `accept-nvidia-visible-devices-envvar-when-unprivileged` (default
+true); NVIDIA/gpu-operator v26.7.0, ClusterPolicy `spec.toolkit` and `spec.cdi`; awslabs/amazon-eks-ami#2706;
+NVIDIA/cloud-native-docs, gpu-operator/cdi.rst (NRI plugin); read 2026-11-26.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, cast
+
+from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.pools.section import PoolPlan
+
+UNREQUESTED: Final = "GPUs that no pod requested"
+"""What the decisions are about."""
+UNPRIVILEGED_DEVICES: Final = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
+"""The variable of the operator's toolkit."""
+_SETTING: Final = "accept-nvidia-visible-devices-envvar-when-unprivileged"
+
+
+def unrequested_decisions(
+    context: CompleteContext, pools: Iterable[PoolPlan], *, present: bool
+) -> tuple[Decision, ...]:
+    """Return a decision about each GPU pool whose toolkit the program does not set up, and does not know.
+
+    `present`: the owner of the cluster has installed the operator.
+    """
+    images = {pool.name for _, pool in context.pools if pool.image.ami is not None}
+    return tuple(
+        Decision(
+            subject=f"pool {pool.name}",
+            what=UNREQUESTED,
+            chosen="not known",
+            why=f"{owner} decides: with the toolkit's default a container of any image that sets "
+            f"NVIDIA_VISIBLE_DEVICES uses all GPUs of its node; {fix}",
+        )
+        for pool in pools
+        if context.cloud.access != "sandbox" and (found := _owner(pool, images, present=present)) is not None
+        for owner, fix in (found,)
+    )
+
+
+def _owner(pool: PoolPlan, images: set[str], *, present: bool) -> tuple[str, str] | None:
+    """Return who decides for the nodes of a pool, and what they have to set; None: it is known to be closed."""
+    if pool.software.toolkit in ("none", "cloud"):
+        return None
+    if present:
+        return (
+            "the owner of the GPU Operator",
+            f"toolkit.env of the ClusterPolicy needs {UNPRIVILEGED_DEVICES}=false, and cdi.nriPluginEnabled false",
+        )
+    if pool.software.toolkit == "operator":
+        return None
+    if pool.name in images:
+        return (
+            "the AMI",
+            f"build it on AL2023 v20260423 or newer, or write {_SETTING} = false into its config.toml",
+        )
+    if pool.cloud is None:
+        return "who set up the nodes", f"write {_SETTING} = false into config.toml of their toolkit"
+    return None
+
+
+def open_policies(policies: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what ClusterPolicies of a cluster open, each with the fix."""
+    for live in policies:
+        name = str(_at(live, "metadata").get("name"))
+        spec = _at(live, "spec")
+        toolkit = _at(spec, "toolkit")
+        listed: object = toolkit.get("env") or ()
+        variables = {
+            str(one.get("name")): str(one.get("value")) for one in cast("Iterable[Mapping[str, Any]]", listed)
+        }
+        if toolkit.get("enabled", True) and variables.get(UNPRIVILEGED_DEVICES, "").lower() != "false":
+            yield (
+                f"ClusterPolicy {name}: the toolkit gives all GPUs of a node to containers of any image that sets "
+                f'NVIDIA_VISIBLE_DEVICES; its owner adds {{name: {UNPRIVILEGED_DEVICES}, value: "false"}} to '
+                "spec.toolkit.env"
+            )
+        if _at(spec, "cdi").get("nriPluginEnabled") is True:
+            yield (
+                f"ClusterPolicy {name}: with spec.cdi.nriPluginEnabled a pod takes any GPU by an annotation, "
+                "which is refused in namespaces of teams alone; its owner sets it to false"
+            )
+
+
+def _at(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = value.get(key)
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}

@@ -1,0 +1,38 @@
+"""Decide whether pods of a team may have no controller: not every cluster isolates such pods."""
+
+from __future__ import annotations
+
+from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.pools.declared_fields import check_declared_field
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.team import Team
+
+
+def check_bare_pods(team: Team, cloud: Cloud, problems: Problems) -> None:
+    """Record the field where no pod is refused for having no controller; `problems` is at the team."""
+    check_declared_field(team, "allow_bare_pods", cloud.cluster.provider, problems)
+
+
+def admits_bare_pods(team: Team, cloud: Cloud) -> bool:
+    """Return whether pods of the team may have no controller."""
+    return team.allow_bare_pods or cloud.isolates_bare_pods
+
+
+def bare_pod_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
+    """Return what is decided about pods without a controller; nothing where network policies hold for them."""
+    if cloud.isolates_bare_pods:
+        return ()
+    if team.allow_bare_pods:
+        chosen, why = (
+            "admitted",
+            "allow_bare_pods: unless another network plugin enforces network policies, AWS "
+            + ("promises none for them, and they may reach other teams and every address"),
+        )
+    else:
+        chosen, why = (
+            "refused",
+            "AWS promises network policies of the VPC CNI for pods with an owner alone; "
+            + ("allow_bare_pods of the team admits them"),
+        )
+    return (Decision(subject=f"team {team.name}", what="pods without a controller", chosen=chosen, why=why),)

@@ -1,0 +1,106 @@
+"""What waits for GPUs without the toleration of their nodes, where the API server adds none: refused with the fix.
+
+The rule is one of Kubernetes before 1.36. Its policy is judged by the newest API server, without the policy that
+adds tolerations there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import LoadedStack, plan_platform
+from tests.e2e.fabric_namespaces import refusal
+from tests.e2e.test_equal_verdicts import Place, a_pod, client, held, main
+from tests.support.eventually import eventually
+from tests.support.fabric_pods import platform_of
+
+__all__ = ["client"]  # a fixture
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
+
+Object = dict[str, Any]
+RULE = "gpu-toleration"
+TEAM = "tolerations-of-old"
+POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+PLATFORM = {
+    **platform_of("sandbox", "p4de.24xlarge", None, {"name": TEAM}),
+    "cluster": {"provider": "sandbox", "kubernetes": "1.35"},
+    "queueing": {},
+}
+# Kinds whose pods are judged where they are declared: nobody else sees them before they wait.
+WAITING = ("Pod", "Job", "JobSet", "LeaderWorkerSet", "RayCluster", "RayJob", "RayService")
+FIX = "add the toleration {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule} to them"
+
+
+@pytest.fixture(scope="module")
+def place(client: KubernetesClient) -> Iterator[Place]:
+    loaded = LoadedStack("test", Path("/nowhere/Pulumi.test.yaml"), PLATFORM, plan_platform(PLATFORM, "test"))
+    records = [one.to_json() for one in record_stack(loaded).resources]
+    policy = f"queue-of-{TEAM}"
+    names = {("Namespace", TEAM), *((kind, policy) for kind in POLICIES)}
+    wanted = [
+        one["inputs"]
+        for one in records
+        if (one["inputs"].get("kind"), one["inputs"].get("metadata", {}).get("name")) in names
+    ]
+    assert len(wanted) == 3
+    for one in wanted:
+        client.apply(one)
+    found = Place(client, TEAM, records, (RULE,), {})
+    eventually(lambda: client.get("v1", "ServiceAccount", "default", TEAM) is not None)
+    for kind in WAITING[2:]:
+        version = held(kind, a_pod([main()]))["apiVersion"]
+        eventually(lambda version=version, kind=kind: client.find_resource(version, kind) is not None)
+    eventually(lambda: RULE in refusal(client, found.moved(asking("Pod", []))))
+    yield found
+    for one in reversed(wanted):
+        live = client.get(one["apiVersion"], one["kind"], one["metadata"]["name"])
+        if live is not None:
+            client.delete(live)
+    eventually(
+        lambda: all(client.get(one["apiVersion"], one["kind"], one["metadata"]["name"]) is None for one in wanted)
+    )
+
+
+def asking(kind: str, tolerations: list[Object], gpus: int = 1) -> Object:
+    """Return an object of a kind whose pods request GPUs."""
+    resources = {"nvidia.com/gpu": gpus} if gpus else {}
+    wanted = a_pod([main(resources, image="none:1")], tolerations=tolerations)
+    return wanted if kind == "Pod" else held(kind, wanted)
+
+
+@pytest.mark.parametrize("kind", WAITING)
+@pytest.mark.parametrize(
+    ("tolerations", "refused"),
+    [
+        ([], True),
+        ([{"key": "example.com/other", "operator": "Exists"}], True),
+        ([{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoExecute"}], True),
+        ([{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}], False),
+        ([{"key": "nvidia.com/gpu", "operator": "Equal", "value": "present"}], False),
+        ([{"operator": "Exists"}], False),
+    ],
+    ids=["none", "another", "another-effect", "as-told", "equal", "everything"],
+)
+def test_pack_and_api_server_refuse_the_same_and_the_server_says_what_to_add(
+    place: Place, kind: str, tolerations: list[Object], refused: bool
+) -> None:
+    wanted = asking(kind, tolerations)
+    message = refusal(place.client, place.moved(wanted))
+    assert (f"denied request: {RULE}: " in message) == refused, message
+    assert (message == "") != refused
+    assert not refused or FIX in message
+    assert place.before_a_deploy([wanted], RULE) == [{RULE} if refused else set()]
+
+
+def test_what_asks_for_no_gpus_needs_no_toleration(place: Place) -> None:
+    for kind in WAITING:
+        wanted = asking(kind, [], gpus=0)
+        assert refusal(place.client, place.moved(wanted)) == ""
+        assert place.before_a_deploy([wanted], RULE) == [set()]

@@ -1,0 +1,147 @@
+"""Whether containers get GPUs that they did not request: every release of the operator, nodes of every owner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.conformance.answers import Status, answers
+from gpu_platform.errors import BadInput
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.operator import open_policies
+from gpu_platform.stacks import plan_platform
+from tests.planning.conftest import environment, pool, team
+from tests.support.recorded import record_platform
+
+WHAT = "GPUs that no pod requested"
+VARIABLE = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
+EXISTING: dict[str, Any] = {"provider": "existing"}
+EKS: dict[str, Any] = {"provider": "eks", "name": "ml", "region": "us-east-2"}
+GKE: dict[str, Any] = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
+NODES: dict[str, dict[str, Any]] = {
+    "existing": {"nodes": {"names": ["a"]}},
+    "eks": {"machine_type": "g6.12xlarge", "zones": ["us-east-2a"]},
+    "gke": {"machine_type": "g2-standard-48", "zones": ["us-central1-a"], "placement": {"type": "none"}},
+    "sandbox": {},
+}
+RELEASES = [one for one in load_catalog().operator_releases.values() if one.status != "end-of-support"]
+
+
+def platform(cluster: dict[str, Any], rest: dict[str, Any] | None = None, **of_pool: Any) -> dict[str, Any]:
+    gpus = pool(**{"workload": "inference", **NODES[cluster["provider"]], **of_pool})
+    members = ["group:a@example.com"]
+    return environment(gpus, cluster=cluster, teams=[team(members=members)], **(rest or {}))
+
+
+def planned(cluster: dict[str, Any], rest: dict[str, Any] | None = None, **of_pool: Any) -> EnvironmentPlan:
+    plan = plan_platform(platform(cluster, rest, **of_pool), "test")
+    assert plan.kind == "environment"
+    return plan
+
+
+def unknown(plan: EnvironmentPlan) -> list[str]:
+    return [one.why for one in plan.decisions if one.what == WHAT]
+
+
+@pytest.mark.parametrize("cluster", [EXISTING, GKE], ids=["existing", "gke"])
+@pytest.mark.parametrize("release", RELEASES, ids=lambda one: one.version)
+def test_every_release_of_the_operator_is_told_to_give_no_gpus_by_a_variable_or_an_annotation(
+    release: Any, cluster: dict[str, Any]
+) -> None:
+    kubernetes = {**cluster, "kubernetes": release.kubernetes[1]}
+    found = record_platform(platform(kubernetes, {"operator": {"release": release.version}}))
+    [chart] = [one for one in found.of("Release") if one.inputs["chart"] == "gpu-operator"]
+    assert chart.inputs["version"] == release.version
+    values = chart.inputs["values"]
+    assert values["toolkit"]["enabled"] is True
+    assert {one["name"]: one["value"] for one in values["toolkit"]["env"]}[VARIABLE] == "false"
+    assert not values.get("cdi", {}).get("nriPluginEnabled", False)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "rest", "of_pool", "owner"),
+    [
+        ({**EXISTING, "parts": {"gpu_operator": "present"}}, {}, {}, "the owner of the GPU Operator decides"),
+        ({**EKS, "parts": {"gpu_operator": "present"}}, {}, {}, "the owner of the GPU Operator decides"),
+        (EKS, {}, {"image": {"ami": "ami-0a1b2c3d4e5f60718"}}, "the AMI decides"),
+        (EXISTING, {"operator": {"toolkit": "host"}}, {}, "who set up the nodes decides"),
+    ],
+    ids=["present", "present-on-eks", "own-ami", "host"],
+)
+def test_a_pool_whose_toolkit_is_of_others_is_named_with_who_decides_and_is_no_conformance(
+    cluster: dict[str, Any], rest: dict[str, Any], of_pool: dict[str, Any], owner: str
+) -> None:
+    plan = planned(cluster, rest, **of_pool)
+    [why] = unknown(plan)
+    assert why.startswith(owner)
+    assert "write" in why or "needs" in why
+    [answer] = [
+        one
+        for one in answers(plan, load_catalog().ai_conformance["1.37"])
+        if one.requirement.id == "secure_accelerator_access"
+    ]
+    assert answer.status is Status.PARTIAL
+    assert owner in answer.missing
+    assert not any("no environment variable" in one for one in answer.by)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "of_pool"),
+    [
+        (EXISTING, {}),
+        (EKS, {}),
+        (EKS, {"image": {"family": "bottlerocket"}}),
+        (GKE, {}),
+        (GKE, {"device_plugin": "provider"}),
+        ({"provider": "sandbox"}, {}),
+    ],
+    ids=["existing", "eks", "bottlerocket", "gke", "gke-provider", "sandbox"],
+)
+def test_where_the_program_or_the_cloud_has_closed_it_nothing_is_named(
+    cluster: dict[str, Any], of_pool: dict[str, Any]
+) -> None:
+    assert unknown(planned(cluster, **of_pool)) == []
+
+
+def test_the_plugin_that_gives_gpus_by_an_annotation_is_refused_among_values_of_the_chart() -> None:
+    charts = {"charts": {"gpu-operator": {"values": {"cdi": {"nriPluginEnabled": True}}}}}
+    with pytest.raises(BadInput) as caught:
+        planned(EXISTING, charts)
+    [problem] = caught.value.problems
+    assert problem.path == "charts.gpu-operator.values.cdi.nriPluginEnabled"
+    off = {"charts": {"gpu-operator": {"values": {"cdi": {"nriPluginEnabled": False}}}}}
+    assert unknown(planned(EXISTING, off)) == []
+
+
+def policy(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "theirs"}, "spec": spec}
+
+
+CLOSED = {"env": [{"name": VARIABLE, "value": "false"}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "opened"),
+    [
+        ({}, [VARIABLE]),
+        ({"toolkit": {"enabled": True}}, [VARIABLE]),
+        ({"toolkit": {"env": [{"name": VARIABLE, "value": "true"}]}}, [VARIABLE]),
+        ({"toolkit": CLOSED}, []),
+        ({"toolkit": {"enabled": False}}, []),
+        ({"toolkit": CLOSED, "cdi": {"enabled": True}}, []),
+        ({"toolkit": CLOSED, "cdi": {"nriPluginEnabled": True}}, ["nriPluginEnabled"]),
+        ({"cdi": {"nriPluginEnabled": True}}, [VARIABLE, "nriPluginEnabled"]),
+    ],
+    ids=str,
+)
+def test_what_a_cluster_policy_of_others_opens_is_read_with_the_fix(
+    spec: dict[str, Any], opened: list[str]
+) -> None:
+    found = list(open_policies([policy(**spec)]))
+    assert len(found) == len(opened)
+    for text, word in zip(found, opened, strict=True):
+        assert text.startswith("ClusterPolicy theirs: ")
+        assert word in text
+        assert "its owner" in text

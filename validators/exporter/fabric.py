@@ -1,0 +1,103 @@
+"""Turns counters of the fabric's NICs into metrics: EFA, and InfiniBand or RoCE of mlx5.
+
+Read from sysfs below the PCI devices, which a container shows as the host does. Sources: Linux,
+drivers/infiniband/hw/efa/efa_verbs.c (hw_counters of a port) and Documentation/ABI/stable/sysfs-class-infiniband
+(counters; data in units of four octets), mlx5/counters.c (hw_counters); read 2026-11-26. A counter that the driver
+does not have has no series; it is never zero. GVNIC interfaces have no such counters.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from validators.agent.fabric import EFA, MLX5, SYSFS_VARIABLE, read_pci
+
+_LABELS: Final = ("node", "device", "port", "kind")
+_OCTETS: Final = 4.0
+# Metric, help, and by kind of NIC the file below its port and the factor to the base unit.
+_COUNTERS: Final[tuple[tuple[str, str, dict[str, tuple[str, float]]], ...]] = (
+    (
+        "fabric_transmitted_bytes",
+        "Bytes that the port sent.",
+        {EFA: ("hw_counters/tx_bytes", 1.0), MLX5: ("counters/port_xmit_data", _OCTETS)},
+    ),
+    (
+        "fabric_received_bytes",
+        "Bytes that the port received.",
+        {EFA: ("hw_counters/rx_bytes", 1.0), MLX5: ("counters/port_rcv_data", _OCTETS)},
+    ),
+    (
+        "fabric_dropped_packets",
+        "Packets that were received and dropped (EFA), or not sent (mlx5).",
+        {EFA: ("hw_counters/rx_drops", 1.0), MLX5: ("counters/port_xmit_discards", 1.0)},
+    ),
+    (
+        "fabric_timeouts",
+        "Transfers without an answer in time, which were sent again.",
+        {EFA: ("hw_counters/retrans_timeout_events", 1.0), MLX5: ("hw_counters/local_ack_timeout_err", 1.0)},
+    ),
+    ("fabric_retransmitted_bytes", "Bytes that were sent again.", {EFA: ("hw_counters/retrans_bytes", 1.0)}),
+    (
+        "fabric_unresponsive_remotes",
+        "Connections whose other end did not answer.",
+        {EFA: ("hw_counters/unresponsive_remote_events", 1.0)},
+    ),
+    ("fabric_link_downs", "Times that the link went down.", {MLX5: ("counters/link_downed", 1.0)}),
+)
+
+
+class FabricCollector(Collector):
+    """Counters of all ports of the node's NICs at the time of a scrape."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+
+    def describe(self) -> Iterator[Metric]:
+        """Describe nothing: what there is depends on the node."""
+        yield from ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of which some port has a value."""
+        ports = list(_ports())
+        for name, what, files in _COUNTERS:
+            family = CounterMetricFamily(name, what, labels=_LABELS)
+            for kind, device, port, folder in ports:
+                if kind in files and (value := _number(folder, *files[kind])) is not None:
+                    family.add_metric([self._node, device, port, kind], value)
+            if family.samples:
+                yield family
+
+
+def _ports() -> Iterator[tuple[str, str, str, str]]:
+    """Yield kind of NIC, device, port and folder of each port; nothing where sysfs is not readable."""
+    root = os.path.join(os.environ.get(SYSFS_VARIABLE, "/sys"), "bus/pci/devices")
+    try:
+        addresses = [(kind, address) for kind, address, _ in read_pci() if kind in (EFA, MLX5)]
+    except (OSError, ValueError):
+        return
+    for kind, address in addresses:
+        devices = os.path.join(root, address, "infiniband")
+        for device in _listed(devices):
+            for port in _listed(os.path.join(devices, device, "ports")):
+                yield kind, device, port, os.path.join(devices, device, "ports", port)
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _number(folder: str, file: str, factor: float) -> float | None:
+    try:
+        with open(os.path.join(folder, file), encoding="ascii") as opened:
+            return int(opened.read()) * factor
+    except (OSError, ValueError):
+        return None
