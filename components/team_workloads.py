@@ -51,8 +51,11 @@ class _Manifests(pulumi.ComponentResource):
         child = child_options(self, opts)
         made: list[pulumi.Resource] = []
         for manifest in manifests:
-            own = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=list(made)))
-            made.append(_create(manifest, own))
+            after = pulumi.ResourceOptions(depends_on=list(made))
+            if manifest["kind"] == "ScaledObject":
+                made.append(KedaScaler(name, manifest, pulumi.ResourceOptions(parent=self, depends_on=list(made))))
+                continue
+            made.append(_create(manifest, pulumi.ResourceOptions.merge(child, after)))
         self.register_outputs({})
 
 
@@ -80,6 +83,24 @@ def _create(manifest: Manifest, opts: pulumi.ResourceOptions) -> pulumi.Resource
         opts=opts,
         **rest,
     )
+
+
+class KedaScaler(pulumi.ComponentResource):
+    """The ScaledObject of an inference service, by which KEDA and a HorizontalPodAutoscaler set its replicas.
+
+    `args`: its manifest, as `workload_manifests.inference_service` writes it.
+    """
+
+    def __init__(self, name: str, args: Manifest, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpu-platform:index:KedaScaler", name, None, opts)
+        child = child_options(self, opts)
+        before = opts.parent if opts is not None else None
+        if before is not None:  # until 2026-11 it was a child of the service: the live object stays
+            child = pulumi.ResourceOptions.merge(
+                child, pulumi.ResourceOptions(aliases=[pulumi.Alias(parent=before)])
+            )
+        _create(args, child)
+        self.register_outputs({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,7 +126,8 @@ class Rule(Generic[SubjectT, SettingsT]):
 
     `check` yields the breaches of one subject. It raises `NotVisible` where it needs a value that cannot be seen;
     the breaches that it yielded before remain. `remedy`: what its remedies write, empty for a rule without any;
-    such a rule looks at one resource at a time.
+    such a rule looks at one resource at a time. `before_only`: of a rule about objects that members create, why
+    admission has no such rule.
     """
 
     id: str
@@ -136,6 +137,7 @@ class Rule(Generic[SubjectT, SettingsT]):
     check: Callable[[Stack, SubjectT, SettingsT], Iterator[Breach]]
     settings: type[SettingsT]
     remedy: str = ""
+    before_only: str = ""
 
     @property
     def level(self) -> Level:

@@ -216,6 +216,7 @@ gpu_privileged_hostpath = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_reaches_the_node,
     settings=HostSettings,
+    before_only="Pod Security refuses it in namespaces of teams, of pods without GPUs as well",
 )
 
 

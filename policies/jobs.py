@@ -60,6 +60,7 @@ shm_for_training = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_no_shared_memory,
     settings=Settings,
+    before_only="advice: a program without data loaders and NCCL needs no shared memory",
 )
 
 
@@ -84,6 +85,7 @@ active_deadline = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_no_deadline,
     settings=Settings,
+    before_only="advice on cost: no limit is right for every Job, and `cleanup` reports idle ones",
 )
 
 
@@ -119,6 +121,7 @@ spot_for_stateful = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_lost_on_spot,
     settings=Settings,
+    before_only="advice: what a program saves is not in its pod, an annotation only declares it",
 )
 
 
@@ -151,6 +154,7 @@ priority_preempt_training = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_lost_by_preemption,
     settings=Settings,
+    before_only="advice: what a program saves is not in its pod, an annotation only declares it",
 )
 
 
@@ -206,6 +210,7 @@ pdb_blocks_drain = Rule(
     subjects=lambda stack: stack.view(budgets),
     check=_blocks_drain,
     settings=Settings,
+    before_only="advice: a budget for a while may be meant, and drains name the budget that holds them up",
 )
 
 _RESERVED: Final = "system-"

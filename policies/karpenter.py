@@ -85,6 +85,7 @@ karpenter_do_not_disrupt = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_may_be_evicted,
     settings=Settings,
+    before_only="depends on the NodePool; for how long a pod may keep its node is `node-keeping` at admission",
 )
 
 
@@ -115,6 +116,7 @@ dra_with_karpenter = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_claims_not_simulated,
     settings=Settings,
+    before_only="depends on the Karpenter of the cluster and on pools, which no object of a team names",
 )
 
 RULES = (karpenter_gpu_limits, karpenter_consolidation, karpenter_do_not_disrupt, dra_with_karpenter)

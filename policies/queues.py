@@ -147,6 +147,7 @@ kueue_tas_multi_node = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_scattered,
     settings=Settings,
+    before_only="depends on the levels of the Topology; without the request a task is slow, and starts",
 )
 
 

@@ -62,6 +62,7 @@ keda_null_scaledown = Rule(
     subjects=lambda stack: stack.view(scaled_objects),
     check=_scales_down_blindly,
     settings=Settings,
+    before_only="it harms the team's own service alone, and query and metric names are conventions",
     remedy='`ignoreNullValues: "false"` in the trigger',
 )
 

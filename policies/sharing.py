@@ -163,6 +163,7 @@ sharing_memory_fits = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_too_little_memory,
     settings=Settings,
+    before_only="needs the pods that share a GPU, which are those of several objects; admission sees one",
 )
 
 RULES = (

@@ -102,6 +102,7 @@ gpu_requests_equal_limits = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_request_is_not_limit,
     settings=Settings,
+    before_only="the API server refuses such a pod itself, as invalid",
     remedy="the request as the limit, where a container has no limit",
 )
 
@@ -197,6 +198,7 @@ gpu_node_targeting = Rule(
     subjects=lambda stack: stack.view(workloads),
     check=_any_gpu_will_do,
     settings=TargetingSettings,
+    before_only="advice: any of the GPUs may be what is meant",
 )
 
 
@@ -244,6 +246,7 @@ gpu_image_pinned = Rule(
     subjects=lambda stack: (*stack.view(workloads), *stack.view(helm_releases)),
     check=_floating,
     settings=Settings,
+    before_only="advice: a tag that moves may be what is meant while an image is developed",
 )
 
 RULES = (gpu_toleration, gpu_requests_equal_limits, gpu_max_per_container, gpu_node_targeting, gpu_image_pinned)

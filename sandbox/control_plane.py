@@ -109,6 +109,8 @@ def up(
     karpenter = karpenter or (known is not None and known.karpenter)
     binaries = build.binaries(progress, wanted, kueue=kueue, karpenter=karpenter)
     what = f"Starting sandbox {name}"
+    if known is not None and all(status(name).pids.values()):
+        what = f"Checking sandbox {name}, which runs"
     if known is not None and known.kubernetes != wanted:
         what = f"Upgrading sandbox {name} from Kubernetes {known.kubernetes} to {wanted}"
     with file_lock(layout.lock), progress.step(what):

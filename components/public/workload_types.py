@@ -71,6 +71,7 @@ class Autoscaling(TypedDict, total=False):
     query: Required[str]
     threshold: Required[float]
     server: str
+    cool_down: str
 
 
 class Route(TypedDict, total=False):

@@ -155,6 +155,8 @@ class Autoscaling(SpecModel):
         default=None, pattern=r"^https?://\S+$", examples=["http://prometheus.obs.svc:9090"]
     )
     """Address of Prometheus. Unset: that of `addons.prometheus`."""
+    cool_down: Duration = "5m"
+    """How long fewer replicas must have been enough before one goes, at most 1 h; one goes a minute."""
 
 
 class Route(SpecModel):

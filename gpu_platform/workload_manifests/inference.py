@@ -144,7 +144,10 @@ def _scaled(team: TeamPods, name: str, target: Manifest, service: InferenceServi
     up = {"type": "Pods", "value": 1, "periodSeconds": min(max(service.startup_seconds, 15), _LONGEST_PERIOD)}
     behavior = {
         "scaleUp": {"policies": [up]},
-        "scaleDown": {"stabilizationWindowSeconds": 300, "policies": [{**up, "periodSeconds": 60}]},
+        "scaleDown": {
+            "stabilizationWindowSeconds": scaling.cool_down_seconds,
+            "policies": [{**up, "periodSeconds": 60}],
+        },
     }
     return {
         "apiVersion": "keda.sh/v1alpha1",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform.errors import BadInput
 from policies import evaluate
 from tests.planning.conftest import environment, pool, team
 from tests.support.definitions import CRDS, unknown_fields
@@ -220,6 +221,24 @@ def test_a_metric_that_is_missing_keeps_the_replicas_of_an_autoscaled_service(fo
     # One pod in the time that its model may take to load.
     assert behavior["scaleUp"]["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 600}]
     assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 300
+
+
+def test_the_scaled_object_is_a_component_of_its_own_and_the_object_of_an_earlier_release_stays(
+    found: Recorded,
+) -> None:
+    (scaler,) = found.of("KedaScaler")
+    (scaled,) = (one for one in found.resources if one.inputs.get("kind") == "ScaledObject")
+    assert scaled.parent == scaler.urn
+    assert scaler.urn.rpartition("::")[2] == "vision/chat"
+
+
+def test_a_service_cools_down_for_as_long_as_its_entry_says() -> None:
+    scaling = {"max_replicas": 3, "query": "sum(up)", "threshold": 1, "cool_down": "20m"}
+    scaled = manifest(recorded(inference_services=[{**SERVICE, "autoscaling": scaling}]), "ScaledObject", "chat")
+    behavior = scaled["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 1200
+    with pytest.raises(BadInput, match=r"autoscaling.cool_down: found 61m; allowed: at most 1h"):
+        recorded(inference_services=[{**SERVICE, "autoscaling": {**scaling, "cool_down": "61m"}}])
 
 
 def test_a_claim_is_kept_when_its_entry_leaves(found: Recorded) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.client import KubernetesClient, Refused
 from sandbox.control_plane import Status
 from tests.e2e.conftest import Platform
 from tests.e2e.impersonation import member
@@ -119,3 +120,63 @@ def test_a_member_reads_the_guide_in_the_namespace_and_it_is_what_the_command_pr
     assert found is not None
     assert found["data"]["guide.md"] == ada.guide()
     assert found["data"]["training.yaml"] == ada.guide("--manifest", "training")
+
+
+def test_what_is_free_now_is_what_pods_leave_on_ready_nodes(ada: Ada, platform: Platform) -> None:
+    def free() -> Any:
+        return json.loads(ada.guide("--live", "--format", "json"))["live"]["free"]
+
+    ada.others.job("five", gpus=5, priority="training")
+    eventually(lambda: ada.others.running("five"), 1)
+    eventually(free, {"train": {"nvidia.com/gpu": 11}})  # of two nodes with eight
+    row = "| 11 nvidia.com/gpu |"
+    assert any(line.startswith("| `train` |") and line.endswith(row) for line in ada.guide("--live").splitlines())
+    assert "<td>11 nvidia.com/gpu</td>" in ada.guide("--live", "--format", "html")
+    (pod,) = ada.others.pods("five")
+    other = next(
+        node["metadata"]["name"]
+        for node in platform.client.objects("v1", "Node", label_selector="gpu-platform.dev/pool=train")
+        if node["metadata"]["name"] != pod["spec"]["nodeName"]
+    )
+    node: dict[str, Any] = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": other}}
+    platform.client.merge({**node, "spec": {"unschedulable": True}})
+    try:
+        eventually(free, {"train": {"nvidia.com/gpu": 3}})
+    finally:
+        platform.client.merge({**node, "spec": {"unschedulable": None}})
+        eventually(free, {"train": {"nvidia.com/gpu": 11}})
+
+
+def test_what_is_refused_is_what_the_api_server_refuses_in_these_words(ada: Ada, platform: Platform) -> None:
+    told = {f"{one['id']}: {one['message']}" for one in json.loads(ada.guide("--format", "json"))["refused"]}
+    policies = [
+        one
+        for one in platform.client.objects("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy")
+        if one["metadata"]["name"].endswith("-of-vision")
+    ]
+    enforced = {rule["message"] for one in policies for rule in one["spec"]["validations"]}
+    assert told
+    assert told <= enforced
+    # Rules of pod templates have the ids of those of pods, in words of their own.
+    assert {one.partition(":")[0] for one in enforced} == {one.partition(":")[0] for one in told}
+    markdown, page = ada.guide(), ada.guide("--format", "html")
+    for line in told:
+        name, _, message = line.partition(": ")
+        assert f"- `{name}`: {message}" in markdown
+        assert f"<code>{name}</code>" in page
+    (pod,) = [one for one in yaml.safe_load_all(ada.guide("--manifest", "notebook")) if one["kind"] == "Job"]
+    template = pod["spec"]["template"]
+    template["spec"]["containers"][0].setdefault("env", []).append(
+        {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+    )
+    with pytest.raises(Refused) as refused:
+        ada.client.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "greedy", "namespace": "vision", "labels": template["metadata"]["labels"]},
+                "spec": template["spec"],
+            }
+        )
+    (bypass,) = [one for one in told if one.startswith("gpu-visible-devices-bypass: ")]
+    assert bypass in refused.value.message

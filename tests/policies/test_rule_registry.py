@@ -11,6 +11,8 @@ import sys
 import policies
 from policies import Level, Severity, rules
 from policies._rule import Rule
+from tests.planning.conftest import environment, pool, team
+from tests.support.recorded import record_platform
 
 
 def defined() -> list[str]:
@@ -35,6 +37,33 @@ def test_every_rule_says_in_one_sentence_what_is_right_and_why():
         assert re.fullmatch(r"[A-Z].{40,}\.", rule.description), rule.id
         assert isinstance(rule.severity, Severity)
         assert isinstance(rule.level, Level)
+
+
+# What the subjects of rules are called that members create, on a cluster or in a stack.
+OF_MEMBERS = {
+    *("authentications", "budgets", "device_claims", "exposed", "queued_objects", "routes", "scaled_objects"),
+    *("services", "with_additions", "workloads"),
+}
+
+
+def at_admission() -> set[str]:
+    """Return the ids of the rules that the API server enforces, from the rendered policies."""
+    one = environment(pool(), queueing={"without_queue": "refuse"}, teams=[team()])
+    return {
+        match[1]
+        for policy in record_platform(one).of("ValidatingAdmissionPolicy")
+        for rule in policy.inputs["spec"]["validations"]
+        if (match := re.match(r"([a-z0-9-]+): ", rule["message"]))
+    }
+
+
+def test_a_rule_about_what_members_create_is_one_at_admission_or_says_why_it_is_not():
+    enforced = at_admission()
+    own = {rule.id for rule in rules() if OF_MEMBERS & set(rule.subjects.__code__.co_names)}
+    assert len(own) > 30
+    reasons = {rule.id: rule.before_only for rule in rules() if rule.before_only}
+    assert own - enforced == set(reasons)
+    assert all(re.fullmatch(r"\S.{25,}[^.]", reason) for reason in reasons.values())
 
 
 def test_every_rule_can_be_exempted_and_its_schema_needs_no_references():

@@ -130,6 +130,7 @@ def alternatives() -> Iterator[tuple[str, list[Any]]]:
     yield f"{at}.autoscaling.max_replicas", [5]
     yield f"{at}.autoscaling.query", ["sum(up)"]
     yield f"{at}.autoscaling.threshold", [3.0]
+    yield f"{at}.autoscaling.cool_down", ["10m"]
     yield f"{at}.autoscaling.server", ["http://prometheus.obs.svc:9090"]
     yield f"{at}.route.gateway", ["edge/other"]
     yield f"{at}.route.hostname", ["chat.example.com"]

@@ -20,6 +20,13 @@ accepts `exempt`; other settings are in the rule's own table. The manifests belo
 violated by the wrong one and satisfied by the right one.
 """
 
+_DIFFERENCES = """
+## Where the two differ
+
+Rules about objects that members create are enforced a second time by the API server, by admission policies of each
+team's namespace with the same ids. Those below run before a deployment alone:
+"""
+
 
 def page() -> str:
     """Return the page."""
@@ -31,7 +38,17 @@ def page() -> str:
             for rule in ordered
         ],
     )
-    return "\n".join((GENERATED + _INTRODUCTION, summary, *(_section(rule) for rule in ordered)))
+    return "\n".join((GENERATED + _INTRODUCTION, summary, _differences(), *(_section(rule) for rule in ordered)))
+
+
+def _differences() -> str:
+    """Return the section on what runs before a deployment alone."""
+    rows = [
+        (f"[{code(rule.id)}](#{rule.id})", rule.before_only)
+        for rule in sorted(rules(), key=lambda rule: rule.id)
+        if rule.before_only
+    ]
+    return "\n".join((_DIFFERENCES, table(("Rule", "Why admission has none"), rows)))
 
 
 def _section(rule: Rule[Any, Any]) -> str:

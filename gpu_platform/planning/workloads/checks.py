@@ -11,8 +11,9 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.topology import is_topology_aware
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
+from gpu_platform.planning.workloads.alignment import check_alignment
 from gpu_platform.planning.workloads.room import pods_at_once, room_of
-from gpu_platform.quantity import parse_quantity
+from gpu_platform.quantity import parse_duration, parse_quantity
 from gpu_platform.spec.stack import Environment
 from gpu_platform.spec.storage import DiskStorage, LustreStorage, NfsStorage, TeamStorage
 from gpu_platform.spec.team import Team
@@ -25,6 +26,8 @@ from gpu_platform.spec.team_workloads import (
 )
 
 _LONGEST_NAME = 48
+_LONGEST_COOL_DOWN = 3600
+"""Seconds: maximum of stabilizationWindowSeconds (autoscaling/v2)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +81,7 @@ def _check(
     topology = environment.queueing is not None and is_topology_aware(environment.queueing, available.pools)
     for one in declared_pods(team, available):
         _check_room(one, team, available, problems.at(one.path), topology=topology)
+        check_alignment(one, team, available, problems.at(one.path))
     _check_fabric(team, available, problems)
     for index, job in enumerate(team.training_jobs):
         _check_training(job, environment, available, storage, problems.at(f"training_jobs[{index}]"))
@@ -322,6 +326,10 @@ def _check_service(service: InferenceService, team: Team, environment: Environme
         if scaling.server is None and addons.prometheus != "install":
             place.at("server").add(
                 "nothing", "the address of Prometheus", "write it, or `addons: {prometheus: install}`"
+            )
+        if parse_duration(scaling.cool_down) > _LONGEST_COOL_DOWN:
+            place.at("cool_down").add(
+                scaling.cool_down, "at most 1h, the longest window of the HorizontalPodAutoscaler", "write 1h"
             )
         if scaling.max_replicas <= service.replicas:
             place.at("max_replicas").add(

@@ -112,6 +112,7 @@ class AutoscalingPlan:
     server: str
     query: str
     threshold: str
+    cool_down_seconds: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

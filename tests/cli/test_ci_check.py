@@ -1,0 +1,182 @@
+"""The hook for pre-commit and the GitHub Action that check the stack files of other repositories."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_platform.paths import PROJECT_ROOT
+from tests.cli.test_check_report import SHARED_TRAINING
+
+GOOD = SHARED_TRAINING.replace("mode: time-slicing, replicas: 2", "mode: none")
+OTHER = "config:\n  aws:region: us-east-2\n"
+BROKEN = GOOD.replace("p4de.24xlarge", "p4de.24xlargee")
+RULES = {"sharing-across-tenants", "sharing-for-training", "gpu-image-pinned"}
+
+
+def read(name: str) -> Any:
+    return yaml.safe_load((PROJECT_ROOT / name).read_text("utf-8"))
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository of somebody else with stack files of several programs."""
+    folder = tmp_path / "theirs"
+    (folder / "stacks").mkdir(parents=True)
+    (folder / "stacks" / "Pulumi.mine.yaml").write_text(SHARED_TRAINING, "utf-8")
+    (folder / "stacks" / "Pulumi.website.yaml").write_text(OTHER, "utf-8")
+    return folder
+
+
+def run(command: list[str], folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, check=False
+    )
+
+
+def hook() -> dict[str, Any]:
+    (found,) = read(".pre-commit-hooks.yaml")
+    return found
+
+
+def test_the_hook_prints_findings_at_their_lines_and_leaves_other_programs_out(repository: Path) -> None:
+    broken = repository / "stacks" / "Pulumi.broken.yaml"
+    broken.write_text(BROKEN, "utf-8")
+    files = sorted(str(one.relative_to(repository)) for one in (repository / "stacks").iterdir())
+    assert all(re.search(hook()["files"], one) for one in files)
+    done = run([str(PROJECT_ROOT / hook()["entry"]), *files], repository)
+    assert done.returncode == 2  # the worst of them
+    found = [
+        re.fullmatch(r"stacks/Pulumi\.(\w+)\.yaml:(\d+):\d+: (\w+): ([\w-]+): .+", one)
+        for one in done.stdout.splitlines()
+    ]
+    assert all(found)
+    by_file = {(one[1], one[4]): (int(one[2]), one[3]) for one in found if one}
+    assert by_file[("mine", "sharing-for-training")] == (12, "warning")
+    assert by_file[("mine", "sharing-across-tenants")][1] == "error"
+    line = BROKEN.splitlines().index("        machine_type: p4de.24xlargee") + 1
+    assert by_file[("broken", "stack-file")] == (line, "error")
+    assert "website" not in done.stdout + done.stderr
+
+
+def test_the_hook_says_nothing_of_files_that_hold(repository: Path) -> None:
+    good = SHARED_TRAINING[: SHARED_TRAINING.index("      - name: search")]
+    good = good.replace("mode: time-slicing, replicas: 2", "mode: none").replace("ranker:latest", "ranker:1.0")
+    (repository / "stacks" / "Pulumi.mine.yaml").write_text(good, "utf-8")
+    done = run([str(PROJECT_ROOT / hook()["entry"]), "stacks/Pulumi.mine.yaml"], repository)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_entry_of_the_hook_is_a_program_of_the_checkout() -> None:
+    """pre-commit runs a `script` of the hook's repository in the folder of the user's."""
+    assert hook()["language"] == "script"
+    assert os.access(PROJECT_ROOT / hook()["entry"], os.X_OK)
+    assert hook()["require_serial"] is True  # several would set up the environment at the same time
+    local = {one["id"]: one for one in read(".pre-commit-config.yaml")["repos"][0]["hooks"]}
+    assert local["stacks"]["entry"] == hook()["entry"]
+
+
+def steps() -> dict[str, dict[str, Any]]:
+    return {one.get("name", one.get("uses", "")): one for one in read("action.yml")["runs"]["steps"]}
+
+
+def test_the_action_leaves_a_log_of_each_stack_file_annotates_its_lines_and_fails_as_the_check(
+    repository: Path, tmp_path: Path
+) -> None:
+    output, temp = tmp_path / "output", tmp_path / "temp"
+    step = steps()["Check"]
+    script = tmp_path / "step.sh"
+    script.write_text(step["run"], "utf-8")
+    # As the runner starts it: https://docs.github.com/actions, workflow syntax, `shell`.
+    done = run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
+        repository,
+        STACKS="stacks/Pulumi.m*.yaml\nnothing/*.yaml\n",
+        RUNNER_TEMP=str(temp),
+        GITHUB_OUTPUT=str(output),
+        GITHUB_ACTION_PATH=str(PROJECT_ROOT),
+    )
+    assert done.returncode == 1, done.stderr
+    folder = Path(output.read_text("utf-8").strip().removeprefix("sarif="))
+    assert folder.parent == temp
+    (log,) = folder.iterdir()
+    results = json.loads(log.read_text("utf-8"))["runs"][0]["results"]
+    assert {one["ruleId"] for one in results if one["level"] != "note"} == RULES
+    command = re.compile(
+        r"::(error|warning|notice) file=stacks/Pulumi\.mine\.yaml,line=\d+,col=\d+,title=([\w-]+)::.+"
+    )
+    annotated = [command.fullmatch(one) for one in done.stdout.splitlines()]
+    assert all(annotated)
+    assert {one[2] for one in annotated if one and one[1] != "notice"} == RULES
+
+
+def test_the_action_fails_where_no_file_matches(repository: Path, tmp_path: Path) -> None:
+    done = run(
+        ["bash", "-eo", "pipefail", "-c", steps()["Check"]["run"]],
+        repository,
+        STACKS="stack/*.yaml",
+        RUNNER_TEMP=str(tmp_path / "temp"),
+        GITHUB_OUTPUT=str(tmp_path / "output"),
+        GITHUB_ACTION_PATH=str(PROJECT_ROOT),
+    )
+    assert done.returncode == 2
+    assert "::error title=gpu-platform::no stack file matches: stack/*.yaml" in done.stdout
+
+
+def test_the_action_uploads_what_its_check_wrote_and_runs_no_text_of_its_inputs() -> None:
+    action = read("action.yml")
+    assert action["runs"]["using"] == "composite"
+    for step in steps().values():
+        assert ("run" in step) != ("uses" in step)
+        # Of a composite action every script names its shell; an expression in it would run what an input says.
+        assert "run" not in step or (step["shell"], "${{" in step["run"]) == ("bash", False)
+        assert "uses" not in step or re.fullmatch(r"[\w-]+/[\w/-]+@v\d+", step["uses"])
+    named = set(re.findall(r"inputs\.([\w-]+)", (PROJECT_ROOT / "action.yml").read_text("utf-8")))
+    assert named == set(action["inputs"])
+    upload = steps()["Upload to code scanning"]
+    assert (
+        upload["with"]["sarif_file"] == action["outputs"]["sarif"]["value"] == "${{ steps.check.outputs.sarif }}"
+    )
+    assert upload["if"].startswith("always()")  # what is broken is what has to be seen
+
+
+def test_ci_uploads_the_folder_that_its_own_check_writes() -> None:
+    jobs = read(".github/workflows/ci.yaml")["jobs"].values()
+    (job,) = [one for one in jobs if any("upload-sarif" in step.get("uses", "") for step in one["steps"])]
+    (upload,) = [one for one in job["steps"] if "upload-sarif" in one.get("uses", "")]
+    (check,) = [one for one in job["steps"] if "examples/ci/check.sh" in one.get("run", "")]
+    assert upload["with"]["sarif_file"].replace("${{ runner.temp }}", "$RUNNER_TEMP") in check["run"]
+    assert upload["if"] == "always()"
+    assert job["permissions"]["security-events"] == "write"
+
+
+def test_text_of_a_finding_ends_no_workflow_command(tmp_path: Path) -> None:
+    place = {"artifactLocation": {"uri": "a,b:c"}, "region": {"startLine": 1, "startColumn": 2}}
+    result = {
+        "ruleId": "stack-file",
+        "level": "error",
+        "message": {"text": "found 'x\n::stop-commands::y' 5%"},
+        "locations": [{"physicalLocation": place}],
+    }
+    log = tmp_path / "log.sarif"
+    log.write_text(json.dumps({"runs": [{"results": [result]}]}), "utf-8")
+    done = run([str(PROJECT_ROOT / "examples/ci/findings.py"), "github", str(log)], tmp_path)
+    assert done.stdout == (
+        "::error file=a%2Cb%3Ac,line=1,col=2,title=stack-file::found 'x%0A::stop-commands::y' 5%25\n"
+    )
+
+
+def test_the_documented_uses_name_the_hook_and_inputs_that_there_are() -> None:
+    (repository,) = read("examples/ci/pre-commit.yaml")["repos"]
+    assert [one["id"] for one in repository["hooks"]] == [hook()["id"]]
+    (job,) = read("examples/ci/check.yaml")["jobs"].values()
+    (use,) = [step for step in job["steps"] if "gpu-platform" in step["uses"]]
+    assert set(use["with"]) <= set(read("action.yml")["inputs"])
+    assert read("examples/ci/check.yaml")["permissions"]["security-events"] == "write"
