@@ -5,9 +5,9 @@ reserves, and the pods that a quota stands for are written down a second time, f
 file it knows the fields that `random_stacks.py` writes.
 
 A node has CPU, memory, a number of pods, units of each GPU resource, EFA interfaces and huge pages; a pod takes of
-all. Pods of a team run on any node with their resource, since its members may tolerate the taints of a pool; nodes
-for training or inference are for teams that may use the priority class of that name, where other pools have the
-resource.
+all, and its GPUs are on as few NUMA nodes as can be where the kubelet aligns them. Pods of a team run on any node
+with their resource, since its members may tolerate the taints of a pool; nodes for training or inference are for
+teams that may use the priority class of that name, where other pools have the resource.
 
 Sources: EC2 and Compute Engine documentation (machine types); awslabs/amazon-eks-ami (reserved CPU and memory,
 pods); Google Cloud, "Plan GKE Standard node sizes"; NVIDIA MIG user guide (memory slices); docs/capacity.md (the
@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import combinations, product
+from operator import sub
 from typing import Any, Final, NamedTuple
 
 GPU: Final = "nvidia.com/gpu"
@@ -30,7 +32,10 @@ class TooLarge(Exception):
 
 
 class Machine(NamedTuple):
-    """A machine type. Memory in MiB; `interfaces` and `addresses` (of each interface) of EC2 alone."""
+    """A machine type. Memory in MiB; `interfaces` and `addresses` (of each interface) of EC2 alone.
+
+    `numa`: GPUs of each NUMA node; empty: not known, or all GPUs are on one.
+    """
 
     vendor: str
     cores: int
@@ -39,6 +44,7 @@ class Machine(NamedTuple):
     interfaces: int = 0
     addresses: int = 0
     efa: int = 0
+    numa: tuple[int, ...] = ()
 
 
 MACHINES: Final[Mapping[str, Machine]] = {
@@ -47,7 +53,7 @@ MACHINES: Final[Mapping[str, Machine]] = {
     "g4dn.12xlarge": Machine("aws", 48, 196_608, 4, 8, 30, 1),
     "g5.xlarge": Machine("aws", 4, 16_384, 1, 4, 15),
     "g5.12xlarge": Machine("aws", 48, 196_608, 4, 15, 50, 1),
-    "p4d.24xlarge": Machine("aws", 96, 1_179_648, 8, 15, 50, 4),
+    "p4d.24xlarge": Machine("aws", 96, 1_179_648, 8, 15, 50, 4, (4, 4)),
     "m7i.xlarge": Machine("aws", 4, 16_384, 0, 4, 15),
     "m7i.2xlarge": Machine("aws", 8, 32_768, 0, 4, 15),
     "g2-standard-4": Machine("gcp", 4, 16_384, 1),
@@ -55,7 +61,7 @@ MACHINES: Final[Mapping[str, Machine]] = {
     "a2-highgpu-1g": Machine("gcp", 12, 87_040, 1),
     "a2-highgpu-2g": Machine("gcp", 24, 174_080, 2),
     "e2-standard-4": Machine("gcp", 4, 16_384),
-    "dgx-a100-640gb": Machine("on-prem", 256, 2_097_152, 8),
+    "dgx-a100-640gb": Machine("on-prem", 256, 2_097_152, 8, numa=(2, 2, 2, 2)),
 }
 MEMORY_SLICES: Final = {  # of 8 of an A100; the key has the rounded memory of the model
     "1g.5gb": 1, "2g.10gb": 2, "3g.20gb": 4, "4g.20gb": 4, "7g.40gb": 8,
@@ -66,7 +72,10 @@ _HUGE_PAGES_OF_POD: Final = 5120
 
 
 class Node(NamedTuple):
-    """What is free. `units`: of each resource, in the order of `Fleet.resources`."""
+    """What is free. `units`: of each resource, in the order of `Fleet.resources`.
+
+    `numa`: free GPUs of each NUMA node where the kubelet aligns pods, and `gpus`, all of them.
+    """
 
     pool: int
     cpu: int
@@ -75,6 +84,9 @@ class Node(NamedTuple):
     efa: int
     huge_pages: int
     units: tuple[int, ...]
+    numa: tuple[int, ...] = ()
+    gpus: tuple[int, ...] = ()
+    single_numa: bool = False
 
 
 class Pod(NamedTuple):
@@ -138,7 +150,28 @@ def _put(nodes: tuple[Node, ...], pod: Pod) -> Iterator[tuple[Node, ...]]:
     for index, node in enumerate(nodes):
         left = _less(node, pod)
         if left is not None and node not in nodes[:index]:
-            yield tuple(sorted((*nodes[:index], left, *nodes[index + 1 :])))
+            for aligned in _aligned(left, pod):
+                yield tuple(sorted((*nodes[:index], aligned, *nodes[index + 1 :])))
+
+
+def _aligned(node: Node, pod: Pod) -> Iterator[Node]:
+    """Yield the node for each choice of the pod's GPUs that its kubelet accepts: as few NUMA nodes as can be.
+
+    Source: kubernetes, pkg/kubelet/cm/devicemanager/topology_hints.go and topologymanager, v1.36.3.
+    """
+    if not node.numa or not pod.units:
+        yield node
+        return
+    places = range(len(node.gpus))
+    masks = [mask for many in places for mask in combinations(places, many + 1)]
+    least = min(len(mask) for mask in masks if sum(node.gpus[place] for place in mask) >= pod.units)
+    if node.single_numa and least > 1:
+        return
+    for mask in masks:
+        if len(mask) == least:
+            for taken in product(*(range(node.numa[place] + 1 if place in mask else 1) for place in places)):
+                if sum(taken) == pod.units:
+                    yield node._replace(numa=tuple(map(sub, node.numa, taken)))
 
 
 def _less(node: Node, pod: Pod) -> Node | None:
@@ -156,6 +189,9 @@ def _less(node: Node, pod: Pod) -> Node | None:
         node.efa - pod.efa,
         node.huge_pages - pod.huge_pages,
         tuple(units),
+        node.numa,
+        node.gpus,
+        node.single_numa,
     )
     return None if min(*left[1:6], *units, 0) < 0 else left
 
@@ -185,6 +221,8 @@ class _Fleet:
         memory = machine.memory - _reserved_memory(machine) - 100 - taken_memory
         most = machine.interfaces * (machine.addresses - 1) + 2 if machine.vendor == "aws" else 110
         huge_pages = _HUGE_PAGES if efa else 0
+        policy = self._topology_policy(pool, machine)
+        numa = machine.numa if policy in ("restricted", "single-numa-node") else ()
         return Node(
             index,
             cpu,
@@ -193,7 +231,19 @@ class _Fleet:
             efa,
             huge_pages,
             tuple(self.offers[index].get(name, (0, 0))[0] for name in self.resources),
+            numa,
+            numa,
+            policy == "single-numa-node",
         )
+
+    def _topology_policy(self, pool: Mapping[str, Any], machine: Machine) -> str:
+        """Return the kubelet's policy; parts of GPUs are asked for one by one, and one is always aligned."""
+        if pool.get("sharing", {"mode": "none"})["mode"] != "none":
+            return "none"
+        if "topology" in pool:
+            return str(pool["topology"]["policy"])
+        aligned = self.provider != "existing" and pool["workload"] == "training" and machine.gpus > 1
+        return "restricted" if aligned else "none"
 
     def pods_of(self, team: Mapping[str, Any]) -> Iterator[Pod]:
         left = {

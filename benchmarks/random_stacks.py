@@ -60,6 +60,9 @@ def _pool(draw: Random, provider: str, name: str) -> dict[str, Any]:
         pool["count"]["max"] = desired + draw.choice((1, 1, 2))
     if draw.random() < 0.2:
         pool["taints"] = [{"key": "example.com/reserved", "value": name, "effect": "NoSchedule"}]
+    if machine.gpus > 1 and draw.random() < 0.3:
+        policies = ("none", "best-effort", "restricted", "restricted", "single-numa-node")
+        pool["topology"] = {"policy": draw.choice(policies)}
     if provider == "eks":
         pool["zones"] = ["us-east-2a"]
         if machine.efa:
@@ -146,7 +149,7 @@ def _workload(draw: Random, pool: dict[str, Any], node: Node, number: int) -> di
     if not machine.gpus:
         workload["gpus"] = 0
     elif sharing["mode"] == "none":
-        workload["gpus"] = draw.choice((1, 1, 2, machine.gpus))
+        workload["gpus"] = min(draw.choice((1, 1, 2, 3, 3, 4, 5, machine.gpus)), machine.gpus)
     elif sharing["mode"] == "mig":
         layout = sharing.get("layout") or sharing["layouts"][0]["layout"]
         workload["profile"] = draw.choice(list(layout))

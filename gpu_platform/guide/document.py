@@ -19,6 +19,7 @@ from gpu_platform.planning.teams.admission import SERVICE_RULES
 from gpu_platform.planning.teams.network import text_of_egress, text_of_ingress
 from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.planning.teams.section import TeamMember, TenantPlan
+from gpu_platform.quantity import counted
 from gpu_platform.yaml_text import manifest_text
 
 CONFIG_MAP: Final = names.GUIDE_CONFIG_MAP
@@ -205,6 +206,16 @@ def _pools(guide: GuidePlan, live: LiveGuide | None) -> Iterator[str]:
                 f"Pool `{pool.name}` has nodes {pool.schedule} only. At {pool.schedule.stop} its pods are ended: "
                 "save what you need on a volume before. What a controller or a queue starts again waits for "
                 f"{pool.schedule.start}."
+            )
+    for pool in guide.pools:
+        if pool.aligned is not None:
+            gpus, cpus = pool.aligned
+            yield ""
+            yield (
+                f"A NUMA node of pool `{pool.name}` has {counted(gpus, 'GPU')} and {cpus} CPUs, and a pod starts "
+                "only with its GPUs on as few as can be. Whole CPUs are exclusive, and must be on the same ones: "
+                "write `cpu: 15500m`, which is not whole, or as many as those NUMA nodes have. Else the pod ends "
+                "with `TopologyAffinityError`."
             )
 
 

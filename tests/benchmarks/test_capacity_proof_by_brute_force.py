@@ -107,6 +107,14 @@ def _sliced(replicas: int) -> dict[str, Any]:
         # 5 + 5 + 4 GPUs and 2: no two of the large ones share a node.
         (_stack("p4d.24xlarge", _team({"gpus": 15}, *_of(5, 5, 4)), count={"desired": 2}), "impossible"),
         (_stack("p4d.24xlarge", _team({"gpus": 16}, *_of(5, 5, 3, 3)), count={"desired": 2}), "placed"),
+        # Two NUMA nodes of 4 GPUs: 3 + 3 and 2 are 8, but on one of them the kubelet finds no 2.
+        (_stack("p4d.24xlarge", _team({"gpus": 8}, *_of(3, 3, 2)), topology={"policy": "best-effort"}), "placed"),
+        (
+            _stack("p4d.24xlarge", _team({"gpus": 8}, *_of(3, 3, 2)), topology={"policy": "restricted"}),
+            "impossible",
+        ),
+        (_stack("p4d.24xlarge", _team({"gpus": 8}, *_of(3, 4, 1)), topology={"policy": "restricted"}), "placed"),
+        (_stack("p4d.24xlarge", _team({"gpus": 8}, *_of(5, 3)), topology={"policy": "restricted"}), "placed"),
         (
             _stack(
                 "g2-standard-4",

@@ -34,7 +34,13 @@ STACK: dict[str, Any] = {
     "kind": "environment",
     "cluster": {"provider": "sandbox", "name": SANDBOX},
     "pools": [
-        {"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 2}, "workload": "training"},
+        {
+            "name": "train",
+            "machine_type": "p4de.24xlarge",
+            "count": {"desired": 2},
+            "workload": "training",
+            "topology": {"policy": "none"},  # else the kubelet decides, too, and a sandbox has none
+        },
         {
             "name": "serve",
             "machine_type": "g4dn.xlarge",

@@ -229,3 +229,10 @@ def test_an_example_leaves_a_part_of_its_node_to_the_pods_that_run_on_every_node
 def test_an_example_takes_all_memory_that_a_small_quota_leaves_and_no_more() -> None:
     found = examples(pool(), teams=[team(quota={"gpus": 8, "cpu": 16, "memory": "300Gi"})])
     assert found["training"].workload.requests["memory"] == "300Gi"
+
+
+def test_a_guide_names_the_numa_nodes_of_pools_whose_kubelets_align_pods() -> None:
+    free = pool("free", topology={"policy": "best-effort"})
+    quota = {"gpus": 8, "mig": {"1g.10gb": 7}}
+    found = guide(environment(pool(), LAB, free, teams=[team(quota=quota)]))
+    assert {one.name: one.aligned for one in found.pools} == {"train": (4, 48), "lab": None, "free": None}

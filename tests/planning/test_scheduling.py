@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.scheduling.explain import reason_of
 from gpu_platform.planning.scheduling.fragmentation import fragmentation
-from gpu_platform.planning.scheduling.model import CPU, GIB, MEMORY, Expression, PodGroup, Scenario, Toleration
+from gpu_platform.planning.scheduling.model import (
+    CPU,
+    GIB,
+    MEMORY,
+    Expression,
+    Node,
+    PodGroup,
+    Scenario,
+    Toleration,
+)
 from gpu_platform.planning.scheduling.optimum import optimum
 from gpu_platform.planning.scheduling.schedule import place
 from gpu_platform.planning.scheduling.state import NodeState
@@ -263,3 +272,36 @@ def test_no_placement_is_above_the_bound(scenario: Scenario) -> None:
 def test_requests_count_as_kubernetes_counts_them() -> None:
     group = PodGroup(name="a", team="t", requests={CPU: 500, MEMORY: 2 * GIB, "empty": 0})
     assert group.needs() == {CPU: 500, MEMORY: 2 * GIB, "pods": 1}
+
+
+# -- NUMA nodes ------------------------------------------------------------------------------------------
+
+
+def on_two_numa_nodes(*, single: bool = False) -> Node:
+    return replace(node(gpus=8), numa=(0, 0, 0, 0, 1, 1, 1, 1), single_numa=single)
+
+
+def test_gpus_of_a_pod_are_on_as_few_numa_nodes_as_can_be_where_the_kubelet_aligns_them() -> None:
+    groups = (pods("three", gpus=3), pods("four", gpus=4), pods("one", gpus=1))
+    scenario = Scenario(nodes=(on_two_numa_nodes(),), groups=groups)
+    found = {scenario.groups[one.group].name: one.gpus for one in place(scenario).assignments}
+    assert found == {"three": (0, 1, 2), "four": (4, 5, 6, 7), "one": (3,)}
+    unaligned = place(replace(scenario, nodes=(node(gpus=8),)))
+    assert [one.gpus for one in unaligned.assignments][1] == (3, 4, 5, 6)
+
+
+def test_a_pod_whose_gpus_are_free_on_too_many_numa_nodes_stays_pending_and_is_told_so() -> None:
+    scenario = Scenario(nodes=(on_two_numa_nodes(),), groups=(pods("three", 2, gpus=3), pods("two", gpus=2)))
+    assert pending_of(scenario, place(scenario)) == {"two": 1}
+    assert reasons(scenario) == [
+        f"{GPU}: 2 free on a node, but on more NUMA nodes than 2 need, and its kubelet refuses such pods "
+        "(Topology Manager); the pod asks for 2"
+    ]
+    assert pending_of(scenario, place(replace(scenario, nodes=(node(gpus=8),)))) == {}
+
+
+def test_a_pod_of_more_gpus_than_one_numa_node_has_starts_unless_the_policy_is_single_numa_node() -> None:
+    groups = (pods("five", gpus=5),)
+    assert place(Scenario(nodes=(on_two_numa_nodes(),), groups=groups)).pending == ()
+    single = Scenario(nodes=(on_two_numa_nodes(single=True),), groups=groups)
+    assert pending_of(single, place(single)) == {"five": 1}

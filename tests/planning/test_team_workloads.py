@@ -245,3 +245,63 @@ def test_a_job_may_use_what_its_team_borrows_of_a_resource_without_a_quota_of_it
     own = team(quota=quota, queue=queue, training_jobs=[instances])
     with pytest.raises(BadInput, match=r"8 of nvidia.com/mig-1g.10gb .*at most 7: the team's quota.mig.1g.10gb"):
         plan(two, mig, teams=[own, other], queueing={})
+
+
+def aligned(**rest: Any) -> dict[str, Any]:
+    """A training pool of a cloud: its kubelets have the Topology Manager's policy restricted."""
+    return pool(machine_type="p5.48xlarge", count={"desired": 2}, zones=ZONE, **rest)
+
+
+def cpu_of(one: dict[str, Any], job: dict[str, Any]) -> str:
+    """The CPUs of a training job's pods."""
+    return run(one, cluster=EKS, training_jobs=[{**JOB, **job}]).training_jobs[0].pod.workload.cpu
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cpu"),
+    [
+        (8, "64"),  # two NUMA nodes for the GPUs, one of 96 CPUs for these
+        (8, "8"),
+        (5, "96"),
+        (2, "100"),
+    ],
+)
+def test_whole_cpus_on_other_numa_nodes_than_the_gpus_are_not_exclusive(gpus: int, cpu: str) -> None:
+    assert cpu_of(aligned(), {"gpus": gpus, "cpu": cpu}) == f"{int(cpu) * 1000 - 1}m"
+
+
+@pytest.mark.parametrize(("gpus", "cpu"), [(8, "63900m"), (8, "100"), (4, "48"), (1, "1")])
+def test_cpus_that_the_kubelet_aligns_with_the_gpus_are_those_declared(gpus: int, cpu: str) -> None:
+    assert cpu_of(aligned(), {"gpus": gpus, "cpu": cpu}) == cpu
+
+
+def test_where_no_kubelet_aligns_pods_whole_cpus_are_exclusive() -> None:
+    for policy in ("best-effort", "none"):
+        assert cpu_of(aligned(topology={"policy": policy}), {"gpus": 8, "cpu": "64"}) == "64"
+
+
+def test_the_plan_says_why_cpus_are_not_those_declared() -> None:
+    whole = {"name": "fit", "pool": "train", "gpus": 8, "cpu": 64}
+    found = plan(aligned(), cluster=EKS, teams=[team(quota={"gpus": 8}, workloads=[whole])])
+    assert [one.cpu for one in found.tenants[0].workloads] == ["63999m"]
+    (why,) = [one for one in found.decisions if one.what == "CPUs"]
+    assert (why.subject, why.chosen) == ("vision/fit", "63999m")
+    assert why.why.startswith("64 whole CPUs would be exclusive, on other NUMA nodes than its GPUs")
+
+
+def test_memory_that_is_not_on_the_numa_nodes_of_the_gpus_is_refused_where_it_is_aligned() -> None:
+    static = aligned(topology={"policy": "restricted", "memory": "static"})
+    job = {**JOB, "gpus": 8, "memory": "500Gi"}
+    found = refused(static, cluster=EKS, training_jobs=[job])
+    assert list(found) == ["training_jobs[0].memory"]
+    assert "more than 1024Gi" in found["training_jobs[0].memory"]
+    assert run(static, cluster=EKS, training_jobs=[{**job, "memory": "1500Gi"}]).training_jobs
+    assert run(aligned(), cluster=EKS, training_jobs=[job]).training_jobs
+
+
+def test_more_gpus_than_one_numa_node_has_are_refused_under_single_numa_node() -> None:
+    single = aligned(topology={"policy": "single-numa-node"}, workload="inference")
+    service = {**SERVICE, "gpus": 5}
+    found = refused(single, cluster=EKS, inference_services=[service])
+    assert "at most 4" in found["inference_services[0].gpus"]
+    assert run(single, cluster=EKS, inference_services=[{**service, "gpus": 4}]).inference_services

@@ -191,6 +191,12 @@ def _lacking(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], sec
     unlimited = [replace(capacity, pods=sum(group.count for group in groups)) for capacity in capacities]
     if prove(unlimited, groups, seconds=seconds).verdict == "placed":
         return ("pods per node: the kubelet's limit, less the pods of DaemonSets",)
+    anywhere = [replace(capacity, numa=None) for capacity in capacities]
+    if anywhere != list(capacities) and prove(anywhere, groups, seconds=seconds).verdict == "placed":
+        return (
+            "GPUs of one NUMA node: there are enough on the nodes, but the kubelet refuses pods whose GPUs are on "
+            "more NUMA nodes than they need (Topology Manager)",
+        )
     return ("GPUs on one node: there are enough in all, but pods of several GPUs do not fit on the nodes",)
 
 

@@ -9,7 +9,9 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.nodes.allocatable import NodeResources
 from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools import numa
 from gpu_platform.planning.pools.free import free_node
+from gpu_platform.planning.pools.numa import NumaNodes
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TenantPlan, WorkloadPlan
 from gpu_platform.planning.teams.tenants import DEFAULT_PRIORITIES
@@ -26,7 +28,8 @@ class NodeCapacity:
 
     `gpus_each`: GPUs of one unit.
 
-    `gpus`: with DRA the GPUs that units of all device classes share; 0: each resource has GPUs of its own.
+    `gpus`: with DRA the GPUs that units of all device classes share; 0: each resource has GPUs of its own. `numa`:
+    NUMA nodes by which the kubelet judges pods of several units; None: it does not.
     """
 
     pool: str
@@ -37,6 +40,7 @@ class NodeCapacity:
     memory_mib: int
     pods: int
     gpus: int = 0
+    numa: NumaNodes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +75,7 @@ def node_capacities(
             memory_mib=free.memory_mib,
             pods=free.pods,
             gpus=pool.gpus_per_node if pool.devices else 0,
+            numa=numa.of_pool(pool, catalog),
         )
         for pool in pools
         for free in [free_node(pool, catalog)]

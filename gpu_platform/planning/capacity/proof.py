@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.nodes.allocatable import NodeResources
+from gpu_platform.planning.pools import numa
 from gpu_platform.solver import new_solver
 
 Verdict = Literal["placed", "impossible", "unknown"]
@@ -43,6 +44,8 @@ class Proof:
 
 def prove(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], *, seconds: float = 10.0) -> Proof:
     """Return whether all pods fit on the nodes at once, by units, CPU, memory and number of pods of each node.
+
+    Where the kubelet aligns pods by NUMA nodes, the units of a pod are on as few of these as can be.
 
     A plain packing often suffices. Where it does not, OR-tools CP-SAT decides, on one thread, so that the same
     question gets the same answer; past `seconds` the verdict is `unknown`.
@@ -109,9 +112,24 @@ class _Node:
         self.gpus = Fraction(capacity.gpus)
         self.cpu, self.memory = capacity.cpu_millicores, capacity.memory_mib
         self.pods = capacity.pods
+        self._numa = capacity.numa
+        # Free units of each NUMA node, by resource that the kubelet aligns.
+        self.parts_free: dict[str, list[int]] = {}
+        if capacity.numa is not None:
+            by_resource = {name: capacity.numa.units(count) for name, count in capacity.units.items()}
+            self.parts_free = {name: list(parts) for name, parts in by_resource.items() if parts}
+        self._parts_empty = {name: tuple(parts) for name, parts in self.parts_free.items()}
 
     def fitting(self, group: PodGroup) -> int:
-        """Return how many pods of a group still fit."""
+        """Return how many pods of a group a plain packing still places here."""
+        fits = self.limit(group)
+        if not fits or not group.units or group.resource not in self.parts_free:
+            return fits
+        free, most = list(self.parts_free[group.resource]), self.most_parts(group)
+        return next((pods for pods in range(fits) if not _taken(free, group.units, most)), fits)
+
+    def limit(self, group: PodGroup) -> int:
+        """Return how many pods of a group would fit if their units could be on any NUMA nodes."""
         need = group.needs.get(self.pool)
         if need is None:
             return 0
@@ -127,9 +145,45 @@ class _Node:
         self.pods -= pods
         if group.units:
             self.units[group.resource] -= group.units * pods
+            if group.resource in self.parts_free:
+                for _ in range(pods):
+                    _taken(self.parts_free[group.resource], group.units, self.most_parts(group))
             self.gpus -= self.parts[group.resource] * group.units * pods
         self.cpu -= need.cpu_millicores * pods
         self.memory -= need.memory_mib * pods
+
+    def most_parts(self, group: PodGroup) -> int:
+        """Return on how many NUMA nodes the units of a pod may be; 0: on none."""
+        assert self._numa is not None  # noqa: S101 - asked for resources that are aligned
+        return numa.most_parts(group.units, self._parts_empty[group.resource], self._numa.policy)
+
+    def aligned(self, groups: Sequence[PodGroup]) -> set[str]:
+        """Return the resources of which some pod may lack its units on few enough NUMA nodes, not in all."""
+        return {
+            group.resource
+            for group in groups
+            if group.units > 1
+            and self.pool in group.needs
+            and (parts := self._parts_empty.get(group.resource)) is not None
+            and self.most_parts(group) < len(parts)
+        }
+
+    def ways(self, group: PodGroup) -> list[tuple[int, ...]]:
+        """Return each way to take a pod's units of the NUMA nodes."""
+        return numa.spreads(group.units, self._parts_empty[group.resource], self.most_parts(group))
+
+
+def _taken(free: list[int], units: int, most: int) -> bool:
+    """Take units of at most so many NUMA nodes, the fullest that suffices; returns whether they were there."""
+    one = min((part for part in free if part >= units), default=None) if most else None
+    chosen = [free.index(one)] if one is not None else sorted(range(len(free)), key=lambda i: -free[i])[:most]
+    if sum(free[index] for index in chosen) < units:
+        return False
+    for index in sorted(chosen, key=lambda index: free[index]):
+        taken = min(units, free[index])
+        free[index] -= taken
+        units -= taken
+    return True
 
 
 def _fill(capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup]) -> tuple[tuple[PodsOnNode, ...], int]:
@@ -154,6 +208,19 @@ def _hardness(group: PodGroup) -> tuple[int, int, int, str, str]:
     return len(group.needs), -group.units, -largest, group.owner, group.name
 
 
+def _add_parts(model: Any, node: _Node, held: Sequence[tuple[PodGroup, Any]]) -> None:  # noqa: ANN401 - a CpModel
+    """Add that each pod of one resource takes its units in a way that the kubelet accepts."""
+    free: list[list[Any]] = [[] for _ in node.parts_free[held[0][0].resource]]
+    for group, pods in held:
+        ways = [(way, model.new_int_var(0, group.count, "")) for way in node.ways(group)]
+        model.add(sum(variable for _, variable in ways) == pods)
+        for way, variable in ways:
+            for index, units in enumerate(way):
+                free[index].append(variable * units)
+    for taken, units in zip(free, node.parts_free[held[0][0].resource], strict=True):
+        model.add(sum(taken) <= units)
+
+
 def _search(
     capacities: Sequence[NodeCapacity], groups: Sequence[PodGroup], seconds: float
 ) -> tuple[Verdict, tuple[PodsOnNode, ...]]:
@@ -167,7 +234,7 @@ def _search(
     for group in groups:
         pods: list[Any] = []
         for index, node in enumerate(nodes):
-            most = min(group.count, node.fitting(group))
+            most = min(group.count, node.limit(group))
             if most:
                 variable = model.new_int_var(0, most, "")
                 pods.append(variable)
@@ -175,8 +242,12 @@ def _search(
                 places.append((group, node, variable))
         model.add(sum(pods) == group.count)
     for node, held in zip(nodes, on_node, strict=True):
+        aligned = node.aligned([group for group, _ in held])
         for resource, units in node.units.items():
-            model.add(sum(pods * group.units for group, pods in held if group.resource == resource) <= units)
+            of_it = [(group, pods) for group, pods in held if group.resource == resource]
+            model.add(sum(pods * group.units for group, pods in of_it) <= units)
+            if resource in aligned:
+                _add_parts(model, node, of_it)
         # In whole numbers, as the solver needs them.
         scale = lcm(*(part.denominator for part in node.parts.values())) if node.gpus else 0
         if scale:

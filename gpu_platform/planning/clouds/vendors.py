@@ -44,6 +44,11 @@ class Vendor:
     reference_region: str | None
     layouts_by_gpu: bool
 
+    @property
+    def is_cloud(self) -> bool:
+        """Whether nodes of its machine types are created, kubelet settings included."""
+        return self.reference_region is not None
+
 
 def by_bands(amount: float, bands: tuple[tuple[int, float], ...], rest: float) -> float:
     """Sum a share of each band of `amount`, band by band from the bottom, and `rest` of the remainder."""

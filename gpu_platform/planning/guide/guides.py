@@ -11,6 +11,7 @@ from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, 
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.guide.examples import plan_examples
 from gpu_platform.planning.guide.section import ExamplePlan, GuideCleanup, GuidePlan, GuidePool, GuideVolume
+from gpu_platform.planning.pools import numa
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues import queue_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
@@ -123,7 +124,7 @@ def _plan(
         cluster=cloud.cluster.name,
         login=cloud.login_commands(team.everybody),
         priority=team.priority,
-        pools=tuple(_pool(pool, tenant) for pool in available.pools if _granted(pool, tenant)),
+        pools=tuple(_pool(pool, tenant, available) for pool in available.pools if _granted(pool, tenant)),
         examples=tuple(_with_checkpoints(_together(one, levels, available), classes, own) for one in examples),
         missing=missing,
         volumes=tuple(GuideVolume(claim=one.name, source=one.source, read_only=one.read_only) for one in own),
@@ -143,7 +144,8 @@ def _granted(pool: PoolPlan, tenant: TenantPlan) -> bool:
     )
 
 
-def _pool(pool: PoolPlan, tenant: TenantPlan) -> GuidePool:
+def _pool(pool: PoolPlan, tenant: TenantPlan, available: Available) -> GuidePool:
+    nodes = numa.of_pool(pool, available.catalog)
     single = pool.sharing.mode in ("time-slicing", "mps", "mig")
     return GuidePool(
         name=pool.name,
@@ -161,6 +163,7 @@ def _pool(pool: PoolPlan, tenant: TenantPlan) -> GuidePool:
         node_selector=pool.node_selector,
         tolerations=pool.all_taints,
         schedule=pool.schedule,
+        aligned=None if nodes is None or single else (max(nodes.gpus), nodes.cpus),
     )
 
 

@@ -56,6 +56,8 @@ class GuidePool:
     node_selector: Labels
     tolerations: tuple[Taint, ...]
     schedule: SchedulePlan | None = None
+    aligned: tuple[int, int] | None = None
+    """GPUs and CPUs of a NUMA node where kubelets refuse pods that are on more of them than need be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

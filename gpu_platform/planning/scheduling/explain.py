@@ -103,6 +103,14 @@ def _resources(scenario: Scenario, group: PodGroup, pending: Pending) -> Reason:
             has = f"none of {counted(len(pending.lacks), 'node')} that it may run on has any"
         return Reason(resource=scarce, text=f"{scarce}: {has}; {wanted}")
     short = [lack for lack in pending.lacks if scarce in lack.resources]
+    misaligned = [lack for lack in short if lack.misaligned]
+    if misaligned:
+        free = max(lack.free[scarce] for lack in misaligned)
+        return Reason(
+            resource=scarce,
+            text=f"{scarce}: {free} free on a node, but on more NUMA nodes than {asked} need, and its kubelet "
+            f"refuses such pods (Topology Manager); {wanted}",
+        )
     only = [lack for lack in short if len(lack.resources) == 1]
     if not only:
         return Reason(resource=scarce, text=f"{_most_free(scarce, short)}; {wanted}{_others(pending, scarce)}")

@@ -74,6 +74,8 @@ class Expression:
 class Node:
     """A node. `gpus`: for each GPU the units that it offers by resource; their sums are in `allocatable`.
 
+    `numa`: NUMA node of each GPU where the kubelet refuses pods on more of these than need be; empty: it does not.
+    `single_numa`: it refuses all on several.
     `planned`: it is one of the stack's plan, else one of the cluster.
     """
 
@@ -83,6 +85,8 @@ class Node:
     labels: Labels = field(default_factory=dict[str, str])
     taints: tuple[Taint, ...] = ()
     gpus: tuple[Amounts, ...] = ()
+    numa: tuple[int, ...] = ()
+    single_numa: bool = False
     planned: bool = True
 
     @property
@@ -193,12 +197,16 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lack:
-    """What a node has too little of for a pod. `free` and `total`: amounts of the node."""
+    """What a node has too little of for a pod. `free` and `total`: amounts of the node.
+
+    `misaligned`: it has enough, but not on as few NUMA nodes as its kubelet demands.
+    """
 
     node: int
     resources: tuple[str, ...]
     free: Amounts
     total: Amounts
+    misaligned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

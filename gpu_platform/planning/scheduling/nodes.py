@@ -9,6 +9,7 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.daemonsets import AGENT
 from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools import numa
 from gpu_platform.planning.pools.free import HUGE_PAGES, free_node
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.scheduling.model import CPU, MEMORY, PODS, Amounts, Node, quota_resource
@@ -35,6 +36,7 @@ def planned_node(pool: PoolPlan, catalog: Catalog, name: str) -> Node:
         gpus: tuple[Amounts, ...] = ({names.GPU_DEVICE_CLASS: 1},) * pool.gpus_per_node
     else:
         gpus = tuple(dict(units_of_gpu(pool.sharing, index)) for index in range(pool.gpus_per_node))
+    aligned, machine = numa.of_pool(pool, catalog), catalog.machine_types.get(pool.machine_type)
     return Node(
         name=name,
         pool=pool.name,
@@ -50,6 +52,8 @@ def planned_node(pool: PoolPlan, catalog: Catalog, name: str) -> Node:
         },
         taints=pool.all_taints,
         gpus=gpus,
+        numa=() if aligned is None or machine is None else machine.numa_nodes or (),
+        single_numa=aligned is not None and aligned.policy == "single-numa-node",
     )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import Final
 
+from gpu_platform.planning.pools.numa import fewest
 from gpu_platform.planning.scheduling.model import CPU, MEMORY, Amounts, Lack, Node, PodGroup, ProfileName, free_of
 from gpu_platform.planning.scheduling.profiles import BALANCE_WEIGHT, scored_by_amount
 
@@ -36,7 +38,7 @@ class NodeState:
             free = free_of(name, self.free)
             if free is not None and free < amount:
                 return False
-        return True
+        return not self._misaligned(needs)
 
     def lack(self, needs: Amounts) -> Lack:
         """Return what the node has too little of."""
@@ -45,9 +47,11 @@ class NodeState:
             for name, amount in needs.items()
             if (free := free_of(name, self.free)) is not None and free < amount
         ]
+        misaligned = () if short else self._misaligned(needs)
         return Lack(
             node=self.index,
-            resources=tuple(short),
+            resources=(*short, *misaligned),
+            misaligned=bool(misaligned),
             free={name: free_of(name, self.free) or 0 for name in needs},
             total={name: free_of(name, self.node.allocatable) or 0 for name in needs},
         )
@@ -67,8 +71,10 @@ class NodeState:
             self._scored[name] += group.scored.get(name, group.requests.get(name, 0))
         taken: list[int] = []
         for name, amount in needs.items():
+            # A live node's pods may hold GPUs that no kubelet of this kind would give them.
+            among = self._aligned(name, amount) or range(len(self.gpus))
             for _ in range(amount if any(name in gpu for gpu in self.node.gpus) else 0):
-                gpu = self._emptiest(name)
+                gpu = self._emptiest(name, among)
                 if gpu is None:
                     break  # a live node may have fewer units than its pods hold
                 self.gpus[gpu][name] -= 1
@@ -126,8 +132,35 @@ class NodeState:
         """Return the GPUs of which no pod has a part."""
         return [index for index, gpu in enumerate(self.gpus) if gpu == self.node.gpus[index]]
 
-    def _emptiest(self, name: str) -> int | None:
-        offering = [index for index, gpu in enumerate(self.gpus) if gpu.get(name)]
+    def _misaligned(self, needs: Amounts) -> tuple[str, ...]:
+        """Return the resources that are there, but not on few enough NUMA nodes for the kubelet."""
+        if not self.node.numa:
+            return ()
+        return tuple(name for name, amount in needs.items() if self._aligned(name, amount) == ())
+
+    def _aligned(self, name: str, amount: int) -> tuple[int, ...] | None:
+        """Return the GPUs of the NUMA nodes that the kubelet would take units of; None: it does not choose.
+
+        The fewest NUMA nodes that could have so many, of those that have them now the first (`pools/numa.py`).
+        """
+        if not self.node.numa or amount < 2 or not any(gpu.get(name) for gpu in self.node.gpus):
+            return None
+        nodes = sorted(set(self.node.numa))
+        of = {node: [index for index, one in enumerate(self.node.numa) if one == node] for node in nodes}
+        totals = [sum(self.node.gpus[index].get(name, 0) for index in of[node]) for node in nodes]
+        least = fewest(amount, totals)
+        if least is None:
+            return None  # no node of this kind has so many
+        if self.node.single_numa and least > 1:
+            return ()
+        for chosen in combinations(nodes, least):
+            gpus = tuple(index for node in chosen for index in of[node])
+            if sum(self.gpus[index].get(name, 0) for index in gpus) >= amount:
+                return gpus
+        return ()
+
+    def _emptiest(self, name: str, among: Iterable[int]) -> int | None:
+        offering = [index for index in among if self.gpus[index].get(name)]
         used = {index: self.node.gpus[index][name] - self.gpus[index][name] for index in offering}
         return min(offering, key=lambda index: used[index]) if offering else None
 

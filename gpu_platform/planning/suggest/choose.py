@@ -230,6 +230,7 @@ def prove_pool(pool: ChosenPool, requests: Sequence[PodRequest]) -> Proof:
             cpu_millicores=resources.cpu_millicores,
             memory_mib=resources.memory_mib,
             pods=pool.option.pods,
+            numa=pool.option.numa,
         )
     ]
     groups = [

@@ -18,6 +18,7 @@ from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB, vendor_of
 from gpu_platform.planning.mig.layouts import largest_multisets
 from gpu_platform.planning.nodes.allocatable import NodeResources
 from gpu_platform.planning.pools import free
+from gpu_platform.planning.pools.numa import NumaNodes, numa_nodes
 from gpu_platform.planning.sharing.sharing import mps_clients
 from gpu_platform.quantity import parse_memory_mib, parse_quantity
 from gpu_platform.spec.workloads import WorkloadDemand
@@ -168,6 +169,12 @@ class Option:
     def allocatable(self) -> NodeResources:
         """CPU and memory that pods can use on one node."""
         return free_of_machine(self.machine, self.kind)
+
+    @property
+    def numa(self) -> NumaNodes | None:
+        """NUMA nodes by which the kubelets of a cloud's training pool judge pods (`requirements`)."""
+        aligned = self.kind == "training" and self.machine.gpu_count > 1 and vendor_of(self.machine).is_cloud
+        return numa_nodes(self.machine, "restricted" if aligned else "none")
 
     @property
     def pods(self) -> int:

@@ -10,6 +10,7 @@ from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.claims import plan_claim, selector_decisions
+from gpu_platform.planning.pools import numa
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
@@ -428,7 +429,7 @@ def plan_workload(workload: WorkloadSpec, team: Team, available: Available, paus
         run_as_user=workload.run_as_user,
         resource=resource,
         units=units,
-        cpu=workload.cpu,
+        cpu=numa.alignable_cpu(workload.cpu, resource, units, pool, available.catalog),
         memory=workload.memory,
         priority_class=team.priority,
         node_selector=pool.node_selector,

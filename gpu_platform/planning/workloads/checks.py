@@ -11,6 +11,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.topology import is_topology_aware
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
+from gpu_platform.planning.workloads.alignment import check_alignment
 from gpu_platform.planning.workloads.room import pods_at_once, room_of
 from gpu_platform.quantity import parse_duration, parse_quantity
 from gpu_platform.spec.stack import Environment
@@ -80,6 +81,7 @@ def _check(
     topology = environment.queueing is not None and is_topology_aware(environment.queueing, available.pools)
     for one in declared_pods(team, available):
         _check_room(one, team, available, problems.at(one.path), topology=topology)
+        check_alignment(one, team, available, problems.at(one.path))
     _check_fabric(team, available, problems)
     for index, job in enumerate(team.training_jobs):
         _check_training(job, environment, available, storage, problems.at(f"training_jobs[{index}]"))

@@ -20,6 +20,7 @@ from gpu_platform.planning.teams.compute_domains import channel_of
 from gpu_platform.planning.teams.declared_pods import as_workload, head_as_workload
 from gpu_platform.planning.teams.section import WorkloadPlan
 from gpu_platform.planning.teams.tenants import plan_workload
+from gpu_platform.planning.workloads.alignment import cpu_decisions
 from gpu_platform.planning.workloads.fabric import plan_pod_fabric
 from gpu_platform.planning.workloads.granted import (
     GRACE_VARIABLE,
@@ -124,7 +125,7 @@ def workloads_of(namespace: str, workloads: Iterable[TeamWorkloadsPlan]) -> Team
 
 def _together(planned: Sequence[Decided[TeamWorkloadsPlan]]) -> Decided[tuple[TeamWorkloadsPlan, ...]]:
     kept = [one for one in planned if any(True for _ in one.value.all_pods)]
-    return Decided(tuple(one.value for one in kept), tuple(decision for one in kept for decision in one.decisions))
+    return Decided(tuple(one.value for one in kept), tuple(one for each in planned for one in each.decisions))
 
 
 def _plan(
@@ -162,7 +163,7 @@ def _plan(
         queue=queue,
         topology=environment.queueing is not None and is_topology_aware(environment.queueing, available.pools),
     )
-    return Decided(plan, entry_decisions(plan, asked))
+    return Decided(plan, (*entry_decisions(plan, asked), *cpu_decisions(team, available)))
 
 
 def provisioned_by(queues: QueuesPlan | None) -> Mapping[str, int]:
