@@ -38,6 +38,7 @@ MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
     workload_types.KeptDirectory: (team_workloads.KeptDirectory,),
     workload_types.TrainingJob: (team_workloads.TrainingJob,),
     workload_types.Autoscaling: (team_workloads.Autoscaling,),
+    workload_types.KafkaLag: (team_workloads.KafkaLag,),
     workload_types.Route: (team_workloads.Route,),
     workload_types.InferenceService: (team_workloads.InferenceService,),
     workload_types.Notebook: (team_workloads.Notebook,),

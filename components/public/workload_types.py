@@ -64,12 +64,23 @@ class TrainingJob(RequestedResources, ContainerSettings, total=False):
     """job, jobset or trainjob."""
 
 
+class KafkaLag(TypedDict, total=False):
+    """Messages of a Kafka topic that a consumer group has not read yet."""
+
+    servers: Required[Sequence[str]]
+    topic: Required[str]
+    consumer_group: Required[str]
+    lag: float
+    authentication: str
+
+
 class Autoscaling(TypedDict, total=False):
-    """Replicas by a metric of Prometheus."""
+    """Replicas by a metric of Prometheus, by the lag of a Kafka topic, or both."""
 
     max_replicas: Required[float]
-    query: Required[str]
-    threshold: Required[float]
+    query: str
+    threshold: float
+    kafka: KafkaLag
     server: str
     cool_down: str
 

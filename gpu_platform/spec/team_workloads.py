@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from gpu_platform.spec._types import (
     CRON,
@@ -143,20 +143,46 @@ class TrainingJob(RequestedResources, ContainerSettings):
     else an indexed Job."""
 
 
+class KafkaLag(SpecModel):
+    """Messages of a Kafka topic that a consumer group has not read yet, asked by KEDA itself."""
+
+    servers: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+:\d{1,5}$")], ...], Field(min_length=1, max_length=20)
+    ] = Field(examples=[["kafka.streams.svc:9092"]])
+    """Bootstrap servers as host:port; `scaling.triggers` of the team has kafka."""
+    topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")
+    consumer_group: str = Field(min_length=1, max_length=249)
+    lag: int = Field(default=10, ge=1, le=1_000_000_000)
+    """Messages for each replica. There are never more replicas than partitions."""
+    authentication: DnsLabel | None = None
+    """TriggerAuthentication of the team with what SASL or TLS needs; unset: the servers ask for nothing."""
+
+
 class Autoscaling(SpecModel):
-    """Replicas by a metric of Prometheus, with KEDA."""
+    """Replicas by a metric of Prometheus, by the lag of a Kafka topic, or by what asks for more, with KEDA."""
 
     max_replicas: int = Field(ge=2, le=1000)
-    query: str = Field(min_length=1, examples=['sum(vllm:num_requests_waiting{namespace="search"})'])
+    query: str | None = Field(
+        default=None, min_length=1, examples=['sum(vllm:num_requests_waiting{namespace="search"})']
+    )
     """PromQL with one value."""
-    threshold: float = Field(gt=0)
-    """Value for each replica: at three times the threshold there are three."""
+    threshold: float | None = Field(default=None, gt=0)
+    """Only with `query`: value for each replica; at three times the threshold there are three."""
+    kafka: KafkaLag | None = None
     server: str | None = Field(
         default=None, pattern=r"^https?://\S+$", examples=["http://prometheus.obs.svc:9090"]
     )
     """Address of Prometheus. Unset: that of `addons.prometheus`."""
     cool_down: Duration = "5m"
     """How long fewer replicas must have been enough before one goes, at most 1 h; one goes a minute."""
+
+    @model_validator(mode="after")
+    def _has_a_trigger(self) -> Autoscaling:
+        if (self.query is None) != (self.threshold is None):
+            raise wrong("query and threshold together", "write both, or remove both")
+        if self.query is None and self.kafka is None:
+            raise wrong("query with threshold, or kafka, or both", "write query: ... and threshold: ...")
+        return self
 
 
 class Route(SpecModel):

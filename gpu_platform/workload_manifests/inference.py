@@ -130,16 +130,20 @@ def _scaled(team: TeamPods, name: str, target: Manifest, service: InferenceServi
     """
     scaling = service.autoscaling
     assert scaling is not None  # noqa: S101 - the caller looked
-    trigger: dict[str, Any] = {
-        "type": "prometheus",
-        "metadata": {
+    triggers: list[dict[str, Any]] = []
+    if scaling.query:
+        metadata = {
             "serverAddress": scaling.server,
             "query": scaling.query,
             "threshold": scaling.threshold,
             # Else an empty result is 0, and an outage of Prometheus or the exporter scales in.
             "ignoreNullValues": "false",
-        },
-    }
+        }
+        triggers.append({"type": "prometheus", "metadata": metadata})
+    if scaling.kafka:
+        known_by = scaling.kafka_authentication
+        reference = {"authenticationRef": {"name": known_by}} if known_by else {}
+        triggers.append({"type": "kafka", "metadata": dict(scaling.kafka), **reference})
     # A pod counts once its model is loaded: until then one more is not wanted for the same load.
     up = {"type": "Pods", "value": 1, "periodSeconds": min(max(service.startup_seconds, 15), _LONGEST_PERIOD)}
     behavior = {
@@ -163,7 +167,7 @@ def _scaled(team: TeamPods, name: str, target: Manifest, service: InferenceServi
                 "behavior": "currentReplicasIfHigher",
             },
             "advanced": {"horizontalPodAutoscalerConfig": {"behavior": behavior}},
-            "triggers": [trigger],
+            "triggers": triggers,
         },
     }
 

@@ -241,6 +241,53 @@ def test_a_service_cools_down_for_as_long_as_its_entry_says() -> None:
         recorded(inference_services=[{**SERVICE, "autoscaling": {**scaling, "cool_down": "61m"}}])
 
 
+def test_a_service_scales_by_the_lag_of_a_kafka_topic_where_an_administrator_allows_it() -> None:
+    kafka = {
+        "servers": ["a.streams.svc:9092", "b.streams.svc:9092"],
+        "topic": "questions",
+        "consumer_group": "chat",
+    }
+    service = {
+        **SERVICE,
+        "autoscaling": {"max_replicas": 3, "kafka": {**kafka, "lag": 50, "authentication": "login"}},
+    }
+    with pytest.raises(BadInput, match=r"autoscaling\.kafka: found a Kafka trigger"):
+        recorded(inference_services=[service])
+    made = recorded(inference_services=[service], scaling={"triggers": ["kafka"]})
+    scaled = manifest(made, "ScaledObject", "chat")
+    assert scaled["spec"]["triggers"] == [
+        {
+            "type": "kafka",
+            "metadata": {
+                "bootstrapServers": "a.streams.svc:9092,b.streams.svc:9092",
+                "consumerGroup": "chat",
+                "topic": "questions",
+                "lagThreshold": "50",
+                "allowIdleConsumers": "false",
+            },
+            "authenticationRef": {"name": "login"},
+        }
+    ]
+    if CRDS:
+        assert unknown_fields(scaled, "keda.sh_scaledobjects") == []
+    both = {**SERVICE["autoscaling"], "kafka": kafka}
+    made = recorded(inference_services=[{**SERVICE, "autoscaling": both}], scaling={"triggers": ["kafka"]})
+    kinds = [one["type"] for one in manifest(made, "ScaledObject", "chat")["spec"]["triggers"]]
+    assert kinds == ["prometheus", "kafka"]
+
+
+@pytest.mark.parametrize(
+    ("scaling", "wrong"),
+    [
+        ({"max_replicas": 3}, "query with threshold, or kafka, or both"),
+        ({"max_replicas": 3, "query": "up"}, "query and threshold together"),
+    ],
+)
+def test_a_service_without_a_whole_trigger_is_refused(scaling: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(BadInput, match=wrong):
+        recorded(inference_services=[{**SERVICE, "autoscaling": scaling}])
+
+
 def test_a_claim_is_kept_when_its_entry_leaves(found: Recorded) -> None:
     claims = [one for one in found.resources if one.inputs.get("kind") == "PersistentVolumeClaim"]
     own = [one for one in claims if "gpu-platform.dev/kept" in one.inputs["metadata"].get("labels", {})]

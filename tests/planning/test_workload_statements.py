@@ -72,11 +72,11 @@ def statements(found: EnvironmentPlan, subject: str) -> dict[str, tuple[str, str
 
 
 # What always runs: 3 x 4 of chat, 2 x 8 of large, 2 x 2 of ray: 32 GPUs. A p4de.24xlarge has 8 GPUs, 96 CPUs and
-# 1152 GiB.
+# 1152 GiB. Pods with the GPUs of both NUMA nodes have a thousandth of a CPU less, so that none is exclusive.
 ALWAYS = "with what always runs, of 64 that the team's quota"
 EXPECTED = {
     "training job vision/pretrain": {
-        "pods": ("2 of 8 CPU, 64Gi and 8 nvidia.com/gpu, as an indexed Job", "no add-on"),
+        "pods": ("2 of 7999m CPU, 64Gi and 8 nvidia.com/gpu, as an indexed Job", "no add-on"),
         "queue": (
             "default",
             f"Kueue starts all 2 pods or none; 16 of nvidia.com/gpu, 48 {ALWAYS} and what it may borrow allows",
@@ -106,7 +106,7 @@ EXPECTED = {
         "fits": ("3 of at most 16 at once", "pool train has 8 nodes, each with room for 2"),
     },
     "inference service vision/large": {
-        "pods": ("2 of 8 CPU, 64Gi and 8 nvidia.com/gpu, as a LeaderWorkerSet", "each copy is 2 pods"),
+        "pods": ("2 of 7999m CPU, 64Gi and 8 nvidia.com/gpu, as a LeaderWorkerSet", "each copy is 2 pods"),
         "queue": (
             "default",
             f"Kueue starts all 2 pods of a copy or none; 16 of nvidia.com/gpu, 32 {ALWAYS} allows",

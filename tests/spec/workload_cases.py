@@ -19,6 +19,7 @@ _ENTRIES: Mapping[str, Mapping[str, Any]] = {
 _KEPT = {"training_jobs": "checkpoints", "notebooks": "home"}
 _DIRECTORY = {"directory": "/kept", "storage_class": "fast", "size": "10Gi"}
 _SCALING = {"max_replicas": 4, "query": "up", "threshold": 2.0}
+_KAFKA = {"servers": ["kafka.streams.svc:9092"], "topic": "questions", "consumer_group": "chat"}
 _ROUTE = {"gateway": "edge/public"}
 _ADDONS = {"kuberay": "install", "keda": "install", "gateway": "install", "prometheus": "install"}
 _MIXED = {"mode": "mig", "layout": {"1g.10gb": 1, "2g.20gb": 1}}
@@ -69,6 +70,9 @@ def contexts(by: Any, other_pool: Any, dra: Mapping[str, Any]) -> Iterator[tuple
     at, place = "teams[].inference_services[]", "teams[0].inference_services"
     scaled = [{**service, "autoscaling": _SCALING}]
     yield f"{at}.autoscaling", {"addons": by(_ADDONS, sandbox={}), place: scaled}
+    by_lag = [{**service, "autoscaling": {**_SCALING, "kafka": _KAFKA}}]
+    consent = {"teams[0].scaling": {"triggers": ["kafka"]}}
+    yield f"{at}.autoscaling.kafka", {"addons": by(_ADDONS, sandbox={}), **consent, place: by_lag}
     reached = [{"namespace": "envoy-gateway-system", "ports": [8080]}]
     yield (
         f"{at}.route",
@@ -131,6 +135,12 @@ def alternatives() -> Iterator[tuple[str, list[Any]]]:
     yield f"{at}.autoscaling.query", ["sum(up)"]
     yield f"{at}.autoscaling.threshold", [3.0]
     yield f"{at}.autoscaling.cool_down", ["10m"]
+    yield f"{at}.autoscaling.kafka", [_KAFKA]
+    yield f"{at}.autoscaling.kafka.servers", [["kafka.other.svc:9092"]]
+    yield f"{at}.autoscaling.kafka.topic", ["answers"]
+    yield f"{at}.autoscaling.kafka.consumer_group", ["other"]
+    yield f"{at}.autoscaling.kafka.lag", [50]
+    yield f"{at}.autoscaling.kafka.authentication", ["kafka-login"]
     yield f"{at}.autoscaling.server", ["http://prometheus.obs.svc:9090"]
     yield f"{at}.route.gateway", ["edge/other"]
     yield f"{at}.route.hostname", ["chat.example.com"]

@@ -323,7 +323,13 @@ def _check_service(service: InferenceService, team: Team, environment: Environme
         place = here.at("autoscaling")
         if addons.keda is None:
             place.add("autoscaling without KEDA", "autoscaling with KEDA", "write `addons: {keda: install}`")
-        if scaling.server is None and addons.prometheus != "install":
+        if scaling.kafka is not None and "kafka" not in team.scaling.triggers:
+            place.at("kafka").add(
+                "a Kafka trigger",
+                "one with kafka in the team's scaling.triggers: KEDA asks its servers past the network policies",
+                "write scaling: {triggers: [kafka]} in the team",
+            )
+        if scaling.query is not None and scaling.server is None and addons.prometheus != "install":
             place.at("server").add(
                 "nothing", "the address of Prometheus", "write it, or `addons: {prometheus: install}`"
             )

@@ -53,6 +53,7 @@ from gpu_platform.spec.team_workloads import (
     BatchJob,
     ContainerSettings,
     InferenceService,
+    KafkaLag,
     KeptDirectory,
     Notebook,
     RayCluster,
@@ -377,14 +378,28 @@ def _service(service: InferenceService, of: _Of) -> InferenceServicePlan:
             min_replicas=service.replicas,
             max_replicas=scaling.max_replicas,
             server=scaling.server or PROMETHEUS,
-            query=scaling.query,
-            threshold=f"{scaling.threshold:g}",
+            query=scaling.query or "",
+            threshold=f"{scaling.threshold:g}" if scaling.threshold is not None else "",
             cool_down_seconds=_seconds(scaling.cool_down),
+            kafka=_kafka(scaling.kafka) if scaling.kafka is not None else {},
+            kafka_authentication=(scaling.kafka.authentication if scaling.kafka is not None else None) or "",
         ),
         route=None
         if route is None
         else RoutePlan(gateway_namespace=namespace, gateway=gateway, hostname=route.hostname, path=route.path),
     )
+
+
+def _kafka(lag: KafkaLag) -> dict[str, str]:
+    """Return metadata of KEDA's Kafka trigger; a lag that is not known is an error, no lag of 0."""
+    return {
+        "bootstrapServers": ",".join(lag.servers),
+        "consumerGroup": lag.consumer_group,
+        "topic": lag.topic,
+        "lagThreshold": str(lag.lag),
+        # KEDA asks no more of a consumer than its partitions give it.
+        "allowIdleConsumers": "false",
+    }
 
 
 def _notebook(notebook: Notebook, of: _Of) -> NotebookPlan:

@@ -105,7 +105,11 @@ class TrainingJobPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalingPlan:
-    """A ScaledObject of KEDA with one query of Prometheus."""
+    """A ScaledObject of KEDA: with a query of Prometheus, the lag of a Kafka topic, or both.
+
+    `query`, `threshold` empty: no query; `kafka`: metadata of that trigger, empty: there is none;
+    `kafka_authentication`: name of its TriggerAuthentication, or empty.
+    """
 
     min_replicas: int
     max_replicas: int
@@ -113,6 +117,8 @@ class AutoscalingPlan:
     query: str
     threshold: str
     cool_down_seconds: int
+    kafka: Mapping[str, str] = field(default_factory=dict[str, str])
+    kafka_authentication: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
