@@ -107,9 +107,7 @@ def fits(stack: Mapping[str, Any]) -> str:
     fleet = _Fleet(stack)
     pods = [pod for team in stack["teams"] for pod in fleet.pods_of(team)]
     desired = [pool["count"]["desired"] for pool in stack["pools"]]
-    fixed = [
-        stack["cluster"]["provider"] == "sandbox" or "names" in pool.get("nodes", {}) for pool in stack["pools"]
-    ]
+    fixed = ["names" in pool.get("nodes", {}) for pool in stack["pools"]]
     most = [
         size if stays else pool["count"].get("max", size)
         for pool, size, stays in zip(stack["pools"], desired, fixed, strict=True)
