@@ -233,6 +233,7 @@ def test_an_example_takes_all_memory_that_a_small_quota_leaves_and_no_more() -> 
 
 def test_a_guide_names_the_numa_nodes_of_pools_whose_kubelets_align_pods() -> None:
     free = pool("free", topology={"policy": "best-effort"})
+    cut = pool("cut", sharing=LAB["sharing"], topology={"policy": "restricted"})
     quota = {"gpus": 8, "mig": {"1g.10gb": 7}}
-    found = guide(environment(pool(), LAB, free, teams=[team(quota=quota)]))
-    assert {one.name: one.aligned for one in found.pools} == {"train": (4, 48), "lab": None, "free": None}
+    found = guide(environment(pool(), cut, free, teams=[team(quota=quota)]))
+    assert {one.name: one.aligned for one in found.pools} == {"train": (4, 48), "cut": None, "free": None}

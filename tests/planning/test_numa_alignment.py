@@ -97,3 +97,10 @@ def test_pods_of_more_gpus_than_a_numa_node_has_start_under_restricted_and_never
     assert prove([numa_room((4, 4))], [pods("five", 1, units=5), pods("three", 1, units=3)]).verdict == "placed"
     five = [pods("five", 1, units=5)]
     assert prove([numa_room((4, 4), "single-numa-node")], five).verdict == "impossible"
+
+
+def test_units_of_which_gpus_have_different_numbers_are_on_no_numa_node() -> None:
+    node = numa_room((4, 4)).numa
+    assert node is not None
+    assert (node.units(8), node.units(56)) == ((4, 4), (28, 28))
+    assert (node.units(7), node.units(12), node.units(0)) == ((), (), ())

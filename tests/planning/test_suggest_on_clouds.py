@@ -100,3 +100,15 @@ def test_a_machine_type_whose_fabric_no_supported_version_can_use_is_suggested_w
         BadInput, match=r"workloads\[0\].rdma: found 8 GPUs with RDMA; allowed: .*none of them has any"
     ):
         _suggest({**want, "rdma": True}, provider="gcp", machine_families=["a3-highgpu"])
+
+
+def test_training_pods_that_no_kubelet_aligns_on_one_node_get_two() -> None:
+    """3 + 3 + 2 GPUs are 8, but not of two NUMA nodes with 4 each."""
+    base = {**_train(gpu_memory="30GB"), "cpu": "4", "memory": "16Gi", "count": 1}
+    three, two = {**base, "name": "three", "gpus": 3, "count": 2}, {**base, "name": "two", "gpus": 2}
+    found = _suggest(three, two, provider="aws", machine_families=["p4d"])
+    assert [one.pool["count"] for one in found.pools] == [{"desired": 2}]
+    four = {**base, "name": "four", "gpus": 4, "count": 2}
+    assert [one.pool["count"] for one in _suggest(four, provider="aws", machine_families=["p4d"]).pools] == [
+        {"desired": 1}
+    ]
