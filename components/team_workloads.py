@@ -53,9 +53,10 @@ class _Manifests(pulumi.ComponentResource):
         for manifest in manifests:
             after = pulumi.ResourceOptions(depends_on=list(made))
             if manifest["kind"] == "ScaledObject":
-                made.append(KedaScaler(name, manifest, pulumi.ResourceOptions(parent=self, depends_on=list(made))))
-                continue
-            made.append(_create(manifest, pulumi.ResourceOptions.merge(child, after)))
+                own = pulumi.ResourceOptions.merge(pulumi.ResourceOptions(parent=self), after)
+                made.append(KedaScaler(name, manifest, own))
+            else:
+                made.append(_create(manifest, pulumi.ResourceOptions.merge(child, after)))
         self.register_outputs({})
 
 

@@ -67,7 +67,7 @@ class GpuNodePool(pulumi.ComponentResource):
             [NodeTaint(key=taint.key, value=taint.value, effect=taint.effect) for taint in pool.all_taints]
         )
         self.node_selector = pulumi.Output.from_input(dict(pool.node_selector))
-        self.resources = pulumi.Output.from_input({offer.name: offer.per_node for offer in pool.resources})
+        self.resources = pulumi.Output.from_input(pool.units_per_node)
         self.node_pool_name = pulumi.Output.from_input(node_pool_name)
         self.node_names = pulumi.Output.from_input(node_names)
         self.register_outputs(

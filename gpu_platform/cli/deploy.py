@@ -123,11 +123,7 @@ def _start_sandbox(loaded: LoadedStack, progress: Progress) -> None:
     check_kubernetes(sandbox_dir(name), name, wanted, "cluster.kubernetes")
     new = control_plane.status(name).state == "absent"
     pools = loaded.plan.pools if loaded.plan.kind == "environment" else ()
-    offers = {
-        pool.machine_type: {offer.name: offer.per_node for offer in pool.resources}
-        for pool in pools
-        if pool.autoscaler is not None
-    }
+    offers = {pool.machine_type: pool.units_per_node for pool in pools if pool.autoscaler is not None}
     control_plane.up(
         name,
         kubernetes=wanted if new else None,

@@ -69,7 +69,7 @@ def node_capacities(
         NodeCapacity(
             pool=pool.name,
             count=pool.nodes.max if most and not pool.has_fixed_nodes else pool.nodes.desired,
-            units={offer.name: offer.per_node for offer in pool.resources},
+            units=pool.units_per_node,
             gpus_each={offer.name: offer.gpus / offer.per_node for offer in pool.resources if offer.per_node},
             cpu_millicores=free.cpu_millicores,
             memory_mib=free.memory_mib,

@@ -146,8 +146,9 @@ class _Node:
         if group.units:
             self.units[group.resource] -= group.units * pods
             if group.resource in self.parts_free:
+                free, most = self.parts_free[group.resource], self.most_parts(group)
                 for _ in range(pods):
-                    _taken(self.parts_free[group.resource], group.units, self.most_parts(group))
+                    _taken(free, group.units, most)
             self.gpus -= self.parts[group.resource] * group.units * pods
         self.cpu -= need.cpu_millicores * pods
         self.memory -= need.memory_mib * pods

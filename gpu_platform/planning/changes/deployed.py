@@ -36,7 +36,7 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
                 "driver": driver_of(pool),
                 "sharing": sharing_text(pool),
                 "layout": layout_text(pool),
-                "offers": {offer.name: offer.per_node for offer in pool.resources},
+                "offers": pool.units_per_node,
             }
             for pool in plan.pools
         },

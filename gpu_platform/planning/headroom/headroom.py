@@ -124,7 +124,7 @@ def decisions(plan: HeadroomPlan | None, pools: Sequence[PoolPlan]) -> Iterator[
     for pods in plan.pods if plan is not None else ():
         pool = by_name[pods.pool]
         units = pods.units * pods.replicas
-        per_node = next(offer.per_node for offer in pool.resources if offer.name == pods.resource)
+        per_node = pool.units_per_node[pods.resource]
         price = pool.price_usd_per_hour
         costs = "at an unknown price" if price is None else f"for {price * units / per_node:.2f} USD/h"
         yield Decision(

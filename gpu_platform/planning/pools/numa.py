@@ -88,7 +88,7 @@ def alignable_cpu(cpu: str, resource: str, units: int, pool: PoolPlan, catalog: 
     cpus = parse_quantity(cpu)
     if nodes is None or cpus != int(cpus):
         return cpu
-    parts = nodes.units(next((offer.per_node for offer in pool.resources if offer.name == resource), 0))
+    parts = nodes.units(pool.units_per_node.get(resource, 0))
     if fewest(int(cpus), (nodes.cpus,) * nodes.count) == fewest(units, parts):
         return cpu
     return f"{int(cpus) * 1000 - 1}m"

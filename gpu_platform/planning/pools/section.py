@@ -155,11 +155,16 @@ class PoolPlan:
         return (*self.all_taints, *self.startup_taints, *self.failed_taints)
 
     @property
+    def units_per_node(self) -> dict[str, int]:
+        """Units of each extended resource, or device class, on one node."""
+        return {offer.name: offer.per_node for offer in self.resources}
+
+    @property
     def units_desired(self) -> Mapping[str, int]:
         """Units of each extended resource over the desired nodes."""
-        return {offer.name: offer.per_node * self.nodes.desired for offer in self.resources}
+        return {name: units * self.nodes.desired for name, units in self.units_per_node.items()}
 
     @property
     def max_units(self) -> Mapping[str, int]:
         """Units of each extended resource over the most nodes that the pool may have."""
-        return {offer.name: offer.per_node * self.nodes.max for offer in self.resources}
+        return {name: units * self.nodes.max for name, units in self.units_per_node.items()}

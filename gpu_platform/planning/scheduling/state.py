@@ -133,7 +133,7 @@ class NodeState:
         return [index for index, gpu in enumerate(self.gpus) if gpu == self.node.gpus[index]]
 
     def _misaligned(self, needs: Amounts) -> tuple[str, ...]:
-        """Return the resources that are there, but not on few enough NUMA nodes for the kubelet."""
+        """Return the resources of which enough is free, but on more NUMA nodes than the kubelet accepts."""
         if not self.node.numa:
             return ()
         return tuple(name for name, amount in needs.items() if self._aligned(name, amount) == ())

@@ -48,7 +48,7 @@ def check_alignment(one: DeclaredPods, team: Team, available: Available, here: P
     if nodes is None:
         return
     resource, units = held(one.spec, team, pool)
-    parts = nodes.units(next((offer.per_node for offer in pool.resources if offer.name == resource), 0))
+    parts = nodes.units(pool.units_per_node.get(resource, 0))
     fewest = numa.fewest(units, parts)
     if fewest is None:
         return  # more than a node has is refused elsewhere

@@ -64,6 +64,5 @@ def _on_a_node(one: DeclaredPods, team: Team, pool: PoolPlan, available: Availab
         found.append(max(offered, default=0) // claim.count)
     elif pool.has_gpus and not pool.devices:
         resource, units = held(one.spec, team, pool)
-        per_node = next((offer.per_node for offer in pool.resources if offer.name == resource), 0)
-        found.append(per_node // max(1, units))
+        found.append(pool.units_per_node.get(resource, 0) // max(1, units))
     return min(1, *found) if one.nodes > 1 else min(found)
