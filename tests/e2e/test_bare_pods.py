@@ -14,6 +14,7 @@ from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack, plan_platform
 from policies import evaluate
 from sandbox import control_plane
+from tests.e2e.debugger import debug
 from tests.e2e.fabric_namespaces import apply_team, pod, refusal, remove
 from tests.e2e.impersonation import member
 from tests.support.eventually import eventually
@@ -190,14 +191,7 @@ def test_pods_of_a_job_are_made_and_can_be_looked_into(kubeconfig: Path) -> None
     ada = member(kubeconfig, GROUP)
     name = made_by(ada, "shell")["metadata"]["name"]
     debugger = {"name": "debug", "image": "none", "securityContext": dict(CONTAINER)}
-    path = f"/api/v1/namespaces/{TEAM}/pods/{name}/ephemeralcontainers"
-    ada._connection.request(
-        "PATCH",
-        path,
-        "debugging",
-        body={"spec": {"ephemeralContainers": [debugger]}},
-        content_type="application/strategic-merge-patch+json",
-    )
+    debug(ada, TEAM, name, debugger)
 
 
 def test_a_member_takes_no_pod_from_its_controller(kubeconfig: Path) -> None:

@@ -23,6 +23,7 @@ from gpu_platform.stacks import LoadedStack, plan_platform
 from policies import evaluate
 from sandbox import control_plane
 from tests.e2e.conftest import BASE
+from tests.e2e.debugger import debug
 from tests.e2e.fabric_namespaces import apply_team, honest, pod, refusal, remove
 from tests.support.eventually import eventually
 from tests.support.fabric_pods import fabric_pods, platform_of
@@ -431,16 +432,8 @@ class Place:
 
     def of_debugger(self, container: Object) -> str:
         """Return the verdict about an ephemeral container of a pod that runs."""
-        path = f"/api/v1/namespaces/{self.namespace}/pods/debugged/ephemeralcontainers"
         try:
-            self.client._connection.request(
-                "PATCH",
-                path,
-                "debugging",
-                {"dryRun": "All"},
-                body={"spec": {"ephemeralContainers": [container]}},
-                content_type="application/strategic-merge-patch+json",
-            )
+            debug(self.client, self.namespace, "debugged", container, dry_run=True)
         except Refused as refused:
             return self._named(refused.message)
         return NO_RULE

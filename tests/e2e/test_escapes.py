@@ -13,6 +13,7 @@ import yaml
 
 from gpu_platform.engine.client import KubernetesClient, Refused
 from tests.e2e.conftest import TOLERATION, Platform
+from tests.e2e.debugger import debug
 from tests.e2e.impersonation import member
 from tests.support.eventually import eventually
 from tests.support.permissive import GRANTS, KEDA, ROUTES, TRAIN_JOBS
@@ -129,15 +130,8 @@ def test_an_ephemeral_container_gets_no_gpu_by_a_variable(vision: KubernetesClie
             "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}],
             "securityContext": dict(CONTAINER),
         }
-        path = "/api/v1/namespaces/vision/pods/debugged/ephemeralcontainers"
         with pytest.raises(Refused, match="gpu-visible-devices-bypass"):
-            vision._connection.request(
-                "PATCH",
-                path,
-                "debugging",
-                body={"spec": {"ephemeralContainers": [debugger]}},
-                content_type="application/strategic-merge-patch+json",
-            )
+            debug(vision, "vision", "debugged", debugger)
     finally:
         live = platform.client.get("v1", "Pod", "debugged", "vision")
         assert live is not None

@@ -14,6 +14,7 @@ from gpu_platform.engine import retention
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.progress import Progress
 from sandbox import control_plane
+from tests.e2e.debugger import debug
 from tests.e2e.fabric_namespaces import Object, apply_team, honest, pod, refusal, remove
 from tests.support.fabric_pods import fabric_pods, platform_of
 
@@ -138,14 +139,7 @@ def test_nobody_executes_commands_in_a_daemon_but_in_the_container_beside_it(cli
 
 
 def _debug(client: KubernetesClient, team: str, container: Object) -> None:
-    path = f"/api/v1/namespaces/{team}/pods/nccl-test-host-1/ephemeralcontainers"
-    client._connection.request(
-        "PATCH",
-        path,
-        "debugging",
-        body={"spec": {"ephemeralContainers": [{**container, "name": "debug"}]}},
-        content_type="application/strategic-merge-patch+json",
-    )
+    debug(client, team, "nccl-test-host-1", {**container, "name": "debug"})
 
 
 def _with_image(client: KubernetesClient, team: str, image: str) -> Object:
