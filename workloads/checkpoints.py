@@ -25,10 +25,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint._state_dict_stager import StateDictStager
 from torch.distributed.checkpoint.filesystem import FileSystem
-from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+from torch.distributed.checkpoint.staging import AsyncStager
 
 _COMPLETE: Final = "complete.json"
 _PREFIX: Final = "step-"
@@ -53,6 +55,30 @@ class _Writer(dcp.FileSystemWriter):
         self.fs = _Files()
 
 
+class Stager(AsyncStager):
+    """Copies the state into memory of the node, which it keeps for the next checkpoint.
+
+    DefaultStager forgets its memory after each copy, and before PyTorch 2.15 can then make no second one. On a GPU
+    the memory is pinned.
+    """
+
+    _synchronize_after_execute = False  # of the protocol: `stage` returns when all is copied
+
+    def __init__(self) -> None:
+        self._on_gpu = torch.cuda.is_available()
+        self._copies = StateDictStager(pin_memory=self._on_gpu, share_memory=False)
+
+    def stage(self, state_dict: dict[str, Any], **_options: Any) -> dict[str, Any]:  # noqa: ANN401
+        """Return a copy of the state as it is now."""
+        copy = self._copies.stage(state_dict, non_blocking=self._on_gpu)
+        if self._on_gpu:
+            torch.cuda.synchronize()
+        return copy
+
+    def close(self) -> None:
+        """Keep the memory: a checkpoint that is written is not the last one."""
+
+
 class NoGoodCheckpoint(Exception):
     """All checkpoints that were once complete are damaged: a person decides whether to begin anew."""
 
@@ -74,8 +100,7 @@ class Checkpoints:
         self._keep = keep
         # Threads write while training communicates: two users of one group would take each other's messages.
         self._group = dist.new_group(backend="gloo")
-        # Copies at once and into memory that is not pinned, as async_save does where it chooses the writer itself.
-        self._stager = DefaultStager(StagingOptions(False, False, False, False))
+        self._stager = Stager()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
         self._pending: Future[Saved] | None = None
         self._step: int | None = None

@@ -36,6 +36,11 @@ _NODE_FAULTS: Final = re.compile(
     r"|CUDA error: unknown error|GPU is lost|driver shutting down",
     re.IGNORECASE,
 )
+# What a kernel says of its own arguments, such as an index out of bounds.
+_BUGS: Final = re.compile(r"device-side assert triggered", re.IGNORECASE)
+# As PyTorch has it: so much was asked for, and so much of the GPU is free.
+_ASKED_AND_FREE: Final = re.compile(r"Tried to allocate ([\d.]+) (\w+)\..* of which ([\d.]+) (\w+) is free")
+_UNITS: Final = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _LOST_PEERS: Final = re.compile(
     r"Connection closed by peer|Connection reset by peer|Broken pipe|remote process exited|ncclRemoteError"
     r"|Timed out waiting|Watchdog caught collective operation timeout|Socket Timeout|failed to recv",
@@ -55,14 +60,23 @@ def code_of(error: BaseException, *, saved: bool, repeated: bool, shared_memory:
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED if saved else FAILED
     if _is(error, "OutOfMemoryError"):
-        return FAILED if shared_memory and not repeated else BUG
+        return FAILED if shared_memory and not repeated and not _at_own_limit(str(error)) else BUG
     if lost_peer(error):
         # Its own end is counted in the pod that failed. Without progress it costs an attempt here as well, or a
         # broken network would be tried for ever.
         return INTERRUPTED if saved else FAILED
     if _NODE_FAULTS.search(str(error)):
         return NODE_FAULT
-    return BUG if repeated or isinstance(error, _MISTAKES) else FAILED
+    return BUG if repeated or isinstance(error, _MISTAKES) or _BUGS.search(str(error)) else FAILED
+
+
+def _at_own_limit(message: str) -> bool:
+    """Return whether the GPU had the memory that was asked for, and only this process may not have it."""
+    found = _ASKED_AND_FREE.search(message)
+    if found is None:
+        return False
+    asked, asked_unit, free, free_unit = found.groups()
+    return float(free) * _UNITS.get(free_unit, 1) >= float(asked) * _UNITS.get(asked_unit, 1)
 
 
 def lost_peer(error: BaseException) -> bool:

@@ -297,7 +297,7 @@ def _memory(allocator: Allocator | None, place: Place, granted: Granted) -> GpuM
     if allocator is None and place.device.type != "cuda":
         return None
     share = granted.gpu_memory_mib if granted.shares_memory else None
-    return GpuMemory(allocator or CudaAllocator(place.device), share_mib=share)
+    return GpuMemory(allocator or CudaAllocator(place.device), share_mib=share, sharing=granted.sharing)
 
 
 def _common(text: str) -> str:

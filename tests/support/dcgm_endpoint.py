@@ -108,7 +108,7 @@ class DcgmEndpoint:
                 f'modelName="{nvml.nvmlDeviceGetName(handle)}",hostname="{self.node}",'
                 'namespace="vision",pod="train-0",container="main"'
             )
-            memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+            memory = nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2)
             _, uncorrectable, pending, failed = nvml.nvmlDeviceGetRemappedRows(handle)
             values = {
                 "DCGM_FI_DEV_GPU_TEMP": nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),

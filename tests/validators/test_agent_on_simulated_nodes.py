@@ -260,6 +260,15 @@ def test_a_driver_older_than_535_is_asked_by_the_older_name():
     assert "nvmlDeviceGetCurrentClocksThrottleReasons on GPU 0" in calls
 
 
+def test_memory_in_use_is_without_what_the_driver_keeps_where_the_driver_tells_them_apart():
+    newer = simulated("p5.48xlarge").gpus[0]
+    fault = {"kind": "function-missing", "call": "nvmlDeviceGetMemoryInfo_v2"}
+    older = simulated("p5.48xlarge", fault).gpus[0]
+    assert newer.memory_used_bytes.value == 0
+    assert older.memory_used_bytes.value == 600 * 2**20
+    assert newer.memory_mib == older.memory_mib
+
+
 def test_a_gpu_without_an_absolute_threshold_is_held_by_its_margin():
     fault = {"kind": "function-missing", "call": "nvmlDeviceGetTemperatureThreshold"}
     held = of_machine("p5.48xlarge")

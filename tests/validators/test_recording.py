@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from agent_tables import DRIVER, of_machine
@@ -17,8 +18,10 @@ from validators.agent import history, topology
 from validators.agent.calls import Journal
 from validators.agent.checks import run_checks
 from validators.agent.nvml import read_nvml
-from validators.agent.recording import BadRecording, Recorded, parse_recording, to_recording
+from validators.agent.recording import BadRecording, Recorded, parse_recording, read_recording, to_recording
 
+# Of a virtual machine with one H200 by PCIe passthrough, driver 580.159.04, on 2026-11-26.
+H200 = Path(__file__).parents[1] / "recordings" / "h200-one-gpu-vm.json"
 LAYOUT = ({"1g.10gb": 7}, {"3g.40gb": 2})
 
 
@@ -83,6 +86,18 @@ def test_the_command_records_replays_and_compares(tmp_path, capsys, monkeypatch)
     again = capsys.readouterr().out
     assert "FAIL throttle-reasons GPU 2: hardware slowdown, hardware power brake" in again
     assert again.splitlines()[1:] == first.splitlines()[1:]
+
+
+def test_the_recording_of_a_real_h200_passes_alone_and_lacks_seven_gpus_as_a_machine_of_eight(capsys):
+    real = Recordings(replay=H200)
+    assert node_check.check_node(None, None, real, to_json=False) is ExitCode.GOOD
+    assert "pass xid: none" in capsys.readouterr().out
+    assert node_check.check_node(None, "p5en.48xlarge", real, to_json=True) is ExitCode.FINDING
+    checks = json.loads(capsys.readouterr().out)
+    verdicts = {(one["id"], one["verdict"]): one["observed"] for one in checks}
+    assert verdicts["gpu-count", "fail"] == "1"
+    assert verdicts["gpu-product", "pass"] == "NVIDIA H200"
+    assert verdicts["gpu-memory", "pass"] == "143771 MiB"
 
 
 def test_options_that_exclude_each_other_are_all_named(tmp_path):
@@ -203,6 +218,13 @@ def test_a_simulated_node_that_replays_a_recording_has_its_verdicts(machine_type
     assert {entry["id"] for entry in run_checks(snapshot, expected) if entry["verdict"] == "fail"} == {
         entry["id"] for entry in run_checks(again, expected) if entry["verdict"] == "fail"
     }
+
+
+def test_a_simulated_node_that_replays_a_real_one_answers_as_it_did():
+    text = H200.read_text()
+    snapshot, journal = read("p5en.48xlarge", {"kind": "recorded-node", "recording": pack(text)})
+    assert snapshot == Recorded(read_recording(H200)).read(1)
+    assert journal.answers["nvmlDeviceGetVbiosVersion on GPU 0"] == ["96.00.A5.00.1A", ""]
 
 
 @pytest.mark.parametrize("kind", ["did-not-return", "ended-the-process"])

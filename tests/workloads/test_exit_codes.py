@@ -43,6 +43,22 @@ def test_running_out_of_memory_is_a_bug_unless_others_take_memory_of_the_same_gp
     assert code_of(OutOfMemoryError("tried to allocate 2 GiB"), shared=True) == FAILED
 
 
+def test_running_out_of_a_share_is_a_bug_where_the_gpu_had_the_memory() -> None:
+    # As PyTorch 2.11 wrote it on an H200.
+    own = (
+        "CUDA out of memory. Tried to allocate 128.00 MiB. GPU 0 has a total capacity of 139.80 GiB of which "
+        "130.84 GiB is free. Including non-PyTorch memory, this process has 8.95 GiB memory in use. 7.81 GiB"
+    )
+    full = own.replace("130.84 GiB is free", "19.38 MiB is free")
+    assert code_of(OutOfMemoryError(own), shared=True) == BUG
+    assert code_of(OutOfMemoryError(full), shared=True) == FAILED
+
+
+def test_an_assertion_of_a_kernel_is_a_bug_and_an_illegal_access_may_not_be() -> None:
+    assert code_of(RuntimeError("CUDA error: device-side assert triggered")) == BUG
+    assert code_of(RuntimeError("CUDA error: an illegal memory access was encountered")) == FAILED
+
+
 def test_the_end_of_another_process_costs_nothing_once_this_attempt_has_saved_work() -> None:
     gone = RuntimeError("[pair.cc:534] Connection closed by peer [10.0.0.7]:41234")
     assert code_of(gone, saved=True) == INTERRUPTED

@@ -264,7 +264,7 @@ def _gpu(calls: Calls, index: int) -> GpuSnapshot:
     throttle_reasons = read(pynvml.nvmlDeviceGetCurrentClocksEventReasons)
     if throttle_reasons.problem == FUNCTION_NOT_FOUND:  # its name before driver 535
         throttle_reasons = read(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons)
-    memory = read(pynvml.nvmlDeviceGetMemoryInfo, convert=_memory)
+    memory = _memory(read)
     size = _mapped(memory, lambda found: found[0])
     instances = _mig_instances(device, mig_mode, size)
     values = read(pynvml.nvmlDeviceGetFieldValues, list(_FIELDS), convert=_field_values)
@@ -517,7 +517,7 @@ def _mig_instances(
         profile = _mig_profile(part.read, memory)
         if profile.value is None:
             return Reading(problem=profile.problem, call=profile.call)
-        total, used = part.read(pynvml.nvmlDeviceGetMemoryInfo, convert=_memory).value or (-1, -1)
+        total, used = _memory(part.read).value or (-1, -1)
         found[instance.value] = (instance.value, profile.value, used, total)
     return Reading(list(found.values()))
 
@@ -529,7 +529,15 @@ def _by_profile(instances: list[tuple[int, str, int, int]]) -> dict[str, int]:
     return counted
 
 
-def _memory(found: Any) -> list[int]:  # noqa: ANN401 - a C struct
+def _memory(read: Read) -> Reading[list[int]]:
+    """Return bytes in all and in use. What the driver keeps for itself is not in use, as in nvidia-smi."""
+    found = read(pynvml.nvmlDeviceGetMemoryInfo, pynvml.nvmlMemory_v2, convert=_total_and_used)
+    if found.problem == FUNCTION_NOT_FOUND:  # before driver 510
+        found = read(pynvml.nvmlDeviceGetMemoryInfo, detail="with the driver's own", convert=_total_and_used)
+    return found
+
+
+def _total_and_used(found: Any) -> list[int]:  # noqa: ANN401 - a C struct
     return [found.total, found.used]
 
 

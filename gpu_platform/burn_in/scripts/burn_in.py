@@ -40,7 +40,8 @@ def main():
         torch.cuda.set_device(local)
         stay_near(local)
     device = torch.device("cuda", local) if CUDA else torch.device("cpu")
-    dist.init_process_group("nccl" if CUDA else "gloo")
+    # With its GPU named, no barrier guesses it.
+    dist.init_process_group("nccl" if CUDA else "gloo", device_id=device if CUDA else None)
     result = {"version": VERSION, "gpus": dist.get_world_size()}
     if os.environ.get("BURN_IN_PART", "node") == "node":
         result.update(measure_node(local, device, float(os.environ.get("BURN_IN_MATRIX_SECONDS", "60"))))

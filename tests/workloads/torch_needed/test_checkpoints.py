@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from workloads.checkpoints import Checkpoints, NoGoodCheckpoint
+from workloads.checkpoints import Checkpoints, NoGoodCheckpoint, Stager
 
 pytestmark = pytest.mark.usefixtures("alone")
 
@@ -136,6 +136,17 @@ def test_a_checkpoint_has_the_state_as_it_was_when_it_was_begun(tmp_path: Path) 
     state = {"weights": torch.zeros(2**20)}
     assert Checkpoints(tmp_path).load(state) == 1
     assert torch.equal(state["weights"], torch.ones(2**20))
+
+
+def test_the_memory_of_a_copy_serves_the_next_one() -> None:
+    weights = torch.zeros(64)
+    stager = Stager()
+    first = stager.stage({"weights": weights})["weights"]
+    stager.close()  # as async_save does, before PyTorch 2.15 also with a stager that it is given
+    weights += 1
+    second = stager.stage({"weights": weights})["weights"]
+    assert second.data_ptr() == first.data_ptr() != weights.data_ptr()
+    assert second[0].item() == 1
 
 
 def test_a_checkpoint_that_was_loaded_is_not_written_again(tmp_path: Path) -> None:

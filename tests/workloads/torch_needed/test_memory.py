@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from torch import nn
@@ -17,6 +19,7 @@ class SimulatedAllocator:
     def __init__(self) -> None:
         self.used = self.most = 0
         self.limited = 100 * _MIB
+        self.device = torch.device("cpu")
 
     def give(self, tensor: torch.Tensor) -> torch.Tensor:
         size = tensor.untyped_storage().nbytes()
@@ -86,6 +89,39 @@ def test_the_share_of_the_plan_is_the_limit_on_a_shared_gpu() -> None:
     with pytest.raises(torch.OutOfMemoryError) as raised, memory.guard():
         allocator.give(torch.zeros(8, 2**20))
     assert "the GPU has 100.0 MiB and is shared" in raised.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("sharing", "limit"), [("time-slicing", 35942 - 1664), ("mps", 35942 - 1280), ("none", 35942)]
+)
+def test_a_share_is_also_for_what_is_not_tensors(sharing: str, limit: int) -> None:
+    class H200(SimulatedAllocator):
+        def total(self) -> int:
+            return 143155 * _MIB  # as CUDA has it; NVML has 143771
+
+    memory = GpuMemory(H200(), share_mib=143771 // 4, sharing=sharing)
+    assert memory.info().limit == limit * _MIB
+
+
+def test_a_small_share_keeps_three_quarters_for_tensors() -> None:
+    assert GpuMemory(SimulatedAllocator(), share_mib=40, sharing="time-slicing").info().limit == 30 * _MIB
+
+
+def test_memory_that_only_autograd_holds_is_reported() -> None:
+    allocator = SimulatedAllocator()
+    memory = GpuMemory(allocator)
+    text = "kept for the backward pass, and workspaces of libraries"
+    assert text not in memory.report()
+    allocator.used = 10**6 * _MIB  # more than what other tests still have
+    assert re.search(rf"\d{{3}},\d{{3}}\.\d MiB  {text}", memory.report())
+
+
+def test_tensors_in_the_memory_of_the_node_are_not_among_those_of_the_gpu() -> None:
+    allocator = SimulatedAllocator()
+    allocator.device = torch.device("meta")
+    copy = torch.zeros(1234, 1)
+    report = GpuMemory(allocator).report()
+    assert str(tuple(copy.shape)) not in report
 
 
 def test_the_most_that_was_used_is_counted_from_report_to_report() -> None:
