@@ -121,6 +121,9 @@ def test_a_container_gets_what_an_init_container_had_and_not_what_a_sidecar_has(
     # In scope pod: the init container alone, or the sidecar beside the container.
     assert admitted(kubelet(scope="pod"), pod(main, init=[init])) == [{GPU: {0: 4}, "cpu": {0: 8}}]
     assert admit(pod(main, init=[sidecar]), kubelet(scope="pod"), []) == REFUSED
+    # Five GPUs while the second init container runs beside the sidecar.
+    beside = pod(container(1, "4"), init=[sidecar, container(3, "4")])
+    assert admit(beside, kubelet(scope="pod"), []) == REFUSED
 
 
 def test_a_container_joins_its_init_container_on_the_numa_node_that_this_one_was_given() -> None:
