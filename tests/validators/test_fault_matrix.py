@@ -118,7 +118,7 @@ COUNTERS = {
 
 
 def profiles() -> Iterator[tuple[str, frozenset[str], bool]]:
-    """Return of each profile the machine type with the fewest GPUs, the faults tried on it, and if it is thorough."""
+    """Return of each profile the machine type with the fewest GPUs, its faults to try, and if it is thorough."""
     catalog = load_catalog()
     found, traits = {}, set()
     for name, machine in sorted(catalog.machine_types.items()):
