@@ -210,6 +210,28 @@ def test_pods_without_gpus_leave_the_cpu_that_free_gpus_need():
     assert None not in places
 
 
+def test_cpu_that_pods_without_gpus_find_elsewhere_is_not_kept_beside_gpus():
+    # All CPU over all GPUs is 5.2 each, of which the first node has 4 and so seems in want: the small pod would go
+    # there. Without the service, which has room on the second, pods take 3.6 a GPU, and both pairs fit the first.
+    nodes = [NodeShape(16000, 65536, 4), NodeShape(32000, 65536, 1)]
+    service, small = PodShape(8000, 1024, 0, 0), PodShape(2000, 1024, 1, WHOLE_GPU)
+    pair = PodShape(8000, 1024, 2, WHOLE_GPU)
+    placer = OnlinePlacer(nodes, {service: 1, small: 1, pair: 2})
+    places = [placer.place(pod) for pod in (service, small, pair, pair)]
+    assert [place and place.node for place in places] == [1, 1, 0, 0]
+
+
+def test_cpu_of_pods_without_gpus_is_kept_where_the_nodes_have_little_to_spare():
+    # They take 64 of the 76 CPUs that pods with GPUs leave. Two services and two small pods on one node, as if the
+    # CPU of services did not count, would leave the other node CPU for one large pod only.
+    nodes = [NodeShape(64000, 65536, 2)] * 2
+    service, small = PodShape(16000, 1024, 0, 0), PodShape(2000, 1024, 1, WHOLE_GPU)
+    large = PodShape(24000, 1024, 1, WHOLE_GPU)
+    placer = OnlinePlacer(nodes, {service: 4, small: 2, large: 2})
+    places = [placer.place(pod) for pod in [service] * 4 + [small] * 2 + [large] * 2]
+    assert None not in places
+
+
 def test_two_pods_of_a_kind_that_differ_in_cpu_are_one_request_of_gpus_and_both_are_thought_of():
     # On the second node the first pod leaves no CPU for the other kind; on the first it does.
     nodes = [NodeShape(10000, 262144, 2), NodeShape(13000, 262144, 2)]
