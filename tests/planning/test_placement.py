@@ -255,7 +255,7 @@ def test_a_packing_is_no_worse_than_pods_placed_one_by_one_from_the_largest(
     nodes: list[NodeShape], pods: list[PodShape]
 ):
     largest_first = sorted((pod for pod in pods if pod.gpus), key=lambda pod: (-pod.demand_milli, -pod.cpu_milli))
-    placer = OnlinePlacer(nodes, Counter(pods))
+    placer = OnlinePlacer(nodes, Counter(pods), spare_cpu=False)
     one_by_one = sum(pod.demand_milli for pod in largest_first if placer.place(pod) is not None)
     assert pack(nodes, pods, work=WORK).allocated_milli >= one_by_one
 
@@ -264,3 +264,15 @@ def test_pods_that_few_gpus_suit_get_them_before_pods_that_any_suit():
     nodes = [NodeShape(64000, 262144, 8, "T4"), NodeShape(64000, 262144, 8, "A10")]
     any_gpu, t4 = PodShape(1000, 1024, 1, WHOLE_GPU), PodShape(1000, 1024, 1, WHOLE_GPU, ("T4",))
     assert pack(nodes, [any_gpu] * 8 + [t4] * 8, work=WORK).share == 1
+
+
+def test_nodes_of_a_model_are_packed_anew_with_what_has_no_place():
+    # One by one the T4 gets what no other may run, 780 of it, and the whole search has no work to find better.
+    nodes = [NodeShape(64000, 262144, 1, "T4"), NodeShape(64000, 262144, 2, "A10")]
+    pods = [
+        *(PodShape(1000, 1024, 1, milli) for milli in (810, 530, 530, 470)),
+        *(PodShape(1000, 1024, 1, milli, ("T4",)) for milli in (320, 230, 230)),
+    ]
+    packing = pack(nodes, pods, work=1)
+    # 810, 530 + 470 and, on the T4, 530 + 230 + 230.
+    assert packing.allocated_milli == 810 + 1000 + 990

@@ -53,8 +53,14 @@ class OnlinePlacer:
     A price is computed anew only for the node that a pod was placed on.
     """
 
-    def __init__(self, nodes: Sequence[NodeShape], expected: Mapping[PodShape, float]) -> None:
-        """`expected`: kinds of pods, how many of each (only proportions count); other kinds have no price."""
+    def __init__(
+        self, nodes: Sequence[NodeShape], expected: Mapping[PodShape, float], *, spare_cpu: bool = True
+    ) -> None:
+        """`expected`: kinds of pods, how many of each (only proportions count); other kinds have no price.
+
+        `spare_cpu`: whether pods without GPUs are thought to use what CPU the others leave; else all of their CPU
+        is counted, which is better where large pods come first.
+        """
         self._models = [node.model for node in nodes]
         self._cpu: _Integers = np.array([node.cpu_milli for node in nodes], dtype=np.int64)
         self._memory: _Integers = np.array([node.memory_mib for node in nodes], dtype=np.int64)
@@ -79,7 +85,7 @@ class OnlinePlacer:
             for model in set(self._models)
         }
         self._requests = _Requests(self._kinds)
-        self._cpu_of_thousandth = _cpu_of_thousandth(nodes, expected)
+        self._cpu_of_thousandth = _cpu_of_thousandth(nodes if spare_cpu else (), expected)
         self._price: _Floats = np.full((len(nodes), len(self._kinds)), _NOWHERE)
         self._gpu: _Integers = np.zeros((len(nodes), len(self._kinds)), dtype=np.int64)
         priced: dict[NodeShape, int] = {}
@@ -185,13 +191,16 @@ class _Requests:
 
 
 def _cpu_of_thousandth(nodes: Sequence[NodeShape], expected: Mapping[PodShape, float]) -> float:
-    """Return the millicores to keep for each thousandth of a GPU, were all GPUs in use by expected pods."""
+    """Return the millicores to keep for each thousandth of a GPU, were all GPUs in use by expected pods.
+
+    `nodes`: those that may have CPU to spare for pods without GPUs.
+    """
     demand = sum(kind.demand_milli * number for kind, number in expected.items())
-    gpus = sum(node.gpus for node in nodes) * WHOLE_GPU
-    if not demand or not gpus:
+    if not demand:
         return _LEAST_CPU
     with_gpus = sum(kind.cpu_milli * number for kind, number in expected.items() if kind.gpus) / demand
     without = sum(kind.cpu_milli * number for kind, number in expected.items() if not kind.gpus) / demand
+    gpus = max(1, sum(node.gpus for node in nodes)) * WHOLE_GPU
     spare = sum(node.cpu_milli for node in nodes) / gpus - with_gpus
     scarcity = without / spare if without < spare else 1.0
     return max(with_gpus + without * scarcity**_SCARCITY_EXPONENT, _LEAST_CPU)
