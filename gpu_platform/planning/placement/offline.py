@@ -4,10 +4,10 @@ A linear program decides how many nodes of each shape get which contents; conten
 (column generation, Gilmore and Gomory 1961), the prices smoothed so that they converge (Wentges 1997). Whole parts
 of the solution are fixed, the rest is solved again, until every node has its contents. Remaining pods, and
 pods without GPUs, are then placed where they fit. Where pods placed one by one (`online`), the large ones first or
-those that few GPUs suit, come out better, that is the packing. At last the nodes of each model of GPU are emptied and
-packed anew by the linear program, with what is still without a place: small programs converge where that of all
-models does not, and a model that many pods name has the best of them. The bound is Lagrange's, with the best prices,
-or that of a coarser program (`relaxation`), whichever is lower.
+those that few GPUs suit, come out better, that is the packing. At last the nodes of each model of GPU are emptied
+and packed anew by the linear program, with what is still without a place: small programs converge where that of
+all models does not, and a model that many pods name has the best of them. The bound is Lagrange's, with the best
+prices, or that of a coarser program (`relaxation`), whichever is lower.
 
 The search ends after an amount of work, not of time: the same pods on the same nodes always get the same packing.
 """
@@ -302,7 +302,9 @@ class _Nodes:
     def add_leftovers(self) -> None:
         """Put every pod that is still without a place where it fits tightest, the largest first."""
         pods = self._pods
-        for index in sorted(self._waiting(), key=lambda index: (-pods[index].demand_milli, -pods[index].cpu_milli, index)):
+        for index in sorted(
+            self._waiting(), key=lambda index: (-pods[index].demand_milli, -pods[index].cpu_milli, index)
+        ):
             pod = pods[index]
             best: tuple[int, int, tuple[int, ...]] | None = None
             for node, shape in enumerate(self._nodes):

@@ -28,7 +28,7 @@ _NUMBER_EXPONENT = 0.15
 _DEMAND_EXPONENT = -0.25
 """Of a kind's number and of its GPU demand in its weight; FGD has 1 and 0. Found by trying on the openb trace."""
 _SCARCITY_EXPONENT = 4
-"""Of the share of spare CPU that pods without GPUs take in how much of their CPU is counted; tried on openb, too."""
+"""Of the part of spare CPU that pods without GPUs take, in how much of their CPU counts; found by trying, too."""
 _EQUAL = 1e-6
 _LEAST_CPU = 1e-6
 """Millicores for a thousandth of a GPU, where no pod asks for CPU: such a node wants for none."""
