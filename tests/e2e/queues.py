@@ -149,7 +149,7 @@ class Team:
 def job(
     namespace: str, name: str, gpus: int, pods: int = 1, queue: str = "", priority: str = "", **spec: Any
 ) -> dict[str, Any]:
-    amount = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
+    amount = {"cpu": "900m", "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
     container = {
         "name": "main",
         "image": "none",
