@@ -65,6 +65,8 @@ class NodePool(pulumi.ComponentResource):
             }
             if args.driver_version is not None:
                 annotations[names.SANDBOX_DRIVER_ANNOTATION] = args.driver_version
+            if args.kubelet is not None and args.kubelet.topology_scope != "container":
+                annotations[names.SANDBOX_TOPOLOGY_SCOPE_ANNOTATION] = args.kubelet.topology_scope
             k8s.core.v1.Node(
                 node,
                 metadata=k8s.meta.v1.ObjectMetaArgs(

@@ -88,6 +88,7 @@ CLUSTER_POLICY: Final = "cluster-policy"  # name of the only ClusterPolicy objec
 SANDBOX_MACHINE_ANNOTATION: Final = "sandbox.gpu-platform.dev/machine-type"  # machine type that a node simulates
 SANDBOX_DRIVER_ANNOTATION: Final = "sandbox.gpu-platform.dev/driver-version"  # that a new node starts with
 SANDBOX_RUNNING_DRIVER_ANNOTATION: Final = "sandbox.gpu-platform.dev/running-driver"  # of the simulated operator
+SANDBOX_TOPOLOGY_SCOPE_ANNOTATION: Final = "sandbox.gpu-platform.dev/topology-scope"  # pod; without it container
 SANDBOX_OPERANDS_ANNOTATION: Final = "sandbox.gpu-platform.dev/operands"  # release of a node's simulated operands
 SANDBOX_STARTING_TAINT: Final = "sandbox.gpu-platform.dev/starting"  # of a new node of Karpenter's
 SANDBOX_FAULTS_CONFIG_MAP: Final = "gpu-faults"  # in SANDBOX_NAMESPACE; key = node name, value = JSON list

@@ -198,13 +198,14 @@ class Placement(SpecModel):
 
 
 _KUBELET = On(("eks", "gke"), "elsewhere the program configures no kubelet, and nodes report the policy alone")
+_SCOPE = On(("eks", "gke", "sandbox"), "on existing nodes the program configures no kubelet")
 
 
 class Topology(SpecModel):
     """Topology Manager and Memory Manager policies of the kubelet."""
 
     policy: Literal["none", "best-effort", "restricted", "single-numa-node"]
-    scope: Annotated[Literal["container", "pod"], _KUBELET] = "container"
+    scope: Annotated[Literal["container", "pod"], _SCOPE] = "container"
     memory: Annotated[Literal["none", "static"], _KUBELET] = "none"
     """Memory Manager policy; `static` pins memory to the NUMA node of a Guaranteed pod's CPUs."""
 

@@ -62,7 +62,7 @@ class Controller:
         self._nodes = Nodes(self._node_objects, catalog, mig_seconds=mig_seconds)
         self._driver_upgrades = DriverUpgrades(api, self._node_objects, driver_seconds=driver_seconds)
         self._operands = Operands(self._node_objects, restart_seconds=driver_seconds)
-        self._pods = Pods(self._pod_objects, self._nodes, validation, catalog)
+        self._pods = Pods(api, self._pod_objects, self._nodes, validation, catalog)
 
     def stop(self) -> None:
         """Make `run` return soon. May be called from a signal handler."""
@@ -130,7 +130,8 @@ class Controller:
         waits.append(_reconcile("driver upgrades", upgrade))
         restart = partial(self._operands.reconcile, of_operator, operator.release)
         waits.append(_reconcile("operands", restart))
-        for pod in pods:
+        # A kubelet admits new pods in the order of their creation.
+        for pod in sorted(pods, key=lambda pod: pod["metadata"]["creationTimestamp"]):
             update = partial(self._pods.reconcile, pod, nodes, first=first)
             waits.append(_reconcile(f"pod {key_of(pod)}", update))
         return min(waits)

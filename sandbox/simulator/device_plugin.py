@@ -17,6 +17,8 @@ from gpu_platform import names
 from sandbox.simulator.hardware import Hardware, VisibleGpu, mig_instances, without_mig
 
 MIG_STRATEGIES: Final = ("none", "single", "mixed")
+NO_NUMA_NODE: Final = -1
+"""Instead of the NUMA node of a device whose machine does not show it."""
 _PREFIX: Final = "nvidia.com/"
 _DNS_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
@@ -55,11 +57,16 @@ class PluginConfig:
 
 @dataclass(frozen=True, slots=True)
 class Advertised:
-    """One resource that the plugin registers. `single_only`: it refuses a request of more than one."""
+    """One resource that the plugin registers. `single_only`: it refuses a request of more than one.
+
+    `numa`, `healthy_numa`: its devices, and those of them that are healthy, by the NUMA node of their GPU.
+    """
 
     count: int
     healthy: int
     single_only: bool = False
+    numa: Mapping[int, int] = field(default_factory=dict[int, int], compare=False)
+    healthy_numa: Mapping[int, int] = field(default_factory=dict[int, int], compare=False)
 
 
 # -- choice of the config -----------------------------------------------------------------------------------------
@@ -231,14 +238,34 @@ def advertise(hardware: Hardware, config: PluginConfig, strategy: str) -> Mappin
     devices = _devices(hardware.gpus, strategy)
     # A GPU that is lost while the plugin runs remains in capacity, but not in allocatable (rm/health.go).
     healthy = _devices([gpu for gpu in hardware.gpus if not gpu.lost], strategy)
+    numa = _by_numa_node(hardware.gpus, strategy)
+    healthy_numa = _by_numa_node([gpu for gpu in hardware.gpus if not gpu.lost], strategy)
     advertised: dict[str, Advertised] = {}
     for resource, count in devices.items():
         replicas = sharing.replicas_of(resource)
         shared = replicas > 1
         name = f"{resource}.shared" if shared and sharing.renamed else resource
         single_only = shared and sharing.fail_requests_greater_than_one
-        advertised[name] = Advertised(count * replicas, healthy.get(resource, 0) * replicas, single_only)
+        advertised[name] = Advertised(
+            count * replicas,
+            healthy.get(resource, 0) * replicas,
+            single_only,
+            _counts(numa, resource, replicas),
+            _counts(healthy_numa, resource, replicas),
+        )
     return advertised
+
+
+def _by_numa_node(gpus: Sequence[VisibleGpu], strategy: str) -> Mapping[int, Mapping[str, int]]:
+    """Return the devices of each resource by the NUMA node of their GPU (internal/rm/nvml_devices.go)."""
+    nodes: dict[int, list[VisibleGpu]] = {}
+    for gpu in gpus:
+        nodes.setdefault(NO_NUMA_NODE if gpu.numa_node is None else gpu.numa_node, []).append(gpu)
+    return {node: _devices(of_node, strategy) for node, of_node in nodes.items()}
+
+
+def _counts(by_numa_node: Mapping[int, Mapping[str, int]], resource: str, replicas: int) -> Mapping[int, int]:
+    return {node: of_node[resource] * replicas for node, of_node in by_numa_node.items() if resource in of_node}
 
 
 def _devices(gpus: Sequence[VisibleGpu], strategy: str) -> Mapping[str, int]:

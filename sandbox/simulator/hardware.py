@@ -18,7 +18,10 @@ GpuLayouts = tuple[MigLayout | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class VisibleGpu:
-    """One GPU that NVML counts. `layout` None: MIG mode is off. `lost`: every call about it fails."""
+    """One GPU that NVML counts. `layout` None: MIG mode is off. `lost`: every call about it fails.
+
+    `numa_node` None: the machine does not show it.
+    """
 
     product: str
     memory_mib: int
@@ -27,6 +30,7 @@ class VisibleGpu:
     uuid: str = field(default="", compare=False)
     pci_bus_id: str = field(default="", compare=False)
     """As the kernel writes it: 0000:65:00.0."""
+    numa_node: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ def observe(machine: MachineType, gpu: Gpu, node: SimulatedNode, fabric: str | N
                 lost=shown.lost,
                 uuid=shown.uuid,
                 pci_bus_id=shown.pci_bus_id.removeprefix("0000").lower(),
+                numa_node=shown.numa_node,
             )
             for shown in node.gpus
         ),

@@ -8,10 +8,10 @@ from typing import Any, Final
 from kubernetes.utils.quantity import parse_quantity  # pyright: ignore[reportUnknownVariableType] - no types
 
 from gpu_platform.catalog import MachineType
+from sandbox.simulator.admission import Rejection, allocation_error
 from sandbox.simulator.allocatable import MAX_PODS, node_allocatable
 from sandbox.simulator.device_plugin import Advertised, allocate_error
 
-REJECTED: Final = "UnexpectedAdmissionError"
 _DEVICES: Final = "nvidia.com/"
 # A root disk of 100 GiB less the kubelet's default eviction threshold, nodefs.available 10 %.
 _DISK_GIB: Final = 100
@@ -64,17 +64,15 @@ def status_patch(wanted: Mapping[str, Quantities], present: Mapping[str, Quantit
     return patch
 
 
-def rejection(pod: Mapping[str, Any], advertised: Mapping[str, Advertised]) -> str | None:
-    """Return why the kubelet rejects a pod that was bound to the node, or None where it admits the pod.
+def rejection(pod: Mapping[str, Any], advertised: Mapping[str, Advertised]) -> Rejection | None:
+    """Return why a device plugin keeps a pod that was bound to the node from starting, or None.
 
-    The device plugin is called for each container. The message is the kubelet's (pkg/kubelet/lifecycle and
-    cm/admission).
+    The device plugin is called for each container.
     """
     for resource, amount in _device_requests(pod):
         offer = advertised.get(resource)
         if offer is not None and offer.single_only and amount > 1:
-            error = f"rpc error: code = Unknown desc = {allocate_error(resource, amount)}"
-            return f"Pod was rejected: Allocate failed due to {error}, which is unexpected"
+            return allocation_error(f"rpc error: code = Unknown desc = {allocate_error(resource, amount)}")
     return None
 
 

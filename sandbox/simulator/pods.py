@@ -10,11 +10,12 @@ from typing import Final
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
+from sandbox.simulator.admission import Rejection
 from sandbox.simulator.burn_in import burn_in_message
-from sandbox.simulator.device_plugin import Advertised
-from sandbox.simulator.kube import Informer, Object, key_of, log
-from sandbox.simulator.kubelet import REJECTED, rejection
-from sandbox.simulator.nodes import Nodes
+from sandbox.simulator.kube import Api, Informer, Object, key_of, log
+from sandbox.simulator.kubelet import rejection
+from sandbox.simulator.nodes import NodeRecord, Nodes
+from sandbox.simulator.resource_managers import AlignedNode, Held, admit, aligned_node
 from sandbox.simulator.run_time import ended_status, ending_of, seconds_left
 from sandbox.simulator.validation import ValidationPods
 
@@ -25,20 +26,30 @@ _ORPHAN_SECONDS: Final = 2.0
 class Pods:
     """All pods that are bound to a node. KWOK sets them running; this class rejects, ends and checks them."""
 
-    def __init__(self, informer: Informer, nodes: Nodes, validation: ValidationPods, catalog: Catalog) -> None:
+    def __init__(
+        self, api: Api, informer: Informer, nodes: Nodes, validation: ValidationPods, catalog: Catalog
+    ) -> None:
+        self._api = api
         self._informer = informer
         self._catalog = catalog
         self._nodes = nodes
         self._validation = validation
-        self._reasons: dict[str, str | None] = {}
+        self._rejections: dict[str, Rejection | None] = {}
         """By uid: why a pod was rejected, None for an admitted pod."""
+        self._held: dict[str, dict[str, Held]] = {}
+        """By node and uid: what pods have of the NUMA nodes, where the kubelet aligns it."""
         self._alone_since: dict[str, float] = {}
         """By uid: since when the node of a pod is missing (monotonic seconds)."""
 
     def forget_all_but(self, pods: Sequence[Object]) -> None:
-        """Drop the state of deleted pods."""
+        """Drop the state of deleted pods, and what ended pods had."""
         uids = {pod["metadata"]["uid"] for pod in pods}
-        self._reasons = {uid: reason for uid, reason in self._reasons.items() if uid in uids}
+        self._rejections = {uid: found for uid, found in self._rejections.items() if uid in uids}
+        active = {pod["metadata"]["uid"] for pod in pods if not _ended(pod)}
+        self._held = {
+            node: {uid: held for uid, held in of_node.items() if uid in active}
+            for node, of_node in self._held.items()
+        }
         self._alone_since = {uid: since for uid, since in self._alone_since.items() if uid in uids}
         self._validation.forget_all_but(uids)
 
@@ -60,7 +71,7 @@ class Pods:
             if labels.get(names.NAME_LABEL) == names.VALIDATION_APP:
                 return self._validation.reconcile(pod, record.profile, self._patch_status)
             ran_before = first and pod["status"].get("phase") != "Pending"
-            if not self._admit(pod, record.advertised, ran_before=ran_before):
+            if not self._admit(pod, nodes[node], record, ran_before=ran_before):
                 return _IDLE_SECONDS
             if names.BURN_IN_LABEL in labels:
                 measured = burn_in_message(pod, record.profile, self._catalog)
@@ -84,36 +95,51 @@ class Pods:
             log(f"pod {key_of(pod)}: exit code {ending.exit_code}, {ending.reason} {ending.message}".rstrip())
         return _IDLE_SECONDS  # a restart is a change, which comes back here
 
-    def _admit(self, pod: Object, advertised: Mapping[str, Advertised], *, ran_before: bool) -> bool:
-        """Reject a pod that a device plugin refuses, when it is first seen on its node; return whether it may run.
+    def _admit(self, pod: Object, node: Object, record: NodeRecord, *, ran_before: bool) -> bool:
+        """Reject a pod that its kubelet refuses, when it is first seen on its node; return whether it may run.
 
         KWOK does not know of the rejection and sets the pod running at about the same time. So the pod may run for
         an instant, and is patched until its phase is Failed. A pod that ran before the simulator started was
         admitted.
         """
         uid = pod["metadata"]["uid"]
-        if uid not in self._reasons:
-            self._reasons[uid] = None if ran_before else rejection(pod, advertised)
-            if self._reasons[uid]:
-                log(f"pod {key_of(pod)}: {self._reasons[uid]}")
-        reason = self._reasons[uid]
-        if reason is None:
+        if uid not in self._rejections:
+            found = self._decide(pod, node, record, ran_before=ran_before)
+            self._rejections[uid] = found
+            if found is not None:
+                log(f"pod {key_of(pod)}: {found.reason}: {found.message}")
+                namespace = pod["metadata"]["namespace"]
+                self._api.create(f"/api/v1/namespaces/{namespace}/events", found.event(pod))
+        rejected = self._rejections[uid]
+        if rejected is None:
             return True
-        if pod["status"].get("phase") == "Failed":
-            return False
-        unready = [
-            {"type": kind, "status": "False", "reason": "PodFailed"} for kind in ("Ready", "ContainersReady")
-        ]
-        status = {
-            "phase": "Failed",
-            "reason": REJECTED,
-            "message": reason,
-            "conditions": unready,
-            "containerStatuses": None,
-            "initContainerStatuses": None,
-        }
-        self._patch_status(pod, status)
+        if pod["status"].get("phase") != "Failed":
+            self._patch_status(pod, rejected.status())
         return False
+
+    def _decide(self, pod: Object, node: Object, record: NodeRecord, *, ran_before: bool) -> Rejection | None:
+        """Return why the kubelet rejects a pod that is new to it; what an admitted pod gets is taken."""
+        if _ended(pod):
+            return None
+        aligned = self._aligned(node, record)
+        if aligned is not None:
+            held = self._held.setdefault(node["metadata"]["name"], {})
+            got = admit(pod, aligned, held.values())
+            if ran_before and isinstance(got, Rejection):
+                # A kubelet reads from its checkpoint what the pod has, which is unknown here.
+                got = admit(pod, replace(aligned, policy="best-effort"), held.values())
+            if not isinstance(got, Rejection):
+                held[pod["metadata"]["uid"]] = got
+            elif not ran_before:
+                return got
+        return None if ran_before else rejection(pod, record.advertised)
+
+    def _aligned(self, node: Object, record: NodeRecord) -> AlignedNode | None:
+        if record.profile is None:
+            return None
+        metadata = node["metadata"]
+        machine = self._catalog.machine_types[record.profile.machine_type]
+        return aligned_node(metadata.get("labels") or {}, metadata["annotations"], machine, record.advertised)
 
     def _remove_orphan(self, pod: Object) -> float:
         """Remove a pod whose node was deleted, as the removal of a cloud's node does; Kubernetes waits 40 s."""
@@ -126,3 +152,7 @@ class Pods:
 
     def _patch_status(self, pod: Object, status: Object) -> None:
         self._informer.patch(pod, "status", {"status": status})
+
+
+def _ended(pod: Object) -> bool:
+    return pod["status"].get("phase") in ("Succeeded", "Failed")

@@ -24,7 +24,12 @@ STACK: dict[str, Any] = {
     "pools": [{"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 2}, "workload": "training"}],
     "queueing": {},
     "teams": [
-        {"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["group:vision"]},
+        {
+            "name": "vision",
+            "quota": {"gpus": 8},
+            "priority": "training",
+            "members": ["group:vision", "serviceaccount:ci/deployer"],
+        },
         {"name": "search", "quota": {"gpus": 8}, "priority": "inference", "members": ["group:search"]},
     ],
     "validation": {"timeout": VALIDATION_TIMEOUT},
@@ -144,7 +149,7 @@ class Team:
 def job(
     namespace: str, name: str, gpus: int, pods: int = 1, queue: str = "", priority: str = "", **spec: Any
 ) -> dict[str, Any]:
-    amount = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
+    amount = {"cpu": "900m", "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
     container = {
         "name": "main",
         "image": "none",

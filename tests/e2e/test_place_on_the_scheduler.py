@@ -39,7 +39,7 @@ STACK: dict[str, Any] = {
             "machine_type": "p4de.24xlarge",
             "count": {"desired": 2},
             "workload": "training",
-            "topology": {"policy": "none"},  # else the kubelet decides, too, and a sandbox has none
+            "topology": {"policy": "none"},  # else the kubelet decides, too
         },
         {
             "name": "serve",

@@ -29,7 +29,7 @@ JOBS = "/apis/batch/v1/namespaces/vision/jobs"
 
 
 def a_pod(**metadata: Object) -> Object:
-    amount = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "8"}
+    amount = {"cpu": "900m", "memory": "1Gi", "nvidia.com/gpu": "8"}
     container = {"name": "main", "image": "none", "command": ["sleep", "infinity"]}
     resources = {"requests": amount, "limits": amount}
     return {

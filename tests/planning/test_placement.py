@@ -210,6 +210,28 @@ def test_pods_without_gpus_leave_the_cpu_that_free_gpus_need():
     assert None not in places
 
 
+def test_cpu_that_pods_without_gpus_find_elsewhere_is_not_kept_beside_gpus():
+    # All CPU over all GPUs is 5.2 each, of which the first node has 4 and so seems in want: the small pod would go
+    # there. Without the service, which has room on the second, pods take 3.6 a GPU, and both pairs fit the first.
+    nodes = [NodeShape(16000, 65536, 4), NodeShape(32000, 65536, 1)]
+    service, small = PodShape(8000, 1024, 0, 0), PodShape(2000, 1024, 1, WHOLE_GPU)
+    pair = PodShape(8000, 1024, 2, WHOLE_GPU)
+    placer = OnlinePlacer(nodes, {service: 1, small: 1, pair: 2})
+    places = [placer.place(pod) for pod in (service, small, pair, pair)]
+    assert [place and place.node for place in places] == [1, 1, 0, 0]
+
+
+def test_cpu_of_pods_without_gpus_is_kept_where_the_nodes_have_little_to_spare():
+    # They take 64 of the 76 CPUs that pods with GPUs leave. Two services and two small pods on one node, as if the
+    # CPU of services did not count, would leave the other node CPU for one large pod only.
+    nodes = [NodeShape(64000, 65536, 2)] * 2
+    service, small = PodShape(16000, 1024, 0, 0), PodShape(2000, 1024, 1, WHOLE_GPU)
+    large = PodShape(24000, 1024, 1, WHOLE_GPU)
+    placer = OnlinePlacer(nodes, {service: 4, small: 2, large: 2})
+    places = [placer.place(pod) for pod in [service] * 4 + [small] * 2 + [large] * 2]
+    assert None not in places
+
+
 def test_two_pods_of_a_kind_that_differ_in_cpu_are_one_request_of_gpus_and_both_are_thought_of():
     # On the second node the first pod leaves no CPU for the other kind; on the first it does.
     nodes = [NodeShape(10000, 262144, 2), NodeShape(13000, 262144, 2)]
@@ -233,7 +255,7 @@ def test_a_packing_is_no_worse_than_pods_placed_one_by_one_from_the_largest(
     nodes: list[NodeShape], pods: list[PodShape]
 ):
     largest_first = sorted((pod for pod in pods if pod.gpus), key=lambda pod: (-pod.demand_milli, -pod.cpu_milli))
-    placer = OnlinePlacer(nodes, Counter(pods))
+    placer = OnlinePlacer(nodes, Counter(pods), spare_cpu=False)
     one_by_one = sum(pod.demand_milli for pod in largest_first if placer.place(pod) is not None)
     assert pack(nodes, pods, work=WORK).allocated_milli >= one_by_one
 
@@ -242,3 +264,15 @@ def test_pods_that_few_gpus_suit_get_them_before_pods_that_any_suit():
     nodes = [NodeShape(64000, 262144, 8, "T4"), NodeShape(64000, 262144, 8, "A10")]
     any_gpu, t4 = PodShape(1000, 1024, 1, WHOLE_GPU), PodShape(1000, 1024, 1, WHOLE_GPU, ("T4",))
     assert pack(nodes, [any_gpu] * 8 + [t4] * 8, work=WORK).share == 1
+
+
+def test_nodes_of_a_model_are_packed_anew_with_what_has_no_place():
+    # One by one the T4 gets what no other may run, 780 of it, and the whole search has no work to find better.
+    nodes = [NodeShape(64000, 262144, 1, "T4"), NodeShape(64000, 262144, 2, "A10")]
+    pods = [
+        *(PodShape(1000, 1024, 1, milli) for milli in (810, 530, 530, 470)),
+        *(PodShape(1000, 1024, 1, milli, ("T4",)) for milli in (320, 230, 230)),
+    ]
+    packing = pack(nodes, pods, work=1)
+    # 810, 530 + 470 and, on the T4, 530 + 230 + 230.
+    assert packing.allocated_milli == 810 + 1000 + 990

@@ -111,6 +111,10 @@ class Cluster:
         )
         return name
 
+    def remove_pod(self, name: str) -> None:
+        """Delete a pod without a grace period."""
+        self.api.delete_now(f"/api/v1/namespaces/default/pods/{name}", self.get_pod(name)["metadata"]["uid"])
+
     def get_node(self, name: str) -> Object:
         return self.api.get(f"/api/v1/nodes/{name}")
 

@@ -21,11 +21,15 @@ def node(machine_type: str = A100, *layouts: Mapping[str, int] | None, **changes
     gpu = catalog.gpu_of(machine)
     given = layouts or (OFF,)
     cut = given * machine.gpu_count if len(given) == 1 else given
+    numa_nodes = machine.numa_nodes or (None,) * len(cut)
     facts: dict[str, Any] = {
         "machine": machine,
         "gpu": gpu,
         "driver_version": "580.95.05",
         "cuda_version": 13000,
-        "gpus": tuple(VisibleGpu(gpu.product, gpu.memory_mib, layout) for layout in cut),
+        "gpus": tuple(
+            VisibleGpu(gpu.product, gpu.memory_mib, layout, numa_node=numa_node)
+            for layout, numa_node in zip(cut, numa_nodes, strict=False)
+        ),
     }
     return Hardware(**{**facts, **changes})

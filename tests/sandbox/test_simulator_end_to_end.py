@@ -9,6 +9,10 @@ import pytest
 from simulated_cluster import POLICY, Cluster
 
 from gpu_platform import names
+from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.pools.numa import alignable_cpu
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.stacks import plan_platform
 from sandbox.control_plane import Status
 from sandbox.simulator.kube import query
 from tests.support.eventually import eventually
@@ -207,3 +211,66 @@ def test_the_pods_of_a_node_that_is_gone_go_with_it(cluster: Cluster) -> None:
     cluster.api.delete_now(f"/api/v1/nodes/{node}", cluster.get_node(node)["metadata"]["uid"])
     only_this = query({"fieldSelector": f"metadata.name={pod}"})
     eventually(lambda: cluster.api.get(f"/api/v1/namespaces/default/pods{only_this}")["items"], [])
+
+
+GPU = "nvidia.com/gpu"
+POLICY_OF_KUBELET = {names.TOPOLOGY_POLICY_LABEL: "restricted"}
+MISALIGNED = ("Failed", "TopologyAffinityError")
+LOCALITY = "Resources cannot be allocated with Topology locality"
+
+
+@pytest.fixture(scope="module")
+def train() -> PoolPlan:
+    """A training pool as the planner knows it: 8 GPUs and 96 CPUs on two NUMA nodes."""
+    pool = {"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 1}, "workload": "training"}
+    document = {"kind": "environment", "cluster": {"provider": "sandbox"}, "pools": [pool], "teams": []}
+    plan = plan_platform(document, "aligned")
+    assert plan.kind == "environment"
+    return plan.pools[0]
+
+
+@pytest.fixture
+def aligned(cluster: Cluster) -> str:
+    """A node of such a pool."""
+    node = cluster.node("p4de.24xlarge", **POLICY_OF_KUBELET)
+    eventually(lambda: cluster.gpus(node), {"gpu": "8"})
+    return node
+
+
+def outcome(cluster: Cluster, pod: str) -> tuple[str, str]:
+    status = cluster.get_pod(pod)["status"]
+    return status["phase"], status.get("reason", "")
+
+
+def events(cluster: Cluster, pod: str) -> list[tuple[str, str, str]]:
+    """Return type, reason and message of the kubelet's Events about a pod."""
+    of_pod = query({"fieldSelector": f"involvedObject.uid={cluster.get_pod(pod)['metadata']['uid']}"})
+    found = cluster.api.get(f"/api/v1/namespaces/default/events{of_pod}")["items"]
+    of_kubelet = [one for one in found if one["source"].get("component") == "kubelet"]
+    return [(one["type"], one["reason"], one["message"]) for one in of_kubelet]
+
+
+@pytest.mark.parametrize(("gpus", "cpu"), [(8, "1"), (8, "48"), (8, "64"), (4, "60"), (4, "48"), (2, "1500m")])
+def test_pods_with_cpus_that_the_planner_calls_alignable_run_and_others_are_refused(
+    cluster: Cluster, aligned: str, train: PoolPlan, gpus: int, cpu: str
+) -> None:
+    planned = alignable_cpu(cpu, GPU, gpus, train, load_catalog())
+    as_written = cluster.pod(aligned, resources={"cpu": cpu, "memory": "1Gi"}, gpu=gpus)
+    if planned == cpu:
+        eventually(lambda: outcome(cluster, as_written), ("Running", ""))
+        return
+    eventually(lambda: outcome(cluster, as_written), MISALIGNED)
+    assert cluster.get_pod(as_written)["status"]["message"] == f"Pod was rejected: {LOCALITY}"
+    eventually(lambda: events(cluster, as_written), [("Warning", "TopologyAffinityError", LOCALITY)])
+    as_planned = cluster.pod(aligned, resources={"cpu": planned, "memory": "1Gi"}, gpu=gpus)
+    eventually(lambda: outcome(cluster, as_planned), ("Running", ""))
+
+
+def test_gpus_of_a_pod_that_is_gone_are_free_on_their_numa_node_again(cluster: Cluster, aligned: str) -> None:
+    first, second = (cluster.pod(aligned, gpu=3) for _ in range(2))
+    eventually(lambda: [outcome(cluster, pod) for pod in (first, second)], [("Running", "")] * 2)
+    over_two = cluster.pod(aligned, gpu=2)  # one GPU is free on each NUMA node
+    eventually(lambda: outcome(cluster, over_two), MISALIGNED)
+    cluster.remove_pod(first)
+    on_one = cluster.pod(aligned, gpu=2)
+    eventually(lambda: outcome(cluster, on_one), ("Running", ""))

@@ -369,7 +369,9 @@ ONE_EACH = {"nvidia.com/gpu.shared": Advertised(16, 16, single_only=True), "nvid
 
 
 def test_a_container_that_asks_for_two_shared_replicas_is_refused_in_the_kubelets_words() -> None:
-    assert rejection(_pod({"nvidia.com/gpu.shared": "2"}), ONE_EACH) == (
+    rejected = rejection(_pod({"nvidia.com/gpu.shared": "2"}), ONE_EACH)
+    assert rejected is not None
+    assert rejected.status()["message"] == (
         "Pod was rejected: Allocate failed due to rpc error: code = Unknown desc = invalid allocation request for "
         '"nvidia.com/gpu.shared": invalid request: maximum request size for shared resources is 1; found 2, '
         "which is unexpected"

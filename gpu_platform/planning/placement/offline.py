@@ -4,8 +4,10 @@ A linear program decides how many nodes of each shape get which contents; conten
 (column generation, Gilmore and Gomory 1961), the prices smoothed so that they converge (Wentges 1997). Whole parts
 of the solution are fixed, the rest is solved again, until every node has its contents. Remaining pods, and
 pods without GPUs, are then placed where they fit. Where pods placed one by one (`online`), the large ones first or
-those that few GPUs suit, come out better, that is the packing. The bound is Lagrange's, with the best prices, or
-that of a coarser program (`relaxation`), whichever is lower.
+those that few GPUs suit, come out better, that is the packing. At last the nodes of each model of GPU are emptied
+and packed anew by the linear program, with what is still without a place: small programs converge where that of
+all models does not, and a model that many pods name has the best of them. The bound is Lagrange's, with the best
+prices, or that of a coarser program (`relaxation`), whichever is lower.
 
 The search ends after an amount of work, not of time: the same pods on the same nodes always get the same packing.
 """
@@ -30,6 +32,7 @@ from gpu_platform.planning.placement.shapes import WHOLE_GPU, NodeShape, PodShap
 _SMOOTHING = 0.7
 _SHARE_FOR_PRICES = 0.45
 _SHARE_FOR_EACH_REST = 0.1
+_SHARE_FOR_EACH_MODEL = 0.1
 _CLOSE_ENOUGH = 1e-3
 _ROUNDING = 1e-6
 """Relative error of a bound that was summed in floating point: it is added before the bound is rounded down."""
@@ -105,6 +108,10 @@ def pack(nodes: Sequence[NodeShape], pods: Sequence[PodShape], *, work: int = WO
         other.place(order)
         other.add_leftovers()
         packed = max(packed, other, key=lambda one: one.allocated_milli)
+    for model in packed.models():
+        if packed.allocated_milli == bounds[bound_by]:
+            break
+        packed = max(packed, packed.again(model, work), key=lambda one: one.allocated_milli)
     return Packing(
         placed=tuple(packed.placed),
         allocated_milli=packed.allocated_milli,
@@ -150,7 +157,7 @@ class _Search:
         self._prices: _Floats = np.zeros(len(kinds))
         self.converged = True
 
-    def run(self, work: int) -> tuple[list[tuple[NodeShape, Contents]], int | None]:
+    def run(self, work: float) -> tuple[list[tuple[NodeShape, Contents]], int | None]:
         """Return the contents of every node that gets any, and the bound of the prices in thousandths of GPUs."""
         if not self.kinds or not self.shapes:
             return [], None
@@ -269,11 +276,13 @@ class _Nodes:
     def fill(self, chosen: Sequence[tuple[NodeShape, Contents]], kinds: Sequence[PodShape]) -> None:
         """Give the chosen contents to nodes of their shape, in the order of both lists."""
         waiting: dict[PodShape, list[int]] = {}
-        for index in reversed(range(len(self._pods))):
+        for index in reversed(self._waiting()):
             waiting.setdefault(self._pods[index], []).append(index)
+        taken = {one.node for one in self.placed}
         empty: dict[NodeShape, list[int]] = {}
         for index in reversed(range(len(self._nodes))):
-            empty.setdefault(self._nodes[index], []).append(index)
+            if index not in taken:
+                empty.setdefault(self._nodes[index], []).append(index)
         for shape, contents in chosen:
             node, gpu = empty[shape].pop(), 0
             for on_gpu in contents:
@@ -284,7 +293,7 @@ class _Nodes:
 
     def place(self, order: Sequence[int]) -> None:
         """Place pods one by one, as if they arrived in that order."""
-        placer = OnlinePlacer(self._nodes, Counter(self._pods))
+        placer = OnlinePlacer(self._nodes, Counter(self._pods), spare_cpu=False)
         for index in order:
             place = placer.place(self._pods[index])
             if place is not None:
@@ -293,8 +302,9 @@ class _Nodes:
     def add_leftovers(self) -> None:
         """Put every pod that is still without a place where it fits tightest, the largest first."""
         pods = self._pods
-        rest = [index for index in range(len(pods)) if index not in self._done]
-        for index in sorted(rest, key=lambda index: (-pods[index].demand_milli, -pods[index].cpu_milli, index)):
+        for index in sorted(
+            self._waiting(), key=lambda index: (-pods[index].demand_milli, -pods[index].cpu_milli, index)
+        ):
             pod = pods[index]
             best: tuple[int, int, tuple[int, ...]] | None = None
             for node, shape in enumerate(self._nodes):
@@ -312,6 +322,30 @@ class _Nodes:
                     best = (rank, node, gpus)
             if best is not None:
                 self._put(index, best[1], best[2])
+
+    def models(self) -> list[str]:
+        """Return the models of which GPUs are free, the one with most of them first."""
+        free: Counter[str] = Counter()
+        for node, gpus in zip(self._nodes, self._free, strict=True):
+            free[node.model] += sum(gpus)
+        return [model for model in sorted(free, key=lambda model: (-free[model], model)) if free[model]]
+
+    def again(self, model: str, work: float) -> _Nodes:
+        """Return the nodes with those of a model packed anew, with pods that are there or without a place."""
+        other = _Nodes(self._nodes, self._pods)
+        for one in self.placed:
+            if self._nodes[one.node].model != model:
+                other._put(one.pod, one.node, one.gpus)
+        waiting = (self._pods[index] for index in other._waiting())
+        demand = Counter(pod for pod in waiting if pod.gpus and pod.accepts(model))
+        supply = Counter(node for node in self._nodes if node.gpus and node.model == model)
+        search = _Search(tuple(sorted(demand)), dict(supply), demand)
+        other.fill(search.run(_SHARE_FOR_EACH_MODEL * work)[0], search.kinds)
+        other.add_leftovers()
+        return other
+
+    def _waiting(self) -> list[int]:
+        return [index for index in range(len(self._pods)) if index not in self._done]
 
     def _gpus_for(self, pod: PodShape, node: int) -> tuple[int, ...] | None:
         free = self._free[node]

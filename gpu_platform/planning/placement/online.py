@@ -7,8 +7,9 @@ Two things make free GPU useless, both in thousandths of GPUs and added up:
   2023). Kinds of pods weigh by a root of their number here, so that rare kinds are not forgotten, and a little
   less the more GPU they ask for.
 - Want of CPU: free thousandths beyond those for which the node has as much CPU left as the expected pods take for
-  each, pods without GPUs counted. FGD asks what one more pod could use, and so does not see that eight free GPUs
-  share CPU for one.
+  each. FGD asks what one more pod could use, and so does not see that eight free GPUs share CPU for one. What
+  pods without GPUs take is counted the more, the less CPU all nodes together have beyond what pods with GPUs take:
+  where there is plenty, such pods run beside GPUs that need little, and no GPU has to wait for their CPU.
 
 Among nodes that are equally good the fullest is taken.
 """
@@ -26,6 +27,8 @@ from gpu_platform.planning.placement.shapes import WHOLE_GPU, NodeShape, PodShap
 _NUMBER_EXPONENT = 0.15
 _DEMAND_EXPONENT = -0.25
 """Of a kind's number and of its GPU demand in its weight; FGD has 1 and 0. Found by trying on the openb trace."""
+_SCARCITY_EXPONENT = 4
+"""Of the part of spare CPU that pods without GPUs take, in how much of their CPU counts; found by trying, too."""
 _EQUAL = 1e-6
 _LEAST_CPU = 1e-6
 """Millicores for a thousandth of a GPU, where no pod asks for CPU: such a node wants for none."""
@@ -50,8 +53,14 @@ class OnlinePlacer:
     A price is computed anew only for the node that a pod was placed on.
     """
 
-    def __init__(self, nodes: Sequence[NodeShape], expected: Mapping[PodShape, float]) -> None:
-        """`expected`: kinds of pods, how many of each (only proportions count); other kinds have no price."""
+    def __init__(
+        self, nodes: Sequence[NodeShape], expected: Mapping[PodShape, float], *, spare_cpu: bool = True
+    ) -> None:
+        """`expected`: kinds of pods, how many of each (only proportions count); other kinds have no price.
+
+        `spare_cpu`: whether pods without GPUs are thought to use what CPU the others leave; else all of their CPU
+        is counted, which is better where large pods come first.
+        """
         self._models = [node.model for node in nodes]
         self._cpu: _Integers = np.array([node.cpu_milli for node in nodes], dtype=np.int64)
         self._memory: _Integers = np.array([node.memory_mib for node in nodes], dtype=np.int64)
@@ -76,7 +85,7 @@ class OnlinePlacer:
             for model in set(self._models)
         }
         self._requests = _Requests(self._kinds)
-        self._cpu_of_thousandth = _cpu_of_thousandth(expected)
+        self._cpu_of_thousandth = _cpu_of_thousandth(nodes if spare_cpu else (), expected)
         self._price: _Floats = np.full((len(nodes), len(self._kinds)), _NOWHERE)
         self._gpu: _Integers = np.zeros((len(nodes), len(self._kinds)), dtype=np.int64)
         priced: dict[NodeShape, int] = {}
@@ -181,8 +190,17 @@ class _Requests:
         self.gpus: _Integers = np.array([gpus for _, gpus in different], dtype=np.int64)
 
 
-def _cpu_of_thousandth(expected: Mapping[PodShape, float]) -> float:
-    """Return the millicores that expected pods take for each thousandth of a GPU, pods without GPUs counted."""
+def _cpu_of_thousandth(nodes: Sequence[NodeShape], expected: Mapping[PodShape, float]) -> float:
+    """Return the millicores to keep for each thousandth of a GPU, were all GPUs in use by expected pods.
+
+    `nodes`: those that may have CPU to spare for pods without GPUs.
+    """
     demand = sum(kind.demand_milli * number for kind, number in expected.items())
-    cpu = sum(kind.cpu_milli * number for kind, number in expected.items())
-    return max(cpu / demand, _LEAST_CPU) if demand else _LEAST_CPU
+    if not demand:
+        return _LEAST_CPU
+    with_gpus = sum(kind.cpu_milli * number for kind, number in expected.items() if kind.gpus) / demand
+    without = sum(kind.cpu_milli * number for kind, number in expected.items() if not kind.gpus) / demand
+    gpus = max(1, sum(node.gpus for node in nodes)) * WHOLE_GPU
+    spare = sum(node.cpu_milli for node in nodes) / gpus - with_gpus
+    scarcity = without / spare if without < spare else 1.0
+    return max(with_gpus + without * scarcity**_SCARCITY_EXPONENT, _LEAST_CPU)

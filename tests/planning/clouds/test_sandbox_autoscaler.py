@@ -68,6 +68,17 @@ def test_added_nodes_have_the_labels_taints_and_machine_of_created_ones() -> Non
     assert starting == {"key": "sandbox.gpu-platform.dev/starting", "effect": "NoSchedule"}
 
 
+@pytest.mark.parametrize(("scope", "annotation"), [("pod", "pod"), ("container", None)])
+def test_created_and_added_nodes_name_the_scope_by_which_their_kubelet_aligns_pods(
+    scope: str, annotation: str | None
+) -> None:
+    recorded = record_platform(stack({**SERVE, "topology": {"policy": "restricted", "scope": scope}}))
+    nodes = [recorded.one("Node", "serve-0").inputs, node_pools(recorded)["serve"]["template"]]
+    assert [one["metadata"]["annotations"].get("sandbox.gpu-platform.dev/topology-scope") for one in nodes] == [
+        annotation
+    ] * 2
+
+
 def test_a_pool_of_a_fixed_number_of_nodes_needs_no_karpenter() -> None:
     fixed = {**SERVE, "count": {"min": 0, "desired": 2, "max": 2}}
     assert planned(fixed).pools[0].autoscaler is None

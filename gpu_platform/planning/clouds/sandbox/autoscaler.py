@@ -86,6 +86,8 @@ def _node_pool(pool: Pool, machine: MachineType, requirements: NodeRequirements,
     }
     if requirements.driver_version is not None:
         annotations[names.SANDBOX_DRIVER_ANNOTATION] = requirements.driver_version
+    if requirements.kubelet is not None and requirements.kubelet.topology_scope != "container":
+        annotations[names.SANDBOX_TOPOLOGY_SCOPE_ANNOTATION] = requirements.kubelet.topology_scope
     wanted = {
         names.INSTANCE_TYPE_LABEL: machine.name,
         "karpenter.sh/capacity-type": "on-demand",

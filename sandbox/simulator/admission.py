@@ -1,0 +1,66 @@
+"""What the kubelet writes about a pod that it refuses to run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+UNEXPECTED: Final = "UnexpectedAdmissionError"
+TOPOLOGY: Final = "TopologyAffinityError"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why the kubelet refuses a pod that was bound to its node."""
+
+    reason: str
+    message: str
+
+    def status(self) -> dict[str, Any]:
+        """Return the status of the pod (pkg/kubelet/kubelet.go, rejectPod)."""
+        unready = [
+            {"type": kind, "status": "False", "reason": "PodFailed"} for kind in ("Ready", "ContainersReady")
+        ]
+        return {
+            "phase": "Failed",
+            "reason": self.reason,
+            "message": f"Pod was rejected: {self.message}",
+            "conditions": unready,
+            "containerStatuses": None,
+            "initContainerStatuses": None,
+        }
+
+    def event(self, pod: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the Event about the pod, as a recorder of Events makes it (client-go, tools/record)."""
+        metadata, node = pod["metadata"], pod["spec"]["nodeName"]
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{metadata['name']}.{time.time_ns():x}", "namespace": metadata["namespace"]},
+            "involvedObject": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "name": metadata["name"],
+                "namespace": metadata["namespace"],
+                "uid": metadata["uid"],
+                "resourceVersion": metadata["resourceVersion"],
+            },
+            "type": "Warning",
+            "reason": self.reason,
+            "message": self.message,
+            "source": {"component": "kubelet", "host": node},
+            "reportingComponent": "kubelet",
+            "reportingInstance": node,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+
+
+def allocation_error(error: str) -> Rejection:
+    """Return the rejection for an error of a device plugin or resource manager (cm/admission/errors.go)."""
+    return Rejection(UNEXPECTED, f"Allocate failed due to {error}, which is unexpected")
