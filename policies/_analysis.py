@@ -14,6 +14,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput, Problem, did_you_mean
 from gpu_platform.spec.problems import problems_of
 from policies import (
+    alignment,
     capacity,
     fabric,
     isolation,
@@ -41,6 +42,7 @@ _RULES: tuple[Rule[Any, Any], ...] = (
     *sharing.RULES,
     *mig.RULES,
     *nodes.RULES,
+    *alignment.RULES,
     *plugins.RULES,
     *workloads.RULES,
     *isolation.RULES,

@@ -30,6 +30,7 @@ _IN_USER_DATA: Mapping[Manager, re.Pattern[str]] = {
     manager: re.compile(rf"{manager}-?manager-?policy[\"']?\s*[:=]\s*[\"']?([a-z-]+)", re.IGNORECASE)
     for manager in get_args(Manager)
 }
+_SCOPE_IN_USER_DATA = re.compile(r"topology-?manager-?scope[\"']?\s*[:=]\s*[\"']?([a-z]+)", re.IGNORECASE)
 _RESERVED_MEMORY = re.compile(r"reserved-?memory|memory-?manager-?reserved-?memory", re.IGNORECASE)
 
 
@@ -93,6 +94,16 @@ class NodePool(ABC):
         """Return a manager's policy in the kubelet's configuration, in small letters, where that is visible."""
         del manager
         return Value(self.resource.urn)
+
+    @property
+    def aligns_whole_pods(self) -> bool:
+        """Whether the kubelet aligns the containers of a pod together: scope `pod` of its Topology Manager."""
+        return self.annotations.get(names.SANDBOX_TOPOLOGY_SCOPE_ANNOTATION).text() == "pod"
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the nodes are those of a sandbox."""
+        return self.annotations.get(names.SANDBOX_MACHINE_ANNOTATION).present
 
     @property
     def reserves_memory(self) -> bool:
@@ -331,6 +342,10 @@ class EksNodeGroup(NodePool):
     def reserves_memory(self) -> bool:
         return _RESERVED_MEMORY.search(self._user_data()[1]) is not None
 
+    @property
+    def aligns_whole_pods(self) -> bool:
+        return _scope_in(self._user_data()[1]) == "pod"
+
     def _user_data(self) -> tuple[Value, str]:
         template = self.launch_template()
         if template is None:
@@ -410,6 +425,10 @@ class _GkeNodePool(NodePool):
         policy = config.get(f"{manager}Manager", "policy")
         return Value(policy.owner, policy.path, text.casefold() if (text := policy.text()) else None)
 
+    @property
+    def aligns_whole_pods(self) -> bool:
+        return self.resource.inputs.get("nodeConfig", "kubeletConfig", "topologyManager", "scope").text() == "pod"
+
 
 class KarpenterNodePool(NodePool):
     """A Karpenter NodePool, without its startup taints, which are removed from the nodes."""
@@ -476,6 +495,10 @@ class KarpenterNodePool(NodePool):
     def reserves_memory(self) -> bool:
         return _RESERVED_MEMORY.search(self._user_data()[1]) is not None
 
+    @property
+    def aligns_whole_pods(self) -> bool:
+        return super().aligns_whole_pods if self.simulated else _scope_in(self._user_data()[1]) == "pod"
+
     def _user_data(self) -> tuple[Value, str]:
         if (node_class := self.node_class) is None:
             return Value(self.resource.urn), ""
@@ -521,6 +544,12 @@ def _policy_in(user_data: Value, text: str, manager: Manager) -> Value:
     """Return the policy of a manager that user data sets, with the path of the user data."""
     match = _IN_USER_DATA[manager].search(text)
     return Value(user_data.owner, user_data.path, match.group(1).casefold() if match else None)
+
+
+def _scope_in(user_data: str) -> str | None:
+    """Return the scope of the Topology Manager that user data sets, in small letters."""
+    match = _SCOPE_IN_USER_DATA.search(user_data)
+    return match.group(1).casefold() if match else None
 
 
 def _decoded(text: str) -> str:

@@ -63,6 +63,7 @@ def test_pods_are_judged_with_their_ephemeral_containers_and_each_message_begins
         "gpu-node-name",
         "gpu-shared-request-one",
         "gpu-max-per-container",
+        "gpu-numa-alignment",
         "volume-source",
         "node-keeping",
         "node-keeping",

@@ -24,7 +24,12 @@ STACK: dict[str, Any] = {
     "pools": [{"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 2}, "workload": "training"}],
     "queueing": {},
     "teams": [
-        {"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["group:vision"]},
+        {
+            "name": "vision",
+            "quota": {"gpus": 8},
+            "priority": "training",
+            "members": ["group:vision", "serviceaccount:ci/deployer"],
+        },
         {"name": "search", "quota": {"gpus": 8}, "priority": "inference", "members": ["group:search"]},
     ],
     "validation": {"timeout": VALIDATION_TIMEOUT},

@@ -1,4 +1,7 @@
-"""What members made survives: a team that leaves, one that returns, and the end of the whole stack."""
+"""What members made survives: a team that leaves, one that returns, and the end of the whole stack.
+
+The tests are in an order in which most go on from what the one before deployed; each also runs alone.
+"""
 
 from __future__ import annotations
 
@@ -187,6 +190,22 @@ def hand(platform: Platform) -> Hand:
 
 
 @pytest.fixture
+def with_data(platform: Platform) -> Hand:
+    """The deployed stack with data, as the test before left it; made again where it left something else."""
+    hand = Hand(platform)
+    deployed = platform.state.get("shop", {"teams": []})
+    if any(team["name"] == TEAM for team in deployed["teams"]) and hand.has_data():
+        hand.base = copy.deepcopy(deployed)
+        eventually(lambda: hand._running() == 2)
+    else:
+        hand.forget_team()
+        hand.up()
+        hand.have_data()
+    hand.file()
+    return hand
+
+
+@pytest.fixture
 def retained(platform: Platform) -> Hand:
     """The stack without the team, whose data is kept; made again where the test before left something else."""
     hand = Hand(platform)
@@ -199,6 +218,117 @@ def retained(platform: Platform) -> Hand:
     hand.base["teams"] = [team for team in hand.base["teams"] if team["name"] != TEAM]
     hand.file()
     return hand
+
+
+@pytest.mark.parametrize("in_file", [True, False])
+def test_team_remove_refuses_a_team_that_is_deployed(hand: Hand, in_file: bool) -> None:
+    if not in_file:
+        hand.base["teams"].pop()
+    ran = hand.run("team", "remove", hand.file(), TEAM, "--confirm", TEAM, "--delete-claims")
+    assert ran.code == 2
+    assert "nothing was changed" in ran.err
+    assert hand.client.get("v1", "Namespace", TEAM) is not None
+
+
+def test_team_remove_names_the_retained_namespaces_for_a_name_that_is_none(hand: Hand) -> None:
+    ran = hand.run("team", "remove", hand.file(), "kube-system", "--confirm", "kube-system")
+    assert ran.code == 2
+    assert hand.client.get("v1", "Namespace", "kube-system") is not None
+
+
+def test_destroy_without_a_terminal_and_without_yes_lists_and_touches_nothing(hand: Hand) -> None:
+    before = hand.have_data()
+    ran = hand.run("destroy", hand.file(), "--engine", "embedded")
+    assert ran.code == 2
+    assert "--yes" in ran.err
+    assert "pool train: 1 node with 8 GPUs" in ran.out
+    assert "namespace perception: retained" in ran.out
+    assert "PersistentVolumeClaim: dataset (2Ti, not bound)" in ran.out
+    assert "namespace vision: deleted" in ran.out
+    assert hand.uids() == before
+    assert hand.client.get("v1", "Node", "train-0") is not None
+    hand.find("apps/v1", "Deployment", "pretrain")
+    hand.stays_deployed()
+
+
+def test_quotas_of_all_stacks_are_added_up(hand: Hand) -> None:
+    def team_stack(name: str, gpus: int) -> str:
+        team = {"name": name, "quota": {"gpus": gpus}, "priority": "training", "members": [f"group:{name}"]}
+        platform = {"kind": "team", "environment": {"stack": "shop"}, "team": team}
+        return str(hand.platform.write(platform, name))
+
+    file = team_stack("speech", 2)
+    assert hand.run("up", file, "--engine", "embedded").code == 0
+    try:
+        for command in ("preview", "up"):
+            ran = hand.run(command, team_stack("audio", 1), "--engine", "embedded")
+            assert ran.code == 2
+            shares = "(perception 4, speech 2, vision 2, audio 1)"
+            assert f"9 of nvidia.com/gpu in the quotas of all stacks {shares}" in ran.err
+        assert hand.client.get("v1", "Namespace", "audio") is None
+        hand.base["teams"][0]["quota"]["gpus"] = 3
+        ran = hand.run("preview", hand.file(), "--engine", "embedded")
+        assert ran.code == 2
+        assert "9 of nvidia.com/gpu" in ran.err
+        shown = hand.run("capacity", hand.file(), "--deployed")
+        assert "nvidia.com/gpu: 9 of 8 allocated with the deployed stacks of teams (speech 2)" in shown.out
+    finally:
+        hand.base["teams"][0]["quota"]["gpus"] = 2
+        hand.file()
+        assert hand.run("destroy", file, "--engine", "embedded", "--yes").code == 0
+    hand.stays_deployed()
+
+
+def test_destroy_refuses_while_stacks_of_teams_are_deployed_and_names_them(hand: Hand) -> None:
+    team = {
+        "kind": "team",
+        "environment": {"stack": "shop"},
+        "team": {"name": "speech", "quota": {"gpus": 1}, "priority": "training", "members": ["group:speech"]},
+    }
+    file = str(hand.platform.write(team, "speech"))
+    hand.file()
+    assert hand.run("up", file, "--engine", "embedded").code == 0
+    try:
+        ran = hand.run("destroy", hand.file(), "--engine", "embedded", "--yes", "--delete-data")
+        assert ran.code == 2
+        assert "speech (namespace speech)" in ran.err
+        assert hand.client.get("v1", "Node", "train-0") is not None
+    finally:
+        assert hand.run("destroy", file, "--engine", "embedded", "--yes").code == 0
+    assert hand.client.get("v1", "Namespace", "speech") is None
+    hand.stays_deployed()
+
+
+def test_destroy_keeps_what_members_made_and_names_it(hand: Hand) -> None:
+    before = hand.have_data()
+    ran = hand.run("destroy", hand.file(), "--engine", "embedded", "--yes", "--format", "json")
+    assert ran.code == 0, ran.err
+    assert "namespace perception: retained" in ran.err
+    assert {one["team"]: one["fate"] for one in ran.json["namespaces"]} == {
+        "perception": "retained",
+        "vision": "deleted",
+    }
+    [retained] = ran.json["retained"]
+    assert (retained["team"], retained["from"], retained["kinds"]["PersistentVolumeClaim"]) == (
+        "perception",
+        "shop",
+        1,
+    )
+    assert retained["remove"].endswith("team remove shop perception")
+    assert ran.json["changes"]["counts"]["delete"] > 0
+    kept = hand.uids()
+    assert {name: kept[name] for name in ("dataset", "token", "features")} == {
+        name: before[name] for name in ("dataset", "token", "features")
+    }
+    assert hand.client.get("v1", "Namespace", "vision") is None
+    assert list(hand.client.objects("v1", "Node")) == []
+    assert names.RETAINED_LABEL in hand.namespace()["metadata"]["labels"]
+    assert len(hand.policies()) == 14
+
+    back = hand.up()
+    assert "team perception returns" in back.err
+    assert names.RETAINED_LABEL not in hand.namespace()["metadata"]["labels"]
+    assert hand.uids()["dataset"] == before["dataset"]
 
 
 def test_a_team_leaves_and_what_members_made_stays_without_the_platforms_objects(hand: Hand) -> None:
@@ -317,6 +447,17 @@ def test_a_team_that_returns_finds_its_data_and_gets_its_rights_and_quota_back(r
     assert retained.up().json["changes"]["changes"] == []
 
 
+def test_a_rename_is_recognised_and_the_data_stays_under_the_old_name(with_data: Hand) -> None:
+    hand, before = with_data, with_data.uids()
+    hand.base["teams"][1]["name"] = "sight"
+    previewed = hand.run("preview", hand.file(), "--engine", "embedded", "--format", "json")
+    assert previewed.json["team_changes"][0]["renamed_to"] == "sight"
+    assert "team perception → sight looks like a rename" in previewed.err
+
+    hand.up()
+    assert hand.uids() == before
+
+
 def test_a_gpu_pod_that_ends_in_a_retained_namespace_is_not_made_again(retained: Hand) -> None:
     old = next(iter(retained.client.objects("v1", "Pod", namespace=TEAM, label_selector="app=features")))
     retained.client.delete(old)
@@ -361,29 +502,6 @@ def test_team_remove_lists_exports_and_deletes_after_the_teams_name(retained: Ha
         assert not {"status", "managedFields", "uid"} & {*manifest, *manifest["metadata"]}
 
 
-def test_a_team_without_objects_of_members_is_deleted_with_its_namespace(hand: Hand) -> None:
-    hand.base["teams"].pop()
-    previewed = hand.run("preview", hand.file(), "--engine", "embedded", "--format", "json")
-    assert previewed.json["team_changes"][0]["fate"] == "deleted"
-    hand.up()
-    assert hand.client.get("v1", "Namespace", TEAM) is None
-    assert hand.policies() == set()
-
-
-def test_a_rename_is_recognised_and_the_data_stays_under_the_old_name(hand: Hand) -> None:
-    before = hand.have_data()
-    hand.base["teams"][1]["name"] = "sight"
-    previewed = hand.run("preview", hand.file(), "--engine", "embedded", "--format", "json")
-    assert previewed.json["team_changes"][0]["renamed_to"] == "sight"
-    assert "team perception → sight looks like a rename" in previewed.err
-
-    hand.up()
-    assert hand.uids() == before
-
-
-# -- team remove ------------------------------------------------------------------------------------------
-
-
 def test_team_remove_refuses_bound_claims_until_told(hand: Hand, snapshot: SnapshotAssertion) -> None:
     hand.platform.env = PLAIN
     hand.have_data()
@@ -408,69 +526,13 @@ def test_team_remove_refuses_bound_claims_until_told(hand: Hand, snapshot: Snaps
         hand.client.delete(live)
 
 
-@pytest.mark.parametrize("in_file", [True, False])
-def test_team_remove_refuses_a_team_that_is_deployed(hand: Hand, in_file: bool) -> None:
-    if not in_file:
-        hand.base["teams"].pop()
-    ran = hand.run("team", "remove", hand.file(), TEAM, "--confirm", TEAM, "--delete-claims")
-    assert ran.code == 2
-    assert "nothing was changed" in ran.err
-    assert hand.client.get("v1", "Namespace", TEAM) is not None
-
-
-def test_team_remove_names_the_retained_namespaces_for_a_name_that_is_none(hand: Hand) -> None:
-    ran = hand.run("team", "remove", hand.file(), "kube-system", "--confirm", "kube-system")
-    assert ran.code == 2
-    assert hand.client.get("v1", "Namespace", "kube-system") is not None
-
-
-# -- destroy ----------------------------------------------------------------------------------------------
-
-
-def test_destroy_without_a_terminal_and_without_yes_lists_and_touches_nothing(hand: Hand) -> None:
-    before = hand.have_data()
-    ran = hand.run("destroy", hand.file(), "--engine", "embedded")
-    assert ran.code == 2
-    assert "--yes" in ran.err
-    assert "pool train: 1 node with 8 GPUs" in ran.out
-    assert "namespace perception: retained" in ran.out
-    assert "PersistentVolumeClaim: dataset (2Ti, not bound)" in ran.out
-    assert "namespace vision: deleted" in ran.out
-    assert hand.uids() == before
-    assert hand.client.get("v1", "Node", "train-0") is not None
-    hand.find("apps/v1", "Deployment", "pretrain")
-
-
-def test_destroy_keeps_what_members_made_and_names_it(hand: Hand) -> None:
-    before = hand.have_data()
-    ran = hand.run("destroy", hand.file(), "--engine", "embedded", "--yes", "--format", "json")
-    assert ran.code == 0, ran.err
-    assert "namespace perception: retained" in ran.err
-    assert {one["team"]: one["fate"] for one in ran.json["namespaces"]} == {
-        "perception": "retained",
-        "vision": "deleted",
-    }
-    [retained] = ran.json["retained"]
-    assert (retained["team"], retained["from"], retained["kinds"]["PersistentVolumeClaim"]) == (
-        "perception",
-        "shop",
-        1,
-    )
-    assert retained["remove"].endswith("team remove shop perception")
-    assert ran.json["changes"]["counts"]["delete"] > 0
-    kept = hand.uids()
-    assert {name: kept[name] for name in ("dataset", "token", "features")} == {
-        name: before[name] for name in ("dataset", "token", "features")
-    }
-    assert hand.client.get("v1", "Namespace", "vision") is None
-    assert list(hand.client.objects("v1", "Node")) == []
-    assert names.RETAINED_LABEL in hand.namespace()["metadata"]["labels"]
-    assert len(hand.policies()) == 14
-
-    back = hand.up()
-    assert "team perception returns" in back.err
-    assert names.RETAINED_LABEL not in hand.namespace()["metadata"]["labels"]
-    assert hand.uids()["dataset"] == before["dataset"]
+def test_a_team_without_objects_of_members_is_deleted_with_its_namespace(hand: Hand) -> None:
+    hand.base["teams"].pop()
+    previewed = hand.run("preview", hand.file(), "--engine", "embedded", "--format", "json")
+    assert previewed.json["team_changes"][0]["fate"] == "deleted"
+    hand.up()
+    assert hand.client.get("v1", "Namespace", TEAM) is None
+    assert hand.policies() == set()
 
 
 def test_destroy_with_delete_data_deletes_what_members_made(hand: Hand) -> None:
@@ -482,50 +544,3 @@ def test_destroy_with_delete_data_deletes_what_members_made(hand: Hand) -> None:
     assert ran.code == 0, ran.err
     assert hand.client.get("v1", "Namespace", TEAM) is None
     assert hand.policies() == set()
-
-
-def test_quotas_of_all_stacks_are_added_up(hand: Hand) -> None:
-    def team_stack(name: str, gpus: int) -> str:
-        team = {"name": name, "quota": {"gpus": gpus}, "priority": "training", "members": [f"group:{name}"]}
-        platform = {"kind": "team", "environment": {"stack": "shop"}, "team": team}
-        return str(hand.platform.write(platform, name))
-
-    file = team_stack("speech", 2)
-    assert hand.run("up", file, "--engine", "embedded").code == 0
-    try:
-        for command in ("preview", "up"):
-            ran = hand.run(command, team_stack("audio", 1), "--engine", "embedded")
-            assert ran.code == 2
-            shares = "(perception 4, speech 2, vision 2, audio 1)"
-            assert f"9 of nvidia.com/gpu in the quotas of all stacks {shares}" in ran.err
-        assert hand.client.get("v1", "Namespace", "audio") is None
-        hand.base["teams"][0]["quota"]["gpus"] = 3
-        ran = hand.run("preview", hand.file(), "--engine", "embedded")
-        assert ran.code == 2
-        assert "9 of nvidia.com/gpu" in ran.err
-        shown = hand.run("capacity", hand.file(), "--deployed")
-        assert "nvidia.com/gpu: 9 of 8 allocated with the deployed stacks of teams (speech 2)" in shown.out
-    finally:
-        hand.base["teams"][0]["quota"]["gpus"] = 2
-        hand.file()
-        assert hand.run("destroy", file, "--engine", "embedded", "--yes").code == 0
-    hand.stays_deployed()
-
-
-def test_destroy_refuses_while_stacks_of_teams_are_deployed_and_names_them(hand: Hand) -> None:
-    team = {
-        "kind": "team",
-        "environment": {"stack": "shop"},
-        "team": {"name": "speech", "quota": {"gpus": 1}, "priority": "training", "members": ["group:speech"]},
-    }
-    file = str(hand.platform.write(team, "speech"))
-    hand.file()
-    assert hand.run("up", file, "--engine", "embedded").code == 0
-    try:
-        ran = hand.run("destroy", hand.file(), "--engine", "embedded", "--yes", "--delete-data")
-        assert ran.code == 2
-        assert "speech (namespace speech)" in ran.err
-        assert hand.client.get("v1", "Node", "train-0") is not None
-    finally:
-        assert hand.run("destroy", file, "--engine", "embedded", "--yes").code == 0
-    assert hand.client.get("v1", "Namespace", "speech") is None

@@ -91,6 +91,11 @@ def test_exclusive_cpus_are_used_up_by_numa_node() -> None:
     assert admit(pod(container(1, "18")), kubelet(), held) == {GPU: {1: 1}, "cpu": {1: 18}}
 
 
+def test_cpus_of_two_numa_nodes_are_all_of_one_and_the_rest_of_the_other() -> None:
+    """NUMA node 0 is not whole: one of its CPUs is reserved."""
+    assert admit(pod(container(8, "50")), kubelet(), []) == {GPU: {0: 4, 1: 4}, "cpu": {0: 2, 1: 48}}
+
+
 def test_no_pod_is_on_two_numa_nodes_under_single_numa_node() -> None:
     single = kubelet("single-numa-node")
     assert admit(pod(container(5)), single, []) == REFUSED
@@ -116,6 +121,15 @@ def test_a_container_gets_what_an_init_container_had_and_not_what_a_sidecar_has(
     # In scope pod: the init container alone, or the sidecar beside the container.
     assert admitted(kubelet(scope="pod"), pod(main, init=[init])) == [{GPU: {0: 4}, "cpu": {0: 8}}]
     assert admit(pod(main, init=[sidecar]), kubelet(scope="pod"), []) == REFUSED
+    # Five GPUs while the second init container runs beside the sidecar.
+    beside = pod(container(1, "4"), init=[sidecar, container(3, "4")])
+    assert admit(beside, kubelet(scope="pod"), []) == REFUSED
+
+
+def test_a_container_joins_its_init_container_on_the_numa_node_that_this_one_was_given() -> None:
+    held = admitted(kubelet(), pod(container(cpu="46")))  # one CPU is left on NUMA node 0
+    both = pod(container(2, "900m"), init=[container(1, "2")])
+    assert admit(both, kubelet(), held) == {GPU: {1: 2}, "cpu": {1: 2}}
 
 
 def test_resources_of_the_pod_itself_leave_its_cpus_unaligned() -> None:

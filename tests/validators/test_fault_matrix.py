@@ -2,14 +2,15 @@
 
 A profile is what the agent tells machine types apart by: GPU model, NVLinks, NUMA nodes, rack, one GPU or several.
 The machine type with the fewest GPUs stands for those of its profile. `make test` leaves out profiles that differ
-from another one by the model and the number of NVLinks alone: what a fault needs of a node is the same.
+from another one by the model and the number of NVLinks alone: what a fault needs of a node is the same. It tries a
+fault once for each GPU architecture, processor and presence of NVLinks, on the smallest node that can have it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ from agent_tables import DRIVER, findings, of_machine
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.clouds.section import FabricNics
 from sandbox.nvml import FAULT_KINDS, NodeProfile, install, mig_table
+from tests.support.size import THOROUGH
 from validators.agent.calls import Journal
 from validators.agent.checks import run_checks
 from validators.agent.expectations import Expectation
@@ -115,8 +117,8 @@ COUNTERS = {
 }
 
 
-def profiles():
-    """Return for each profile the machine type with the fewest GPUs."""
+def profiles() -> Iterator[tuple[str, frozenset[str], bool]]:
+    """Return of each profile the machine type with the fewest GPUs, its faults to try, and if it is thorough."""
     catalog = load_catalog()
     found, traits = {}, set()
     for name, machine in sorted(catalog.machine_types.items()):
@@ -127,9 +129,15 @@ def profiles():
         key = (machine.gpu, machine.nvlinks_per_gpu, known, machine.arch, racked, several)
         if key not in found or machine.gpu_count < found[key][1]:
             found[key] = (name, machine.gpu_count)
+    tried = set()
     for name, _ in sorted(found.values(), key=lambda one: one[1]):
         one = traits_of(catalog.machine_types[name], catalog)
-        yield pytest.param(name, marks=[pytest.mark.thorough] if one in traits else [])
+        architecture, arch, _, has_nvlinks, faults = one
+        new = {(architecture, arch, has_nvlinks, kind) for kind in faults} - tried
+        kinds = frozenset(FOUND_BY if THOROUGH else (kind for *_, kind in new))
+        yield name, kinds, one in traits
+        if one not in traits:
+            tried |= new
         traits.add(one)
 
 
@@ -247,15 +255,35 @@ def test_every_kind_of_fault_is_in_the_matrix_or_has_a_test_of_its_own():
     assert set(FAULT_KINDS) == set(FOUND_BY) | ELSEWHERE
 
 
-@pytest.mark.parametrize("machine_type", list(profiles()))
-def test_every_fault_is_found_with_severity_and_remedy_and_a_healthy_node_passes(machine_type):
+def test_every_fault_is_tried_on_every_architecture_that_can_have_it():
+    catalog = load_catalog()
+    possible, tried = set(), set()
+    for machine in catalog.machine_types.values():
+        if machine.gpu is not None:
+            architecture, arch, _, has_nvlinks, faults = traits_of(machine, catalog)
+            possible |= {(architecture, arch, has_nvlinks, kind) for kind in faults}
+    for name, kinds, is_thorough in profiles():
+        architecture, arch, _, has_nvlinks, faults = traits_of(catalog.machine_types[name], catalog)
+        tried |= {(architecture, arch, has_nvlinks, kind) for kind in faults if kind in kinds and not is_thorough}
+    assert tried == possible
+    assert {kind for *_, kind in tried} == set(FOUND_BY)
+
+
+@pytest.mark.parametrize(
+    ("machine_type", "kinds"),
+    [
+        pytest.param(name, kinds, marks=[pytest.mark.thorough] if is_thorough else [], id=name)
+        for name, kinds, is_thorough in profiles()
+    ],
+)
+def test_every_fault_is_found_with_severity_and_remedy_and_a_healthy_node_passes(machine_type, kinds):
     one = Machine(machine_type)
     row, missed = [], []
     for layout in [None] if one.layout is None else [None, one.layout]:
         bad = [entry for entry in one.entries(layout=layout) if entry["verdict"] in ("fail", "unknown")]
         missed += [f"healthy: {entry['id']} {entry['observed']}" for entry in bad]
     for kind, found in FOUND_BY.items():
-        if not applies(kind, one.machine, one.gpu, one.catalog):
+        if kind not in kinds or not applies(kind, one.machine, one.gpu, one.catalog):
             row.append(f"{kind} -")
             continue
         layout = one.layout if kind == "mig-config-failed" else None

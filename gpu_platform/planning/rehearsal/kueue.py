@@ -245,7 +245,7 @@ class Kueue:
 
     def _process(self, entries: list[_Entry]) -> None:
         reserved: list[tuple[Queue, Cells]] = []
-        held: list[tuple[PoolNodes, Shape, int, int]] = []
+        held: list[tuple[PoolNodes, Job, int, int]] = []
         stopped: dict[Job, Victim] = {}
         left = [one for one in entries if one.mode == _FIT or one.victims]
         for entry in entries:
@@ -265,8 +265,8 @@ class Kueue:
                 self._try(entry, stopped, reserved, held)
         for queue, cells in reserved:
             queue.add(cells, -1)
-        for pool, shape, node, pods in held:
-            pool.change(shape, node, -pods)
+        for pool, job, node, pods in held:
+            pool.lift(job, node, pods)
         for victim in stopped.values():
             self._evict(victim)
 
@@ -275,7 +275,7 @@ class Kueue:
         entry: _Entry,
         stopped: dict[Job, Victim],
         reserved: list[tuple[Queue, Cells]],
-        held: list[tuple[PoolNodes, Shape, int, int]],
+        held: list[tuple[PoolNodes, Job, int, int]],
     ) -> None:
         """Start a job, or decide which others are stopped for it; else it is tried again in the next cycle."""
         job, queue, pool = entry.job, entry.queue, self._pools[entry.pool]
@@ -304,8 +304,8 @@ class Kueue:
         reserved.append((queue, entry.cells))
         for node, pods in places.items():
             if (free := min(pods, pool.room(node, need))) > 0:
-                pool.change(job.shape, node, free)
-                held.append((pool, job.shape, node, free))
+                pool.hold(job, node, free)
+                held.append((pool, job, node, free))
         stopped.update({victim.job: victim for victim in entry.victims})
         self._waiting[queue.index].sticky = job
         job.next_flavor = 0

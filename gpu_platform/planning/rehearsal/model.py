@@ -51,7 +51,9 @@ class RehearsalPool:
     """A pool. `offers`: units by GPU resource on a node; `gpus`: GPUs that one unit of a resource is.
 
     `parts`: CPU and memory that come with one unit where a pod names none. `scaled`: an autoscaler changes the
-    number of nodes between `min` and `max` by pending pods; else there are always `desired`.
+    number of nodes between `min` and `max` by pending pods; else there are always `desired`. `numa`: units by
+    resource on each NUMA node, where the kubelet refuses pods on more of these than need be; `single_numa`: it
+    refuses all on several.
     """
 
     name: str
@@ -67,6 +69,8 @@ class RehearsalPool:
     gpus: Mapping[str, float]
     parts: Mapping[str, tuple[int, int]]
     usd_per_hour: float | None
+    numa: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    single_numa: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,9 @@
   default; read 2026-11-23.
 - kube-scheduler places pods one by one, each on the node with the largest free part of CPU and memory
   (NodeResourcesFit, LeastAllocated), as `place` does.
+
+A node whose kubelet would refuse a pod, because its units are free on more NUMA nodes than they need, has no room
+for it (`numa.py`). Neither of the two knows that: they bind the pod, it fails, and its Job makes another.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpu_platform.planning.rehearsal.model import Job, RehearsalPool, Shape
+from gpu_platform.planning.rehearsal.numa import NumaUnits
 
 Need = tuple[int, int, int, int]
 """Column of the GPU resource, units, CPU and memory of one pod."""
@@ -43,6 +47,10 @@ class PoolNodes:
         self.jobs_on: list[dict[Job, int]] = [{} for _ in range(size)]
         self.idle_since = [0.0] * size
         self._needs: dict[Shape, Need | None] = {}
+        self._numa = [
+            NumaUnits(pool.numa[name], size, single=pool.single_numa) if name in pool.numa else None
+            for name in pool.offers
+        ]
 
     def need(self, shape: Shape) -> Need | None:
         """Return what one pod of a shape takes of a node; None: no node of the pool can have it."""
@@ -62,12 +70,15 @@ class PoolNodes:
             memory * shape.units if shape.memory is None else shape.memory,
         )
         fits = need[1] <= pool.offers[shape.resource] and need[2] <= pool.cpu and need[3] <= pool.memory
-        return need if fits else None
+        numa = self._numa[need[0]]
+        return need if fits and (numa is None or numa.most(need[1])) else None
 
     def per_node(self, need: Need) -> int:
         """Return how many such pods an empty node has room for."""
         column, units, cpu, memory = need
-        found = [self.pool.offers[self.resources[column]] // units, self.pool.pods]
+        numa = self._numa[column]
+        whole = self.pool.offers[self.resources[column]] // units
+        found = [whole if numa is None else numa.most(units), self.pool.pods]
         found += [self.pool.cpu // cpu] if cpu else []
         found += [self.pool.memory // memory] if memory else []
         return min(found)
@@ -80,6 +91,9 @@ class PoolNodes:
             room = min(room, self.free_cpu[node] // cpu)
         if memory:
             room = min(room, self.free_memory[node] // memory)
+        numa = self._numa[column]
+        if numa is not None and room:
+            room = min(room, numa.room(node, units))
         return min(room, self.free_pods[node])
 
     def assign(self, need: Need, pods: int) -> dict[int, int] | None:
@@ -110,6 +124,7 @@ class PoolNodes:
         """Return the score and the node that kube-scheduler prefers for one pod; None: it fits on none."""
         found: tuple[float, int] | None = None
         _, units, cpu, memory = need
+        numa = self._numa[need[0]]
         whole_cpu, whole_memory = self.pool.cpu, self.pool.memory
         for nodes in self.by_free[need[0]][units:]:
             for node in nodes:
@@ -117,12 +132,14 @@ class PoolNodes:
                     continue
                 score = (self.free_cpu[node] - cpu) / whole_cpu + (self.free_memory[node] - memory) / whole_memory
                 if found is None or score > found[0] or (score == found[0] and node < found[1]):
+                    if numa is not None and not numa.fits(node, units):
+                        continue
                     found = (score, node)
         return found
 
     def take(self, job: Job, node: int, pods: int) -> None:
         """Put pods of a job on a node."""
-        self.change(job.shape, node, pods)
+        self.hold(job, node, pods)
         key = (self.index, node)
         job.places[key] = job.places.get(key, 0) + pods
         on = self.jobs_on[node]
@@ -131,14 +148,26 @@ class PoolNodes:
     def release(self, job: Job, node: int, now: float) -> None:
         """Remove all pods of a job from a node."""
         pods = job.places.pop((self.index, node))
-        self.change(job.shape, node, -pods)
+        self.lift(job, node, pods)
         del self.jobs_on[node][job]
         if not self.jobs_on[node]:
             self.idle_since[node] = now
         self.version += 1
 
-    def change(self, shape: Shape, node: int, pods: int) -> None:
-        """Take the capacity of so many pods on a node, or give it back where `pods` is negative."""
+    def hold(self, job: Job, node: int, pods: int) -> None:
+        """Take the capacity of so many pods of a job on a node."""
+        column, units, _, _ = self._change(job.shape, node, pods)
+        numa = self._numa[column]
+        if numa is not None:
+            numa.take(job, node, units, pods)
+
+    def lift(self, job: Job, node: int, pods: int) -> None:
+        """Give the capacity of all pods of a job on a node back; held again, they get what they had."""
+        numa = self._numa[self._change(job.shape, node, -pods)[0]]
+        if numa is not None:
+            numa.give_back(job, node)
+
+    def _change(self, shape: Shape, node: int, pods: int) -> Need:
         need = self.need(shape)
         assert need is not None  # noqa: S101 - it was placed
         column, units, cpu, memory = need
@@ -154,6 +183,7 @@ class PoolNodes:
         whole = self.pool.offers[shape.resource]
         self.used_gpus += gpus * units * pods
         self.stranded += gpus * ((after if after < whole else 0) - (before if before < whole else 0))
+        return need
 
     def add_node(self, now: float) -> int:
         """Add a node and return its index."""

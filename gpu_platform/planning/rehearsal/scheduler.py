@@ -159,18 +159,18 @@ class PodScheduler:
 def _on_node(pool: PoolNodes, node: int, need: Need, lower: list[Job]) -> list[Job] | None:
     """Return the jobs of lower priority whose pods must leave a node for one pod; None: it would not fit then."""
     for one in lower:
-        pool.change(one.shape, node, -pool.jobs_on[node][one])
+        pool.lift(one, node, pool.jobs_on[node][one])
     fits = pool.room(node, need) > 0
     victims: list[Job] = []
     for one in sorted(lower, key=lambda job: (-job.shape.priority, job.admitted, job.order)):
         pods = pool.jobs_on[node][one]
-        pool.change(one.shape, node, pods)
+        pool.hold(one, node, pods)
         # A pod stays if the new one fits beside it.
         if fits and (min(_free(pool, node)) < 0 or pool.room(node, need) <= 0):
-            pool.change(one.shape, node, -pods)
+            pool.lift(one, node, pods)
             victims.append(one)
     for one in victims:
-        pool.change(one.shape, node, pool.jobs_on[node][one])
+        pool.hold(one, node, pool.jobs_on[node][one])
     return victims if fits and victims else None
 
 

@@ -90,6 +90,7 @@ def _pool(pool: PoolPlan, plan: EnvironmentPlan, catalog: Catalog) -> RehearsalP
         for name, units in gpu.items():
             offers[name] = offers.get(name, 0) + units
     gpus = {name: _gpus_of_unit(pool, name) for name in offers}
+    numa_nodes = sorted(set(node.numa))
     return RehearsalPool(
         name=pool.name,
         desired=pool.nodes.desired,
@@ -104,6 +105,14 @@ def _pool(pool: PoolPlan, plan: EnvironmentPlan, catalog: Catalog) -> RehearsalP
         gpus={name: float(share) for name, share in gpus.items()},
         parts={name: _part(pool, name, gpus[name], node.allocatable, plan) for name in offers},
         usd_per_hour=pool.price_usd_per_hour,
+        numa={
+            name: tuple(
+                sum(gpu.get(name, 0) for gpu, its in zip(node.gpus, node.numa, strict=True) if its == one)
+                for one in numa_nodes
+            )
+            for name in (offers if numa_nodes else ())
+        },
+        single_numa=node.single_numa,
     )
 
 
@@ -198,6 +207,8 @@ def _assumptions(plan: EnvironmentPlan, platform: Platform) -> Iterator[str]:
     else:
         timeout = duration_text(platform.pods_ready_timeout)
         yield f"Kueue admits by quota alone; a job without all its pods after {timeout} goes back to its queue"
+    if aligned := [pool.name for pool in platform.pools if pool.numa]:
+        yield f"kubelets of {', '.join(aligned)} align GPUs by NUMA nodes; CPUs of pods are such that they can"
     if without := [pool.name for pool in plan.pools if not pool.has_gpus]:
         yield f"left out, no GPUs: pools {', '.join(without)}"
     if claimed := [pool.name for pool in plan.pools if pool.devices]:

@@ -17,6 +17,7 @@ from typing import Final
 
 from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.teams.alignment_rule import AlignedPool, alignment_rules
 from gpu_platform.planning.teams.cel import text, texts
 from gpu_platform.planning.teams.pod_rule import POD, TEMPLATE, Judged, PodRule, of_all
 from gpu_platform.planning.teams.pod_rules import (
@@ -55,7 +56,8 @@ class PodLimits:
     `devices`: annotations that give a fabric's daemon its devices, and their values as regular expressions; other
     rules keep the names of daemons for them. `accounts`: user names of service accounts of other namespaces that
     are members. `drivers`: CSI drivers of inline volumes. `grace_seconds`: the longest time between SIGTERM and
-    SIGKILL. `bare`: whether pods may have no controller.
+    SIGKILL. `bare`: whether pods may have no controller. `aligned`: pools whose kubelets align pods, by name;
+    `no_other_gpus`: all GPUs of the cluster are those of the pools.
     """
 
     devices: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -63,6 +65,8 @@ class PodLimits:
     drivers: tuple[str, ...] = INLINE_CSI_DRIVERS
     grace_seconds: int = LONGEST_GRACE_SECONDS
     bare: bool = True
+    aligned: Mapping[str, AlignedPool] = field(default_factory=dict[str, AlignedPool])
+    no_other_gpus: bool = False
 
 
 def pod_rules(pools: Sequence[PoolPlan], limits: PodLimits | None = None) -> tuple[PodRule, ...]:
@@ -150,6 +154,7 @@ def _rules(of: Judged, scheduled: str, pools: Sequence[PoolPlan], limits: PodLim
             ),
             message=f"no node can have what the pod requests; at most per node: {_most_text(pools)}",
         ),
+        *alignment_rules(of, pools, limits.aligned, alone=limits.no_other_gpus),
         *nic_share_rules(of, pools),
         volume_rule(of, limits.drivers),
         *node_keeping_rules(of, by_a_controller(limits.accounts), limits.grace_seconds),

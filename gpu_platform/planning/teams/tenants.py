@@ -16,6 +16,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.admission import PodLimits, claim_rules, pod_rules, template_rules
 from gpu_platform.planning.teams.admission_defaults import plan_pod_defaults
+from gpu_platform.planning.teams.alignment_rule import aligned_pools
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.bare_pods import admits_bare_pods, bare_pod_decisions
 from gpu_platform.planning.teams.claims import (
@@ -327,6 +328,8 @@ def plan_tenant(
         drivers=(*INLINE_CSI_DRIVERS, *team.inline_csi_drivers),
         grace_seconds=longest_grace(team),
         bare=admits_bare_pods(team, cloud),
+        aligned=aligned_pools(available.pools, available.catalog),
+        no_other_gpus=cloud.creates_cluster or all(one.nodes.ownership == "created" for one in available.pools),
     )
     tenant = TenantPlan(
         namespace=team.name,

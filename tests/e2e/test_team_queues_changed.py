@@ -1,4 +1,7 @@
-"""What a change of the stack does to queues, on the real control plane with Kueue's own controller."""
+"""What a change of the stack does to queues, on the real control plane with Kueue's own controller.
+
+The last file of its group: the others look at one stack, which is deployed once.
+"""
 
 from __future__ import annotations
 
@@ -35,25 +38,6 @@ def e2e_sandbox(kueue_sandbox: Status) -> Status:
     return kueue_sandbox
 
 
-def test_a_team_with_a_stack_of_its_own_gets_its_queue_from_it(platform: Platform, kueue_sandbox: Status) -> None:
-    environment = stack(kueue_sandbox)
-    environment["teams"] = environment["teams"][:1]
-    bring(platform, environment)
-    platform.write(environment)
-    own = {"name": "speech", "quota": {"gpus": 4}, "priority": "training", "members": ["group:speech"]}
-    ran = platform.up({"kind": "team", "environment": {"stack": "shop"}, "team": own}, "speech")
-    assert ran.code == 0, ran.err
-    speech = Team(platform.kubeconfig, "speech")
-    speech.job("own", gpus=4)
-    eventually(lambda: speech.running("own") == 1)
-    speech.remove()
-    file = platform.folder / "Pulumi.speech.yaml"
-    assert platform.run("destroy", str(file), "--engine", platform.engine, "--yes").code == 0
-    platform.state.clear()
-    assert platform.client.get(KUEUE, "ClusterQueue", "speech") is None
-    assert platform.client.get(KUEUE, "ClusterQueue", "vision") is not None
-
-
 def test_what_runs_of_a_team_that_leaves_runs_on_and_its_queue_goes_with_the_last_workload(
     platform: Platform, kueue_sandbox: Status
 ) -> None:
@@ -84,6 +68,25 @@ def test_what_runs_of_a_team_that_leaves_runs_on_and_its_queue_goes_with_the_las
     assert live is not None
     platform.client.delete(live)
     eventually(lambda: platform.client.get(KUEUE, "ClusterQueue", "search") is None)
+
+
+def test_a_team_with_a_stack_of_its_own_gets_its_queue_from_it(platform: Platform, kueue_sandbox: Status) -> None:
+    environment = stack(kueue_sandbox)
+    environment["teams"] = environment["teams"][:1]  # as the test before leaves it
+    bring(platform, environment)
+    platform.write(environment)
+    own = {"name": "speech", "quota": {"gpus": 4}, "priority": "training", "members": ["group:speech"]}
+    ran = platform.up({"kind": "team", "environment": {"stack": "shop"}, "team": own}, "speech")
+    assert ran.code == 0, ran.err
+    speech = Team(platform.kubeconfig, "speech")
+    speech.job("own", gpus=4)
+    eventually(lambda: speech.running("own") == 1)
+    speech.remove()
+    file = platform.folder / "Pulumi.speech.yaml"
+    assert platform.run("destroy", str(file), "--engine", platform.engine, "--yes").code == 0
+    platform.state.clear()
+    assert platform.client.get(KUEUE, "ClusterQueue", "speech") is None
+    assert platform.client.get(KUEUE, "ClusterQueue", "vision") is not None
 
 
 def test_where_a_queue_must_be_named_a_job_without_one_is_refused_and_one_beyond_the_cpus_waits(
