@@ -276,3 +276,34 @@ def test_nodes_of_a_model_are_packed_anew_with_what_has_no_place():
     packing = pack(nodes, pods, work=1)
     # 810, 530 + 470 and, on the T4, 530 + 230 + 230.
     assert packing.allocated_milli == 810 + 1000 + 990
+
+
+def test_what_pods_could_do_on_gpus_of_any_model_bounds_what_they_do_on_those_they_accept():
+    # Without work, the prices of pods by model bound no more than 4000, which is every GPU.
+    nodes = [NodeShape(12000, 262144, 1, "T4")] * 2 + [NodeShape(16000, 262144, 1, "A10")] * 2
+    pods = [
+        PodShape(6000, 1024, 1, 810, ("A10",)),
+        PodShape(1000, 1024, 1, 650),
+        *[PodShape(4000, 1024, 1, 650, ("T4",))] * 2,
+        PodShape(3000, 1024, 1, 530, ("A10",)),
+        PodShape(6000, 1024, 1, 350, ("T4",)),
+        PodShape(6000, 1024, 1, 320),
+        PodShape(6000, 1024, 1, 320, ("T4",)),
+    ]
+    packing = pack(nodes, pods, work=1)
+    assert packing.bound_by == "prices"
+    assert packing.allocated_milli <= packing.bound_milli < 4 * WHOLE_GPU
+
+
+def test_nodes_with_most_gpu_free_are_packed_anew_together():
+    # Model by model, what is on the other model stays there: 3030.
+    nodes = [NodeShape(16000, 262144, 2, "T4"), *[NodeShape(24000, 262144, 1, "A10")] * 2]
+    pods = [
+        PodShape(6000, 1024, 1, 810),
+        PodShape(1000, 1024, 1, 530),
+        PodShape(4000, 1024, 1, 470, ("T4",)),
+        PodShape(4000, 1024, 1, 350),
+        *[PodShape(6000, 1024, 1, 350, ("T4",))] * 2,
+        *[PodShape(1000, 1024, 1, 320)] * 2,
+    ]
+    assert pack(nodes, pods, work=100_000).allocated_milli >= 3150

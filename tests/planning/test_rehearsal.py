@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_platform.planning.rehearsal import Platform, TraceJob, rehearse
+from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.rehearsal import Platform, TraceJob, rehearse, stack_of
 from gpu_platform.planning.rehearsal.model import Job, QuotaLimits, RehearsalPool, RehearsalQueue, Shape
 from gpu_platform.planning.rehearsal.numa import NumaUnits
+from gpu_platform.stacks import plan_platform
 from sandbox.simulator.admission import Rejection
 from sandbox.simulator.resource_managers import AlignedNode, Held, admit
 from tests.support.size import size
@@ -157,17 +160,52 @@ def test_a_higher_priority_stops_the_job_on_a_numa_node_that_it_needs() -> None:
 
 
 def test_a_job_that_a_search_for_victims_spares_keeps_its_numa_node() -> None:
-    units = NumaUnits((4, 4), 1, single=False)
+    units = NumaUnits((4, 3), 1, single=False)
     gone, kept = (Job(job(name, "a", 0, 1, 3), 0, 0) for name in ("gone", "kept"))
     for one in (gone, kept):
         units.take(one, 0, 3, 1)
     units.give_back(gone, 0)
-    assert (units.fits(0, 4), units.room(0, 1)) == (True, 5)  # four on the first, one on the second
+    assert (units.fits(0, 4), units.room(0, 1)) == (True, 4)  # those of the first
     units.give_back(kept, 0)
     units.take(kept, 0, 3, 1)
-    assert (units.fits(0, 4), units.room(0, 1)) == (True, 5)
+    assert (units.fits(0, 4), units.room(0, 1)) == (True, 4)
     units.take(gone, 0, 3, 1)
-    assert (units.fits(0, 2), units.room(0, 1)) == (False, 2)
+    assert (units.fits(0, 2), units.room(0, 1)) == (False, 1)
+
+
+def test_a_pool_that_can_align_no_pod_of_a_job_is_not_scaled_for_it() -> None:
+    single = aligned(single=True, queues=False)
+    scaled = replace(single.pools[0], name="scaled", scaled=True, desired=0, min=0, max=3)
+    found = rehearse(
+        replace(single, pools=(scaled, replace(scaled, name="free", numa={}, single_numa=False))),
+        (job("five", "a", 0, 10, 5),),
+    )
+    assert [one.ended for one in found.jobs] == [610]
+    assert found.node_seconds[0] == 0
+
+
+def test_the_numa_nodes_of_a_planned_pool_are_those_of_its_machine() -> None:
+    pools = [
+        {
+            "name": policy,
+            "machine_type": "p4de.24xlarge",
+            "count": {"desired": 1},
+            "workload": "inference",
+            "topology": {"policy": policy},
+        }
+        for policy in ("restricted", "single-numa-node", "best-effort")
+    ]
+    plan = plan_platform(
+        {"kind": "environment", "cluster": {"provider": "sandbox"}, "pools": pools, "teams": []}, "test"
+    )
+    assert isinstance(plan, EnvironmentPlan)
+    found = stack_of(plan, load_catalog())
+    assert [(one.numa, one.single_numa) for one in found.platform.pools] == [
+        ({GPU: (4, 4)}, False),
+        ({GPU: (4, 4)}, True),
+        ({}, False),
+    ]
+    assert "kubelets of restricted, single-numa-node align GPUs" in "\n".join(found.assumptions)
 
 
 @settings(max_examples=size(60, 2000), deadline=None)

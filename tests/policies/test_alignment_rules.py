@@ -172,6 +172,14 @@ def test_machine_types_that_are_all_refused_are_named_and_one_that_is_not_known_
     assert not violations(RULE, *pool("p5.48xlarge", "p9.48xlarge"), asking(container(8, "48")))
 
 
+def test_cpus_are_on_numa_nodes_without_gpus_too() -> None:
+    """The 256 CPUs of a DGX A100 are on eight NUMA nodes, its GPUs on four of them."""
+    dgx = simulated(machine="dgx-a100-640gb")
+    assert refused(dgx, asking(container(1, "33")))
+    assert not refused(dgx, asking(container(1, "32")))
+    assert not refused(dgx, asking(container(3, "33")))
+
+
 def test_cpus_that_are_not_known_yet_are_not_checked() -> None:
     assert "limits.cpu" in not_checked(RULE, *OPERATOR, simulated(), asking(container(8, UNKNOWN)))
 

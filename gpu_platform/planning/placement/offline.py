@@ -4,10 +4,13 @@ A linear program decides how many nodes of each shape get which contents; conten
 (column generation, Gilmore and Gomory 1961), the prices smoothed so that they converge (Wentges 1997). Whole parts
 of the solution are fixed, the rest is solved again, until every node has its contents. Remaining pods, and
 pods without GPUs, are then placed where they fit. Where pods placed one by one (`online`), the large ones first or
-those that few GPUs suit, come out better, that is the packing. At last the nodes of each model of GPU are emptied
-and packed anew by the linear program, with what is still without a place: small programs converge where that of
-all models does not, and a model that many pods name has the best of them. The bound is Lagrange's, with the best
-prices, or that of a coarser program (`relaxation`), whichever is lower.
+those that few GPUs suit, come out better, that is the packing. At last some nodes are emptied and packed anew by
+the linear program, with what is still without a place: those with most GPU free, then those of each model of GPU,
+again while that helps. Such small programs converge where that of all nodes does not, and a model that many pods
+name has the best of them.
+
+The bound is Lagrange's, with the best prices, or that of a coarser program (`relaxation`), whichever is lower.
+Where pods name models, it is had for pods that accept any model, too: these have fewer kinds, so it converges.
 
 The search ends after an amount of work, not of time: the same pods on the same nodes always get the same packing.
 """
@@ -17,7 +20,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -32,7 +35,9 @@ from gpu_platform.planning.placement.shapes import WHOLE_GPU, NodeShape, PodShap
 _SMOOTHING = 0.7
 _SHARE_FOR_PRICES = 0.45
 _SHARE_FOR_EACH_REST = 0.1
-_SHARE_FOR_EACH_MODEL = 0.1
+_SHARE_FOR_EACH_PART = 0.1
+_FEW_NODES = 30
+_PASSES = 3
 _CLOSE_ENOUGH = 1e-3
 _ROUNDING = 1e-6
 """Relative error of a bound that was summed in floating point: it is added before the bound is rounded down."""
@@ -90,17 +95,19 @@ def pack(nodes: Sequence[NodeShape], pods: Sequence[PodShape], *, work: int = WO
     """Return a packing of `pods` on `nodes`, found by filling about `work` cells of tables."""
     demand = Counter(pod for pod in pods if pod.gpus)
     supply = Counter(node for node in nodes if node.gpus)
-    search = _Search(tuple(sorted(demand)), dict(supply), demand)
+    search = _Search(demand, supply)
     chosen, by_prices = search.run(work)
     capacity = sum(node.gpus for node in nodes) * WHOLE_GPU
     wanted = sum(pod.demand_milli for pod in pods)
     bounds: dict[BoundBy, int] = {"capacity": capacity, "demand": wanted}
     if by_prices is not None:
+        # What keeps to the models is a packing of pods of any model, too, of which there are fewer kinds.
+        plain = _Search(_of_any_model(demand), supply)
+        if len(plain.kinds) < len(search.kinds):
+            by_prices = min(by_prices, plain.bound(work))
         bounds |= {"pools": _whole(pools_bound(supply, demand)), "prices": by_prices}
     bound_by = min(bounds, key=lambda name: bounds[name])
-    packed = _Nodes(nodes, pods)
-    packed.fill(chosen, search.kinds)
-    packed.add_leftovers()
+    packed = _Nodes(nodes, pods).filled(chosen, search.kinds)
     for order in _orders(supply, pods):
         if packed.allocated_milli == bounds[bound_by]:
             break
@@ -108,10 +115,14 @@ def pack(nodes: Sequence[NodeShape], pods: Sequence[PodShape], *, work: int = WO
         other.place(order)
         other.add_leftovers()
         packed = max(packed, other, key=lambda one: one.allocated_milli)
-    for model in packed.models():
-        if packed.allocated_milli == bounds[bound_by]:
+    for _ in range(_PASSES):
+        before = packed.allocated_milli
+        for few in packed.parts():
+            if packed.allocated_milli == bounds[bound_by]:
+                break
+            packed = max(packed, packed.again(few, work), key=lambda one: one.allocated_milli)
+        if packed.allocated_milli == before:
             break
-        packed = max(packed, packed.again(model, work), key=lambda one: one.allocated_milli)
     return Packing(
         placed=tuple(packed.placed),
         allocated_milli=packed.allocated_milli,
@@ -137,13 +148,19 @@ def _orders(supply: Mapping[NodeShape, int], pods: Sequence[PodShape]) -> Iterat
         yield sorted(large_first, key=lambda index: suiting[pods[index]])
 
 
+def _of_any_model(demand: Mapping[PodShape, int]) -> Counter[PodShape]:
+    """Return the pods as if they accepted every model: those that differ in models alone are of one kind."""
+    alike: Counter[PodShape] = Counter()
+    for kind, number in demand.items():
+        alike[replace(kind, models=())] += number
+    return alike
+
+
 class _Search:
     """Which contents the nodes of each shape get."""
 
-    def __init__(
-        self, kinds: tuple[PodShape, ...], supply: dict[NodeShape, int], demand: Mapping[PodShape, int]
-    ) -> None:
-        self.kinds = kinds
+    def __init__(self, demand: Mapping[PodShape, int], supply: Mapping[NodeShape, int]) -> None:
+        self.kinds = kinds = tuple(sorted(demand))
         self.shapes = tuple(sorted(supply))
         self._supply = supply
         self._demand: _Floats = np.array([demand[kind] for kind in kinds], dtype=np.float64)
@@ -157,15 +174,16 @@ class _Search:
         self._prices: _Floats = np.zeros(len(kinds))
         self.converged = True
 
+    def bound(self, work: float) -> int:
+        """Return the bound of the prices in thousandths of GPUs; there are pods and nodes."""
+        return self._bounded(_Work(work))[1]
+
     def run(self, work: float) -> tuple[list[tuple[NodeShape, Contents]], int | None]:
         """Return the contents of every node that gets any, and the bound of the prices in thousandths of GPUs."""
         if not self.kinds or not self.shapes:
             return [], None
         budget = _Work(work)
-        master = Master(self._supply, self._demand, self._value)
-        self._seed(master)
-        self.converged = self._settle(master, budget, budget.part(_SHARE_FOR_PRICES, work))
-        bound = self._bound()
+        master, bound = self._bounded(budget)
         chosen: list[tuple[NodeShape, Contents]] = []
         while True:
             fixed = master.take()
@@ -175,6 +193,12 @@ class _Search:
             master = master.rest(fixed)
             if budget.left > 0:
                 self._settle(master, budget, budget.part(_SHARE_FOR_EACH_REST, work))
+
+    def _bounded(self, budget: _Work) -> tuple[Master, int]:
+        master = Master(self._supply, self._demand, self._value)
+        self._seed(master)
+        self.converged = self._settle(master, budget, budget.part(_SHARE_FOR_PRICES, budget.left))
+        return master, self._bound()
 
     def _settle(self, master: Master, budget: _Work, part: _Work) -> bool:
         """Generate contents until none is worth more than the prices; returns False if `part` was spent before."""
@@ -250,7 +274,7 @@ class _Search:
     def _bound(self) -> int:
         relaxed = Pricing(self.kinds, self.shapes, relaxed=True)
         bound = float(self._prices @ self._demand)
-        for model in {shape.model for shape in self.shapes}:
+        for model in sorted({shape.model for shape in self.shapes}):
             values = np.where(self._runs_on[model], np.maximum(self._value - self._prices, 0), 0)
             best = relaxed.best(values)
             bound += sum(best.worth(shape) * self._supply[shape] for shape in self.shapes if shape.model == model)
@@ -273,13 +297,13 @@ class _Nodes:
         self._free = [[WHOLE_GPU] * node.gpus for node in nodes]
         self._done: set[int] = set()
 
-    def fill(self, chosen: Sequence[tuple[NodeShape, Contents]], kinds: Sequence[PodShape]) -> None:
-        """Give the chosen contents to nodes of their shape, in the order of both lists."""
+    def filled(self, chosen: Sequence[tuple[NodeShape, Contents]], kinds: Sequence[PodShape]) -> _Nodes:
+        """Give the contents to empty nodes of their shape, in the order of both lists, and add other pods."""
         waiting: dict[PodShape, list[int]] = {}
         for index in reversed(self._waiting()):
             waiting.setdefault(self._pods[index], []).append(index)
-        taken = {one.node for one in self.placed}
         empty: dict[NodeShape, list[int]] = {}
+        taken = {one.node for one in self.placed}
         for index in reversed(range(len(self._nodes))):
             if index not in taken:
                 empty.setdefault(self._nodes[index], []).append(index)
@@ -290,6 +314,8 @@ class _Nodes:
                 for kind in on_gpu:
                     self._put(waiting[kinds[kind]].pop(), node, tuple(range(gpu, gpu + width)))
                 gpu += width
+        self.add_leftovers()
+        return self
 
     def place(self, order: Sequence[int]) -> None:
         """Place pods one by one, as if they arrived in that order."""
@@ -323,26 +349,31 @@ class _Nodes:
             if best is not None:
                 self._put(index, best[1], best[2])
 
-    def models(self) -> list[str]:
-        """Return the models of which GPUs are free, the one with most of them first."""
-        free: Counter[str] = Counter()
-        for node, gpus in zip(self._nodes, self._free, strict=True):
-            free[node.model] += sum(gpus)
-        return [model for model in sorted(free, key=lambda model: (-free[model], model)) if free[model]]
+    def parts(self) -> list[set[int]]:
+        """Return nodes to pack anew, one set after the other: those with most GPU free, then each model's."""
+        free = [sum(gpus) for gpus in self._free]
+        some = [node for node in range(len(free)) if free[node]]
+        of_model: dict[str, set[int]] = {}
+        for node in some:
+            model = self._nodes[node].model
+            of_model.setdefault(model, {other for other, one in enumerate(self._nodes) if one.model == model})
+        return [
+            set(sorted(some, key=lambda node: (-free[node], node))[:_FEW_NODES]),
+            *(of_model[model] for model in sorted(of_model)),
+        ]
 
-    def again(self, model: str, work: float) -> _Nodes:
-        """Return the nodes with those of a model packed anew, with pods that are there or without a place."""
+    def again(self, few: set[int], work: float) -> _Nodes:
+        """Return the nodes with a few of them packed anew, with pods that are there or without a place."""
         other = _Nodes(self._nodes, self._pods)
         for one in self.placed:
-            if self._nodes[one.node].model != model:
+            if one.node not in few:
                 other._put(one.pod, one.node, one.gpus)
+        supply = Counter(self._nodes[node] for node in few if self._nodes[node].gpus)
+        models = {node.model for node in supply}
         waiting = (self._pods[index] for index in other._waiting())
-        demand = Counter(pod for pod in waiting if pod.gpus and pod.accepts(model))
-        supply = Counter(node for node in self._nodes if node.gpus and node.model == model)
-        search = _Search(tuple(sorted(demand)), dict(supply), demand)
-        other.fill(search.run(_SHARE_FOR_EACH_MODEL * work)[0], search.kinds)
-        other.add_leftovers()
-        return other
+        demand = Counter(pod for pod in waiting if pod.gpus and any(pod.accepts(model) for model in models))
+        search = _Search(demand, supply)
+        return other.filled(search.run(_SHARE_FOR_EACH_PART * work)[0], search.kinds)
 
     def _waiting(self) -> list[int]:
         return [index for index in range(len(self._pods)) if index not in self._done]
