@@ -72,12 +72,14 @@ class Witness:
     def _watch(self, kind: str, path: str, version: str) -> None:
         while not self._stop.is_set():
             try:
-                for event in self._api.watch(path, {}, version):
+                # Bookmarks keep the version of a kind that does not change from being compacted away.
+                for event in self._api.watch(path, {"allowWatchBookmarks": "true"}, version):
                     if self._stop.is_set():
                         return
                     assert event["type"] != "ERROR", event
                     version = event["object"]["metadata"]["resourceVersion"]
-                    self._see(kind, event["type"], event["object"])
+                    if event["type"] != "BOOKMARK":
+                        self._see(kind, event["type"], event["object"])
             except ApiError:
                 continue
 
