@@ -120,6 +120,14 @@ def test_pods_have_all_gpus_of_a_node_the_lowest_priority_and_tolerate_what_hold
     assert any("gpu-failed" in key for key in tolerated)
 
 
+@pytest.mark.parametrize(("policy", "cpu"), [("restricted", "15999m"), ("none", "16000m")])
+def test_pods_have_no_whole_cpus_that_the_kubelet_could_not_align_with_all_gpus(policy: str, cpu: str) -> None:
+    train = pool("train", "p4de.24xlarge", topology={"policy": policy})
+    alone = pool_of(planned("sandbox", train)).alone
+    assert alone is not None
+    assert alone.workload.cpu == cpu  # 16 CPUs are of one NUMA node, the eight GPUs of two
+
+
 def test_on_eks_pods_on_two_nodes_request_efa_as_those_of_training_jobs_do() -> None:
     together = pool_of(planned("eks")).together
     assert together is not None

@@ -20,6 +20,7 @@ from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.nodes.section import Taint
+from gpu_platform.planning.pools import numa
 from gpu_platform.planning.pools.free import free_node
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.compute_domains import channel_of
@@ -196,7 +197,7 @@ def _pod(
         command=("torchrun", f"{PROGRAM_DIRECTORY}/{PROGRAM}"),
         resource=resource,
         units=gpus,
-        cpu=f"{cpu}m",
+        cpu=numa.alignable_cpu(f"{cpu}m", resource, gpus, pool, catalog),
         memory=f"{memory}Mi",
         priority_class=PRIORITY_CLASS,
         node_selector=pool.node_selector,
