@@ -11,6 +11,7 @@ from components._options import child_options
 from components.mig_guard import guarded
 from gpu_platform import names
 from gpu_platform.planning.clouds.section import AutoscalerPlan
+from gpu_platform.planning.nodes.simulated import simulated_annotations
 from gpu_platform.planning.pools.section import PoolPlan
 
 # The list is atomic and has the taints of people, autoscalers and Kubernetes, too: after the creation of a node
@@ -58,15 +59,9 @@ class NodePool(pulumi.ComponentResource):
     # other run changes them is the guard's concern.
     def _create_nodes(self, args: PoolPlan) -> None:
         for node in args.nodes.names:
-            annotations = {
-                names.KWOK_NODE_ANNOTATION: "fake",
-                names.SANDBOX_MACHINE_ANNOTATION: args.machine_type,
-                names.TAINTS_ANNOTATION: ",".join(map(str, (*args.taints, *args.startup_taints))),
-            }
-            if args.driver_version is not None:
-                annotations[names.SANDBOX_DRIVER_ANNOTATION] = args.driver_version
-            if args.kubelet is not None and args.kubelet.topology_scope != "container":
-                annotations[names.SANDBOX_TOPOLOGY_SCOPE_ANNOTATION] = args.kubelet.topology_scope
+            annotations = {names.KWOK_NODE_ANNOTATION: "fake"} | simulated_annotations(
+                args.machine_type, (*args.taints, *args.startup_taints), args.driver_version, args.kubelet
+            )
             k8s.core.v1.Node(
                 node,
                 metadata=k8s.meta.v1.ObjectMetaArgs(

@@ -41,36 +41,31 @@ class CudaAllocator:
     """PyTorch's allocator of one GPU."""
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
-
-    @property
-    def device(self) -> torch.device:
-        """Return where the tensors are."""
-        return self._device
+        self.device = device
 
     def total(self) -> int:
         """Return the memory of the GPU or MIG instance."""
-        return torch.cuda.get_device_properties(self._device).total_memory
+        return torch.cuda.get_device_properties(self.device).total_memory
 
     def allocated(self) -> int:
         """Return what tensors have."""
-        return torch.cuda.memory_allocated(self._device)
+        return torch.cuda.memory_allocated(self.device)
 
     def reserved(self) -> int:
         """Return what the process has taken of the GPU, tensors and what is free for more of them."""
-        return torch.cuda.memory_reserved(self._device)
+        return torch.cuda.memory_reserved(self.device)
 
     def most_allocated(self) -> int:
         """Return the most that tensors had since `forget_most`."""
-        return torch.cuda.max_memory_allocated(self._device)
+        return torch.cuda.max_memory_allocated(self.device)
 
     def forget_most(self) -> None:
         """Begin to note the most anew."""
-        torch.cuda.reset_peak_memory_stats(self._device)
+        torch.cuda.reset_peak_memory_stats(self.device)
 
     def limit(self, size: int) -> None:
         """Let allocations above `size` fail with torch.OutOfMemoryError."""
-        torch.cuda.set_per_process_memory_fraction(size / self.total(), self._device)
+        torch.cuda.set_per_process_memory_fraction(size / self.total(), self.device)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

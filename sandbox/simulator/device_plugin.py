@@ -237,9 +237,9 @@ def advertise(hardware: Hardware, config: PluginConfig, strategy: str) -> Mappin
         _check_mps(hardware, sharing, strategy)
     devices = _devices(hardware.gpus, strategy)
     # A GPU that is lost while the plugin runs remains in capacity, but not in allocatable (rm/health.go).
-    healthy = _devices([gpu for gpu in hardware.gpus if not gpu.lost], strategy)
-    numa = _by_numa_node(hardware.gpus, strategy)
-    healthy_numa = _by_numa_node([gpu for gpu in hardware.gpus if not gpu.lost], strategy)
+    present = [gpu for gpu in hardware.gpus if not gpu.lost]
+    healthy = _devices(present, strategy)
+    numa, healthy_numa = _by_numa_node(hardware.gpus, strategy), _by_numa_node(present, strategy)
     advertised: dict[str, Advertised] = {}
     for resource, count in devices.items():
         replicas = sharing.replicas_of(resource)

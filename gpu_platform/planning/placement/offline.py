@@ -353,17 +353,14 @@ class _Nodes:
         """Return nodes to pack anew, one set after the other: those with most GPU free, then each model's."""
         free = [sum(gpus) for gpus in self._free]
         some = [node for node in range(len(free)) if free[node]]
-        of_model: dict[str, set[int]] = {}
-        for node in some:
-            model = self._nodes[node].model
-            of_model.setdefault(model, {other for other, one in enumerate(self._nodes) if one.model == model})
+        models = sorted({self._nodes[node].model for node in some})
         return [
             set(sorted(some, key=lambda node: (-free[node], node))[:_FEW_NODES]),
-            *(of_model[model] for model in sorted(of_model)),
+            *({node for node, one in enumerate(self._nodes) if one.model == model} for model in models),
         ]
 
     def again(self, few: set[int], work: float) -> _Nodes:
-        """Return the nodes with a few of them packed anew, with pods that are there or without a place."""
+        """Return the packing with some nodes packed anew, from their pods and those without a place."""
         other = _Nodes(self._nodes, self._pods)
         for one in self.placed:
             if one.node not in few:

@@ -19,7 +19,7 @@ from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.alignment_rule import AlignedPool, alignment_rules
 from gpu_platform.planning.teams.cel import text, texts
-from gpu_platform.planning.teams.pod_rule import POD, TEMPLATE, Judged, PodRule, of_all
+from gpu_platform.planning.teams.pod_rule import POD, TEMPLATE, Judged, PodRule, of_all, units_of
 from gpu_platform.planning.teams.pod_rules import (
     bare_pod_rule,
     nic_share_rules,
@@ -272,11 +272,7 @@ def _within(most: Mapping[str, int], judged: str) -> str:
 
 def _sum_within(of: Judged, name: str, most: int) -> str:
     """Return that the containers of a pod have no more than `most` of a resource in sum."""
-    return (
-        f"{of.spec}.containers.map(one, has(one.resources) && has(one.resources.limits) && "
-        f"'{name}' in one.resources.limits ? quantity(string(one.resources.limits['{name}'])).asInteger() : 0)"
-        f".sum() <= {most}"
-    )
+    return f"{of.spec}.containers.map(one, {units_of(name)}).sum() <= {most}"
 
 
 def _one_share(pools: Sequence[PoolPlan]) -> str:

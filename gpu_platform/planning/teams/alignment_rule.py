@@ -18,7 +18,7 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.planning.pools import numa
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.cel import text
-from gpu_platform.planning.teams.pod_rule import Judged, PodRule
+from gpu_platform.planning.teams.pod_rule import Judged, PodRule, units_of
 from gpu_platform.quantity import counted
 
 _GPUS: Final = names.GPU_RESOURCE
@@ -54,7 +54,7 @@ def _aligned(pool: PoolPlan, catalog: Catalog) -> AlignedPool | None:
     if any(catalog.machine_types[name].vcpu != nodes.cpus * nodes.count for name in others):
         return None
     return AlignedPool(
-        needed=tuple(numa.fewest(gpus, nodes.gpus) or 0 if gpus else 0 for gpus in range(pool.gpus_per_node + 1)),
+        needed=(0, *(numa.fewest(gpus, nodes.gpus) or 0 for gpus in range(1, pool.gpus_per_node + 1))),
         cpus=nodes.cpus,
         single=nodes.policy == "single-numa-node",
         whole_pods=pool.kubelet.topology_scope == "pod",
@@ -82,7 +82,7 @@ def alignment_rules(
         f"(!{one} || {_misaligned(of, aligned[name])})" if name in aligned else f"!{one}"
         for name, one in runs.items()
     )
-    gpus, cpus = _amount(_GPUS), _exclusive(of)
+    gpus, cpus = units_of(_GPUS), _exclusive(of)
     judged = f"[{gpus}].all(gpus, gpus == 0 || [{cpus}].all(cpus, !(({somewhere}) && {nowhere})))"
     texts = "; ".join(_text(name, one) for name, one in sorted(aligned.items()) if name in offers)
     return (
@@ -124,14 +124,6 @@ def _exclusive(of: Judged) -> str:
     return (
         "has(one.resources) && has(one.resources.limits) && 'cpu' in one.resources.limits && "
         f"double(int({cpu})) == {cpu} && !has({of.spec}.resources) && {guaranteed} ? int({cpu}) : 0"
-    )
-
-
-def _amount(resource: str) -> str:
-    """Return how many of a resource the container `one` requests."""
-    return (
-        f"has(one.resources) && has(one.resources.limits) && '{resource}' in one.resources.limits ? "
-        f"quantity(string(one.resources.limits['{resource}'])).asInteger() : 0"
     )
 
 

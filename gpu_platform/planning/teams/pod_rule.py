@@ -35,6 +35,14 @@ POD: Final = Judged(pod="object", asks="variables.asksForGpus")
 TEMPLATE: Final = Judged(pod="each.template", asks="each.asks")
 
 
+def units_of(resource: str) -> str:
+    """Return how many units of a resource the container `one` has by its limits."""
+    return (
+        f"has(one.resources) && has(one.resources.limits) && '{resource}' in one.resources.limits ? "
+        f"quantity(string(one.resources.limits['{resource}'])).asInteger() : 0"
+    )
+
+
 def of_all(of: Judged, kind: str, expression: str) -> str:
     """Return that an expression of `one` holds for all containers of a kind."""
     return f"(!has({of.spec}.{kind}) || {of.spec}.{kind}.all(one, {expression}))"

@@ -11,7 +11,7 @@ from typing import Final
 from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.cel import any_of, text, texts
-from gpu_platform.planning.teams.pod_rule import TEMPLATE, Judged, PodRule
+from gpu_platform.planning.teams.pod_rule import TEMPLATE, Judged, PodRule, units_of
 from gpu_platform.pod_limits import (
     BARE_POD,
     DO_NOT_DISRUPT,
@@ -142,8 +142,4 @@ def _owned(by_a_controller: str) -> str:
 
 def _units(of: Judged, kind: str, name: str) -> str:
     """Return how many units of a resource the containers of a kind have together."""
-    units = f"quantity(string(one.resources.limits['{name}'])).asInteger()"
-    return (
-        f"{of.spec}.?{kind}.orValue([]).map(one, has(one.resources) && has(one.resources.limits) && "
-        f"'{name}' in one.resources.limits ? {units} : 0).sum()"
-    )
+    return f"{of.spec}.?{kind}.orValue([]).map(one, {units_of(name)}).sum()"

@@ -17,6 +17,7 @@ from gpu_platform.catalog import MachineType
 from gpu_platform.planning.clouds.section import AutoscalerPlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.section import Taint
+from gpu_platform.planning.nodes.simulated import simulated_annotations
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.pool import Pool
@@ -80,14 +81,7 @@ def plan_autoscaler(
 
 def _node_pool(pool: Pool, machine: MachineType, requirements: NodeRequirements, most: int) -> dict[str, Any]:
     taints = (*requirements.taints, *requirements.startup_taints)
-    annotations = {
-        names.SANDBOX_MACHINE_ANNOTATION: machine.name,
-        names.TAINTS_ANNOTATION: ",".join(map(str, taints)),
-    }
-    if requirements.driver_version is not None:
-        annotations[names.SANDBOX_DRIVER_ANNOTATION] = requirements.driver_version
-    if requirements.kubelet is not None and requirements.kubelet.topology_scope != "container":
-        annotations[names.SANDBOX_TOPOLOGY_SCOPE_ANNOTATION] = requirements.kubelet.topology_scope
+    annotations = simulated_annotations(machine.name, taints, requirements.driver_version, requirements.kubelet)
     wanted = {
         names.INSTANCE_TYPE_LABEL: machine.name,
         "karpenter.sh/capacity-type": "on-demand",
