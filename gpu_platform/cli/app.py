@@ -206,7 +206,7 @@ def render(
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Write the resources of a stack to files: resources.json, manifests, state.json, plan.json."""
-    gc.disable()  # almost all objects live until the end
+    gc.disable()  # until the command ends: almost all objects live as long
     from gpu_platform.cli.render import render_to
 
     render_to(stack, out, to_json=output is Format.JSON)
@@ -225,7 +225,7 @@ def check(
     ] = False,
 ) -> None:
     """Check stack file, plan and policies without a cluster; print each decision of the plan and its reason."""
-    gc.disable()  # almost all objects live until the end
+    gc.disable()  # until the command ends: almost all objects live as long
     if production:
         from gpu_platform.cli.production import show_production
 
@@ -947,8 +947,12 @@ def _leave(code: ExitCode) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a GpuPlatformError is printed as one message and sets the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
-    with garbage.seldom(restore=arguments is not None):
+    if arguments is None:
+        garbage.collect_seldom()
         _run(given)
+    else:
+        with garbage.restored():
+            _run(given)
 
 
 def _run(given: list[str]) -> None:

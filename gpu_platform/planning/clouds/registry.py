@@ -1,4 +1,4 @@
-"""Register the providers; a new one is a class in a subpackage of its own and two lines here.
+"""Register the providers; a new one is a class in a subpackage of its own and a case here.
 
 A provider is imported for its own stacks alone: all of them take a tenth of the start-up time.
 """
