@@ -20,8 +20,10 @@ from validators.agent.checks import run_checks
 from validators.agent.nvml import read_nvml
 from validators.agent.recording import BadRecording, Recorded, parse_recording, read_recording, to_recording
 
-# Of a virtual machine with one H200 by PCIe passthrough, driver 580.159.04, on 2026-11-26.
-H200 = Path(__file__).parents[1] / "recordings" / "h200-one-gpu-vm.json"
+# Of virtual machines with one GPU by PCIe passthrough, driver 580.159.04, on 2026-11-26.
+_RECORDINGS = Path(__file__).parents[1] / "recordings"
+H200 = _RECORDINGS / "h200-one-gpu-vm.json"
+H100 = _RECORDINGS / "h100-one-gpu-vm.json"
 LAYOUT = ({"1g.10gb": 7}, {"3g.40gb": 2})
 
 
@@ -88,16 +90,25 @@ def test_the_command_records_replays_and_compares(tmp_path, capsys, monkeypatch)
     assert again.splitlines()[1:] == first.splitlines()[1:]
 
 
-def test_the_recording_of_a_real_h200_passes_alone_and_lacks_seven_gpus_as_a_machine_of_eight(capsys):
-    real = Recordings(replay=H200)
+@pytest.mark.parametrize(
+    ("recording", "machine_type", "product", "memory"),
+    [
+        (H200, "p5en.48xlarge", "NVIDIA H200", "143771 MiB"),
+        (H100, "p5.48xlarge", "NVIDIA H100 80GB HBM3", "81559 MiB"),
+    ],
+)
+def test_the_recording_of_a_real_gpu_passes_alone_and_lacks_seven_gpus_as_a_machine_of_eight(
+    recording, machine_type, product, memory, capsys
+):
+    real = Recordings(replay=recording)
     assert node_check.check_node(None, None, real, to_json=False) is ExitCode.GOOD
     assert "pass xid: none" in capsys.readouterr().out
-    assert node_check.check_node(None, "p5en.48xlarge", real, to_json=True) is ExitCode.FINDING
+    assert node_check.check_node(None, machine_type, real, to_json=True) is ExitCode.FINDING
     checks = json.loads(capsys.readouterr().out)
     verdicts = {(one["id"], one["verdict"]): one["observed"] for one in checks}
     assert verdicts["gpu-count", "fail"] == "1"
-    assert verdicts["gpu-product", "pass"] == "NVIDIA H200"
-    assert verdicts["gpu-memory", "pass"] == "143771 MiB"
+    assert verdicts["gpu-product", "pass"] == product
+    assert verdicts["gpu-memory", "pass"] == memory
 
 
 def test_options_that_exclude_each_other_are_all_named(tmp_path):

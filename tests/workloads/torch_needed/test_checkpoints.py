@@ -73,8 +73,12 @@ def _without_a_file(newest: Path) -> None:
 
 
 def _half_a_file(newest: Path) -> None:
-    content = (newest / "__0_0.distcp").read_bytes()
-    (newest / "__0_0.distcp").write_bytes(content[: len(content) // 2])
+    _half_of(newest / "__0_0.distcp")
+
+
+def _half_of(file: Path) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2])
 
 
 def _another_byte(newest: Path) -> None:
@@ -136,6 +140,25 @@ def test_a_checkpoint_has_the_state_as_it_was_when_it_was_begun(tmp_path: Path) 
     state = {"weights": torch.zeros(2**20)}
     assert Checkpoints(tmp_path).load(state) == 1
     assert torch.equal(state["weights"], torch.ones(2**20))
+
+
+@pytest.mark.parametrize(("cpus", "processes", "files"), [(1, 1, 1), (6, 1, 3), (192, 8, 4), (8, 8, 1)])
+def test_half_of_the_cpus_of_a_process_write_at_most_four_files(
+    cpus: int, processes: int, files: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cpus)))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(processes))
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save({str(number): torch.full((2**16,), float(number)) for number in range(9)}, 1)
+    checkpoints.wait()
+    written = sorted((tmp_path / "step-0000000001").glob("*.distcp"))
+    assert len(written) == files
+    state = {str(number): torch.zeros(2**16) for number in range(9)}
+    assert Checkpoints(tmp_path).load(state) == 1
+    assert [tensor[-1].item() for tensor in state.values()] == list(range(9))
+    _half_of(written[-1])
+    with pytest.raises(NoGoodCheckpoint):
+        Checkpoints(tmp_path).load(state)
 
 
 def test_the_memory_of_a_copy_serves_the_next_one() -> None:
