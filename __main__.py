@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pulumi
 
-from components.environment import Environment
-from components.team import Team
+from gpu_platform import garbage
 from gpu_platform.errors import BadInput
 from gpu_platform.paths import stacks_dir
 from gpu_platform.stacks import plan_platform
 
+garbage.collect_seldom()
 config = pulumi.Config("gpu-platform")
 folder = Path(config.get("environmentFolder") or stacks_dir())
 try:
@@ -18,8 +18,14 @@ except BadInput as error:
     raise pulumi.RunError(str(error)) from None
 
 options = pulumi.ResourceOptions(protect=plan.protect)
-component = (
-    Environment(plan.stack, plan, options) if plan.kind == "environment" else Team(plan.stack, plan, options)
-)
+# Components are imported for a valid stack alone: with the SDKs that is a third of the start-up time.
+if plan.kind == "environment":
+    from components.environment import Environment
+
+    component = Environment(plan.stack, plan, options)
+else:
+    from components.team import Team
+
+    component = Team(plan.stack, plan, options)
 for name, value in component.exports.items():
     pulumi.export(name, value)

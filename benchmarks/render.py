@@ -1,27 +1,30 @@
-"""How long `gpu-platform render` takes beside the bare SDK registering the same resources, in one run.
+"""CPU time of `gpu-platform render`, of the bare SDK registering the same resources, and of all policies.
 
 Run it by hand:  .venv/bin/python benchmarks/render.py [--sizes 1 10 100] [--runs 5]
 
-Each figure is a whole process, imports included. The bare side reads the inputs that `render` wrote and
-registers each with its class of the SDK under the SDK's own mock monitor: no stack file, no plan, no files.
+Render and bare SDK are whole processes, imports included, and each render writes a new folder. The bare side reads
+the inputs that `render` wrote and registers each with its class of the SDK under the SDK's own mock monitor: no
+stack file, no plan, no files. Policies are what `check` does beyond recording: their import, and their evaluation.
+CPU seconds (user and system), the least of all runs, because other processes slow down each of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
-import statistics
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
+MOST_POOLS = 200  # of a stack file
 
 BARE = """
 import importlib, json, re, sys
@@ -74,17 +77,41 @@ pulumi.runtime.test(program)()
 """
 
 
+# As `check` does it, garbage collection included.
+POLICIES = """
+import gc, sys, time
+gc.disable()
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import load_stack
+loaded = load_stack(sys.argv[1])
+program = record_stack(loaded)
+started = time.process_time()
+from gpu_platform.policy_check import evaluate_policies
+evaluate_policies(program, loaded.plan)
+print(time.process_time() - started)
+"""
+
+
 def stack_of(size: int) -> dict[str, Any]:
-    """Return the platform of stack `local` with its pools and teams `size` times."""
+    """Return the platform of stack `local` with its teams `size` times, and its pools too as long as they may be.
+
+    Where no more pools are allowed, they have more nodes instead.
+    """
     local = yaml.safe_load((ROOT / "stacks" / "Pulumi.local.yaml").read_text("utf-8"))
     platform = local["config"]["gpu-platform:platform"]
     pools, teams = platform["pools"], platform["teams"]
-    platform["pools"] = [{**pool, "name": f"{pool['name']}-{i}"} for i in range(size) for pool in pools]
+    copies = min(size, MOST_POOLS // len(pools))
+    nodes = math.ceil(size / copies)
+    platform["pools"] = [
+        {**pool, "name": f"{pool['name']}-{i}", "count": {"desired": nodes * pool["count"]["desired"]}}
+        for i in range(copies)
+        for pool in pools
+    ]
     platform["teams"] = [
         {
             **team,
             "name": f"{team['name']}-{i}",
-            "workloads": [{**load, "pool": f"{load['pool']}-{i}"} for load in team["workloads"]],
+            "workloads": [{**load, "pool": f"{load['pool']}-{i % copies}"} for load in team["workloads"]],
         }
         for i in range(size)
         for team in teams
@@ -92,13 +119,14 @@ def stack_of(size: int) -> dict[str, Any]:
     return local
 
 
-def seconds(command: list[str]) -> float:
-    """Run a command and return its wall time, s."""
-    started = time.perf_counter()
+def run(command: list[str]) -> tuple[float, str]:
+    """Run a command, and return its CPU time, s, and what it printed."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     # As on a user's machine: without compiled modules the compiler is most of what either side takes.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    subprocess.run(command, check=True, capture_output=True, cwd=ROOT, env=env)
-    return time.perf_counter() - started
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
 
 
 def main() -> None:
@@ -107,24 +135,39 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1, 10, 100])
     parser.add_argument("--runs", type=int, default=3)
     arguments = parser.parse_args()
-    print(f"{'size':>6} {'resources':>10} {'render s':>10} {'bare SDK s':>11} {'ratio':>7}")
+    heads = ("teams", "pools", "resources", "render s", "bare SDK s", "ratio", "policies s")
+    print("  ".join(heads))
     for size in arguments.sizes:
+        document = stack_of(size)
+        renders: list[float] = []
+        bares: list[float] = []
+        policies: list[float] = []
+        resources = 0
         with tempfile.TemporaryDirectory() as folder:
             stack = Path(folder) / "Pulumi.bench.yaml"
-            stack.write_text(yaml.safe_dump(stack_of(size)), "utf-8")
+            stack.write_text(yaml.safe_dump(document), "utf-8")
             bare = Path(folder) / "bare.py"
             bare.write_text(BARE, "utf-8")
-            out = Path(folder) / "out"
-            render = [str(Path(sys.executable).with_name("gpu-platform")), "render", str(stack), "--out", str(out)]
-            sdk = [sys.executable, str(bare), str(out / "resources.json")]
-            seconds(render)
-            seconds(sdk)
-            # In turn, so that a drift of the machine's speed meets both.
-            pairs = [(seconds(render), seconds(sdk)) for _ in range(arguments.runs)]
-            resources = len(json.loads((out / "resources.json").read_text("utf-8")))
-            ours, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
-            ratio = statistics.median(mine / bare_sdk for mine, bare_sdk in pairs)
-            print(f"{size:>5}x {resources:>10} {ours:>10.2f} {theirs:>11.2f} {ratio:>7.2f}")
+            # In turn, so that a drift of the machine's speed meets all of them; the first one compiles modules.
+            for number in range(arguments.runs + 1):
+                out = Path(folder) / f"out-{number}"
+                program = str(Path(sys.executable).with_name("gpu-platform"))
+                renders.append(run([program, "render", str(stack), "--out", str(out)])[0])
+                bares.append(run([sys.executable, str(bare), str(out / "resources.json")])[0])
+                policies.append(float(run([sys.executable, "-c", POLICIES, str(stack)])[1]))
+                resources = len(json.loads((out / "resources.json").read_text("utf-8")))
+        ours, theirs, rules = (min(side[1:]) for side in (renders, bares, policies))
+        platform = document["config"]["gpu-platform:platform"]
+        values = (
+            str(len(platform["teams"])),
+            str(len(platform["pools"])),
+            str(resources),
+            f"{ours:.2f}",
+            f"{theirs:.2f}",
+            f"{ours / theirs:.2f}",
+            f"{rules:.2f}",
+        )
+        print("  ".join(value.rjust(len(head)) for value, head in zip(values, heads, strict=True)), flush=True)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def project_settings() -> Mapping[str, object]:
     """Return what Pulumi.yaml says."""
     import yaml
 
-    settings: object = yaml.safe_load((PROJECT_ROOT / "Pulumi.yaml").read_text("utf-8"))
+    settings: object = yaml.load((PROJECT_ROOT / "Pulumi.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader)
     return cast("Mapping[str, object]", settings) if isinstance(settings, dict) else {}
 
 

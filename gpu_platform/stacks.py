@@ -57,19 +57,21 @@ def load_stack(stack: str) -> LoadedStack:
 
 def _problems_of_rules(platform: object) -> tuple[Problem, ...]:
     """Return the mistakes of `policy`: own rules that do not load; unknown rules, levels and settings."""
-    from policies import configure
-    from policies import rules as every_rule
-
     policy = cast("Mapping[str, Any]", platform).get("policy") if isinstance(platform, Mapping) else None
     if not isinstance(policy, Mapping):
         return ()
     named = cast("Mapping[str, Any]", policy).get("own_rules")
     own = [str(one) for one in cast("list[object]", named)] if isinstance(named, list) else []
+    rules = cast("Mapping[str, Any]", policy).get("rules")
+    if not own and not rules:
+        return ()
+    from policies import configure  # only here: the import of all rules takes a thirtieth of a render's time
+    from policies import rules as every_rule
+
     try:
         every_rule(own)
     except BadInput as error:  # which settings there are is not known then
         return tuple(replace(one, path=f"policy.{one.path}") for one in error.problems)
-    rules = cast("Mapping[str, Any]", policy).get("rules")
     if not isinstance(rules, Mapping):
         return ()
     try:

@@ -199,10 +199,15 @@ def read_catalog(folder: Traversable) -> Catalog:
                 files[file.name] = yaml.load(file.read_text("utf-8"), Loader=yaml.CSafeLoader)
             except yaml.YAMLError as error:
                 raise BadInput(SOURCE, [Problem(file.name, str(error), "valid YAML")]) from None
-    problems = [problem for name, document in files.items() for problem in _problems_of_form(name, document)]
+    parsed: dict[str, CatalogFile] = {}
+    problems: list[Problem] = []
+    for name, document in files.items():
+        try:
+            parsed[name] = CatalogFile.model_validate(document)
+        except ValidationError as error:
+            problems += _problems_of_form(name, document, error)
     if problems:
         raise BadInput(SOURCE, problems)
-    parsed = {name: CatalogFile.model_validate(document) for name, document in files.items()}
     places: dict[int, str] = {}
     by_place: dict[str, int] = {}
     entries: dict[str, list[Fact]] = {kind: [] for kind in CatalogFile.model_fields}
@@ -254,16 +259,13 @@ def _indexed(kind: str, entries: Iterable[Fact]) -> Mapping[Any, Any]:
     return MappingProxyType({key[0] if len(key) == 1 else key: entry for key, entry in keyed})
 
 
-def _problems_of_form(name: str, document: object) -> Iterator[Problem]:
+def _problems_of_form(name: str, document: object, error: ValidationError) -> Iterator[Problem]:
     """Yield what the models say against a file; an entry is named by its name, else by its number."""
-    try:
-        CatalogFile.model_validate(document)
-    except ValidationError as error:
-        for details in error.errors(include_url=False):
-            place = [str(part) for part in details["loc"]]
-            if len(place) > 1:
-                place[:2] = [f"{place[0]}[{_written_label(document, *details['loc'][:2])}]"]
-            yield Problem(f"{name}: {'.'.join(place)}", f"{str(details['input'])[:80]!r}", details["msg"])
+    for details in error.errors(include_url=False):
+        place = [str(part) for part in details["loc"]]
+        if len(place) > 1:
+            place[:2] = [f"{place[0]}[{_written_label(document, *details['loc'][:2])}]"]
+        yield Problem(f"{name}: {'.'.join(place)}", f"{str(details['input'])[:80]!r}", details["msg"])
 
 
 def _written_label(document: Any, kind: str | int, number: str | int) -> str:  # noqa: ANN401 - YAML of any form

@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from gpu_platform import interruption
+from gpu_platform import garbage, interruption
 from gpu_platform.cli.lookup import machines_app, policies_app
 from gpu_platform.cli.options import CONTEXT, Format, FormatOption, StackArgument
 from gpu_platform.errors import BadInput, ExitCode, GpuPlatformError, Problem
@@ -206,13 +206,10 @@ def render(
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Write the resources of a stack to files: resources.json, manifests, state.json, plan.json."""
-    gc.disable()  # all objects live until the end; collection takes a fifteenth of the time
-    try:
-        from gpu_platform.cli.render import render_to
+    gc.disable()  # until the command ends: almost all objects live as long
+    from gpu_platform.cli.render import render_to
 
-        render_to(stack, out, to_json=output is Format.JSON)
-    finally:
-        gc.enable()
+    render_to(stack, out, to_json=output is Format.JSON)
 
 
 @app.command()
@@ -228,6 +225,7 @@ def check(
     ] = False,
 ) -> None:
     """Check stack file, plan and policies without a cluster; print each decision of the plan and its reason."""
+    gc.disable()  # until the command ends: almost all objects live as long
     if production:
         from gpu_platform.cli.production import show_production
 
@@ -949,6 +947,15 @@ def _leave(code: ExitCode) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a GpuPlatformError is printed as one message and sets the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
+    if arguments is None:
+        garbage.collect_seldom()
+        _run(given)
+    else:
+        with garbage.restored():
+            _run(given)
+
+
+def _run(given: list[str]) -> None:
     try:
         _command()(given, prog_name="gpu-platform")
     except GpuPlatformError as error:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from markdown_it import MarkdownIt
-
 from gpu_platform import names
 from gpu_platform.guide.live import LiveGuide
 from gpu_platform.guide.manifests import manifests
@@ -65,6 +63,8 @@ def guide_to_html(
     guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None, live: LiveGuide | None = None
 ) -> str:
     """Return the guide with its manifests as one HTML page without links to anything outside."""
+    from markdown_it import MarkdownIt  # only here: 60 modules, which no component needs
+
     markdown = guide_to_markdown(guide, tenant, queue, live, full=True)
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
     # On a narrow screen a table scrolls by itself, and the text beside it stays.

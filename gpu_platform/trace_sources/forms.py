@@ -3,7 +3,8 @@
 - table: columns of our own (docs/rehearse.md).
 - openb: alibaba/clusterdata, cluster-trace-gpu-v2023, openb_pod_list_*.csv. Times are seconds; a pod without
   `scheduled_time` never ran.
-- helios: S-Lab-System-Group/HeliosData, cluster_log.csv, and InternLM/AcmeTrace, trace_*.csv, which have no `vc`.
+- helios: S-Lab-System-Group/HeliosData, cluster_log.csv, and InternLM/AcmeTrace, trace_*.csv, which have no `vc`;
+  HeliosArtifact, philly_trace.csv, whose jobs have a `jobname` and need no `job_id`.
 - philly: msr-fiddle/philly-traces, cluster_job_log (JSON). GPUs are named by attempts alone; a job runs as long as
   its attempts together.
 
@@ -25,7 +26,7 @@ _OPTIONAL: Final = ("name", "pods", "resource", "cpu", "memory", "priority", "po
 _OPENB: Final = (
     "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time",
 )  # fmt: skip
-_HELIOS: Final = ("job_id", "gpu_num", "submit_time", "duration")
+_HELIOS: Final = ("gpu_num", "submit_time", "duration")
 _MIB: Final = 2**20
 _NO_GPU: Final = "without GPUs"
 _NEVER_RAN: Final = "that never ran"
@@ -142,7 +143,7 @@ def _helios(table: Table) -> Trace | None:
         entries.append(
             TraceEntry(
                 row=row.number,
-                name=row.text("job_id"),
+                name=row.text("job_id") or row.text("jobname") or f"row {row.number}",
                 team=row.text("vc"),
                 arrival=arrival,
                 duration=duration,

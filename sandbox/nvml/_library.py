@@ -30,7 +30,7 @@ from sandbox.nvml._symbols import (
     gpu_handle,
     value_of,
 )
-from sandbox.nvml._sysfs import devices, kernel_log, write_sysfs
+from sandbox.nvml._sysfs import devices, kernel_log, sysfs_of
 
 KMSG_VARIABLE: Final = "GPU_PLATFORM_KMSG"  # same as in validators/agent/xids.py
 SYSFS_VARIABLE: Final = "GPU_PLATFORM_SYSFS"  # same as in validators/agent/fabric.py
@@ -164,8 +164,7 @@ class Installation:
             Path(self._files.name, "devices").write_text(devices(node))
         self._set(DEVICES_VARIABLE, str(Path(self._files.name, "devices")))
         if node.pci_devices is not None or node.numa_files:
-            write_sysfs(node, Path(self._files.name, "sys"))
-            self._set(SYSFS_VARIABLE, str(Path(self._files.name, "sys")))
+            self._set(SYSFS_VARIABLE, str(sysfs_of(node)))
         _installed.append(self)
 
     def _set(self, variable: str, value: str) -> None:

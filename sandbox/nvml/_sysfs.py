@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +21,31 @@ _IDENTITIES: Final = {  # vendor, device and class, by which the node agent reco
 }
 
 
-def write_sysfs(node: SimulatedNode, root: Path) -> None:
+_written: dict[tuple[int, str], Path] = {}
+"""Trees of this process, by what they show; a process that it forks writes its own."""
+
+
+def sysfs_of(node: SimulatedNode) -> Path:
+    """Return the root of a sysfs with the PCI devices of a node, kept until the process ends.
+
+    Nothing writes to it, so nodes that show the same share one: to write its hundreds of files takes longer than
+    the node agent takes to read the node.
+    """
+    key = os.getpid(), repr((node.pci_devices, sorted(node.numa_files.items())))
+    if key not in _written:
+        root = Path(tempfile.mkdtemp(prefix="simulated-sysfs-"))
+        atexit.register(_remove, root, os.getpid())
+        _write_sysfs(node, root)
+        _written[key] = root
+    return _written[key]
+
+
+def _remove(root: Path, writer: int) -> None:
+    if os.getpid() == writer:  # not when a process ends that was forked later
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _write_sysfs(node: SimulatedNode, root: Path) -> None:
     """Write the PCI devices of a node as sysfs has them, below `root`."""
     flat = root / "bus/pci/devices"
     flat.mkdir(parents=True)

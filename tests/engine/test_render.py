@@ -215,3 +215,14 @@ def test_two_renders_of_one_program_are_equal_byte_for_byte(record: Record, tmp_
     assert tree(tmp_path / "one") == tree(tmp_path / "two")
     for file in tree(tmp_path / "one"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_a_file_that_a_render_would_write_again_is_left_alone(record: Record, tmp_path: Path) -> None:
+    recorded = record("small")
+    write_render(tmp_path, recorded, {"pools": []})
+    resources, plan = (tmp_path / name for name in ("resources.json", "plan.json"))
+    before = resources.stat(), plan.stat()
+    write_render(tmp_path, recorded, {"pools": ["train"]})
+
+    assert (resources.stat().st_ino, resources.stat().st_mtime_ns) == (before[0].st_ino, before[0].st_mtime_ns)
+    assert json.loads(plan.read_text()) == {"pools": ["train"]}

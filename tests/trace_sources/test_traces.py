@@ -131,6 +131,11 @@ def test_helios_jobs_have_their_gpus_of_all_pods_together_and_the_virtual_cluste
     )  # fmt: skip
 
 
+def test_helios_jobs_without_an_id_have_the_name_that_they_have_or_their_row(tmp_path: Path) -> None:
+    text = "user,vc,jobname,gpu_num,state,submit_time,duration\nu,a,application_1,8,Pass,60,5\nu,a,,8,Pass,60,5\n"
+    assert [one.name for one in read(tmp_path, text).entries] == ["application_1", "row 3"]
+
+
 def philly_job(**changed: Any) -> dict[str, Any]:
     attempt = {
         "start_time": "1970-01-01 00:02:00",

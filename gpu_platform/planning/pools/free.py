@@ -8,6 +8,7 @@ may install. Nodes that the program creates as objects run the node agent alone.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Final, NamedTuple
 
 from gpu_platform.catalog import Catalog, MachineType
@@ -40,7 +41,15 @@ def free_resources(pool: PoolPlan) -> NodeResources:
 
 
 def free_of_machine(machine: MachineType, *, huge_pages_mib: int = 0) -> FreeNode:
-    """Return what is free at least on an empty node of a machine type, whatever else a stack file says."""
+    """Return what is free at least on an empty node of a machine type, whatever else a stack file says.
+
+    Computed once for each machine type: the search for pools asks it for every pair of pod and pool.
+    """
+    return _free_of_machine(machine, huge_pages_mib)  # pyright: ignore[reportArgumentType] - a frozen model is hashable
+
+
+@cache
+def _free_of_machine(machine: MachineType, huge_pages_mib: int) -> FreeNode:
     daemonsets = most_of(machine)
     left = _less(allocatable(machine), daemonsets, huge_pages_mib)
     return FreeNode(left.cpu_millicores, left.memory_mib, _free_pods(machine, daemonsets))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import Protocol
 
 from gpu_platform.planning.rehearsal.kueue import Kueue
 from gpu_platform.planning.rehearsal.model import CPU, MEMORY, Assumptions, Job, Platform, TraceJob
@@ -39,17 +40,45 @@ class Recorded:
     end: float = 0.0
 
 
+class Admission(Protocol):
+    """Decides which jobs start, and which are stopped for others.
+
+    `can_ever_run`: whether it starts a job when nothing else runs; `submit`: a job waits, or waits again;
+    `release`: a job ended, and its nodes are free; `run`: start and stop jobs now.
+    """
+
+    def can_ever_run(self, job: Job, /) -> bool: ...
+    def submit(self, job: Job, /) -> None: ...
+    def release(self, job: Job, /) -> None: ...
+    def run(self, now: float, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actions:
+    """What an admission of its own acts on.
+
+    `start`: run a job that waits, all of whose pods have nodes of its `pool`; `stop`: let a job that runs wait
+    again, once its nodes are free.
+    """
+
+    pools: list[PoolNodes]
+    start: Callable[[Job], None]
+    stop: Callable[[Job], None]
+
+
 def rehearse(
     platform: Platform,
     trace: Sequence[TraceJob],
     assumptions: Assumptions | None = None,
     advance: Callable[[], None] | None = None,
+    admission: Callable[[Actions], Admission] | None = None,
 ) -> Recorded:
     """Return what becomes of the jobs of a trace, whose teams must be those of the platform.
 
-    `advance` is called once for each job that ended.
+    `advance` is called once for each job that ended. `admission` takes the place of the queues or quotas of the
+    platform; nodes are then those that each pool starts with.
     """
-    return _Simulation(platform, trace, assumptions or Assumptions(), advance or _nothing).run()
+    return _Simulation(platform, trace, assumptions or Assumptions(), advance or _nothing, admission).run()
 
 
 def _nothing() -> None:
@@ -58,7 +87,12 @@ def _nothing() -> None:
 
 class _Simulation:
     def __init__(
-        self, platform: Platform, trace: Sequence[TraceJob], assumptions: Assumptions, advance: Callable[[], None]
+        self,
+        platform: Platform,
+        trace: Sequence[TraceJob],
+        assumptions: Assumptions,
+        advance: Callable[[], None],
+        admission: Callable[[Actions], Admission] | None,
     ) -> None:
         self._platform, self._assumptions, self._advance = platform, assumptions, advance
         self._pools = [PoolNodes(index, pool) for index, pool in enumerate(platform.pools)]
@@ -73,13 +107,16 @@ class _Simulation:
         self._scheduler = PodScheduler(
             self._pools, assumptions, started=self._run_job, stop=self._lose_pod, wake=self._wake
         )
-        self._kueue: Kueue | None = None
+        self._queues: Admission | None = None
         self._quotas: _Quotas | None = None
-        if platform.queues:
+        self._whole = admission is not None or platform.topology  # queues give a job all its nodes at once
+        if admission is not None:
+            self._queues = admission(Actions(pools=self._pools, start=self._admit, stop=self._stop))
+        elif platform.queues:
             requests = Requests(self._pools, columns)
             by_team = {one.team: one for one in platform.queues}
             queues = build_queues([by_team[name] for name in platform.teams], self._pools, columns)
-            self._kueue = Kueue(
+            self._queues = Kueue(
                 queues,
                 self._pools,
                 requests,
@@ -156,11 +193,11 @@ class _Simulation:
         """Let queues and scheduler act until nothing changes any more at this time."""
         while True:
             before = (self._changes, len(self._scheduler.waiting))
-            if self._kueue is not None:
-                self._kueue.run(self._now)
+            if self._queues is not None:
+                self._queues.run(self._now)
             if self._quotas is not None:
                 self._quotas.create_pods(self._scheduler)
-            if not self._platform.topology or self._kueue is None:
+            if not self._whole or self._queues is None:
                 self._scheduler.run(self._now)
             if (self._changes, len(self._scheduler.waiting)) == before:
                 return
@@ -168,9 +205,9 @@ class _Simulation:
     # -- jobs ---------------------------------------------------------------------------------------------
 
     def _arrive(self, job: Job) -> None:
-        kueue, quotas = self._kueue, self._quotas
+        queues, quotas = self._queues, self._quotas
         possible = (
-            kueue.can_ever_run(job) if kueue is not None else quotas is not None and quotas.can_ever_run(job)
+            queues.can_ever_run(job) if queues is not None else quotas is not None and quotas.can_ever_run(job)
         )
         if not possible:
             job.state = "impossible"
@@ -184,8 +221,8 @@ class _Simulation:
     def _submit(self, job: Job) -> None:
         job.state = "queued"
         self._changes += 1
-        if self._kueue is not None:
-            self._kueue.submit(job)
+        if self._queues is not None:
+            self._queues.submit(job)
         elif self._quotas is not None:
             job.admitted = self._now
             job.missing = job.shape.pods
@@ -194,9 +231,9 @@ class _Simulation:
             self._scheduler.add(job)
 
     def _admit(self, job: Job) -> None:
-        """Start a job that Kueue admitted: it runs, or its pods wait for nodes."""
+        """Start a job that its queue admitted: it runs, or its pods wait for nodes."""
         self._changes += 1
-        if self._platform.topology:
+        if self._whole:
             self._run_job(job)
             return
         job.state = "placing"
@@ -224,14 +261,14 @@ class _Simulation:
         self._count_seconds(job)
         self._open -= 1
         release_all(self._pools, job, self._now)
-        if self._kueue is not None:
-            self._kueue.release(job)
+        if self._queues is not None:
+            self._queues.release(job)
         elif self._quotas is not None:
             self._quotas.release(job)
         self._advance()
 
     def _stop(self, job: Job) -> None:
-        """Put a job back that Kueue stopped; its quota and nodes are released already."""
+        """Put a job back that its queue stopped; its quota and nodes are released already."""
         self._count_stop(job)
         self._scheduler.drop(job)
         self._submit(job)
@@ -254,7 +291,7 @@ class _Simulation:
         self._count_stop(job)
         release_all(self._pools, job, self._now)
         job.missing = job.shape.pods
-        if self._kueue is not None:
+        if self._queues is not None:
             job.state = "placing"
             self._schedule(self._now + self._platform.pods_ready_timeout, _TIMEOUT, job, job.epoch)
         else:
@@ -263,11 +300,11 @@ class _Simulation:
 
     def _time_out(self, job: Job) -> None:
         """Put a job back whose pods were not ready in time; Kueue tries it again after a while."""
-        kueue = self._kueue
-        assert kueue is not None  # noqa: S101 - there is no timeout without it
+        queues = self._queues
+        assert queues is not None  # noqa: S101 - there is no timeout without them
         self._scheduler.drop(job)
         release_all(self._pools, job, self._now)
-        kueue.release(job)
+        queues.release(job)
         job.state = "queued"
         job.epoch += 1
         job.timeouts += 1

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final, Literal
 
 from gpu_platform.catalog import Catalog, Gpu, MachineType
+from gpu_platform.catalog.models import Mig
 from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB, vendor_of
 from gpu_platform.planning.mig.layouts import largest_multisets
 from gpu_platform.planning.nodes.allocatable import NodeResources
@@ -258,14 +260,22 @@ def _layouts(requests: Sequence[PodRequest], gpu: Gpu) -> list[Layout]:
         return []
     plain = {profile.name for profile in gpu.mig.profiles if not {"+", "-"} & set(profile.name)}
     useful = {name for name in plain if any(request.fits_profile(gpu, name) for request in requests)}
+    return list(_largest(gpu.mig, frozenset(useful)))  # pyright: ignore[reportArgumentType] - a frozen model is hashable
+
+
+@cache
+def _largest(mig: Mig, useful: frozenset[str]) -> tuple[Layout, ...]:
+    """Return the layouts of these profiles that no other one contains; searched once per geometry."""
     layouts = {
-        tuple((name, count) for name, count in layout if name in useful) for layout in largest_multisets(gpu.mig)
+        tuple((name, count) for name, count in layout if name in useful) for layout in largest_multisets(mig)
     } - {()}
-    return [one for one in sorted(layouts) if not any(one != other and _within(one, other) for other in layouts)]
+    return tuple(
+        one for one in sorted(layouts) if not any(one != other and _within(one, dict(other)) for other in layouts)
+    )
 
 
-def _within(layout: Layout, other: Layout) -> bool:
-    return all(dict(other).get(name, 0) >= count for name, count in layout)
+def _within(layout: Layout, other: Mapping[str, int]) -> bool:
+    return all(other.get(name, 0) >= count for name, count in layout)
 
 
 def _shares(requests: Sequence[PodRequest], gpu: Gpu) -> list[tuple[str, Mode, int]]:

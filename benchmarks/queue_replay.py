@@ -1,0 +1,320 @@
+"""Mean completion and queueing time of a published trace on virtual clusters under FIFO, SJF and SRTF.
+
+    python benchmarks/queue_replay.py --trace philly_trace.csv --clusters philly_vc.csv [--orders fifo,sjf,srtf]
+
+Trace: Philly's job log or a table in the form of Helios, as `gpu-platform rehearse` reads them. Clusters: a CSV
+with columns `vc` and `node num` (or `nodes`); jobs of other virtual clusters are left out. The trace is rehearsed
+(gpu_platform.planning.rehearsal) with the orders and the consolidated placement of the published simulator
+(queue_orders.py). Published figures stand beside the trace and the clusters that they belong to
+(queue_replay_published.yaml).
+
+The published simulator ends a job under SRTF one second after its last one; so does this. Jobs that arrive
+together keep the order of the file; those of the published table have the order that the published simulator's
+sort gives them (numpy_sort.py).
+docs/queue-replay.md says how to get the traces, and how far both simulators agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from numpy_sort import argsort
+from queue_orders import fifo, sjf, srtf
+from rich.console import Console
+from rich.table import Table
+
+from gpu_platform.errors import BadInput
+from gpu_platform.planning.rehearsal import Assumptions, Platform, Trace, TraceJob, rehearse, report
+from gpu_platform.planning.rehearsal.model import RehearsalPool, Shape
+from gpu_platform.planning.rehearsal.simulator import Actions, Admission, Recorded
+from gpu_platform.trace_sources import read_trace
+from gpu_platform.trace_sources.table import seconds_of
+
+PUBLISHED: Final = Path(__file__).with_name("queue_replay_published.yaml")
+ORDERS: Final[Mapping[str, Callable[[Actions], Admission]]] = {"fifo": fifo, "sjf": sjf, "srtf": srtf}
+ALL: Final = "all"
+_GPU: Final = "gpu"
+_FORMS: Final = ("helios", "philly")
+
+
+def read_clusters(path: Path) -> dict[str, int]:
+    """Read the nodes of each virtual cluster."""
+    with path.open(newline="") as file:
+        found = {row["vc"].strip(): int(row.get("nodes") or row["node num"]) for row in csv.DictReader(file)}
+    if not found or min(found.values()) < 1:
+        raise ValueError("every virtual cluster needs a node")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which jobs are replayed: none that arrives before `start`, or more than `seconds` after the first one."""
+
+    start: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The jobs of a replay, and how many are left out by reason."""
+
+    jobs: Sequence[TraceJob]
+    left_out: Mapping[str, int]
+
+
+def sorted_lines(table: Path) -> list[int]:
+    """Return the lines of a table in the form of Helios as log_process.py of the artifact sorts them."""
+    with table.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.DictReader(file)
+        found = [(reader.line_num, seconds_of(row["submit_time"]) or 0.0) for row in reader]
+    return [found[at][0] for at in argsort([arrival for _, arrival in found])]
+
+
+def jobs_of(
+    trace: Trace,
+    clusters: Mapping[str, int],
+    gpus_per_node: int,
+    window: Window,
+    lines: Sequence[int] | None = None,
+) -> Replayed:
+    """Return the jobs of the virtual clusters, by their arrival, as pods of one GPU.
+
+    `lines`: lines of the table by arrival; the jobs are then sorted once more, as the published simulator does.
+    """
+    rank = {line: at for at, line in enumerate(lines or ())}
+    left_out = Counter(trace.left_out)
+    shapes: dict[tuple[str, int], Shape] = {}
+    jobs: list[TraceJob] = []
+    first: float | None = None
+    for entry in sorted(trace.entries, key=lambda one: rank[one.row] if rank else one.arrival):
+        arrival, duration, gpus = float(round(entry.arrival)), float(round(entry.duration)), int(entry.gpus)
+        if entry.team not in clusters:
+            left_out["of other virtual clusters"] += 1
+            continue
+        first = arrival if first is None and arrival >= (window.start or 0.0) else first
+        if first is None or (window.seconds is not None and arrival - first > window.seconds):
+            left_out["outside the window"] += 1
+        elif not duration:
+            left_out["of no duration"] += 1
+        elif gpus > clusters[entry.team] * gpus_per_node:
+            left_out["larger than their virtual cluster"] += 1
+        else:
+            shape = Shape(resource=_GPU, units=1, pods=gpus, pool=entry.team)
+            shape = shapes.setdefault((entry.team, gpus), shape)
+            jobs.append(
+                TraceJob(name=entry.name, team=entry.team, arrival=arrival, duration=duration, shape=shape)
+            )
+    if rank:
+        jobs = [jobs[at] for at in argsort([job.arrival for job in jobs])]
+    return Replayed(jobs, left_out)
+
+
+def platform_of(clusters: Mapping[str, int], gpus_per_node: int) -> Platform:
+    """Return one pool and one team for each virtual cluster; CPU and memory are always enough."""
+    pools = tuple(
+        RehearsalPool(
+            name=name,
+            desired=nodes,
+            min=nodes,
+            max=nodes,
+            scaled=False,
+            gpus_per_node=gpus_per_node,
+            cpu=gpus_per_node,
+            memory=gpus_per_node,
+            pods=gpus_per_node,
+            offers={_GPU: gpus_per_node},
+            gpus={_GPU: 1.0},
+            parts={_GPU: (1, 1)},
+            usd_per_hour=None,
+        )
+        for name, nodes in clusters.items()
+    )
+    return Platform(pools=pools, teams=tuple(clusters))
+
+
+def replay(jobs: Sequence[TraceJob], clusters: Mapping[str, int], gpus_per_node: int, order: str) -> Recorded:
+    """Rehearse the jobs in one order; a stopped job goes on where it was."""
+    longer = 1.0 if order == "srtf" else 0.0
+    jobs = [
+        TraceJob(
+            name=one.name, team=one.team, arrival=one.arrival, duration=one.duration + longer, shape=one.shape
+        )
+        for one in jobs
+    ]
+    return rehearse(
+        platform_of(clusters, gpus_per_node), jobs, Assumptions(checkpoint=1.0), admission=ORDERS[order]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """Of the jobs of a virtual cluster: mean completion and queueing time in seconds, and preemptions."""
+
+    jobs: int
+    completion: float
+    queue: float
+    preemptions: int
+
+
+def means(recorded: Recorded, clusters: Mapping[str, int], gpus_per_node: int) -> dict[str, Means]:
+    """Return the means by virtual cluster and of all jobs together; without clusters that have no jobs."""
+    found = report(platform_of(clusters, gpus_per_node), recorded, steps=1)
+    return {
+        one.team or ALL: Means(one.jobs, one.completion.mean, one.wait.mean, one.preemptions)
+        for one in (*found.teams, found.total)
+        if one.completion is not None and one.wait is not None
+    }
+
+
+# -- published figures ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Published means by virtual cluster and order (completion, queueing), and the window of their jobs.
+
+    `table`: they belong to the published table, and not to the log that it was made from.
+    """
+
+    table: bool
+    window: Window
+    means: Mapping[str, Mapping[str, Sequence[float]]]
+
+
+def published_for(path: Path, trace: Trace, clusters: Mapping[str, int], gpus_per_node: int) -> Published | None:
+    """Return the figures that were published for a trace on these clusters; None: there are none."""
+    known: Any = yaml.safe_load(PUBLISHED.read_text("utf-8"))
+    if dict(clusters) != known["nodes"] or gpus_per_node != known["gpus_per_node"]:
+        return None
+    if trace.form == "philly":
+        start = known["log"]["from"]
+    elif _git_blob(path) == known["table"]["blob"]:
+        start = known["table"]["from"]
+    else:
+        return None
+    window = Window(seconds_of(str(start)), known["seconds"])
+    return Published(trace.form != "philly", window, known["means"])
+
+
+def _git_blob(path: Path) -> str:
+    """Return the id that Git gives the contents of a file."""
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+# -- output -----------------------------------------------------------------------------------------------
+
+
+def rows(name: str, found: Mapping[str, Means], published: Published | None) -> list[tuple[str, ...]]:
+    """Return the rows of one virtual cluster: what was found by order, and published figures beside it."""
+    rows: list[tuple[str, ...]] = []
+    for order, one in found.items():
+        known = published.means[name].get(order) if published is not None else None
+        beside = tuple(_beside(mine, known, at) for at, mine in enumerate((one.completion, one.queue)))
+        rows.append(
+            (
+                name,
+                f"{one.jobs:,}",
+                order,
+                f"{one.completion:,.0f}",
+                *beside[0],
+                f"{one.queue:,.0f}",
+                *beside[1],
+                f"{one.completion - one.queue:,.0f}",
+                "-" if known is None else f"{known[0] - known[1]:,.0f}",
+                f"{one.preemptions:,}",
+            )
+        )
+    return rows
+
+
+def _beside(mine: float, known: Sequence[float] | None, at: int) -> tuple[str, str]:
+    """Return a published figure, and how far mine is from it."""
+    if known is None:
+        return "-", "-"
+    return f"{known[at]:,.0f}", f"{100 * (mine / known[at] - 1):+.1f} %"
+
+
+def orders_of(text: str) -> list[str]:
+    """Read `fifo,sjf`."""
+    chosen = text.split(",")
+    if unknown := [one for one in chosen if one not in ORDERS]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(ORDERS)}")
+    return chosen
+
+
+def date_of(text: str) -> float:
+    """Read a date, with or without time."""
+    try:
+        return float(seconds_of(datetime.fromisoformat(text).isoformat()) or 0.0)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no date such as 2017-10-01") from None
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run what the arguments (by default those of the process) ask for, and print one table."""
+    parser = argparse.ArgumentParser(description="Replay a trace on virtual clusters under FIFO, SJF and SRTF.")
+    parser.add_argument("--trace", type=Path, required=True, help="job log of Philly, or a table as Helios has it")
+    parser.add_argument("--clusters", type=Path, required=True, help="CSV with columns vc and nodes")
+    parser.add_argument("--gpus-per-node", type=int, default=8)
+    parser.add_argument("--orders", type=orders_of, default=list(ORDERS))
+    parser.add_argument(
+        "--from", type=date_of, dest="start", help="no jobs that arrive before (Philly: 2017-10-01)"
+    )
+    parser.add_argument("--seconds", type=float, help="no jobs that arrive so long after the first one")
+    given = parser.parse_args(arguments)
+    try:
+        clusters = read_clusters(given.clusters)
+        trace = read_trace(given.trace)
+        if trace.form not in _FORMS:
+            parser.error(f"{given.trace}: a trace in the form of {trace.form}; allowed: {', '.join(_FORMS)}")
+    except BadInput as problem:
+        parser.error("\n".join(f"{given.trace}: {one}" for one in problem.problems))
+    except (OSError, ValueError, KeyError) as problem:
+        parser.error(f"cannot read {given.clusters}: {problem!r}")
+    published = published_for(given.trace, trace, clusters, given.gpus_per_node)
+    window = Window(given.start, given.seconds)
+    if window == Window() and published is not None:
+        window = published.window
+    if published is not None and window != published.window:
+        published = None
+    lines = sorted_lines(given.trace) if published is not None and published.table else None
+    replayed = jobs_of(trace, clusters, given.gpus_per_node, window, lines)
+    for reason, count in replayed.left_out.items():
+        print(f"left out: {count:,} jobs {reason}", file=sys.stderr)
+    if not replayed.jobs:
+        parser.error("no job is left")
+    by_order: dict[str, dict[str, Means]] = {}
+    for order in given.orders:
+        began = time.monotonic()
+        recorded = replay(replayed.jobs, clusters, given.gpus_per_node, order)
+        by_order[order] = means(recorded, clusters, given.gpus_per_node)
+        print(f"{order}: {len(replayed.jobs):,} jobs in {time.monotonic() - began:.1f} s", file=sys.stderr)
+    heads = (
+        "cluster", "jobs", "order", "completion s", "published", "difference",
+        "queue s", "published", "difference", "duration s", "published", "stopped",
+    )  # fmt: skip
+    table = Table(box=None)
+    for at, head in enumerate(heads):
+        table.add_column(head, justify="left" if at in (0, 2) else "right")
+    for name in (*clusters, ALL):
+        for row in rows(
+            name, {order: found[name] for order, found in by_order.items() if name in found}, published
+        ):
+            table.add_row(*row)
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+if __name__ == "__main__":
+    main()
