@@ -11,7 +11,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 # Images set it to stay small; here each of hundreds of processes would compile the same modules once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up down test test-thorough suite test-workloads test-karpenter test-keda test-prometheus lint docs fmt clean help
+.PHONY: install up down test test-long test-thorough suite test-workloads test-karpenter test-keda test-prometheus lint docs fmt clean help
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt $(BIN)/python
 # `up` and `test` need the sandbox's control plane, too. Its build needs only the standard library, so it runs
 # while pip installs; where pip fails, the build is stopped and pip's message is the last one.
 SETUP = $(INSTALL)
-up test test-thorough: SETUP = $(BIN)/python -m sandbox.build & build=$$!; \
+up test test-long test-thorough: SETUP = $(BIN)/python -m sandbox.build & build=$$!; \
   { $(INSTALL); } || { kill $$build 2>/dev/null; wait $$build; exit 2; }; wait $$build
 
 HINT = @command -v gpu-platform >/dev/null || echo "gpu-platform is in $(BIN): run . $(BIN)/activate to have it on PATH"
@@ -59,15 +59,18 @@ fmt: $(STAMP) ## format, and fix what lint can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: $(STAMP) ## lint, types and the whole suite, side by side
+test: $(STAMP) ## lint, types and all tests but the long ones, side by side
 	@$(MAKE) --no-print-directory --jobs 2 lint suite
 
 suite: $(STAMP)
 	$(BIN)/python -m sandbox.build --all
 	$(BIN)/pytest --numprocesses 5 --dist loadgroup --no-loadscope-reorder
 
+test-long: $(STAMP) ## the tests that play a part of a platform's life on a cluster: changes, upgrades, queues, teams that leave
+	@GPU_PLATFORM_TESTS=long $(MAKE) --no-print-directory suite
+
 # What tests draw or repeat is few in `test`, and the same in each run; here it is many, and others in each run.
-test-thorough: $(STAMP) ## the suite with many more random examples, killed runs and generated pods; an hour or more
+test-thorough: $(STAMP) ## both, with many more random examples, killed runs and generated pods; an hour or more
 	@GPU_PLATFORM_TESTS=thorough $(MAKE) --no-print-directory suite
 
 # PyTorch and what it needs of CUDA are 5 GB: they have an environment of their own, outside the repository.

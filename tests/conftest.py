@@ -33,7 +33,7 @@ from sandbox._modules import DEFAULT, kubernetes_versions
 from sandbox.control_plane import Status
 from tests.support.emptied import Contents
 from tests.support.pulumi_cli import MISSING
-from tests.support.size import THOROUGH, size
+from tests.support.size import LONG, THOROUGH, size
 
 # `make test` draws the same few examples each time, so a run that is repeated gives the same answer;
 # `make test-thorough` draws many, and others each time.
@@ -96,10 +96,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not THOROUGH:
-        left_out = [item for item in items if item.get_closest_marker("thorough")]
-        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+    left_out = [item for item in items if _is_left_out(item, config)]
+    if left_out:
         config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
     for item in items:
         if "sandbox" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.sandbox)
@@ -107,6 +107,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.xdist_group(f"sandbox-{item.path.parent.name}"))
     if hasattr(config, "workerinput"):
         items.sort(key=_turn)
+
+
+def _is_left_out(item: pytest.Item, config: pytest.Config) -> bool:
+    """Return whether another run has a test: a long one runs here if its file is named, too."""
+    if THOROUGH:
+        return False
+    if item.get_closest_marker("thorough"):
+        return True
+    is_long = item.get_closest_marker("long") is not None
+    if LONG:
+        return not is_long
+    directory = config.invocation_params.dir
+    return is_long and item.path not in {(directory / name.split("::")[0]).resolve() for name in config.args}
 
 
 def _turn(item: pytest.Item) -> int:

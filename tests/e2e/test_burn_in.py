@@ -18,7 +18,7 @@ from tests.e2e.transcripts import PLAIN, steady
 from tests.support.command_line import Ran
 from tests.support.eventually import eventually
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-taints")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-taints")]
 
 NAMESPACE = "gpu-platform-burn-in"
 

@@ -20,7 +20,7 @@ from tests.support.command_line import Ran
 from tests.support.eventually import eventually
 from tests.support.recordings import record_node
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-cpu-pools")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-cpu-pools")]
 
 STACK: dict[str, Any] = {
     "kind": "environment",

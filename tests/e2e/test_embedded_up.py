@@ -228,6 +228,7 @@ def test_preview_says_what_up_would_change_and_changes_nothing(deployed: Platfor
     assert live["spec"]["hard"]["requests.nvidia.com/gpu"] == "4"
 
 
+@pytest.mark.long
 def test_removing_a_pool_and_a_team_removes_their_objects_and_no_others(
     deployed: Platform, base: dict[str, Any]
 ) -> None:
@@ -355,6 +356,7 @@ def test_mandatory_policies_stop_up_before_anything_changes(deployed: Platform, 
     assert deployed.allocatable("train-0") == {"nvidia.com/gpu": "8"}
 
 
+@pytest.mark.long
 def test_a_team_stack_stands_on_its_environment_and_goes_alone(deployed: Platform, base: dict[str, Any]) -> None:
     del base["teams"][1]
     assert deployed.up(base).code == 0
@@ -421,6 +423,7 @@ def test_destroy_leaves_nothing_of_the_stack_and_everything_else(deployed: Platf
     assert again.code == 0
 
 
+@pytest.mark.long
 def test_an_interrupted_up_converges_when_it_is_run_again(platform: Platform, base: dict[str, Any]) -> None:
     platform.run("destroy", str(platform.write(base)), "--engine", "embedded", "--yes")
     file = str(platform.write(base))
@@ -437,6 +440,7 @@ def test_an_interrupted_up_converges_when_it_is_run_again(platform: Platform, ba
     assert platform.up(base).json["changes"]["changes"] == []
 
 
+@pytest.mark.long
 def test_a_teams_workload_that_cannot_start_is_reported_and_fails_nothing(
     deployed: Platform, base: dict[str, Any]
 ) -> None:

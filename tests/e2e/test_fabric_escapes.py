@@ -18,7 +18,7 @@ from tests.e2e.debugger import debug
 from tests.e2e.fabric_namespaces import Object, apply_team, honest, pod, refusal, remove
 from tests.support.fabric_pods import fabric_pods, platform_of
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
 
 PODS = {one.name: one for one in fabric_pods()}
 ATTEMPTS = yaml.load((Path(__file__).parent / "fabric_escapes.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader)

@@ -13,7 +13,7 @@ from tests.e2e.fabric_namespaces import Object, apply_team, refusal, remove
 from tests.support.fabric_jobs import MACHINES, job_pods, platform_with_jobs
 from tests.support.fabric_pods import platform_of
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
 
 JOBS = {one.published.lower().replace(" ", "-"): one for one in MACHINES}
 ELSEWHERE = "job-no-nics"

@@ -12,7 +12,7 @@ from tests.e2e.fabric_namespaces import Object, apply_team, refusal, remove
 from tests.support.eventually import eventually
 from tests.support.fabric_pods import FabricPod, fabric_pods, platform_of
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
 
 PODS = list(fabric_pods())
 TEAMS: dict[str, Object] = {

@@ -19,7 +19,7 @@ from tests.e2e.conftest import Platform
 from tests.support.eks_stacks import EXISTING, load_eks
 from tests.support.eventually import eventually
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-foreign-parts")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-foreign-parts")]
 
 THEIRS = "theirs"
 POLICY = {

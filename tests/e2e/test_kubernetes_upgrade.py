@@ -15,7 +15,7 @@ from sandbox._modules import kubernetes_versions
 from tests.e2e.conftest import BASE, Platform
 from tests.support.eventually import eventually
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-kubernetes-upgrade")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-kubernetes-upgrade")]
 
 OLDER, NEWER = kubernetes_versions()[-2:]
 DEFAULTS = ("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy")

@@ -30,7 +30,7 @@ from tests.support.size import THOROUGH, size
 from tests.support.witness import Gone, Witness
 
 # Dozens of runs of the command line: minutes on a quiet machine, more on a loaded one and with the Pulumi CLI.
-pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.timeout(7200)]
 
 KILLS = size(4, 20)
 DATA = {"PersistentVolumeClaim", "Secret", "StatefulSet"}

@@ -348,6 +348,7 @@ def test_a_node_under_a_budget_that_never_allows_an_eviction_keeps_every_pod_and
     assert lab.offers("lab-0") == lab.after
 
 
+@pytest.mark.long
 def test_a_pod_with_two_budgets_which_the_api_refuses_to_evict_keeps_its_node_as_it_is(lab: Lab) -> None:
     lab.deployment("web", 2, node="lab-0")
     lab.budget("web", least=1)
@@ -359,6 +360,7 @@ def test_a_pod_with_two_budgets_which_the_api_refuses_to_evict_keeps_its_node_as
     assert not lab.is_cordoned("lab-0")
 
 
+@pytest.mark.long
 def test_a_budget_that_allows_nothing_now_is_waited_for_before_the_first_eviction(lab: Lab) -> None:
     [unrelated] = lab.deployment("other", 1, node="lab-0")
     # One pod a node, so that the third has no place until a budget lets go of another.
@@ -411,6 +413,7 @@ def test_outside_the_window_a_change_of_nodes_is_refused_before_anything_changes
     assert [lab.offers(node) for node in ("lab-0", "lab-1")] == [lab.after, lab.after]
 
 
+@pytest.mark.long
 def test_a_window_that_closes_lets_the_begun_node_end_and_starts_no_other(lab: Lab) -> None:
     loaded = load_stack(str(lab.platform.write(lab.stack())))
     plan = loaded.plan
@@ -435,6 +438,7 @@ def test_a_window_that_closes_lets_the_begun_node_end_and_starts_no_other(lab: L
     assert (ran.code, _results(ran)) == (0, {"lab-1": "changed"})
 
 
+@pytest.mark.long
 def test_the_limit_of_all_pools_together_holds_beside_that_of_each_pool(lab: Lab) -> None:
     def stack(layout: Layout, **more: Any) -> dict[str, Any]:
         pool = LAB["pools"][0]
@@ -472,6 +476,7 @@ def test_a_node_that_fails_stays_cordoned_and_says_why_and_the_rest_is_not_begun
     assert lab.mark("lab-0") is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_change_is_finished_by_the_next_up(lab: Lab, how: signal.Signals) -> None:
     lab.fault("lab-0", '{"kind": "mig-change-slow", "seconds": 300}')
@@ -520,6 +525,7 @@ def test_a_rollout_that_is_given_up_goes_back_with_the_stack_file(lab: Lab) -> N
     assert not lab.is_cordoned("lab-0")
 
 
+@pytest.mark.long
 def test_with_change_replace_only_nodes_without_gpu_pods_are_changed(lab: Lab) -> None:
     [pod] = lab.deployment("web", 1, node="lab-0")
     ran = lab.platform.up(lab.stack(change="replace"))
@@ -542,6 +548,7 @@ def test_a_pod_that_nobody_would_start_again_is_not_evicted(lab: Lab) -> None:
     lab.platform.remove_pods()
 
 
+@pytest.mark.long
 def test_a_node_that_somebody_else_has_cordoned_is_changed_and_stays_cordoned(lab: Lab) -> None:
     lab.cordon("lab-1")
     try:
@@ -586,6 +593,7 @@ def test_whole_gpus_are_cut_node_by_node_and_the_others_are_offered_whole_meanwh
     assert lab.offers("lab-1") == lab.after
 
 
+@pytest.mark.long
 def test_a_mig_manager_older_than_the_new_config_is_started_anew_on_its_node_before_the_change(lab: Lab) -> None:
     lab.make(
         {

@@ -15,7 +15,7 @@ from tests.e2e.impersonation import member
 from tests.support.eventually import eventually
 from tests.support.recorded import record_platform
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-taints")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-taints")]
 
 NODE = "serve-0"
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}

@@ -26,7 +26,7 @@ from tests.support.eventually import eventually
 from tests.support.restricted import satisfying
 from tests.support.size import size
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-place")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-place")]
 
 SAMPLES = size(4, 40)
 GPU, SHARE = "nvidia.com/gpu", "nvidia.com/gpu.shared"

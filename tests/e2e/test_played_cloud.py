@@ -32,6 +32,7 @@ STACK = "shop"
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 
 pytestmark = [
+    pytest.mark.long,
     *NEEDS_PULUMI,
     pytest.mark.sandbox,
     pytest.mark.timeout(5400),  # the whole life is 17 runs of the CLI: 9 minutes, and hours beside much other work

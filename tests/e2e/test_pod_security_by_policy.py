@@ -16,7 +16,7 @@ from tests.support.fabric_pods import platform_of
 from tests.support.restricted import violations
 from tests.support.size import size
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
 
 LEVELS = ("restricted", "baseline")
 _NONE: Any = None

@@ -23,6 +23,7 @@ from tests.support.played_cloud.cloud import PlayedCloud, played_cloud
 from tests.support.pulumi_cli import NEEDS_PULUMI, environment
 
 pytestmark = [
+    pytest.mark.long,
     *NEEDS_PULUMI,
     pytest.mark.sandbox,
     pytest.mark.timeout(1200),

@@ -21,7 +21,12 @@ from tests.support.pulumi_cli import NEEDS_PULUMI, environment
 
 CREATED = [name for name, platform in SHAPES.items() if "create" in platform["cluster"]]
 
-pytestmark = [*NEEDS_PULUMI, pytest.mark.timeout(600), pytest.mark.xdist_group("pulumi-preview-shapes")]
+pytestmark = [
+    pytest.mark.long,
+    *NEEDS_PULUMI,
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("pulumi-preview-shapes"),
+]
 
 
 @pytest.mark.parametrize("name", CREATED)

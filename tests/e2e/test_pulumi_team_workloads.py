@@ -32,6 +32,7 @@ JOB: dict[str, Any] = {
 }
 
 pytestmark = [
+    pytest.mark.long,
     *NEEDS_PULUMI,
     pytest.mark.sandbox,
     pytest.mark.timeout(900),

@@ -55,6 +55,7 @@ SERVERS_OWN = {
 NOT_DECLARED = ("applyset.kubernetes.io/", "pulumi.com/", "deployment.kubernetes.io/", "deprecated.", "sandbox.")
 
 pytestmark = [
+    pytest.mark.long,
     *NEEDS_PULUMI,
     pytest.mark.sandbox,
     pytest.mark.timeout(900),  # a whole life in one test, on the CLI

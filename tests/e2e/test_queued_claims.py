@@ -14,7 +14,7 @@ from tests.e2e.conftest import Platform
 from tests.e2e.queues import Team, job, stack
 from tests.support.eventually import eventually
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-queued-claims")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-queued-claims")]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
 from tests.support.definitions import CRDS, definition
 from tests.support.eventually import eventually
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-examples")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-examples")]
 
 Object = dict[str, Any]
 TEAM = "research"

@@ -16,7 +16,7 @@ from tests.e2e.queues import QUEUE, stack
 from tests.support.eventually import eventually
 from tests.support.restricted import violations
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-team-workloads")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-team-workloads")]
 
 Object = dict[str, Any]
 IMAGE = "registry.example.com/train:1.0"

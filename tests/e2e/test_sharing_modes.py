@@ -13,7 +13,7 @@ from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
 from tests.support.eventually import eventually
 from tests.support.restricted import satisfying
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-sharing")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-sharing")]
 
 NEW_DRIVER = "580.173.02"
 SHARED = "nvidia.com/gpu.shared"

@@ -21,7 +21,7 @@ from tests.support.eventually import eventually
 from tests.support.restricted import satisfying
 from tests.support.size import THOROUGH, size
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-place")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-place")]
 
 SAMPLES = size(4, 30)
 # Of `make test`: one with whole GPUs, MIG, MPS and time-slicing each.

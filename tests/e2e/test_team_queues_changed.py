@@ -15,7 +15,7 @@ from tests.e2e.conftest import Platform
 from tests.e2e.queues import KUEUE, Team, bring, job, stack
 from tests.support.eventually import eventually
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-queues")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-queues")]
 
 
 CPU_NODE = {

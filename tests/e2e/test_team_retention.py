@@ -22,7 +22,7 @@ from tests.e2e.transcripts import PLAIN, steady
 from tests.support.eventually import eventually
 from tests.support.team_policies import PREFIXES
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-retention")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-retention")]
 
 STACK: dict[str, Any] = {
     "kind": "environment",

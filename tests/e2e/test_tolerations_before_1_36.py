@@ -22,7 +22,7 @@ from tests.support.fabric_pods import platform_of
 
 __all__ = ["client"]  # a fixture
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
 
 Object = dict[str, Any]
 RULE = "gpu-toleration"

@@ -16,7 +16,7 @@ from tests.e2e.conftest import TOLERATION, Platform
 from tests.support.command_line import COMMAND
 from tests.support.eventually import eventually
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-base")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-base")]
 
 SHARED = "nvidia.com/gpu.shared"
 NEW = "580.173.02"

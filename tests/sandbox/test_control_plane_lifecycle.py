@@ -138,6 +138,7 @@ def test_one_dead_component_makes_it_degraded_and_up_starts_only_that_one_again(
     assert changed == {"kube-scheduler"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("component", ["kube-apiserver", "etcd"])
 def test_a_component_that_hangs_ends_in_one_error_with_its_log(
     component: str, monkeypatch: pytest.MonkeyPatch
@@ -158,6 +159,7 @@ def test_a_component_that_hangs_ends_in_one_error_with_its_log(
     eventually(lambda: control_plane.status(NAME).state == "running")
 
 
+@pytest.mark.long
 def test_data_that_were_kept_are_there_again_also_when_the_certificate_had_to_be_renewed() -> None:
     remember(up(), "kept")
     stopped = control_plane.down(NAME, keep_data=True)
@@ -172,6 +174,7 @@ def test_data_that_were_kept_are_there_again_also_when_the_certificate_had_to_be
     run_a_pod(again, "renewed")
 
 
+@pytest.mark.long
 def test_two_sandboxes_run_side_by_side_and_know_nothing_of_each_other(sandbox: Status) -> None:
     mine = up()
     assert mine.server != sandbox.server
@@ -182,6 +185,7 @@ def test_two_sandboxes_run_side_by_side_and_know_nothing_of_each_other(sandbox: 
     assert control_plane.status(sandbox.name).state == "running"
 
 
+@pytest.mark.long
 def test_an_interrupted_up_can_be_repeated(absent: None) -> None:
     script = f"from sandbox import control_plane; control_plane.up({NAME!r})"
     with subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL) as interrupted:
@@ -190,6 +194,7 @@ def test_an_interrupted_up_can_be_repeated(absent: None) -> None:
     assert up().state == "running"
 
 
+@pytest.mark.long
 def test_the_api_port_can_be_chosen_and_changed() -> None:
     with socket.socket() as taken, socket.socket() as free:
         taken.bind(("127.0.0.1", 0))
@@ -215,6 +220,7 @@ def test_a_test_run_leaves_no_sandbox_behind(tmp_path: Path) -> None:
     assert list(tmp_path.glob("gpu-platform-*")) == []
 
 
+@pytest.mark.long
 def test_the_data_can_live_elsewhere_and_are_found_by_name(absent: None, tmp_path: Path) -> None:
     elsewhere = tmp_path / "data"
     status = up(data_dir=elsewhere)
@@ -242,6 +248,7 @@ def test_a_name_that_cannot_be_a_folder_is_refused(name: str) -> None:
         up(name)
 
 
+@pytest.mark.long
 def test_a_component_that_dies_shows_the_end_of_its_log_and_up_can_be_repeated(
     absent: None, tmp_path: Path
 ) -> None:
@@ -255,6 +262,7 @@ def test_a_component_that_dies_shows_the_end_of_its_log_and_up_can_be_repeated(
     assert up().state == "running"
 
 
+@pytest.mark.long
 def test_definitions_from_a_folder_take_the_place_of_the_permissive_ones_and_stay(tmp_path: Path) -> None:
     def create(name: str, spec: dict[str, Any]) -> None:
         body = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": name}, "spec": spec}

@@ -1,11 +1,17 @@
-"""How many examples a test draws and how often it repeats: few in `make test`, many in `make test-thorough`."""
+"""Which tests a run has, and how much they do.
+
+`make test` has those without the mark `long`, `make test-long` those with it. `make test-thorough` has all, and
+draws and repeats more.
+"""
 
 from __future__ import annotations
 
 import os
 from typing import Final
 
-THOROUGH: Final = os.environ.get("GPU_PLATFORM_TESTS") == "thorough"
+_TESTS: Final = os.environ.get("GPU_PLATFORM_TESTS", "")
+LONG: Final = _TESTS == "long"
+THOROUGH: Final = _TESTS == "thorough"
 
 
 def size(usual: int, thorough: int) -> int:
