@@ -8,7 +8,9 @@ with columns `vc` and `node num` (or `nodes`); jobs of other virtual clusters ar
 (queue_orders.py). Published figures stand beside the trace and the clusters that they belong to
 (queue_replay_published.yaml).
 
-The published simulator ends a job under SRTF one second after its last one; so does this.
+The published simulator ends a job under SRTF one second after its last one; so does this. Jobs that arrive
+together keep the order of the file; those of the published table have the order that the published simulator's
+sort gives them (numpy_sort.py).
 docs/queue-replay.md says how to get the traces, and how far both simulators agree.
 """
 
@@ -27,6 +29,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from numpy_sort import argsort
 from queue_orders import fifo, sjf, srtf
 from rich.console import Console
 from rich.table import Table
@@ -70,13 +73,31 @@ class Replayed:
     left_out: Mapping[str, int]
 
 
-def jobs_of(trace: Trace, clusters: Mapping[str, int], gpus_per_node: int, window: Window) -> Replayed:
-    """Return the jobs of the virtual clusters, by their arrival, as pods of one GPU."""
+def sorted_lines(table: Path) -> list[int]:
+    """Return the lines of a table in the form of Helios as log_process.py of the artifact sorts them."""
+    with table.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.DictReader(file)
+        found = [(reader.line_num, seconds_of(row["submit_time"]) or 0.0) for row in reader]
+    return [found[at][0] for at in argsort([arrival for _, arrival in found])]
+
+
+def jobs_of(
+    trace: Trace,
+    clusters: Mapping[str, int],
+    gpus_per_node: int,
+    window: Window,
+    lines: Sequence[int] | None = None,
+) -> Replayed:
+    """Return the jobs of the virtual clusters, by their arrival, as pods of one GPU.
+
+    `lines`: lines of the table by arrival; the jobs are then sorted once more, as the published simulator does.
+    """
+    rank = {line: at for at, line in enumerate(lines or ())}
     left_out = Counter(trace.left_out)
     shapes: dict[tuple[str, int], Shape] = {}
     jobs: list[TraceJob] = []
     first: float | None = None
-    for entry in sorted(trace.entries, key=lambda one: one.arrival):
+    for entry in sorted(trace.entries, key=lambda one: rank[one.row] if rank else one.arrival):
         arrival, duration, gpus = float(round(entry.arrival)), float(round(entry.duration)), int(entry.gpus)
         if entry.team not in clusters:
             left_out["of other virtual clusters"] += 1
@@ -94,6 +115,8 @@ def jobs_of(trace: Trace, clusters: Mapping[str, int], gpus_per_node: int, windo
             jobs.append(
                 TraceJob(name=entry.name, team=entry.team, arrival=arrival, duration=duration, shape=shape)
             )
+    if rank:
+        jobs = [jobs[at] for at in argsort([job.arrival for job in jobs])]
     return Replayed(jobs, left_out)
 
 
@@ -159,8 +182,12 @@ def means(recorded: Recorded, clusters: Mapping[str, int], gpus_per_node: int) -
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Published means by virtual cluster and order (completion, queueing), and the window of their jobs."""
+    """Published means by virtual cluster and order (completion, queueing), and the window of their jobs.
 
+    `table`: they belong to the published table, and not to the log that it was made from.
+    """
+
+    table: bool
     window: Window
     means: Mapping[str, Mapping[str, Sequence[float]]]
 
@@ -176,7 +203,8 @@ def published_for(path: Path, trace: Trace, clusters: Mapping[str, int], gpus_pe
         start = known["table"]["from"]
     else:
         return None
-    return Published(Window(seconds_of(str(start)), known["seconds"]), known["means"])
+    window = Window(seconds_of(str(start)), known["seconds"])
+    return Published(trace.form != "philly", window, known["means"])
 
 
 def _git_blob(path: Path) -> str:
@@ -261,7 +289,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         window = published.window
     if published is not None and window != published.window:
         published = None
-    replayed = jobs_of(trace, clusters, given.gpus_per_node, window)
+    lines = sorted_lines(given.trace) if published is not None and published.table else None
+    replayed = jobs_of(trace, clusters, given.gpus_per_node, window, lines)
     for reason, count in replayed.left_out.items():
         print(f"left out: {count:,} jobs {reason}", file=sys.stderr)
     if not replayed.jobs:

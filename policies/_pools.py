@@ -220,6 +220,9 @@ class NodePool(ABC):
     @property
     def has_gpus(self) -> bool:
         """Whether the nodes have GPUs, by a machine type, a label or another field."""
+        return self.stack.once(("has_gpus", self.resource), self._has_gpus)
+
+    def _has_gpus(self) -> bool:
         labelled = any(self.label(key).present for key in _GPU_LABELS)
         if self.declares_gpus or labelled or any(machine.has_gpus for machine in self.machines):
             return True

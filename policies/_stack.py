@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -10,6 +10,7 @@ from gpu_platform.catalog import Catalog
 from policies._inputs import NotVisible, Value
 
 ViewT = TypeVar("ViewT")
+AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +73,10 @@ class Stack:
         self.catalog = catalog
         self._by_urn = {resource.urn: resource for resource in self.resources}
         self._views: dict[Callable[[Stack], object], object] = {}
+        self._answers: dict[Hashable, object] = {}
+        self._places: dict[str, list[int]] = {}
+        for place, resource in enumerate(self.resources):
+            self._places.setdefault(resource.kind, []).append(place)
 
     @classmethod
     def from_records(cls, records: Iterable[object], catalog: Catalog) -> Stack:
@@ -81,7 +86,12 @@ class Stack:
 
     def of_kind(self, *kinds: str) -> tuple[Resource, ...]:
         """Return the Kubernetes objects of these kinds (`core/Node`)."""
-        return tuple(resource for resource in self.resources if resource.kind in kinds)
+        places = sorted(place for kind in {*kinds} for place in self._places.get(kind, ()))
+        return tuple(self.resources[place] for place in places)
+
+    def in_namespace(self, kind: str, namespace: str) -> tuple[Resource, ...]:
+        """Return the objects of a kind in a namespace. Raises NotVisible where that of one cannot be seen."""
+        return self.once(("in_namespace", kind), lambda: _by_namespace(self.of_kind(kind))).get(namespace, ())
 
     def find(self, urn: str) -> Resource | None:
         """Return the resource of that URN."""
@@ -92,6 +102,18 @@ class Stack:
         if build not in self._views:
             self._views[build] = build(self)
         return cast("ViewT", self._views[build])
+
+    def once(self, key: Hashable, answer: Callable[[], AnswerT]) -> AnswerT:
+        """Return `answer()`, cached by `key`; a NotVisible that it raises is cached, too, and raised each time."""
+        if key not in self._answers:
+            try:
+                self._answers[key] = answer()
+            except NotVisible as gap:
+                self._answers[key] = gap
+        found = self._answers[key]
+        if isinstance(found, NotVisible):
+            raise NotVisible(found.owner, found.path, found.why)
+        return cast("AnswerT", found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +131,13 @@ class ObjectSubject:
     def group(self) -> str:
         """Every object is reported by itself."""
         return self.resource.urn
+
+
+def _by_namespace(objects: Iterable[Resource]) -> Mapping[str, tuple[Resource, ...]]:
+    found: dict[str, list[Resource]] = {}
+    for one in objects:
+        found.setdefault(one.seen_namespace(), []).append(one)
+    return {namespace: tuple(those) for namespace, those in found.items()}
 
 
 def _text(value: object) -> str:

@@ -12,6 +12,8 @@ from policies._pod_templates import BATCH_KINDS, KINDS, PodTemplate, pod_patches
 from policies._pools import NodePool, NodeTaint, pools
 from policies._stack import ObjectSubject, Stack
 
+_Terms = tuple[tuple[tuple[str, str, tuple[str, ...]], ...], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Container:
@@ -122,7 +124,7 @@ class Workload(ObjectSubject):
         return any(covers(toleration, taint) for toleration in self.tolerations.items())
 
     @property
-    def node_terms(self) -> tuple[tuple[tuple[str, str, tuple[str, ...]], ...], ...]:
+    def node_terms(self) -> _Terms:
         """What the pod requires of its node: alternatives of key, operator and values.
 
         The node selector is part of every alternative; the terms of a required node affinity are alternatives.
@@ -146,12 +148,8 @@ class Workload(ObjectSubject):
 
     def targets(self, stack: Stack) -> tuple[NodePool, ...]:
         """Return the GPU pools that node selector and required affinity allow, by the visible labels."""
-        terms = self.node_terms
-        return tuple(
-            pool
-            for pool in stack.view(pools)
-            if pool.has_gpus and any(all(_may_match(pool, *one) for one in term) for term in terms)
-        )
+        terms = self.node_terms  # the same ones for many workloads
+        return stack.once(("targets", terms), lambda: _allowed(stack, terms))
 
     def trains(self, stack: Stack) -> bool:
         """Return whether the pods are for training: a job with GPUs, or pods for training pools alone."""
@@ -208,6 +206,15 @@ def is_gpu_resource(name: str) -> bool:
 
 def _gpu_resources(amounts: Value) -> Mapping[str, Value]:
     return {name: amount for name, amount in amounts.entries() if is_gpu_resource(name)}
+
+
+def _allowed(stack: Stack, terms: _Terms) -> tuple[NodePool, ...]:
+    """Return the GPU pools whose nodes may satisfy all requirements of one of the terms."""
+    return tuple(
+        pool
+        for pool in stack.view(pools)
+        if pool.has_gpus and any(all(_may_match(pool, *one) for one in term) for term in terms)
+    )
 
 
 def _may_match(pool: NodePool, key: str, operator: str, values: tuple[str, ...]) -> bool:

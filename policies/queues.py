@@ -49,8 +49,8 @@ def _queue_of(workload: Workload) -> Value:
 
 def _queues_in(stack: Stack, namespace: str) -> list[str]:
     """Return the names of the LocalQueues of a namespace. Raises NotVisible."""
-    local = stack.of_kind("kueue.x-k8s.io/LocalQueue")
-    return [one.object_name for one in local if namespace and one.seen_namespace() == namespace]
+    found = stack.in_namespace("kueue.x-k8s.io/LocalQueue", namespace) if namespace else ()
+    return [one.object_name for one in found]
 
 
 def _no_queue(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:

@@ -46,17 +46,8 @@ class QuotaSettings(Settings):
 def _no_quota(stack: Stack, namespace: Namespace, settings: QuotaSettings) -> Iterator[Breach]:
     if not namespace.team.present:
         return
-    gaps: list[NotVisible] = []
-    offered = dict.fromkeys(settings.resources)
-    by_claims = allocates_by_claims(stack)
-    has_pools = False
-    for pool in stack.view(pools):
-        try:
-            if pool.has_gpus:
-                has_pools = True
-                offered |= dict.fromkeys(_device_classes(stack) if by_claims else _offered(stack, pool))
-        except NotVisible as gap:
-            gaps.append(gap)
+    pools_offer = stack.view(_pools_offer)
+    offered = dict.fromkeys((*settings.resources, *pools_offer.resources))
     limited, limited_in_part = _limited(stack, namespace)
     missing = [resource for resource in offered if resource not in limited]
     if not offered and not any(_is_limit_of_gpus(resource) for resource in limited):
@@ -70,12 +61,37 @@ def _no_quota(stack: Stack, namespace: Namespace, settings: QuotaSettings) -> It
             allowed="a quota without scopes for every GPU resource of the pools, 0 where the team has none",
             fix="add to spec.hard: " + ", ".join(f'"{names.quota_key(resource)}": "0"' for resource in missing),
         )
-    if gaps:
-        raise gaps[0]
-    if not has_pools and not settings.resources:
+    if pools_offer.gap is not None:
+        raise pools_offer.gap
+    if not pools_offer.has_pools and not settings.resources:
         raise namespace.team.not_visible(
             "the GPU pools are not in this stack: list their resources in this rule's `resources`"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """The GPU resources of all pools. `gap`: the first thing that cannot be seen, None if all can."""
+
+    resources: tuple[str, ...]
+    has_pools: bool
+    gap: NotVisible | None
+
+
+def _pools_offer(stack: Stack) -> _Offer:
+    """Return what the pools offer to every namespace."""
+    gaps: list[NotVisible] = []
+    offered: dict[str, None] = {}
+    by_claims = allocates_by_claims(stack)
+    has_pools = False
+    for pool in stack.view(pools):
+        try:
+            if pool.has_gpus:
+                has_pools = True
+                offered |= dict.fromkeys(_device_classes(stack) if by_claims else _offered(stack, pool))
+        except NotVisible as gap:
+            gaps.append(gap)
+    return _Offer(tuple(offered), has_pools, gaps[0] if gaps else None)
 
 
 def _device_classes(stack: Stack) -> set[str]:
@@ -109,9 +125,7 @@ def _limited(stack: Stack, namespace: Namespace) -> tuple[set[str], set[str]]:
     for_all: set[str] = set()
     in_part: set[str] = set()
     name = namespace.resource.inputs.get("metadata", "name").text() or namespace.name
-    for quota in stack.of_kind("core/ResourceQuota"):
-        if quota.inputs.get("metadata", "namespace").text() != name:
-            continue
+    for quota in stack.in_namespace("core/ResourceQuota", name):
         spec = quota.inputs.get("spec")
         scoped = bool(spec.get("scopes").items()) or spec.get("scopeSelector").present
         hard = {

@@ -12,12 +12,14 @@ import queue_replay
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy_sort import argsort
 from queue_orders import consolidated
 from queue_replay import ORDERS, Window, jobs_of, main, means, platform_of, replay
 
 from gpu_platform.planning.rehearsal import Trace, TraceEntry, TraceJob
 from gpu_platform.planning.rehearsal.model import Job, Shape
 from gpu_platform.planning.rehearsal.nodes import PoolNodes
+from gpu_platform.trace_sources import read_trace
 from tests.support.size import size
 
 Row = tuple[float, float, int]
@@ -265,10 +267,48 @@ def test_the_table_has_each_cluster_by_each_order_and_says_what_is_left_out(
         assert f"left out: {line}\n" in err
 
 
-@pytest.fixture
-def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return a trace for which figures are published, on a node of the virtual cluster a."""
-    text = HEAD + "a,w,8,1970-01-01 00:00:00,60\na,x,8,1970-01-02 00:00:00,60\na,y,8,1970-01-02 00:00:10,40\n"
+# Of 18 equal values, without the last one, and of 17: what `numpy.argsort` of NumPy 1.23.5 returned.
+FIRST_SORT = [0, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 16]
+SECOND_SORT = [0, 14, 13, 12, 11, 10, 9, 15, 8, 6, 5, 4, 3, 2, 1, 7, 16]
+
+
+def test_jobs_that_arrive_together_keep_the_order_of_the_file() -> None:
+    entries = [TraceEntry(row=at + 2, name=f"{at}", team="a", arrival=5, duration=1, gpus=1) for at in range(40)]
+    found = jobs_of(Trace(form="helios", entries=entries), {"a": 1}, 8, Window())
+    assert [one.name for one in found.jobs] == [f"{at}" for at in range(40)]
+
+
+def test_jobs_of_the_published_table_that_arrive_together_have_the_order_of_two_sorts_by_numpy(
+    tmp_path: Path,
+) -> None:
+    lines = "".join(f"{'a' if at < 17 else 'b'},{at},1,1970-01-01 00:00:05,1\n" for at in range(18))
+    files(tmp_path, HEAD + lines)
+    found = jobs_of(
+        read_trace(tmp_path / "trace"), {"a": 1}, 8, Window(), queue_replay.sorted_lines(tmp_path / "trace")
+    )
+    assert [one.name for one in found.jobs] == [f"{FIRST_SORT[at]}" for at in SECOND_SORT]
+
+
+def test_the_order_of_equal_values_is_that_of_numpy() -> None:
+    """What `numpy.argsort` of NumPy 1.23.5 returned."""
+    values = [int(digit) for digit in "3740681241586834497869073662585178128657"]
+    expected = [
+        3, 22, 9, 31, 6, 34, 27, 35, 7, 14, 0, 24, 8, 2, 15, 16, 30, 28, 10, 38,
+        26, 25, 12, 4, 37, 20, 32, 39, 18, 1, 23, 29, 13, 33, 11, 5, 36, 19, 21, 17,
+    ]  # fmt: skip
+    assert argsort(values) == expected
+
+
+@given(st.lists(st.integers(0, 9), max_size=200))
+@settings(max_examples=size(30, 1000))
+def test_values_are_sorted(values: list[int]) -> None:
+    found = argsort(values)
+    assert sorted(found) == list(range(len(values)))
+    assert [values[at] for at in found] == sorted(values)
+
+
+def publish(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return a table after figures are published for it, on a node of the virtual cluster a."""
     content = text.encode()
     found = {
         "gpus_per_node": 8,
@@ -278,10 +318,28 @@ def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "nodes": {"a": 1},
         "means": {name: {"fifo": [100, 25]} for name in ("a", "all")},
     }
-    published = tmp_path / "published.yaml"
+    published = folder / "published.yaml"
     published.write_text(yaml.safe_dump(found), "utf-8")
     monkeypatch.setattr(queue_replay, "PUBLISHED", published)
     return text
+
+
+@pytest.fixture
+def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    text = HEAD + "a,w,8,1970-01-01 00:00:00,60\na,x,8,1970-01-02 00:00:00,60\na,y,8,1970-01-02 00:00:10,40\n"
+    return publish(text, tmp_path, monkeypatch)
+
+
+def test_the_published_table_is_replayed_in_the_order_of_its_sorts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = "".join(f"{'a' if at < 17 else 'b'},j,8,1970-01-02 00:00:05,{10 * at + 10}\n" for at in range(18))
+    text = publish(HEAD + lines, tmp_path, monkeypatch)
+    found, _ = table(capsys, *files(tmp_path, text), "--orders", "fifo")
+    durations = [10 * FIRST_SORT[at] + 10 for at in SECOND_SORT]
+    completion = sum((17 - at) * one for at, one in enumerate(durations)) / 17
+    assert found[0][3] == f"{completion:.0f}"
+    assert completion != sum((17 - at) * one for at, one in enumerate(sorted(durations))) / 17
 
 
 def test_published_figures_stand_beside_their_trace_in_their_window(

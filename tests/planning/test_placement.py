@@ -6,11 +6,14 @@ import time
 from collections import Counter
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_platform.planning.placement import WHOLE_GPU, NodeShape, OnlinePlacer, PodShape, pack
+from gpu_platform.planning.placement.master import Master
+from gpu_platform.planning.placement.pricing import Pricing
 from tests.support.size import size
 
 WORK = 50_000_000
@@ -296,14 +299,57 @@ def test_what_pods_could_do_on_gpus_of_any_model_bounds_what_they_do_on_those_th
 
 
 def test_nodes_with_most_gpu_free_are_packed_anew_together():
-    # Model by model, what is on the other model stays there: 3030.
-    nodes = [NodeShape(16000, 262144, 2, "T4"), *[NodeShape(24000, 262144, 1, "A10")] * 2]
+    # Model by model, what is on the other model stays there: 3690.
+    nodes = [*(NodeShape(cpu, 32768, 1, "T4") for cpu in (16000, 24000)), NodeShape(8000, 32768, 2, "A10")]
     pods = [
-        PodShape(6000, 1024, 1, 810),
-        PodShape(1000, 1024, 1, 530),
-        PodShape(4000, 1024, 1, 470, ("T4",)),
-        PodShape(4000, 1024, 1, 350),
-        *[PodShape(6000, 1024, 1, 350, ("T4",))] * 2,
-        *[PodShape(1000, 1024, 1, 320)] * 2,
+        PodShape(2000, 8192, 1, 530, ("A10",)),
+        PodShape(2000, 1024, 1, 810),
+        PodShape(2000, 1024, 1, 470),
+        PodShape(2000, 12288, 1, 470),
+        PodShape(4000, 12288, 1, 350, ("A10",)),
+        PodShape(4000, 1024, 1, 470),
+        PodShape(4000, 8192, 1, WHOLE_GPU, ("A10",)),
+        PodShape(6000, 1024, 1, WHOLE_GPU, ("A10",)),
+        PodShape(4000, 12288, 1, 470),
+        PodShape(1000, 8192, 1, 350, ("T4",)),
     ]
-    assert pack(nodes, pods, work=100_000).allocated_milli >= 3150
+    assert pack(nodes, pods, work=2_000_000).allocated_milli >= 3760
+
+
+def test_coarse_amounts_of_cpu_are_those_by_which_pods_lose_least():
+    kind, odd = PodShape(12000, 1024, 1, WHOLE_GPU), PodShape(1, 1024, 1, WHOLE_GPU)
+    node, large = NodeShape(96000, 262144, 8, "A100"), NodeShape(128000, 262144, 8, "A100")
+    pricing = Pricing({kind: 16, odd: 1}, {node: 1, large: 1})
+    assert pricing.best(np.array([1.0, 0.0])).worth(node) == 8
+
+
+def test_a_kind_with_few_pods_gets_a_price_by_contents_of_which_there_is_only_a_part():
+    # One pod of 320 thousandths of a GPU, five of 650, two GPUs: 320 alone is not worth a GPU, thrice 320 is.
+    node = NodeShape(8000, 262144, 1, "T4")
+    master = Master({node: 2}, np.array([1.0, 5.0]), np.array([320.0, 650.0]))
+    assert master.add(node, ((1,),))
+    assert master.solve() == pytest.approx(1300)
+    thrice = ((0, 0, 0),)
+    assert not master.add(node, thrice, only_if_worth=True)
+    assert master.add(node, thrice, only_if_worth=True, in_parts=True)
+    assert master.solve() == pytest.approx(2 / 3 * 650 + 650 + 320)  # a third of a node has it
+    assert master.prices[0] == pytest.approx(320 - 650 / 3)
+    assert not any(0 in pods for _, contents, _ in master.take() for pods in contents)
+
+
+def test_the_bound_knows_that_memory_is_short():
+    nodes = [NodeShape(16000, 32768, 1, "T4"), NodeShape(8000, 16384, 2, "A10")]
+    pods = [
+        PodShape(4000, 1024, 1, 810),
+        PodShape(2000, 8192, 1, 650),
+        PodShape(6000, 12288, 1, 320),
+        PodShape(4000, 12288, 1, 320, ("A10",)),
+        PodShape(6000, 12288, 1, 810),
+        PodShape(2000, 1024, 1, 530),
+        PodShape(2000, 8192, 1, 810, ("A10",)),
+        PodShape(1000, 1024, 1, 810),
+        PodShape(1000, 8192, 1, 350),
+    ]
+    packing = pack(nodes, pods, work=2_000_000)
+    assert packing.bound_by == "prices"  # without a price of memory: 3000, by capacity
+    assert 2660 <= packing.allocated_milli <= packing.bound_milli <= 2818

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -62,9 +62,19 @@ class Master:
                 kept.append(tuple(stay))
         return tuple(sorted(kept))
 
-    def add(self, shape: NodeShape, contents: Contents, *, only_if_worth: bool = False) -> bool:
-        """Offer contents to the nodes of a shape; returns whether they are new, and worth more than the prices."""
-        contents = self.within(contents, self.demand)
+    def add(
+        self, shape: NodeShape, contents: Contents, *, only_if_worth: bool = False, in_parts: bool = False
+    ) -> bool:
+        """Offer contents to the nodes of a shape; returns whether they are new, and worth more than the prices.
+
+        They are offered without the pods that there are not. `in_parts`: where these are not worth it, as they
+        are; the program can take a part of them, and only so do rare kinds of pods get their price.
+        """
+        possible = self.within(contents, self.demand)
+        added = self._add(shape, possible, only_if_worth=only_if_worth)
+        return added or (in_parts and self._add(shape, contents, only_if_worth=only_if_worth))
+
+    def _add(self, shape: NodeShape, contents: Contents, *, only_if_worth: bool) -> bool:
         counts = Counter(kind for pods in contents for kind in pods)
         worth = sum((self._value[kind] - self.prices[kind]) * count for kind, count in counts.items())
         if not counts or (shape, contents) in self._known:
@@ -117,7 +127,11 @@ class Master:
                     pods[kind] -= number * fitting
         return fixed
 
-    def rest(self, fixed: Sequence[tuple[NodeShape, Contents, int]]) -> Master:
+    def rest(
+        self,
+        fixed: Sequence[tuple[NodeShape, Contents, int]],
+        without: Collection[tuple[NodeShape, Contents]] = (),
+    ) -> Master:
         """Return the program of what is left, solved, with the contents that may still be of use."""
         supply, demand = dict(self.supply), self.demand.copy()
         for shape, contents, count in fixed:
@@ -126,7 +140,7 @@ class Master:
                 demand[kind] -= number * count
         rest = Master(supply, demand, self._value)
         for shape, contents in self._columns:
-            if supply[shape]:
+            if supply[shape] and (shape, contents) not in without:
                 rest.add(shape, contents)
         rest.solve()
         return rest

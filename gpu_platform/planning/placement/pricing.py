@@ -1,13 +1,14 @@
 """Find the most valuable set of pods for one empty node, by the value of each kind: a knapsack in two steps.
 
 First the best contents of one GPU for every amount of CPU, then the best GPUs side by side. CPU is in quanta.
-Where these must be coarse, pods are rounded up and nodes down, so that what comes out fits. Memory is left out.
+Where these must be coarse, pods are rounded up and nodes down, so that what comes out fits, and they are such that
+this costs least CPU. Memory is left out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 
 from gpu_platform.planning.placement.shapes import WHOLE_GPU, NodeShape, PodShape
 
-_QUANTA = 420
-"""CPU quanta of the largest node; finer costs time with its square."""
+_QUANTA = 1280
+"""CPU quanta of the largest node at most; finer costs time in proportion."""
 _STEP_DOWN = -2
 _EMPTY = -1
 
@@ -75,25 +76,39 @@ class Priced:
 class Pricing:
     """Prices nodes for one set of kinds of pods; `best` is called again and again with other values."""
 
-    def __init__(self, kinds: Sequence[PodShape], nodes: Sequence[NodeShape], *, relaxed: bool = False) -> None:
-        """`relaxed`: round CPU the other way, so that no set of pods can be worth more: for bounds."""
-        self.kinds = tuple(kinds)
-        most_cpu = max((node.cpu_milli for node in nodes), default=1)
-        self._most_gpus = max((node.gpus for node in nodes), default=0)
-        exact = math.gcd(*(kind.cpu_milli for kind in self.kinds), *(node.cpu_milli for node in nodes)) or 1
-        self._quantum = exact if most_cpu <= exact * _QUANTA else most_cpu // _QUANTA
+    def __init__(
+        self, demand: Mapping[PodShape, int], supply: Mapping[NodeShape, int], *, relaxed: bool = False
+    ) -> None:
+        """`demand`: pods by kind, in the order of the values; `supply`: nodes by shape.
+
+        `relaxed`: round CPU the other way, so that no set of pods can be worth more: for bounds.
+        """
+        self.kinds = tuple(demand)
+        self.cells = 0
+        """Cells of tables that were filled until now."""
+        most_cpu = max((node.cpu_milli for node in supply), default=1)
+        self._most_gpus = max((node.gpus for node in supply), default=0)
+        exact = math.gcd(*(kind.cpu_milli for kind in demand), *(node.cpu_milli for node in supply)) or 1
         self._relaxed = relaxed
+        self._quantum = exact if most_cpu <= exact * _QUANTA else self._coarse(demand, supply, most_cpu)
         self._size = -(-most_cpu // self._quantum) + 1
         self.quanta = [self._rounded(kind.cpu_milli, up=not relaxed) for kind in self.kinds]
         unit = math.gcd(WHOLE_GPU, *(kind.gpu_milli for kind in self.kinds if kind.gpus == 1))
         self.levels = WHOLE_GPU // unit
         self.milli = [kind.gpu_milli // unit for kind in self.kinds]
 
-    @property
-    def work(self) -> int:
-        """Return the work of one `best`: cells of its tables."""
-        single = sum(1 for kind in self.kinds if kind.gpus == 1)
-        return self._size * (self.levels * max(1, single) + self._most_gpus * self._size)
+    def _coarse(self, demand: Mapping[PodShape, int], supply: Mapping[NodeShape, int], most_cpu: int) -> int:
+        """Return the quantum, at most twice as large as it must be, that rounds all pods and nodes least."""
+        pods = np.array([kind.cpu_milli for kind in demand])
+        nodes = np.array([node.cpu_milli for node in supply])
+        numbers, counts = np.array([*demand.values()]), np.array([*supply.values()])
+        up, down = (nodes, pods) if self._relaxed else (pods, nodes)
+        of_up, of_down = (counts, numbers) if self._relaxed else (numbers, counts)
+        least = -(-most_cpu // _QUANTA)
+        return min(
+            range(least, 2 * least),
+            key=lambda quantum: int((-up % quantum) @ of_up) + int((down % quantum) @ of_down),
+        )
 
     def quanta_of(self, node: NodeShape) -> int:
         """Return the CPU quanta of a node."""
@@ -118,6 +133,7 @@ class Pricing:
             for milli, kinds in by_milli.items():
                 if milli > level:
                     continue
+                self.cells += len(kinds) * self._size
                 for kind in kinds:
                     cpu = self.quanta[kind]
                     candidate = best[level - milli, : self._size - cpu] + values[kind]
@@ -145,15 +161,18 @@ class Pricing:
     ) -> tuple[tuple[_Floats, ...], tuple[_Integers, ...]]:
         """Join GPUs one by one; pods of several GPUs take several at once (chosen: minus their kind, less one)."""
         cpu = np.arange(self._size)
-        rest = cpu[:, np.newaxis] - cpu[np.newaxis, :]
+        # One more quantum that adds no value to a GPU is of no use there.
+        useful = np.flatnonzero(np.diff(one_gpu, prepend=-1.0))
+        rest = cpu[:, np.newaxis] - useful[np.newaxis, :]
         possible, rest = rest >= 0, np.maximum(rest, 0)
         value: list[_Floats] = [np.zeros(self._size)]
         chosen: list[_Integers] = [np.zeros(self._size, dtype=np.int64)]
         several = [kind for kind, pod in enumerate(self.kinds) if pod.gpus > 1 and values[kind] > 0]
         for gpus in range(1, self._most_gpus + 1):
-            joined = np.where(possible, value[gpus - 1][rest] + one_gpu[np.newaxis, :], -1.0)
-            choice = joined.argmax(axis=1)
-            best = joined[cpu, choice]
+            joined = np.where(possible, value[gpus - 1][rest] + one_gpu[np.newaxis, useful], -1.0)
+            self.cells += joined.size
+            column = joined.argmax(axis=1)
+            best, choice = joined[cpu, column], useful[column]
             for kind in several:
                 wanted, needs = self.kinds[kind].gpus, self.quanta[kind]
                 if wanted > gpus or needs >= self._size:
