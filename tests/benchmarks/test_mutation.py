@@ -67,7 +67,7 @@ def test_neither_a_test_that_always_fails_nor_one_that_fails_at_times_kills_a_mu
 
 def test_a_mutant_that_never_ends_is_a_timeout(copied: Copy) -> None:
     copied.unchanged[WHOLE] = Unchanged(3.0, frozenset(), runs=True)
-    hanging = replace(mutant("6"), start=0, end=0, replacement="while True: pass\n")
+    hanging = replace(mutant("6"), start=0, end=0, replacement="import time\nwhile True: time.sleep(1)\n")
     assert copied.judge(hanging, [Selection(WHOLE, (WHOLE,))]).verdict == "timeout"
     assert (copied.folder / "thing.py").read_text("utf-8") == MODULE
 

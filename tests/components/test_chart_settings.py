@@ -11,28 +11,30 @@ import yaml
 
 from gpu_platform.paths import STACKS_DIR
 from gpu_platform.planning.charts.section import ignored, merged
-from gpu_platform.program import record_stack
-from gpu_platform.stacks import load_stack
 from tests.support.command_line import run
+from tests.support.recorded import record_platform
+
+
+def _platform(**settings: Any) -> dict[str, Any]:
+    document = yaml.safe_load((STACKS_DIR / "Pulumi.eks-training.yaml").read_text("utf-8"))
+    return document["config"]["gpu-platform:platform"] | settings
 
 
 def _stack(tmp_path: Path, **settings: Any) -> Path:
-    document = yaml.safe_load((STACKS_DIR / "Pulumi.eks-training.yaml").read_text("utf-8"))
-    document["config"]["gpu-platform:platform"] |= settings
     path = tmp_path / "Pulumi.eks-own.yaml"
-    path.write_text(yaml.safe_dump(document), "utf-8")
+    path.write_text(yaml.safe_dump({"config": {"gpu-platform:platform": _platform(**settings)}}), "utf-8")
     return path
 
 
-def _releases(path: Path) -> dict[str, dict[str, Any]]:
-    resources = record_stack(load_stack(str(path))).resources
+def _releases(**settings: Any) -> dict[str, dict[str, Any]]:
+    resources = record_platform(_platform(**settings)).resources
     return {one.name: dict(one.inputs) for one in resources if one.type == "kubernetes:helm.sh/v3:Release"}
 
 
-def test_every_chart_comes_from_the_mirror_and_one_from_its_own_repository(tmp_path: Path) -> None:
-    plain = _releases(_stack(tmp_path))
+def test_every_chart_comes_from_the_mirror_and_one_from_its_own_repository() -> None:
+    plain = _releases()
     mirror, other = "oci://registry.example.com/charts", "https://charts.example.com"
-    changed = _releases(_stack(tmp_path, chart_mirror=mirror, charts={"gpu-operator": {"repository": other}}))
+    changed = _releases(chart_mirror=mirror, charts={"gpu-operator": {"repository": other}})
     assert len(changed) >= 3
     assert changed.keys() == plain.keys()
     for name, inputs in changed.items():
@@ -47,19 +49,19 @@ def test_every_chart_comes_from_the_mirror_and_one_from_its_own_repository(tmp_p
 
 
 def test_additional_values_are_merged_and_those_of_the_program_win(tmp_path: Path) -> None:
-    plain = _releases(_stack(tmp_path))["gpu-operator"]["values"]
+    plain = _releases()["gpu-operator"]["values"]
     added = {
         "driver": {"enabled": "mine", "licensing": {"nlsEnabled": True}},
         "daemonsets": {"updateStrategy": "OnDelete"},
     }
-    path = _stack(tmp_path, charts={"gpu-operator": {"values": added}})
-    values = _releases(path)["gpu-operator"]["values"]
+    charts = {"gpu-operator": {"values": added}}
+    values = _releases(charts=charts)["gpu-operator"]["values"]
     assert values["driver"] == {**plain["driver"], "licensing": {"nlsEnabled": True}}
     assert values["daemonsets"]["updateStrategy"] == "OnDelete"
     assert {key: value for key, value in values.items() if key not in added} == {
         key: value for key, value in plain.items() if key not in added
     }
-    _, out, err = run("check", str(path), "--format", "json")
+    _, out, err = run("check", str(_stack(tmp_path, charts=charts)), "--format", "json")
     assert "charts.gpu-operator.values.driver.enabled: the program sets another value, which wins" in err
     decisions = {one["subject"]: one["chosen"] for one in json.loads(out)["decisions"]}
     assert decisions["chart gpu-operator"] == "daemonsets, driver"
@@ -91,15 +93,15 @@ def test_values_merge_by_key_at_every_depth() -> None:
 
 
 def test_images_lists_every_image_of_the_programs_own_pods_and_every_chart(tmp_path: Path) -> None:
-    path = _stack(tmp_path, chart_mirror="oci://registry.example.com/charts")
-    resources = record_stack(load_stack(str(path))).resources
+    mirror = "oci://registry.example.com/charts"
+    resources = record_platform(_platform(chart_mirror=mirror)).resources
     named = set(re.findall(r'"image": "([^"]+[:@][^"]+)"', json.dumps([dict(one.inputs) for one in resources])))
     assert named
-    _, out, _ = run("images", str(path), "--format", "json")
+    _, out, _ = run("images", str(_stack(tmp_path, chart_mirror=mirror)), "--format", "json")
     document = json.loads(out)
     assert named <= {one["image"] for one in document["images"]}
-    releases = _releases(path)
+    releases = _releases(chart_mirror=mirror)
     assert {one["chart"] for one in document["charts"]} == {
         inputs["chart"].rsplit("/", 1)[-1] for inputs in releases.values()
     }
-    assert {one["repository"] for one in document["charts"]} == {"oci://registry.example.com/charts"}
+    assert {one["repository"] for one in document["charts"]} == {mirror}

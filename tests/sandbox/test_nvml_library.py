@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import os
+from pathlib import Path
 from typing import Any
 
 import pynvml
 import pytest
 
 from sandbox.nvml import NodeProfile, install
+from sandbox.nvml.run import SYSFS_VARIABLE
 
 DRIVER = "580.65.06"
 
@@ -274,6 +277,21 @@ def test_a_removed_simulation_leaves_the_bindings_as_they_were():
         assert pynvml.nvmlLib is not before[0]
     assert (pynvml.nvmlLib, pynvml.CDLL) == before
     assert not pynvml._nvmlGetFunctionPointer_cache
+
+
+def test_nodes_with_the_same_devices_share_a_sysfs_and_others_have_one_of_their_own():
+    def shown(mtu: int) -> tuple[Path, set[str]]:
+        nics: Any = {"kind": "gvnic", "count": 2, "mtu": mtu}
+        with install(NodeProfile(machine_type="g4dn.12xlarge", driver_version=DRIVER, nics=nics)):
+            root = Path(os.environ[SYSFS_VARIABLE])
+            return root, {file.read_text() for file in root.glob("bus/pci/devices/*/net/*/mtu")}
+
+    before = os.environ.get(SYSFS_VARIABLE)
+    first, again, other = shown(8244), shown(8244), shown(1460)
+    assert os.environ.get(SYSFS_VARIABLE) == before
+    assert first == again
+    assert first[0] != other[0]
+    assert (first[1], other[1]) == ({"8244\n"}, {"1460\n"})
 
 
 def test_errors_have_nvmls_words():

@@ -153,7 +153,7 @@ def test_nodes_come_when_their_role_the_network_and_the_vpc_cni_are_there() -> N
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_preview_shows_user_data_but_where_it_tells_of_a_cluster_that_is_yet_to_come(form: str) -> None:
-    user_data = record_eks(FORMS[form]).one("LaunchTemplate", "train").inputs.get("userData")
+    user_data = all_forms().one("LaunchTemplate", form).inputs.get("userData")
     if form == "own-image":
         assert user_data == UNKNOWN
     elif user_data is not None:
