@@ -62,8 +62,9 @@ fmt: $(STAMP) ## format, and fix what lint can fix
 test: $(STAMP) ## lint, types and all tests but the long ones, side by side
 	@$(MAKE) --no-print-directory --jobs 2 lint suite
 
+# Upgrades, which are among the long tests, need every version of Kubernetes.
 suite: $(STAMP)
-	$(BIN)/python -m sandbox.build --all
+	$(BIN)/python -m sandbox.build $(if $(GPU_PLATFORM_TESTS),--all)
 	$(BIN)/pytest --numprocesses 5 --dist loadgroup --no-loadscope-reorder
 
 test-long: $(STAMP) ## the tests that play a part of a platform's life on a cluster: changes, upgrades, queues, teams that leave

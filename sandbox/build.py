@@ -1,9 +1,9 @@
 """Builds the control plane's programs from the Go modules that `go.mod` pins, once per machine and pin.
 
 `python -m sandbox.build` builds those of the default Kubernetes version ahead of the first `up`, with `--all`
-those of every version, which tests need; otherwise another version is built when a sandbox asks for it. With
-`--karpenter`, `--keda` or `--prometheus` it builds these, too. It needs the standard library only, so that it
-runs while pip still installs the rest.
+those of every version, which tests of upgrades need; otherwise another version is built when a sandbox asks for
+it. With `--karpenter`, `--keda` or `--prometheus` it builds these, too. It needs the standard library only, so
+that it runs while pip still installs the rest.
 """
 
 from __future__ import annotations

@@ -103,14 +103,23 @@ def test_make_test_needs_no_pytorch_and_continuous_integration_runs_both() -> No
     }
     assert "torch" not in planned["suite"]
     assert "tests/workloads/torch_needed" in planned["test-workloads"]
-    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yaml").read_text("utf-8"))["jobs"]
-    runs = [step.get("run") for job in jobs.values() for step in job["steps"]]
-    assert {".ci/run", "make test-workloads"} <= set(runs)
+    assert {".ci/run", "make test-workloads"} <= _runs("ci")
     assert (ROOT / ".ci" / "run").read_text("utf-8").splitlines()[-1].startswith("make test")
 
 
-def test_continuous_integration_checks_the_types_of_all_files() -> None:
-    command = (ROOT / ".ci" / "run").read_text("utf-8").splitlines()[-1].split(" ")
-    assert command[0] == "make"
-    planned = subprocess.run(["make", "-n", *command[1:]], cwd=ROOT, text=True, capture_output=True, check=True)
-    assert "-m tools.type_check --all\n" in planned.stdout
+def test_the_types_of_all_files_are_checked_every_night() -> None:
+    assert "make lint TYPES=--all" in _runs("thorough")
+    planned = subprocess.run(
+        ["make", "-n", "lint", "TYPES=--all"], cwd=ROOT, text=True, capture_output=True, check=True
+    )
+    assert "tools.type_check --all" in planned.stdout
+
+
+def test_continuous_integration_runs_all_tests_the_long_ones_in_a_job_of_their_own() -> None:
+    assert {".ci/run", "make test-long"} <= _runs("ci")
+    assert "make test-thorough" in _runs("thorough")
+
+
+def _runs(workflow: str) -> set[str]:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / f"{workflow}.yaml").read_text("utf-8"))["jobs"]
+    return {step["run"] for job in jobs.values() for step in job["steps"] if "run" in step}

@@ -2,7 +2,7 @@
 
 What pyright finds in a file depends on the file, on all that it imports, directly or through others, on the
 settings and on the installed packages. The build cache has a digest of all of them for each file that was found
-correct; a file is left out while its digest is there. Continuous integration checks all files.
+correct; a file is left out while its digest is there. Every night all files are checked.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from tests.support.eventually import eventually
 from tests.support.karpenter_forms import DEVELOP
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.sandbox,
     pytest.mark.xdist_group("e2e-karpenter"),
     pytest.mark.skipif(not build.has_karpenter(), reason="Karpenter is not built: make test-karpenter"),

@@ -28,6 +28,7 @@ from tests.support.ports import free_port
 from tests.support.prometheus_programs import PROMETHEUS, needs_prometheus
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.sandbox,
     pytest.mark.timeout(900),
     pytest.mark.xdist_group("e2e-keda"),
