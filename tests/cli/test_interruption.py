@@ -48,8 +48,16 @@ def interrupted(number: signal.Signals, seconds: float, *arguments: str) -> subp
 
 
 @pytest.mark.sandbox
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.3, 0.6, 1.5])
+@pytest.mark.parametrize(
+    ("seconds", "number"),
+    [
+        (0.0, signal.SIGINT),
+        (0.1, signal.SIGTERM),
+        (0.3, signal.SIGINT),
+        (0.6, signal.SIGTERM),
+        (1.5, signal.SIGINT),
+    ],
+)
 def test_a_signal_in_sandbox_up_leaves_no_traceback_and_no_process(number: signal.Signals, seconds: float) -> None:
     ended = interrupted(number, seconds, "sandbox", "up", "--name", NAME, "--format", "json")
 

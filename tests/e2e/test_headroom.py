@@ -51,6 +51,7 @@ def phases(platform: Platform) -> list[str]:
     return [pod["status"].get("phase", "") for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
+@pytest.mark.long
 def test_a_pod_of_the_lowest_class_of_teams_takes_the_head_room_which_then_waits_for_a_node(
     kept_free: Platform,
 ) -> None:

@@ -391,6 +391,7 @@ def closed_window() -> dict[str, Any]:
     return {"window": {"days": [day], "start": "22:00", "duration": "4h", "time_zone": "Europe/Berlin"}}
 
 
+@pytest.mark.long
 def test_outside_the_window_a_change_of_nodes_is_refused_before_anything_changes(lab: Lab) -> None:
     [pod] = lab.deployment("web", 1, node="lab-0")
     stack = lab.stack() | {"changes": closed_window()}
@@ -655,6 +656,7 @@ def test_an_engine_that_would_change_the_layout_of_a_live_node_by_itself_is_refu
     apply_as_pulumi_does(manifest)  # what is there already is no change
 
 
+@pytest.mark.long
 def test_a_stack_that_lets_go_of_a_node_leaves_what_others_say_of_it(lab: Lab) -> None:
     manager = field_manager("shop")
     held = lab.node("lab-0")["metadata"]["labels"][names.MIG_CONFIG_LABEL]

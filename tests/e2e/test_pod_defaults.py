@@ -207,6 +207,7 @@ def test_a_live_pod_is_not_changed_by_an_update(vision: KubernetesClient, platfo
     assert after["spec"]["tolerations"] == before["spec"]["tolerations"]
 
 
+@pytest.mark.long
 def test_the_first_pods_and_jobs_of_a_new_team_directly_after_up_get_what_they_do_not_name(
     platform: Platform, base: Object
 ):
