@@ -21,7 +21,7 @@ from tests.support.eventually import eventually
 from tests.support.fabric_pods import platform_of
 from tests.support.restricted import CONTAINER, satisfying
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
 
 Object = dict[str, Any]
 TEAM, OPEN = "bare-refused", "bare-admitted"

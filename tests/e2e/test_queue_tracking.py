@@ -17,7 +17,7 @@ from tests.support.restricted import satisfying
 
 __all__ = ["e2e_sandbox", "queues", "search", "vision"]  # fixtures
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-queues")]
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-queues")]
 
 Object = dict[str, Any]
 GROUP = "kueue.x-k8s.io/pod-group-name"

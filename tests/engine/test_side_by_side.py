@@ -13,7 +13,7 @@ from tests.engine.conftest import Stack, config_map, namespace, node, workload
 from tests.engine.test_lock import Said
 
 # A group of their own, so that they run beside the other tests of the folder.
-pytestmark = pytest.mark.xdist_group("sandbox-engine-drift")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("sandbox-engine-drift")]
 
 
 def never(name: str, timeout: str, **item: Any) -> dict[str, Any]:

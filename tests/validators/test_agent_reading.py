@@ -171,7 +171,10 @@ def test_a_child_that_does_not_take_its_journal_does_not_block_the_reading(monke
 
 def test_an_interrupted_reading_leaves_no_process_behind(tmp_path):
     pid = tmp_path / "pid"
-    child = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    # Once it has read what it is given, the parent follows it. One that is interrupted before may leave it: the
+    # kernel ends the agent's own child with its parent.
+    told = f"sys.stdin.read(); open({str(pid)!r}, 'w').write(str(os.getpid()))"
+    child = f"import os, sys, time; {told}; time.sleep(600)"
     code = (
         f"from validators.agent.reading import NvmlReader; NvmlReader({[sys.executable, '-c', child]!r}).read(600)"
     )
