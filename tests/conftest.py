@@ -19,7 +19,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -105,14 +105,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=_turn)
     yield
     # Only now, when syrupy has seen them: snapshots of tests that it never saw count as unused, a failure.
-    left_out = [item for item in items if _is_left_out(item, config)]
+    named = {(config.invocation_params.dir / name.split("::")[0]).resolve() for name in config.args}
+    left_out = {item for item in items if _is_left_out(item, named)}
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
-def _is_left_out(item: pytest.Item, config: pytest.Config) -> bool:
-    """Return whether another run has a test: a long one runs here if its file is named, too."""
+def _is_left_out(item: pytest.Item, named: Container[Path]) -> bool:
+    """Return whether another run has a test: a long one runs here if its file is `named`, too."""
     if THOROUGH:
         return False
     if item.get_closest_marker("thorough"):
@@ -120,8 +121,7 @@ def _is_left_out(item: pytest.Item, config: pytest.Config) -> bool:
     is_long = item.get_closest_marker("long") is not None
     if LONG:
         return not is_long
-    directory = config.invocation_params.dir
-    return is_long and item.path not in {(directory / name.split("::")[0]).resolve() for name in config.args}
+    return is_long and item.path not in named
 
 
 def _turn(item: pytest.Item) -> int:

@@ -156,8 +156,9 @@ class Story:
     def change(self, *, kills: int, usual: int = 0, code: int = 0) -> dict[str, Any]:
         """Announce a change of the stack file, kill its `up`, finish it and compare; return the rows.
 
-        `kills`: how often in `make test-thorough`; `usual`: in `make test`, where changes that take away nodes are
-        killed. A killed apply, retention and rollout have cheaper tests, in tests/engine and test_mig_change.py.
+        `kills`: how often in `make test-thorough`; `usual`: in `make test-long`, where changes that take away nodes
+        are killed. A killed apply, retention and rollout have cheaper tests, in tests/engine and
+        test_mig_change.py.
         """
         announced = self.announced()
         rows = list(announced)
@@ -331,7 +332,7 @@ def test_members_lose_nothing_and_every_change_was_announced_before_it_happened(
 
 
 def a_budget_holds_the_layout(story: Story) -> None:
-    """A changed MIG layout stops no pod under a budget that allows nothing; in `make test`: test_mig_change.py."""
+    """A changed MIG layout stops no pod under a budget that allows nothing, as in test_mig_change.py."""
     guard = story.budget("audio", "notebooks", least=3)
     rows = story.change(kills=2, code=1)
     assert rows["pool lab"]["budgets"] == ["audio/guard-notebooks"]
@@ -342,7 +343,7 @@ def a_budget_holds_the_layout(story: Story) -> None:
 def a_node_breaks(story: Story) -> None:
     """`up` names the node, changes nothing for members, and is content when it is repaired.
 
-    In `make test`: test_embedded_up.py, one node and one fault.
+    Without `thorough`: test_embedded_up.py, one node and one fault.
     """
     fault = ("sandbox", "fault", "train-0")
     assert story.platform.run(*fault, '{"kind": "gpu-missing", "index": 3}', "--name", SANDBOX).code == 0

@@ -24,7 +24,7 @@ from tests.support.size import THOROUGH, size
 pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-place")]
 
 SAMPLES = size(4, 30)
-# Of `make test`: one with whole GPUs, MIG, MPS and time-slicing each.
+# Of `make test-long`: one with whole GPUs, MIG, MPS and time-slicing each.
 SEEDS = range(1000) if THOROUGH else (1, 2, 10, 18)
 # At most that many nodes a sample: the nodes of all samples are there at once.
 MOST_NODES = 3

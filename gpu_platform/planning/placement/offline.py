@@ -272,12 +272,17 @@ class _Search:
                     left[kind] -= count * times
 
     def _priced(
-        self, values: _Floats, model: str, memory_price: float, known: dict[tuple[str, float], Priced]
+        self,
+        pricing: Pricing,
+        values: _Floats,
+        model: str,
+        memory_price: float,
+        known: dict[tuple[str, float], Priced],
     ) -> Priced:
         key = (model if not self._runs_on[model].all() else "", memory_price)
         if key not in known:
             worth = np.where(self._runs_on[model], np.maximum(values - memory_price * self._memory, 0), 0)
-            known[key] = self._pricing.best(worth)
+            known[key] = pricing.best(worth)
         return known[key]
 
     def _worthiest(
@@ -287,10 +292,10 @@ class _Search:
 
         Memory gets a price until they fit; None: they do not at any price that was tried.
         """
-        most = self._priced(values, shape.model, 0.0, priced).worth(shape)
+        most = self._priced(self._pricing, values, shape.model, 0.0, priced).worth(shape)
         for attempt in range(6):
             price = self._memory_price[shape]
-            at_price = self._priced(values, shape.model, price, priced)
+            at_price = self._priced(self._pricing, values, shape.model, price, priced)
             most = min(most, at_price.worth(shape) + price * shape.memory_mib)
             contents = at_price.contents(shape)
             if sum(self._memory[kind] for pods in contents for kind in pods) <= shape.memory_mib:
@@ -303,13 +308,12 @@ class _Search:
     def _bound(self) -> int:
         relaxed = Pricing(self._counts, self._supply, relaxed=True)
         values = np.maximum(self._value - self._prices, 0)
+        priced: dict[tuple[str, float], Priced] = {}
         bound = float(self._prices @ self._demand)
         for shape, nodes in self._supply.items():
-            runs = self._runs_on[shape.model]
             bound += nodes * min(
-                relaxed.best(np.where(runs, np.maximum(values - price * self._memory, 0), 0)).worth(shape)
-                + price * shape.memory_mib
-                for price in {0.0, self._memory_price[shape]}
+                self._priced(relaxed, values, shape.model, price, priced).worth(shape) + price * shape.memory_mib
+                for price in (0.0, self._memory_price[shape])
             )
         return _whole(bound)
 
@@ -411,9 +415,9 @@ class _Nodes:
         models = {node.model for node in supply}
         waiting = (self._pods[index] for index in self._emptied(few)._waiting())
         demand = Counter(pod for pod in waiting if pod.gpus and any(pod.accepts(model) for model in models))
-        search = _Search(demand, supply)
         if not demand or not supply:
             return self
+        search = _Search(demand, supply)
         known = list(self.contents(search.kinds, few))
         choices, _ = search.run(_SHARE_FOR_EACH_PART * work, known)
         return max(
