@@ -156,8 +156,8 @@ class Story:
     def change(self, *, kills: int, usual: int = 0, code: int = 0) -> dict[str, Any]:
         """Announce a change of the stack file, kill its `up`, finish it and compare; return the rows.
 
-        `kills`: how often in `make test-thorough`; `usual`: in `make test-long`, where changes that take away nodes
-        are killed. A killed apply, retention and rollout have cheaper tests, in tests/engine and
+        `kills`: how often in `make test-thorough`; `usual`: in `make test-long`, where changes that take away
+        nodes are killed. A killed apply, retention and rollout have cheaper tests, in tests/engine and
         test_mig_change.py.
         """
         announced = self.announced()
