@@ -145,7 +145,8 @@ TimeoutOption = Annotated[
     typer.Option(
         "--timeout",
         metavar="DURATION",
-        help="Stop after this time, such as 45m, and say what is not finished; the same command continues.",
+        help="Stop after this time, such as 45m, and print what is not finished; run the command again to "
+        "continue.",
     ),
 ]
 NameOption = Annotated[str, typer.Option("--name", help="Name of the sandbox; several can run at the same time.")]
@@ -169,11 +170,15 @@ def init(
         str | None, typer.Option("--member", metavar="WHO", help="Its members, such as group:research.")
     ] = None,
     region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="EKS and GKE.")] = None,
-    zone: Annotated[str | None, typer.Option("--zone", metavar="ZONE", help="EKS and GKE: of the nodes.")] = None,
+    zone: Annotated[
+        str | None, typer.Option("--zone", metavar="ZONE", help="EKS and GKE: zone of the GPU nodes.")
+    ] = None,
     project: Annotated[str | None, typer.Option("--project", metavar="ID", help="GKE.")] = None,
     node_names: Annotated[
         str | None,
-        typer.Option("--node-names", metavar="NAMES", help="Existing cluster: its GPU nodes, with commas."),
+        typer.Option(
+            "--node-names", metavar="NAMES", help="Existing cluster: names of its GPU nodes, separated by commas."
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -181,7 +186,7 @@ def init(
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Write a first stack file that passes `check`; asks for what is not given, on a terminal."""
+    """Write a first stack file that passes `check`; on a terminal, asks for missing options."""
     from gpu_platform.cli.init import Answers, write_stack
 
     given = Answers(
@@ -217,7 +222,7 @@ def check(
     stack: StackArgument,
     output: Annotated[
         ReportFormat,
-        typer.Option("--format", help="Output format; sarif and junit have the findings at lines of the file."),
+        typer.Option("--format", help="Output format; sarif and junit report the findings by line of the file."),
     ] = ReportFormat.TEXT,
     production: Annotated[
         bool,
@@ -250,7 +255,7 @@ def review(
         typer.Option("--base", help="The stack file before the change, to compare with; absent: a new stack."),
     ] = None,
     preview: Annotated[
-        Path | None, typer.Option("--preview", help="What `preview STACK --format json` printed.")
+        Path | None, typer.Option("--preview", help="Output of `preview STACK --format json`.")
     ] = None,
     output: Annotated[
         ReviewFormat, typer.Option("--format", help="Output format; json has the Markdown as `markdown`.")
@@ -279,7 +284,7 @@ def conformance(
         typer.Option("--format", help="Output format; product is the file that the conformance project takes."),
     ] = ConformanceFormat.TEXT,
 ) -> None:
-    """Answer every requirement of the CNCF's Kubernetes AI Conformance: met by what, or what is missing."""
+    """Report for each requirement of the CNCF's Kubernetes AI Conformance what meets it, or what is missing."""
     from gpu_platform.cli.conformance import show_conformance
 
     _leave(show_conformance(stack, output=output.value, live=live))
@@ -300,17 +305,17 @@ def guide(
     manifest: Annotated[
         str | None,
         typer.Option(
-            "--manifest", metavar="NAME", help="Print one manifest alone: training, inference, notebook or batch."
+            "--manifest", metavar="NAME", help="Print only this manifest: training, inference, notebook or batch."
         ),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Also say what is used and free now, and what waits in the queue.")
+        bool, typer.Option("--live", help="Also print what is used and free now, and what waits in the queue.")
     ] = False,
     output: Annotated[
         GuideFormat, typer.Option("--format", help="Output format; html is one page with the manifests.")
     ] = GuideFormat.TEXT,
 ) -> None:
-    """Tell members of a team all that they need: login, quota, pools, queue, storage, and manifests that run."""
+    """Print a guide for members of a team: login, quota, pools, queue, storage, and manifests that run."""
     from gpu_platform.cli.guide import show_guide
 
     _leave(show_guide(stack, team, output=output.value, manifest=manifest, live=live))
@@ -325,7 +330,9 @@ def place(
     ] = None,
     live: Annotated[
         bool,
-        typer.Option("--live", help="Start from what runs on the cluster, and find moves that free whole GPUs."),
+        typer.Option(
+            "--live", help="Start from the pods that run on the cluster, and find moves that free whole GPUs."
+        ),
     ] = False,
     profile: Annotated[
         SchedulerProfile,
@@ -335,7 +342,7 @@ def place(
         GuideFormat, typer.Option("--format", help="Output format; html is one page with a picture of the GPUs.")
     ] = GuideFormat.TEXT,
 ) -> None:
-    """Say where pods would go, what stays pending and why, and which change helps; exit with 1 if some do."""
+    """Show where pods would be placed, which stay pending and why, and what helps; exit with 1 if any do."""
     from gpu_platform.cli.place import show_placement
 
     _leave(show_placement(stack, workloads=workloads, live=live, output=output.value, profile=profile.value))
@@ -367,22 +374,25 @@ def rehearse(
         ),
     ] = None,
     node_start: Annotated[
-        str, typer.Option("--node-start", metavar="DURATION", help="From a pending pod to a ready new node.")
+        str, typer.Option("--node-start", metavar="DURATION", help="Time from a pending pod to a ready new node.")
     ] = "10m",
     node_idle: Annotated[
-        str, typer.Option("--node-idle", metavar="DURATION", help="Without pods before a node is removed.")
+        str,
+        typer.Option("--node-idle", metavar="DURATION", help="Time without pods after which a node is removed."),
     ] = "10m",
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            "--checkpoint", metavar="DURATION", help="Jobs save their work as often; without it they start over."
+            "--checkpoint",
+            metavar="DURATION",
+            help="Interval at which jobs save checkpoints; without it a stopped job starts from the beginning.",
         ),
     ] = None,
     output: Annotated[
         GuideFormat, typer.Option("--format", help="Output format; html is one page with a time line.")
     ] = GuideFormat.TEXT,
 ) -> None:
-    """Say how long the jobs of a trace would wait on a stack, by team; exit with 1 if some never run."""
+    """Simulate how long the jobs of a trace would wait on a stack; exit with 1 if some never run."""
     from gpu_platform.cli.rehearse import Options, show_rehearsal
 
     options = Options(teams=teams or (), node_start=node_start, node_idle=node_idle, checkpoint=checkpoint)
@@ -405,7 +415,7 @@ def recipe(
     ],
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Say which constraints of NVIDIA's AICR recipe a stack meets, and what becomes of each component."""
+    """Compare a stack with a recipe of NVIDIA AICR: constraints that it meets, and each component."""
     from gpu_platform.cli.recipe import show_recipe
 
     _leave(show_recipe(stack, file, to_json=output is Format.JSON))
@@ -468,7 +478,7 @@ def cost(
         GuideFormat, typer.Option("--format", help="Output format; html is one page with bars by pool and team.")
     ] = GuideFormat.TEXT,
 ) -> None:
-    """Show the cost by pool, team and workload, what is idle, and changes of the stack file that save."""
+    """Show the cost by pool, team and workload, what is idle, and changes of the stack file that reduce it."""
     from gpu_platform.cli.cost import show_cost
 
     _leave(show_cost(stack, utilisation=utilisation, prometheus=prometheus, seconds=seconds, output=output.value))
@@ -538,7 +548,7 @@ def preview(
     fail_on: FailOnOption = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Show the changes that `up` would make, and what they do to nodes, GPUs, pods, data and access."""
+    """Show the changes that `up` would make, and their impact on nodes, GPUs, pods, data and access."""
     from gpu_platform.cli.deploy import preview_stack
 
     to_json = output is Format.JSON
@@ -580,15 +590,18 @@ def destroy(
     stack: StackArgument,
     engine: EngineOption = Engine.AUTO,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask for the stack's name: the consent without a terminal.")
+        bool, typer.Option("--yes", help="Do not ask for the stack's name; required without a terminal.")
     ] = False,
     delete_data: Annotated[
-        bool, typer.Option("--delete-data", help="Also delete what members of its teams made, volumes included.")
+        bool,
+        typer.Option(
+            "--delete-data", help="Also delete the objects that members of its teams created, including volumes."
+        ),
     ] = False,
     timeout: TimeoutOption = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """List and delete what a stack deployed, after consent; what members of teams made is kept."""
+    """List and delete what a stack deployed, after confirmation; objects of members of teams are kept."""
     from gpu_platform.cli.deploy import destroy_stack
 
     to_json = output is Format.JSON
@@ -601,7 +614,9 @@ def team_remove(
     team: Annotated[str, typer.Argument(metavar="TEAM", help="Name of the team, which is its namespace.")],
     confirm: Annotated[
         str | None,
-        typer.Option("--confirm", metavar="TEAM", help="The team's name: the consent without a terminal."),
+        typer.Option(
+            "--confirm", metavar="TEAM", help="The team's name, which confirms the deletion without a terminal."
+        ),
     ] = None,
     export: Annotated[
         Path | None,
@@ -616,7 +631,7 @@ def team_remove(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list, and write the file of --export.")] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Delete the retained namespace of a team that left its stack, with everything that members made in it."""
+    """Delete the retained namespace of a team that left its stack, with everything that members created in it."""
     from gpu_platform.cli.team import remove_team
 
     _leave(
@@ -659,16 +674,16 @@ def validate(
 def burn_in(
     stack: StackArgument,
     pool: Annotated[
-        list[str] | None, typer.Option("--pool", metavar="POOL", help="Nodes of this pool alone; repeatable.")
+        list[str] | None, typer.Option("--pool", metavar="POOL", help="Only nodes of this pool; repeatable.")
     ] = None,
     node: Annotated[
-        list[str] | None, typer.Option("--node", metavar="NODE", help="This node alone; repeatable.")
+        list[str] | None, typer.Option("--node", metavar="NODE", help="Only this node; repeatable.")
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Measure idle nodes: copies, products of matrices, all-reduce in a node and between nodes.
+    """Measure idle nodes: copies, matrix products, all-reduce within a node and between nodes.
 
-    Nodes with pods that use GPUs are left alone. The results are checks of `validate`.
+    Nodes with pods that use GPUs are skipped. The results are checks of `validate`.
     """
     from gpu_platform.cli.burn_in import burn_in_stack
 
@@ -679,11 +694,12 @@ def burn_in(
 def upgrade(
     stack: StackArgument,
     today: Annotated[
-        str | None, typer.Option("--today", metavar="DATE", help="Judge by this date, YYYY-MM-DD; default: now.")
+        str | None,
+        typer.Option("--today", metavar="DATE", help="Evaluate support on this date, YYYY-MM-DD; default: today."),
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Show what is outdated or near its end of support, the steps of an upgrade, and what each would disturb."""
+    """Show what is outdated or near its end of support, the steps of an upgrade, and what each disrupts."""
     from gpu_platform.cli.upgrade import report_upgrades
 
     _leave(report_upgrades(stack, today=today, to_json=output is Format.JSON))
@@ -710,7 +726,8 @@ def doctor(
     online: Annotated[
         bool,
         typer.Option(
-            "--online", help="Also ask the cloud, read-only and with your credentials, what it would refuse."
+            "--online",
+            help="Also query the cloud, read-only and with your credentials, for what would make `up` fail.",
         ),
     ] = False,
     output: FormatOption = Format.TEXT,
@@ -796,7 +813,8 @@ def mig_list(gpu: GpuOption, output: FormatOption = Format.TEXT) -> None:
 def mig_check(
     gpu: GpuOption,
     instances: Annotated[
-        list[str], typer.Argument(metavar="PROFILE:COUNT...", help="3g.40gb:1 1g.10gb:4; = for : is accepted")
+        list[str],
+        typer.Argument(metavar="PROFILE:COUNT...", help="Instances: 3g.40gb:1 1g.10gb:4; = may replace :"),
     ],
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -816,7 +834,7 @@ def mig_solve(
         typer.Option(
             "--demand",
             metavar="PROFILE:COUNT,...",
-            help="Number of instances: 1g.10gb:14,3g.40gb:3; = for : is accepted",
+            help="Number of instances: 1g.10gb:14,3g.40gb:3; = may replace :",
         ),
     ],
     gpus_per_node: Annotated[int, typer.Option("--gpus-per-node", min=1, max=16)] = 8,
@@ -929,12 +947,14 @@ def sandbox_replay(
     node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a simulated node, such as train-0.")],
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="What `node-check --record` wrote on a node; none: end the replay."),
+        typer.Argument(
+            metavar="FILE", help="Recording that `node-check --record` wrote on a node; absent: end the replay."
+        ),
     ] = None,
     name: NameOption = "local",
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Let a simulated node answer as a recorded one, or end that."""
+    """Replay the recording of a real node on a simulated node, or end the replay."""
     from gpu_platform.cli.sandbox import replay
 
     replay(name, node, file, to_json=output is Format.JSON)

@@ -76,7 +76,7 @@ def components(recipe: Recipe, plan: EnvironmentPlan, catalog: Catalog) -> tuple
             else "",
             handled=catalog.recipe_components[one.name].handled
             if one.name in catalog.recipe_components
-            else "not installed, and not known here",
+            else "not installed, and unknown to this program",
         )
         for one in recipe.components
     )
@@ -157,7 +157,7 @@ def _of_nodes(name: str, value: str, plan: EnvironmentPlan, part: int, holds: Ca
     if any(not holds(one) for one in known):
         verdict, why = Verdict.NOT_MET, ""
     elif len(known) == 0 or None in values:
-        verdict, why = Verdict.UNKNOWN, "the stack file does not say what the nodes run"
+        verdict, why = Verdict.UNKNOWN, "the stack file does not declare what the nodes run"
     else:
         verdict, why = Verdict.MET, ""
     return Answer(constraint=name, wanted=value, found=", ".join(known) or "unknown", verdict=verdict, why=why)

@@ -93,29 +93,29 @@ EXPECTED = {
         "fits": ("2 of at most 8 at once", "pool train has 8 nodes, each with room for 1"),
     },
     "inference service vision/chat": {
-        "pods": ("1 to 3 of 8 CPU, 64Gi and 4 nvidia.com/gpu, as a Deployment", "each copy is one pod"),
+        "pods": ("1 to 3 of 8 CPU, 64Gi and 4 nvidia.com/gpu, as a Deployment", "each replica is one pod"),
         "queue": (
             "default",
             f"Kueue starts each pod; 12 of nvidia.com/gpu, 32 {ALWAYS} allows",
         ),
         "topology": (
-            "zones and nodes of their own where there is room",
-            "copies do not fail together",
+            "different zones and nodes where possible",
+            "replicas do not fail together",
         ),
-        "storage": ("/dev/shm: 8Gi of the pod's memory", "what the pods write ends with them"),
+        "storage": ("/dev/shm: 8Gi of the pod's memory", "what the pods write is deleted with them"),
         "fits": ("3 of at most 16 at once", "pool train has 8 nodes, each with room for 2"),
     },
     "inference service vision/large": {
         "pods": ("2 of 7999m CPU, 64Gi and 8 nvidia.com/gpu, as a LeaderWorkerSet", "each copy is 2 pods"),
         "queue": (
             "default",
-            f"Kueue starts all 2 pods of a copy or none; 16 of nvidia.com/gpu, 32 {ALWAYS} allows",
+            f"Kueue starts all 2 pods of a replica or none; 16 of nvidia.com/gpu, 32 {ALWAYS} allows",
         ),
         "topology": (
             "preferred topology.k8s.aws/network-node-layer-3",
             "Kueue starts the pods on nodes that are close to each other",
         ),
-        "storage": ("/dev/shm: 8Gi of the pod's memory", "what the pods write ends with them"),
+        "storage": ("/dev/shm: 8Gi of the pod's memory", "what the pods write is deleted with them"),
         "fits": ("2 of at most 8 at once", "pool train has 8 nodes, each with room for 1"),
     },
     "Ray cluster vision/ray": {
@@ -128,7 +128,7 @@ EXPECTED = {
             "w: preferred topology.k8s.aws/network-node-layer-3",
             "Kueue starts the pods on nodes that are close to each other",
         ),
-        "storage": ("/dev/shm: 8192Mi of the pod's memory", "what the pods write ends with them"),
+        "storage": ("/dev/shm: 8192Mi of the pod's memory", "what the pods write is deleted with them"),
         "fits": (
             "w: 2 of at most 32 at once",
             "w: pool train has 8 nodes, each with room for 4; "
@@ -137,8 +137,8 @@ EXPECTED = {
     },
     "notebook vision/lab": {
         "pods": (
-            "1 of 8 CPU, 64Gi and 1 nvidia.com/gpu, as a suspended CronJob, of which members make Jobs",
-            "a Job that ends gives its GPU back",
+            "1 of 8 CPU, 64Gi and 1 nvidia.com/gpu, as a suspended CronJob, from which members create Jobs",
+            "a Job that ends releases its GPU",
         ),
         "queue": (
             "default",
@@ -161,7 +161,7 @@ EXPECTED = {
         "topology": ("any nodes of the pool", "parts do not communicate"),
         "storage": (
             "/scratch: disk of the node; /dev/shm: 8Gi of the pod's memory",
-            "what the pods write ends with them",
+            "what the pods write is deleted with them",
         ),
         "fits": ("5 of at most 32 at once", "pool train has 8 nodes, each with room for 4"),
     },

@@ -67,7 +67,7 @@ def test_an_api_server_for_much_of_the_internet_must_be_spelled_out(networks: li
     assert "api_from_anywhere: true" in found["cluster.create.api_access"]
     open_to_all = created({"api_access": networks, "api_from_anywhere": True})
     assert create_plan(open_to_all).api_access == tuple(networks)
-    assert "IAM alone guards it" in decisions(open_to_all)["warning: API server"][1]
+    assert "protected only by IAM" in decisions(open_to_all)["warning: API server"][1]
 
 
 def test_an_opening_that_nothing_needs_is_refused() -> None:
