@@ -204,7 +204,7 @@ def test_nothing_limits_a_driver_and_the_limits_of_its_parts_are_named() -> None
     found = duration(before, after)
     assert found.seconds is None
     assert "2 rounds of 1 node" in found.why
-    assert "GPU pods have 15 min to leave" in found.why
+    assert "GPU pods have 15 min to terminate" in found.why
     assert "`up` waits for at most 15 min (validation.timeout)" in found.why
 
 
