@@ -29,7 +29,7 @@ from gpu_platform.spec.addons import Addons
 from gpu_platform.spec.team import Team
 
 _LAUNCHER: Final = "workloads.train"  # its checkpoints need no renames (workloads/checkpoints.py)
-_APART: Final = "different zones and nodes where possible, so that replicas do not fail together"
+_APART: Final = "different zones and nodes where possible: replicas do not fail together"
 _TRAINING: Final = {"job": "an indexed Job", "jobset": "a JobSet", "trainjob": "a TrainJob"}
 
 

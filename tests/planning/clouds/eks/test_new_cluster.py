@@ -101,6 +101,6 @@ def test_a_zone_that_only_a_pool_names_is_warned_of() -> None:
 
 def test_what_happens_at_the_end_of_standard_support_is_said() -> None:
     chosen, why = decisions(created(kubernetes="1.34"))["support"]
-    assert (chosen, "1.34: 2026-12-02" in why, "by itself" in why) == ("standard", True, True)
+    assert (chosen, "1.34: 2026-12-02" in why, "automatically" in why) == ("standard", True, True)
     chosen, why = decisions(created({"support": "extended"}, kubernetes="1.34"))["support"]
     assert (chosen, "for 0.6 instead of 0.1 USD/h" in why) == ("extended", True)
