@@ -50,7 +50,7 @@ class EnvironmentPlan:
     changes: ChangesPlan = field(default_factory=ChangesPlan)
     storage: StoragePlan = field(default_factory=StoragePlan)
     identities: CloudIdentities | None = None
-    """What of the cloud stands behind the identities of teams."""
+    """Resources of the cloud for the identities of teams."""
     queues: QueuesPlan | None = None
     workloads: tuple[TeamWorkloadsPlan, ...] = ()
     """What teams run beside their Deployments."""

@@ -107,7 +107,7 @@ def test_the_version_of_an_existing_cluster_tells_its_provider(git_version: str 
 # -- items -----------------------------------------------------------------------------------------------------
 
 
-def test_what_runs_is_judged_where_it_was_read() -> None:
+def test_the_support_is_that_of_the_running_version_where_it_was_read() -> None:
     plan = plan_of(EXISTING | {"kubernetes": "1.36"})
     running = RunningVersions(kubernetes="v1.33.4", drivers={"train": ("535.309.01",)})
     assert item(plan, "Kubernetes", running).support.status is Status.ENDED

@@ -120,7 +120,7 @@ def test_the_usual_gpu_taint_is_asked_for_where_no_pool_shows_its_taints():
     assert only(violations("gpu-toleration", pool, deployment(pod_spec(tolerations=[]))))
 
 
-def test_tolerations_that_are_not_known_yet_is_not_checked():
+def test_tolerations_that_are_not_known_yet_are_not_checked():
     assert "tolerations: not known" in not_checked("gpu-toleration", deployment(pod_spec(tolerations=UNKNOWN)))
 
 
@@ -161,7 +161,7 @@ def test_a_gpu_request_without_a_limit_is_found_in_an_init_container_too():
     assert found.problem.found == "a request of 1 without a limit"
 
 
-def test_limits_that_are_not_known_yet_is_not_checked():
+def test_limits_that_are_not_known_yet_are_not_checked():
     spec = pod_spec(container(UNKNOWN, {"nvidia.com/gpu": 1}))
     assert "resources.limits" in not_checked("gpu-requests-equal-limits", deployment(spec))
 

@@ -1,4 +1,4 @@
-"""Decide who causes which part of the cost, and which changes of the stack file would lower it."""
+"""Split the cost by pool, team and workload, and find changes of the stack file that lower it."""
 
 from gpu_platform.planning.spending.report import (
     PoolSpending,
