@@ -1,4 +1,4 @@
-"""Split the cost by pool, team and workload, and find changes of the stack file that lower it."""
+"""Decide how the cost is split by pool, team and workload, and which changes of the stack file lower it."""
 
 from gpu_platform.planning.spending.report import (
     PoolSpending,
