@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, product
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -112,7 +113,8 @@ def test_units_of_which_gpus_have_different_numbers_are_on_no_numa_node() -> Non
 def test_admission_refuses_for_kubelets_alone_that_the_program_sets_and_whose_gpus_are_whole(
     make_plan: PlanMaker,
 ) -> None:
-    catalog, aligned = load_catalog(), {"topology": {"policy": "restricted"}}
+    catalog = load_catalog()
+    aligned: dict[str, Any] = {"topology": {"policy": "restricted"}}
     slices = {"mode": "time-slicing", "replicas": 2, "rename": False}
     created = make_plan(pool(**aligned), pool("shared", workload="inference", sharing=slices, **aligned))
     assert list(aligned_pools(created.pools, catalog)) == ["train"]
