@@ -1,11 +1,13 @@
-"""Options and arguments that several commands share: the same word for the same thing in all of them."""
+"""Options, arguments and the exit that several commands share: the same word for the same thing in all of them."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
+
+from gpu_platform.errors import ExitCode
 
 
 class Format(StrEnum):
@@ -15,9 +17,22 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class HtmlFormat(StrEnum):
+    """Output format of a command that can print its answer as a page, too."""
+
+    TEXT = "text"
+    JSON = "json"
+    HTML = "html"
+
+
 StackArgument = Annotated[
     str, typer.Argument(metavar="STACK", help="Name of a stack (local), or path of a stack file.")
 ]
 FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 """Settings of every command and group: help by `-h`, too."""
+
+
+def leave(code: ExitCode) -> NoReturn:
+    """End the command with an exit code; raises typer.Exit."""
+    raise typer.Exit(int(code))

@@ -1,4 +1,4 @@
-"""Groups of commands that look something up: `machines` and `policies`; each command imports its own module."""
+"""Commands of the groups `machines` and `policies`, which look something up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gpu_platform.cli.options import CONTEXT, Format, FormatOption
+from gpu_platform.cli.options import CONTEXT, Format, FormatOption, leave
 
 machines_app = typer.Typer(
     help="Machine types of the catalogue: GPUs, network, prices, regions.",
@@ -41,8 +41,7 @@ def machines_list(
     """List machine types with GPUs, with network and price."""
     from gpu_platform.cli.machines import list_machines
 
-    code = list_machines(provider=provider, gpu=gpu, region=region, to_json=output is Format.JSON)
-    raise typer.Exit(int(code))
+    leave(list_machines(provider=provider, gpu=gpu, region=region, to_json=output is Format.JSON))
 
 
 @machines_app.command("show")
@@ -53,7 +52,7 @@ def machines_show(
     """Show one machine type: GPUs, CPU, memory, network, disks, quotas, regions and prices."""
     from gpu_platform.cli.machines import show_machine
 
-    raise typer.Exit(int(show_machine(name, to_json=output is Format.JSON)))
+    leave(show_machine(name, to_json=output is Format.JSON))
 
 
 @policies_app.command("list")
@@ -61,7 +60,7 @@ def policies_list(stack: StackOption = None, output: FormatOption = Format.TEXT)
     """List the rules with level, severity and requirement."""
     from gpu_platform.cli.policies import list_rules
 
-    raise typer.Exit(int(list_rules(stack, to_json=output is Format.JSON)))
+    leave(list_rules(stack, to_json=output is Format.JSON))
 
 
 @policies_app.command("explain")
@@ -73,4 +72,4 @@ def policies_explain(
     """Explain one rule: what it requires, its settings, and how to configure or exempt it."""
     from gpu_platform.cli.policies import explain_rule
 
-    raise typer.Exit(int(explain_rule(rule, stack, to_json=output is Format.JSON)))
+    leave(explain_rule(rule, stack, to_json=output is Format.JSON))

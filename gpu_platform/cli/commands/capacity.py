@@ -1,0 +1,181 @@
+"""Commands about capacity and cost: quotas on the nodes, placement of pods, rehearsed jobs, cheapest pools."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from gpu_platform.cli.options import CONTEXT, Format, FormatOption, HtmlFormat, StackArgument, leave
+
+
+class _StackFirst(TyperGroup):
+    """Command group with the default command `show`: `capacity local` means `capacity show local`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's own copy of Click
+        """Insert the default command unless the first argument is a command of the group."""
+        known = args and (args[0] in self.commands or args[0] in ("-h", "--help"))
+        return super().parse_args(ctx, args if known else ["show", *args])
+
+
+capacity_app = typer.Typer(
+    cls=_StackFirst,
+    context_settings=CONTEXT,
+    help="Capacity and cost of a stack (`capacity STACK`), or pools for given workloads (`suggest`).",
+)
+
+
+class SchedulerProfile(StrEnum):
+    """Scores by which kube-scheduler compares nodes."""
+
+    DEFAULT = "default"
+    PACKED = "packed"
+
+
+def place(
+    stack: StackArgument,
+    workloads: Annotated[
+        Path | None,
+        typer.Option("--workloads", help="Kubernetes manifests, or a YAML file with the list pods."),
+    ] = None,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Start from what runs on the cluster, and find moves that free whole GPUs."),
+    ] = False,
+    profile: Annotated[
+        SchedulerProfile,
+        typer.Option("--profile", help="Scores of the scheduler; packed: those that scheduler-config prints."),
+    ] = SchedulerProfile.DEFAULT,
+    output: Annotated[
+        HtmlFormat, typer.Option("--format", help="Output format; html is one page with a picture of the GPUs.")
+    ] = HtmlFormat.TEXT,
+) -> None:
+    """Say where pods would go, what stays pending and why, and which change helps; exit with 1 if some do."""
+    from gpu_platform.cli.place import show_placement
+
+    leave(show_placement(stack, workloads=workloads, live=live, output=output.value, profile=profile.value))
+
+
+def scheduler_config(stack: StackArgument, output: FormatOption = Format.TEXT) -> None:
+    """Print the configuration of a kube-scheduler that packs pods with GPUs, so that whole nodes stay free."""
+    from gpu_platform.cli.place import show_scheduler_config
+
+    show_scheduler_config(stack, as_json=output is Format.JSON)
+
+
+def rehearse(
+    stack: StackArgument,
+    trace: Annotated[
+        Path, typer.Option("--trace", help="Jobs: a CSV table, or a trace of openb, Helios or Philly.")
+    ],
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="STACK", help="Another stack, to compare with.")
+    ] = None,
+    teams: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--team",
+            metavar="NAME=TEAM",
+            help="Team of the stack for a team of the trace; '*=TEAM' for all that are not named.",
+        ),
+    ] = None,
+    node_start: Annotated[
+        str, typer.Option("--node-start", metavar="DURATION", help="From a pending pod to a ready new node.")
+    ] = "10m",
+    node_idle: Annotated[
+        str, typer.Option("--node-idle", metavar="DURATION", help="Without pods before a node is removed.")
+    ] = "10m",
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint", metavar="DURATION", help="Jobs save their work as often; without it they start over."
+        ),
+    ] = None,
+    output: Annotated[
+        HtmlFormat, typer.Option("--format", help="Output format; html is one page with a time line.")
+    ] = HtmlFormat.TEXT,
+) -> None:
+    """Say how long the jobs of a trace would wait on a stack, by team; exit with 1 if some never run."""
+    from gpu_platform.cli.rehearse import Options, show_rehearsal
+
+    options = Options(teams=teams or (), node_start=node_start, node_idle=node_idle, checkpoint=checkpoint)
+    leave(show_rehearsal(stack, trace=trace, against=against, options=options, output=output.value))
+
+
+@capacity_app.command("show")
+def capacity_show(
+    stack: StackArgument,
+    utilisation: Annotated[
+        Path | None,
+        typer.Option("--utilisation", help="YAML or JSON file: measured utilisation, 0 to 1, by pool."),
+    ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            "--prometheus", metavar="URL", help="Read the utilisation of the last 14 days from Prometheus."
+        ),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, help="Time limit of one placement, in seconds.")
+    ] = 10.0,
+    deployed: Annotated[
+        bool, typer.Option("--deployed", help="Read the quotas of the stacks of teams from the cluster.")
+    ] = False,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Show GPUs by pool, whether all quotas fit the nodes, cost and waste; `show` is the default command."""
+    from gpu_platform.cli.capacity import show_capacity
+
+    to_json = output is Format.JSON
+    leave(
+        show_capacity(
+            stack,
+            utilisation=utilisation,
+            prometheus=prometheus,
+            seconds=seconds,
+            to_json=to_json,
+            deployed=deployed,
+        )
+    )
+
+
+def cost(
+    stack: StackArgument,
+    utilisation: Annotated[
+        Path | None,
+        typer.Option("--utilisation", help="YAML or JSON file: measured utilisation, 0 to 1, by pool."),
+    ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            "--prometheus", metavar="URL", help="Read the utilisation of the last 14 days from Prometheus."
+        ),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, help="Time limit of one placement, in seconds.")
+    ] = 5.0,
+    output: Annotated[
+        HtmlFormat, typer.Option("--format", help="Output format; html is one page with bars by pool and team.")
+    ] = HtmlFormat.TEXT,
+) -> None:
+    """Show the cost by pool, team and workload, what is idle, and changes of the stack file that save."""
+    from gpu_platform.cli.cost import show_cost
+
+    leave(show_cost(stack, utilisation=utilisation, prometheus=prometheus, seconds=seconds, output=output.value))
+
+
+@capacity_app.command("suggest")
+def capacity_suggest(
+    workloads: Annotated[Path, typer.Option("--workloads", help="YAML file with the workloads.")],
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=1, help="Time limit of the search, in seconds.")
+    ] = 20.0,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Find the cheapest pools for workloads; print YAML for a stack file, with reasons and alternatives."""
+    from gpu_platform.cli.suggest import suggest_pools
+
+    leave(suggest_pools(workloads, seconds=seconds, to_json=output is Format.JSON))

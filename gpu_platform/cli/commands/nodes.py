@@ -1,0 +1,148 @@
+"""Commands about nodes and their GPUs: validation, active checks, the node agent, dashboards."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpu_platform.cli.options import Format, FormatOption, StackArgument, leave
+
+
+class PageFormat(StrEnum):
+    """Output format of a command that prints a page."""
+
+    HTML = "html"
+    JSON = "json"
+
+
+def dashboards(
+    prometheus: Annotated[
+        str, typer.Option("--prometheus", metavar="URL", help="Prometheus that evaluates the rules of the stack.")
+    ],
+    board: Annotated[
+        list[str] | None,
+        typer.Option("--board", metavar="NAME", help="Only this dashboard; repeatable. Default: all five."),
+    ] = None,
+    chosen: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Only this node, pool, team or workload; repeatable."),
+    ] = None,
+    last: Annotated[str, typer.Option("--last", metavar="TIME", help="How far back, 5m to 2160h.")] = "6h",
+    output: Annotated[
+        PageFormat, typer.Option("--format", help="Output format; json has the series of each panel.")
+    ] = PageFormat.HTML,
+) -> None:
+    """Print the panels of the Grafana dashboards as one HTML page, where no Grafana can be installed."""
+    import time
+
+    from gpu_platform.cli.dashboards import show_dashboards
+
+    leave(
+        show_dashboards(
+            prometheus,
+            names=board or (),
+            chosen=chosen or (),
+            last=last,
+            now=time.time(),
+            to_json=output is PageFormat.JSON,
+        )
+    )
+
+
+def validate(
+    stack: StackArgument,
+    output: FormatOption = Format.TEXT,
+    junit: Annotated[Path | None, typer.Option("--junit", help="Also write a JUnit XML file.")] = None,
+    ctrf: Annotated[Path | None, typer.Option("--ctrf", help="Also write a CTRF (JSON) file.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Also write one HTML page: nodes by checks, what differs, topology."),
+    ] = None,
+    earlier: Annotated[
+        list[Path] | None,
+        typer.Option("--earlier", help="JSON report of an earlier run, for the page's history; repeatable."),
+    ] = None,
+) -> None:
+    """Compare every node of a deployed stack with the Plan."""
+    from gpu_platform.cli.validate import ReportFiles, validate_stack
+
+    files = ReportFiles(junit=junit, ctrf=ctrf, html=html, earlier=tuple(earlier or ()))
+    leave(validate_stack(stack, files, to_json=output is Format.JSON))
+
+
+def burn_in(
+    stack: StackArgument,
+    pool: Annotated[
+        list[str] | None, typer.Option("--pool", metavar="POOL", help="Nodes of this pool alone; repeatable.")
+    ] = None,
+    node: Annotated[
+        list[str] | None, typer.Option("--node", metavar="NODE", help="This node alone; repeatable.")
+    ] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Measure idle nodes: copies, products of matrices, all-reduce in a node and between nodes.
+
+    Nodes with pods that use GPUs are left alone. The results are checks of `validate`.
+    """
+    from gpu_platform.cli.burn_in import burn_in_stack
+
+    leave(burn_in_stack(stack, pools=pool or [], nodes=node or [], to_json=output is Format.JSON))
+
+
+def node_check(
+    expect: Annotated[Path | None, typer.Option("--expect", help="JSON file with the expectations.")] = None,
+    machine: Annotated[
+        str | None, typer.Option("--machine", help="Machine type of the catalogue to check against.")
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option("--record", help="Also write what NVML answered to a file, for --replay.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", help="Check a recorded machine instead of this one.")
+    ] = None,
+    with_serials: Annotated[
+        bool, typer.Option("--with-serials", help="Record UUIDs and serial numbers as they are.")
+    ] = False,
+    watch: Annotated[
+        float | None,
+        typer.Option("--watch", metavar="SECONDS", min=1, help="Check again; print when a verdict changes."),
+    ] = None,
+    topology: Annotated[
+        bool, typer.Option("--topology", help="Only print how the GPUs reach each other, as nvidia-smi topo -m.")
+    ] = False,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Run the node agent on this machine."""
+    from gpu_platform.cli.node_check import Recordings, check_node, print_topology
+
+    if topology:
+        leave(print_topology(machine, replay))
+    recordings = Recordings(record=record, replay=replay, with_serials=with_serials)
+    leave(check_node(expect, machine, recordings, to_json=output is Format.JSON, watch_seconds=watch))
+
+
+def node_metrics(
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Where /metrics is.")] = 9401,
+    interval: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", min=1, help="How often NVML is read.")
+    ] = 15,
+    temperature: Annotated[
+        float, typer.Option("--temperature", metavar="CELSIUS", help="Threshold of the temperature.")
+    ] = 85,
+    memory: Annotated[float, typer.Option("--memory", metavar="PERCENT", help="Threshold of used memory.")] = 95,
+    power: Annotated[
+        float, typer.Option("--power", metavar="PERCENT", help="Threshold of power, of its limit.")
+    ] = 95,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", help="Serve a recorded machine (node-check --record).")
+    ] = None,
+) -> None:
+    """Serve metrics of this machine's GPUs for Prometheus, as the node agent does with validation.metrics."""
+    from gpu_platform.cli.node_metrics import serve_node_metrics
+    from validators.exporter.collector import Thresholds
+
+    thresholds = Thresholds(temperature=temperature, memory=memory, power=power)
+    serve_node_metrics(port, interval, thresholds, replay)

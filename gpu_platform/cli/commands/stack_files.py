@@ -1,0 +1,217 @@
+"""Commands that read a stack file alone: first file, plan, review, images, guides, upgrades, schema."""
+
+from __future__ import annotations
+
+import gc
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpu_platform.cli.options import Format, FormatOption, HtmlFormat, StackArgument, leave
+
+
+class ReportFormat(StrEnum):
+    """Output format of a command whose findings have places in a file."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+    JUNIT = "junit"
+
+
+def init(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new stack.")],
+    provider: Annotated[
+        str | None, typer.Option("--provider", metavar="NAME", help="sandbox, existing, eks or gke.")
+    ] = None,
+    machine_type: Annotated[
+        str | None, typer.Option("--machine-type", metavar="TYPE", help="See `gpu-platform machines list`.")
+    ] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", min=0, help="Number of nodes.")] = None,
+    workload: Annotated[
+        str | None, typer.Option("--workload", metavar="KIND", help="training, inference or development.")
+    ] = None,
+    team: Annotated[str | None, typer.Option("--team", metavar="NAME", help="Name of the first team.")] = None,
+    member: Annotated[
+        str | None, typer.Option("--member", metavar="WHO", help="Its members, such as group:research.")
+    ] = None,
+    region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="EKS and GKE.")] = None,
+    zone: Annotated[str | None, typer.Option("--zone", metavar="ZONE", help="EKS and GKE: of the nodes.")] = None,
+    project: Annotated[str | None, typer.Option("--project", metavar="ID", help="GKE.")] = None,
+    node_names: Annotated[
+        str | None,
+        typer.Option("--node-names", metavar="NAMES", help="Existing cluster: its GPU nodes, with commas."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="File to write; default: in the folder of stack files."),
+    ] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Write a first stack file that passes `check`; asks for what is not given, on a terminal."""
+    from gpu_platform.cli.init import Answers, write_stack
+
+    given = Answers(
+        provider=provider,
+        machine_type=machine_type,
+        nodes=nodes,
+        workload=workload,
+        team=team,
+        member=member,
+        region=region,
+        zone=zone,
+        project=project,
+        node_names=node_names,
+    )
+    leave(write_stack(name, given, out=out, to_json=output is Format.JSON))
+
+
+def render(
+    stack: StackArgument,
+    out: Annotated[Path, typer.Option("--out", help="Folder to write to.")],
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Write the resources of a stack to files: resources.json, manifests, state.json, plan.json."""
+    gc.disable()  # until the command ends: almost all objects live as long
+    from gpu_platform.cli.render import render_to
+
+    render_to(stack, out, to_json=output is Format.JSON)
+
+
+def check(
+    stack: StackArgument,
+    output: Annotated[
+        ReportFormat,
+        typer.Option("--format", help="Output format; sarif and junit have the findings at lines of the file."),
+    ] = ReportFormat.TEXT,
+    production: Annotated[
+        bool,
+        typer.Option("--production", help="Print the checklist before production instead: text or json."),
+    ] = False,
+) -> None:
+    """Check stack file, plan and policies without a cluster; print each decision of the plan and its reason."""
+    gc.disable()  # until the command ends: almost all objects live as long
+    if production:
+        from gpu_platform.cli.production import show_production
+
+        leave(show_production(stack, output=output.value))
+    from gpu_platform.cli.check import check_stack
+
+    leave(check_stack(stack, output=output.value))
+
+
+class ReviewFormat(StrEnum):
+    """Output format of `review`."""
+
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+def review(
+    stack: StackArgument,
+    base: Annotated[
+        Path | None,
+        typer.Option("--base", help="The stack file before the change, to compare with; absent: a new stack."),
+    ] = None,
+    preview: Annotated[
+        Path | None, typer.Option("--preview", help="What `preview STACK --format json` printed.")
+    ] = None,
+    output: Annotated[
+        ReviewFormat, typer.Option("--format", help="Output format; json has the Markdown as `markdown`.")
+    ] = ReviewFormat.MARKDOWN,
+) -> None:
+    """Print the comment of a pull request as Markdown: GPUs and cost by pool, policies, impact."""
+    from gpu_platform.cli.review import review_stack
+
+    leave(review_stack(stack, base=base, preview=preview, to_json=output is ReviewFormat.JSON))
+
+
+class ConformanceFormat(StrEnum):
+    """Output format of `conformance`."""
+
+    TEXT = "text"
+    JSON = "json"
+    PRODUCT = "product"
+
+
+def conformance(
+    stack: StackArgument,
+    live: Annotated[bool, typer.Option("--live", help="Also look at the cluster.")] = False,
+    output: Annotated[
+        ConformanceFormat,
+        typer.Option("--format", help="Output format; product is the file that the conformance project takes."),
+    ] = ConformanceFormat.TEXT,
+) -> None:
+    """Answer every requirement of the CNCF's Kubernetes AI Conformance: met by what, or what is missing."""
+    from gpu_platform.cli.conformance import show_conformance
+
+    leave(show_conformance(stack, output=output.value, live=live))
+
+
+def guide(
+    stack: StackArgument,
+    team: Annotated[str, typer.Argument(metavar="TEAM", help="Name of the team, which is its namespace.")],
+    manifest: Annotated[
+        str | None,
+        typer.Option(
+            "--manifest", metavar="NAME", help="Print one manifest alone: training, inference, notebook or batch."
+        ),
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Also say what is used and free now, and what waits in the queue.")
+    ] = False,
+    output: Annotated[
+        HtmlFormat, typer.Option("--format", help="Output format; html is one page with the manifests.")
+    ] = HtmlFormat.TEXT,
+) -> None:
+    """Tell members of a team all that they need: login, quota, pools, queue, storage, and manifests that run."""
+    from gpu_platform.cli.guide import show_guide
+
+    leave(show_guide(stack, team, output=output.value, manifest=manifest, live=live))
+
+
+def images(stack: StackArgument, output: FormatOption = Format.TEXT) -> None:
+    """List the container images and Helm charts that a stack uses, for a mirror or an air-gapped cluster."""
+    from gpu_platform.cli.images import list_images
+
+    leave(list_images(stack, to_json=output is Format.JSON))
+
+
+def recipe(
+    stack: StackArgument,
+    file: Annotated[
+        Path, typer.Argument(help="Recipe of NVIDIA AICR: the output of `aicr recipe`, or an overlay.")
+    ],
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Say which constraints of NVIDIA's AICR recipe a stack meets, and what becomes of each component."""
+    from gpu_platform.cli.recipe import show_recipe
+
+    leave(show_recipe(stack, file, to_json=output is Format.JSON))
+
+
+def upgrade(
+    stack: StackArgument,
+    today: Annotated[
+        str | None, typer.Option("--today", metavar="DATE", help="Judge by this date, YYYY-MM-DD; default: now.")
+    ] = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Show what is outdated or near its end of support, the steps of an upgrade, and what each would disturb."""
+    from gpu_platform.cli.upgrade import report_upgrades
+
+    leave(report_upgrades(stack, today=today, to_json=output is Format.JSON))
+
+
+def schema(
+    check_only: Annotated[
+        bool, typer.Option("--check", help="Only check that the file is up to date; exit code 1 if it is not.")
+    ] = False,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Write the JSON Schema of stack files to stacks/, for editors; `--format json` prints it instead."""
+    from gpu_platform.cli.schema import print_schema, write_schema
+
+    leave(print_schema() if output is Format.JSON else write_schema(check_only=check_only))
