@@ -186,6 +186,14 @@ def test_an_invalid_selector_is_a_problem_at_its_place(make_plan: PlanMaker) -> 
     assert found["device_classes.large-gpu.selector"].fix == "write =="
 
 
+def test_a_device_class_with_the_name_of_a_class_of_the_driver_is_refused(make_plan: PlanMaker) -> None:
+    with pytest.raises(BadInput) as caught:
+        by_claims(make_plan, device_classes={"mig.nvidia.com": {"memory": "100Gi"}})
+    assert [(one.path, one.fix) for one in caught.value.problems] == [
+        ("device_classes.mig.nvidia.com", "rename it")
+    ]
+
+
 def test_a_selector_of_an_unknown_attribute_is_a_warning_among_the_decisions(make_plan: PlanMaker) -> None:
     vision = team(
         quota={}, claims=[{"name": "big", "selector": "has(device.attributes['gpu.nvidia.com'].product)"}]

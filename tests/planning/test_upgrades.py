@@ -203,6 +203,11 @@ def test_a_cluster_behind_its_stack_file_catches_up_first() -> None:
     assert all("does not run" in step.why for step in steps.steps)
 
 
+def test_a_cluster_ahead_of_its_stack_file_goes_on_from_the_version_that_runs() -> None:
+    plan = plan_of(EXISTING | {"kubernetes": "1.34"})
+    assert texts(steps_of(plan, RunningVersions(kubernetes="v1.35.2"))) == ["Kubernetes 1.35 -> 1.36"]
+
+
 def test_a_cluster_of_unknown_version_gets_no_kubernetes_step() -> None:
     assert steps_of(plan_of(EXISTING)) == Steps(())
 

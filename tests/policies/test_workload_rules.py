@@ -283,6 +283,7 @@ def test_every_alternative_of_the_affinity_must_name_the_gpu():
     assert violations("gpu-node-targeting", with_affinity(PRODUCT, PRODUCT)) == []
     found = only(violations("gpu-node-targeting", with_affinity(PRODUCT, {"zone": "a"})))
     assert "alternative 2 of 2" in found.problem.found
+    assert "alternative" not in only(violations("gpu-node-targeting", with_affinity({"zone": "a"}))).problem.found
 
 
 def test_a_mig_profile_names_its_gpu_and_labels_can_be_added():

@@ -348,6 +348,11 @@ def test_exclusions_that_gke_refuses_are_refused(exclusions: list[Any], place: s
     assert words in problems[f"cluster.create.maintenance.exclusions{place}"]
 
 
+def test_an_exclusion_of_all_upgrades_has_the_scope_of_the_api() -> None:
+    found = created(on("g2-standard-48"), maintenance={"exclusions": [exclusion("a", "02-01", "02-02")]})
+    assert [one.scope for one in found.exclusions] == ["NO_UPGRADES"]
+
+
 def test_a_long_exclusion_of_node_upgrades_alone_is_allowed() -> None:
     long = exclusion("a", "02-01", "11-01", "no-minor-or-node-upgrades")
     assert created(on("g2-standard-48"), maintenance={"exclusions": [long]}).exclusions
