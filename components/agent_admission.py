@@ -26,8 +26,9 @@ _VERSION = "v1"
 
 
 class AgentAdmission(pulumi.ComponentResource):
-    """Policies of the API server for what node agents write (ConfigMaps, nodes, Leases) and delete (NodeClaims),
-    with their bindings.
+    """Admission policies, with bindings, for requests of node agents.
+
+    Agents write ConfigMaps, nodes and Leases, and delete NodeClaims.
 
     `guards`: what agents must wait for.
 

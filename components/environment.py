@@ -134,7 +134,7 @@ class Environment(pulumi.ComponentResource):
     def _create_storage(
         self, args: EnvironmentPlan, cluster: ReachedCluster, on_cluster: pulumi.ResourceOptions
     ) -> None:
-        """Create the storage classes, after what the cloud puts behind them, and the drivers of volumes."""
+        """Create the storage classes and drivers of volumes, after the resources of the cloud that they need."""
         storage, cloud = args.storage, args.cluster.cloud
         parameters: dict[str, Mapping[str, pulumi.Input[str]]] = {}
         if storage.cloud is not None:
@@ -148,7 +148,7 @@ class Environment(pulumi.ComponentResource):
     def _create_identities(
         self, args: EnvironmentPlan, cluster: ReachedCluster
     ) -> Mapping[str, Sequence[pulumi.Resource]]:
-        """Create what of the cloud stands behind the identities of teams; return it by team."""
+        """Create the resources of the cloud for the identities of teams; return them by team."""
         identities = args.identities
         if identities is None:
             return {}

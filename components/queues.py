@@ -1,4 +1,4 @@
-"""`Queues` and `TeamQueue`: Kueue, what its queues start on, and the queue of one team."""
+"""`Queues` and `TeamQueue`: Kueue, its flavors and topologies, and the queue of one team."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Queues(pulumi.ComponentResource):
 
 
 class TeamQueue(pulumi.ComponentResource):
-    """The queue of a team: ClusterQueue, LocalQueue in its namespace, what members may read of it, and its rules.
+    """The queue of a team: ClusterQueue, LocalQueue in its namespace, rights of members, and admission rules.
 
     `guards`: what workloads of the team must wait for.
 
@@ -224,7 +224,7 @@ class TeamQueue(pulumi.ComponentResource):
         return [policy, binding]
 
     def _create_defaults(self, args: TeamQueuePlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-        """Give what waits the class of the team, and the toleration of GPU nodes, where it names none."""
+        """Add the team's priority class and the toleration of GPU nodes to queued objects that name none."""
         if args.default_priority is None:
             return []
         classes = self._mutate(
@@ -294,7 +294,7 @@ class TeamQueue(pulumi.ComponentResource):
     def _create_access(
         self, args: TeamQueuePlan, subjects: list[k8s.rbac.v1.SubjectArgs], opts: pulumi.ResourceOptions
     ) -> None:
-        """Let members see their queue and where they stand in it; they change neither."""
+        """Let members read their queue and the positions of their workloads in it."""
         role = k8s.rbac.v1.Role(
             f"{args.namespace}/queue-viewer",
             metadata=k8s.meta.v1.ObjectMetaArgs(name="queue-viewer", namespace=args.namespace),

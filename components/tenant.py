@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._acting import acting
 from components._in_namespace import role_ref
 from components._options import child_options, retained
+from components._policies_in_effect import policies_in_effect
 from components.device_claims import claim_template, compute_domain, of_team
 from components.queues import TeamQueue
 from components.team_workloads import create_workloads
@@ -168,7 +168,7 @@ class Tenant(pulumi.ComponentResource):
         self.register_outputs({"namespace": self.namespace})
 
     def _create_pod_security(self, opts: pulumi.ResourceOptions | None) -> Sequence[pulumi.Resource]:
-        """Create what enforces the Pod Security level in place of the namespace's label, if anything does."""
+        """Create the planned policies that enforce the Pod Security level in place of the namespace's label."""
         if self._args.fabric is None:
             return ()
         return TenantPodSecurity(
@@ -309,7 +309,7 @@ class Tenant(pulumi.ComponentResource):
             metadata=self._meta(f"team-{role}s"),
             role_ref=role_ref("Role", f"team-{role}"),
             subjects=[_rbac_subject(member) for member in members],
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[created, *acting(guards)]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[created, *policies_in_effect(guards)]),
         )
 
     def _create_network_policies(self) -> None:
@@ -505,7 +505,7 @@ class Tenant(pulumi.ComponentResource):
         )
 
     def _pod_security(self, workload: WorkloadPlan) -> k8s.core.v1.PodSecurityContextArgs | None:
-        """Return what applies to every container of a pod, also to those that are injected or debug it."""
+        """Return the security context of a pod, which also applies to injected and ephemeral containers."""
         restricted = self._args.pod_security == "restricted"
         if not restricted and workload.run_as_user is None:
             return None

@@ -1,4 +1,4 @@
-"""Which jobs Kueue stops so that a waiting one starts.
+"""Find the jobs that Kueue preempts so that a waiting job starts.
 
 Followed: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/preemption/preemption.go (fairPreemptions with both
 strategies, classicalPreemptions, fillBackWorkloads), fairsharing/ordering.go, classical/candidate_generator.go,
@@ -27,7 +27,7 @@ class Victim(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """A waiting job on a pool: what it requests, what of it needs preemption, whether nodes count, too."""
+    """A waiting job on a pool: its requests, the part that needs preemption, and whether nodes are considered."""
 
     job: Job
     queue: Queue
