@@ -1,4 +1,4 @@
-"""Which small mistakes in the code the tests notice: a sample of mutants, each run against its module's tests.
+"""Mutation test: run a sample of small code changes, each against the tests of its module.
 
     .venv/bin/python benchmarks/mutation.py --sample 100 --seed 1 --results out/mutation.jsonl [--format json]
 
@@ -124,7 +124,7 @@ class Copy:
     workers: int
     unchanged: dict[Stage, Unchanged] = field(default_factory=dict[Stage, Unchanged])
 
-    def judge(self, mutant: Mutant, selections: Sequence[Selection]) -> Result:
+    def evaluate(self, mutant: Mutant, selections: Sequence[Selection]) -> Result:
         """Run a mutant's tests until one fails."""
         started = time.monotonic()
         verdict, test = "survived", ""
@@ -401,7 +401,9 @@ def _run_sample(drawn: Sequence[Mutant], results: dict[str, Result], options: ar
         for number, mutant in enumerate(drawn, start=1):
             if mutant.id in results:
                 continue
-            result = copied.judge(mutant, selections_of(mutant.path, Path(folder), sandbox=not options.no_sandbox))
+            result = copied.evaluate(
+                mutant, selections_of(mutant.path, Path(folder), sandbox=not options.no_sandbox)
+            )
             results[mutant.id] = result
             with options.results.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(result)) + "\n")

@@ -1,4 +1,4 @@
-"""How much of a fleet's GPUs the placement planner gets to work, on traces in the form of openb.
+"""Measure the share of a fleet's GPUs that the placement planner allocates, on traces in the form of openb.
 
     python benchmarks/placement.py --nodes NODES.csv --pods PODS.csv [PODS.csv ...] [--protocols offline,originals]
 

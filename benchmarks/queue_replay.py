@@ -59,7 +59,7 @@ def read_clusters(path: Path) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which jobs are replayed: none that arrives before `start`, or more than `seconds` after the first one."""
+    """Time window of replayed jobs: from `start` on, at most `seconds` after the first job."""
 
     start: float | None = None
     seconds: float | None = None
@@ -240,7 +240,7 @@ def rows(name: str, found: Mapping[str, Means], published: Published | None) -> 
 
 
 def _beside(mine: float, known: Sequence[float] | None, at: int) -> tuple[str, str]:
-    """Return a published figure, and how far mine is from it."""
+    """Return a published figure, and the difference of the replayed one from it."""
     if known is None:
         return "-", "-"
     return f"{known[at]:,.0f}", f"{100 * (mine / known[at] - 1):+.1f} %"

@@ -1,4 +1,4 @@
-"""What several components create alike: their namespace, rights of an account, files of a pod, restricted pods."""
+"""Resources that several components create in the same way: namespace, rights, ConfigMap, restricted pods."""
 
 from __future__ import annotations
 

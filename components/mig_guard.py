@@ -35,8 +35,8 @@ _IN_PLUGIN: Final[ContextVar[bool]] = ContextVar("in_plugin", default=False)
 
 
 @contextmanager
-def left_out() -> Generator[None]:
-    """Bind no hooks while the plugin constructs a component."""
+def without_hooks() -> Generator[None]:
+    """Register no Pulumi hooks in the body: the plugin constructs a component there."""
     before = _IN_PLUGIN.set(True)
     try:
         yield
@@ -96,7 +96,7 @@ def _config(inputs: Mapping[str, Any] | None) -> str | None:
 
 
 def _rolled() -> Mapping[str, str]:
-    """Return the MIG config by pool that all live nodes have, from `gpu-platform up`; empty without it."""
+    """Return the MIG config by pool that all live nodes have; `gpu-platform up` passes it, else it is empty."""
     try:
         document: object = json.loads(os.environ.get(names.ROLLED_VARIABLE, "{}"))
     except ValueError:

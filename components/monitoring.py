@@ -27,8 +27,9 @@ _POOL_OF_NODE = "__meta_kubernetes_node_label_" + re.sub("[^a-zA-Z0-9]", "_", na
 
 
 class Monitoring(pulumi.ComponentResource):
-    """A ServiceMonitor for the operator's dcgm-exporter and a PrometheusRule, or PodMonitoring and ClusterRules;
-    and Grafana dashboards.
+    """Scraping of the operator's dcgm-exporter, recording rules, alerts and Grafana dashboards.
+
+    Objects are a ServiceMonitor and a PrometheusRule, or PodMonitoring and ClusterRules on GKE.
 
     Needs the CRDs of the Prometheus operator, or of Google's managed Prometheus. Outputs: `alerts`, their names.
     """

@@ -21,7 +21,7 @@ _IMMUTABLE = pulumi.ResourceOptions(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageClassesArgs:
-    """The planned classes. `parameters`: by class, those that are known only of what the cloud created."""
+    """The planned classes. `parameters`: by class, those that are outputs of resources of the cloud."""
 
     classes: tuple[StorageClassPlan, ...]
     parameters: Mapping[str, Mapping[str, pulumi.Input[str]]] = field(

@@ -1,4 +1,4 @@
-"""`TeamVolumes`: volumes of what exists already, such as buckets, each with the claim of one team."""
+"""`TeamVolumes`: volumes of existing buckets and file systems, each with the claim of one team."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What teams run: training jobs, inference services, Ray clusters, notebooks and batch jobs, each a component."""
+"""Workloads of teams as components: training jobs, inference services, Ray clusters, notebooks, batch jobs."""
 
 from __future__ import annotations
 

@@ -76,8 +76,11 @@ _TEMPLATES = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantAdmissionArgs:
-    """The team's namespace, and the rules of its pods, of pod templates, of claims, of objects of KEDA, of routes
-    and of what members do to any object. `accounts`: service accounts of other namespaces that are members."""
+    """The team's namespace, and its admission rules.
+
+    The rules are those of pods, pod templates, claims, objects of KEDA, routes, and of requests of members on any
+    object. `accounts`: service accounts of other namespaces that are members.
+    """
 
     namespace: str
     rules: tuple[PodRule, ...]
@@ -90,9 +93,10 @@ class TenantAdmissionArgs:
 
 
 class TenantAdmission(pulumi.ComponentResource):
-    """Policies of the API server for one namespace, each with a binding: on its pods, on pod templates of other
-    objects, on its Services and routes, on its claims of devices, on its objects of KEDA, and on all that members
-    do.
+    """ValidatingAdmissionPolicies of one namespace, each with its binding.
+
+    They are for pods, pod templates of other objects, Services and routes, claims of devices, objects of KEDA, and
+    for all requests of members.
 
     They stay in the cluster as long as the namespace may: without them pods of a team that left could be recreated
     with what admission refused.

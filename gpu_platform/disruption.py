@@ -7,18 +7,18 @@ from typing import Any, Final
 
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import is_ready, items_at, mapping_at
-from gpu_platform.planning.changes.budgets import Budget, GuardedPod
+from gpu_platform.planning.changes.budgets import DisruptionBudget, GuardedPod
 
 # Evicted whatever the budget, as are pods with a deletionTimestamp (`canIgnorePDB` of eviction.go).
 _EXEMPT_PHASES: Final = ("Succeeded", "Failed", "Pending")
 
 
-def read_budgets(client: KubernetesClient) -> tuple[Budget, ...]:
+def read_budgets(client: KubernetesClient) -> tuple[DisruptionBudget, ...]:
     """Return all disruption budgets of a cluster."""
     return budgets_of(client.objects("policy/v1", "PodDisruptionBudget"))
 
 
-def budgets_of(objects: Iterable[Mapping[str, Any]]) -> tuple[Budget, ...]:
+def budgets_of(objects: Iterable[Mapping[str, Any]]) -> tuple[DisruptionBudget, ...]:
     """Return disruption budgets of the API server."""
     return tuple(_budget(live) for live in objects)
 
@@ -35,11 +35,11 @@ def guarded_pod(live: Mapping[str, Any]) -> GuardedPod:
     )
 
 
-def _budget(live: Mapping[str, Any]) -> Budget:
+def _budget(live: Mapping[str, Any]) -> DisruptionBudget:
     spec, status = mapping_at(live, "spec"), mapping_at(live, "status")
     rule = "maxUnavailable" if "maxUnavailable" in spec else "minAvailable"
     failed = [one for one in items_at(live, "status", "conditions") if one.get("reason") == "SyncFailed"]
-    return Budget(
+    return DisruptionBudget(
         namespace=live["metadata"]["namespace"],
         name=live["metadata"]["name"],
         rule=f"{rule}: {spec.get(rule)}",

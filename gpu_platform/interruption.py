@@ -63,7 +63,7 @@ def handled(*, restore: bool = False) -> Generator[None]:
 
 
 def explain(text: str) -> None:
-    """Say in what state an interrupted command leaves things, and how to go on; printed when the process ends."""
+    """Set the text that is printed when an interrupted command ends: the state, and how to continue."""
     _state.explanation = text
 
 

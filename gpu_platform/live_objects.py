@@ -10,7 +10,7 @@ from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.disruption import read_budgets
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.errors import UnknownOutcome
-from gpu_platform.planning.changes.budgets import Budget
+from gpu_platform.planning.changes.budgets import DisruptionBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class LiveObjects:
 
     nodes: Sequence[Mapping[str, Any]]
     pods: Sequence[Mapping[str, Any]]
-    budgets: Sequence[Budget]
+    budgets: Sequence[DisruptionBudget]
 
 
 def read_objects(client: KubernetesClient) -> LiveObjects:

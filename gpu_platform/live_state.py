@@ -11,7 +11,7 @@ from gpu_platform.disruption import guarded_pod
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import items_at, mapping_at
 from gpu_platform.live_objects import LiveObjects, read_objects
-from gpu_platform.planning.changes.budgets import Budget, block_of
+from gpu_platform.planning.changes.budgets import DisruptionBudget, block_of
 from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
 from gpu_platform.planning.plan import Plan
 from gpu_platform.planning.pools.section import PoolPlan
@@ -39,7 +39,7 @@ def read_live(
     )
 
 
-def running_pods(pods: Iterable[Mapping[str, Any]], budgets: Sequence[Budget]) -> Iterator[RunningPod]:
+def running_pods(pods: Iterable[Mapping[str, Any]], budgets: Sequence[DisruptionBudget]) -> Iterator[RunningPod]:
     """Yield the pods that a drain stops: none of a DaemonSet, no static pods, none that have ended."""
     for pod in pods:
         if eviction_action(pod) == "keep":

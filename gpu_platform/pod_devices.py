@@ -1,4 +1,4 @@
-"""What pods may not have: limits of devices that the policy pack and the rules at admission both check.
+"""Limits of devices in pods, which the policy pack and the admission rules both check.
 
 Each limit is defined here once. The two judge by code of their own, because the one reads resources before a
 deploy and the other is an expression that the API server evaluates; a test compares their verdicts.

@@ -1,4 +1,4 @@
-"""What pods of teams may mount, and for how long they may keep a node: limits of the policy pack and of admission.
+"""Limits of volumes of teams' pods and of how long they keep a node, for the policy pack and admission rules.
 
 Each limit is defined here once. The two judge by code of their own; a test compares their verdicts.
 

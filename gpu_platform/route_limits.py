@@ -1,4 +1,4 @@
-"""What routes and Services of teams may ask of controllers: limits of the policy pack and of admission.
+"""Limits of hosts and annotations of teams' routes and Services, for the policy pack and admission rules.
 
 A controller of Ingresses, Gateways, load balancers or DNS names acts with rights and networks that the team lacks,
 and reads annotations for it. Each limit is defined here once. The two judge by code of their own; a test compares

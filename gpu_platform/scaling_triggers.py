@@ -1,4 +1,4 @@
-"""What KEDA may ask for a team: limits that the policy pack and the rules at admission both check.
+"""Limits of KEDA triggers of a team, which the policy pack and the admission rules both check.
 
 KEDA's operator asks the servers of triggers from its own namespace and with its own identity, past the network
 policies and the rights of the team. Each limit is defined here once; the two judge by code of their own, and a

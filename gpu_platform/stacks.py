@@ -137,10 +137,10 @@ def _problems_of_plan(document: Mapping[str, Any]) -> list[Problem]:
         except BadInput as error:
             new = [problem for problem in error.problems if problem.path not in {one.path for one in found}]
             found += new
-            mended = with_suggestions(document, new)
-            if not new or mended is None or _is_invalid(mended):
+            corrected = with_suggestions(document, new)
+            if not new or corrected is None or _is_invalid(corrected):
                 return found
-            document = mended
+            document = corrected
         else:
             return found
 

@@ -1,4 +1,4 @@
-"""What to say of a machine type that the catalogue does not have."""
+"""Error text for a machine type that is not in the catalogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that use the GPU NICs of a fabric: what they may have of their node, by the vendor's own test pods.
+"""Pods that use the GPU NICs of a fabric, and the host access that the vendor's own test pods need.
 
 The facts are the catalogue's, which admission has as well; the comparison is this module's own.
 """
@@ -23,7 +23,7 @@ _RUN_ELSE: Final = ("envFrom", "volumeDevices", "lifecycle", "livenessProbe", "r
 
 
 class FabricPod:
-    """A workload that requests whole nodes of fabrics, and what its containers may have of them.
+    """A workload that requests whole nodes with a fabric, and the host access that its containers may have.
 
     Without pools in the stack, as in a team's own, every fabric counts: admission knows the pools.
     """

@@ -1,4 +1,4 @@
-"""What the pools of a stack offer to pods, by the resources alone: GPU resources of a node, and the most nodes."""
+"""GPU resources that pools of a stack offer to pods, and their most nodes, by the stack's resources alone."""
 
 from __future__ import annotations
 

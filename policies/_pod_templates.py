@@ -1,4 +1,4 @@
-"""Where each kind of resource has its pods: paths of pod specs, and of the counts of pods that run together.
+"""Paths of pod specs in each kind of resource, and of the counts of pods that run together.
 
 Kinds and fields: Kubernetes 1.36 API; JobSet v1alpha2, Trainer v1 and v2, KubeRay v1,
 LeaderWorkerSet v1, Kueue v1beta2 and KEDA v1alpha1, read in their CustomResourceDefinitions 2026-11-23.
@@ -115,7 +115,7 @@ def pod_patches(inputs: Value) -> tuple[PodTemplate, ...]:
 
 
 def trainers(inputs: Value) -> tuple[PodTemplate, ...]:
-    """Return what a TrainJob says of the containers of its nodes, in place of a pod spec. Never raises."""
+    """Return the container settings of a TrainJob, which it has in place of a pod spec. Never raises."""
     return tuple(_templates(inputs, _TRAINER))
 
 

@@ -117,7 +117,7 @@ class NodePool(ABC):
 
     @property
     def created(self) -> bool:
-        """Whether the nodes are made by the resource, and are not those of an existing cluster."""
+        """Whether the resource creates the nodes, as opposed to nodes of an existing cluster."""
         return self.resource.kind != "core/NodePatch" and self.resource.type != COMPONENT
 
     @property

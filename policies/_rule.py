@@ -1,4 +1,4 @@
-"""What a rule is: a pure check with an id, a severity and a typed configuration."""
+"""Types of a rule: a pure check with an id, a severity and a typed configuration."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def workloads(stack: Stack) -> tuple[Workload, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trainer(Workload):
-    """What a TrainJob says of the containers of its nodes: variables, and resources of a node."""
+    """Container settings of a TrainJob: variables, and resources of a node."""
 
     @property
     def containers(self) -> Iterator[Container]:

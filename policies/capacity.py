@@ -1,4 +1,4 @@
-"""Rules about what is promised and what it costs: quotas, shared pools, the hourly budget."""
+"""Rules about quotas, GPUs shared between teams, and the hourly budget."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def _all_quotas(stack: Stack) -> tuple[_Quotas, ...]:
 
 
 class CapacitySettings(Settings):
-    """What the pools of another stack have."""
+    """GPU capacity of pools that another stack deploys."""
 
     capacity: dict[str, int] = {}
     """For a team's stack: the most units of each GPU resource that the environment's pools can have."""
 
 
 class OvercommitSettings(CapacitySettings):
-    """How much more than the pools have may be promised."""
+    """Allowed overcommitment: the sum of quotas as a multiple of the pools' capacity."""
 
     overcommit: float = Field(default=1.0, ge=1, le=100)
 
@@ -189,8 +189,8 @@ sharing_across_tenants = Rule(
 )
 
 
-class Budget(Settings):
-    """What the GPU nodes of the stack may cost."""
+class BudgetSettings(Settings):
+    """Limit of the hourly cost of the stack's GPU nodes."""
 
     max_usd_per_hour: float | None = Field(default=None, gt=0)
     """Hourly budget at list prices; unset: none."""
@@ -198,7 +198,7 @@ class Budget(Settings):
     """Region of the prices; unset: the most expensive one of each machine type."""
 
 
-def _too_expensive(stack: Stack, budget: _Fleet, settings: Budget) -> Iterator[Breach]:
+def _too_expensive(stack: Stack, budget: _Fleet, settings: BudgetSettings) -> Iterator[Breach]:
     if settings.max_usd_per_hour is None:
         return
     total, parts = 0.0, list[str]()
@@ -261,7 +261,7 @@ cost_ceiling = Rule(
     description="The GPU nodes of the stack cost at most its budget, with every pool at its maximum.",
     subjects=lambda stack: stack.view(_fleet),
     check=_too_expensive,
-    settings=Budget,
+    settings=BudgetSettings,
 )
 
 RULES = (quota_exceeds_capacity, quota_unplaceable, sharing_across_tenants, cost_ceiling)

@@ -1,4 +1,4 @@
-"""Rules about what keeps pods apart: access to GPUs without a grant, to the node, and to GPU nodes.
+"""Rules about isolation: GPUs without a request, access to the node, and pods on GPU nodes.
 
 In the namespaces of teams the API server refuses the same, by rules of the same ids. Where the two differ: docs,
 "The same rules at admission".
@@ -27,7 +27,7 @@ _HOST_NAMESPACES: Final = ("hostNetwork", "hostPID", "hostIPC")
 
 
 class SystemSettings(Settings):
-    """Where pods of the platform itself run, which need what others must not have."""
+    """Namespaces of the platform's own pods, which need rights that other pods must not have."""
 
     system_namespaces: tuple[str, ...] = (
         "kube-system",
@@ -136,14 +136,14 @@ gpu_node_name = Rule(
 )
 
 
-class HostSettings(SystemSettings):
+class HostPathSettings(SystemSettings):
     """Which folders of the node pods may mount."""
 
     allowed_host_paths: tuple[str, ...] = ()
     """Folders that every pod may mount read-only, with what is below them."""
 
 
-def _reaches_the_node(stack: Stack, workload: Workload, settings: HostSettings) -> Iterator[Breach]:
+def _reaches_the_node(stack: Stack, workload: Workload, settings: HostPathSettings) -> Iterator[Breach]:
     if workload.namespace in settings.system_namespaces or not _comes_near_gpus(stack, workload):
         return
     spec = workload.pod_spec
@@ -216,7 +216,7 @@ gpu_privileged_hostpath = Rule(
     description="Pods on GPU nodes do not reach the node itself: a privileged pod has all of its GPUs.",
     subjects=lambda stack: stack.view(workloads),
     check=_reaches_the_node,
-    settings=HostSettings,
+    settings=HostPathSettings,
     before_only="Pod Security refuses it in namespaces of teams, of pods without GPUs as well",
 )
 

@@ -159,16 +159,16 @@ priority_preempt_training = Rule(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Budget(ObjectSubject):
+class DisruptionBudget(ObjectSubject):
     """One PodDisruptionBudget."""
 
 
-def budgets(stack: Stack) -> tuple[Budget, ...]:
+def budgets(stack: Stack) -> tuple[DisruptionBudget, ...]:
     """Return every PodDisruptionBudget."""
-    return tuple(Budget(resource) for resource in stack.of_kind("policy/PodDisruptionBudget"))
+    return tuple(DisruptionBudget(resource) for resource in stack.of_kind("policy/PodDisruptionBudget"))
 
 
-def _blocks_drain(stack: Stack, budget: Budget, _: Settings) -> Iterator[Breach]:
+def _blocks_drain(stack: Stack, budget: DisruptionBudget, _: Settings) -> Iterator[Breach]:
     spec = budget.resource.inputs.get("spec")
     most, least = spec.get("maxUnavailable"), spec.get("minAvailable")
     if (most.whole() == 0) or most.text() == "0%":
@@ -191,7 +191,7 @@ def _blocks_drain(stack: Stack, budget: Budget, _: Settings) -> Iterator[Breach]
     )
 
 
-def _selected(stack: Stack, budget: Budget) -> Iterator[Resource]:
+def _selected(stack: Stack, budget: DisruptionBudget) -> Iterator[Resource]:
     labels = budget.resource.inputs.get("spec", "selector", "matchLabels").entries()
     wanted = {key: value.text() for key, value in labels}
     for one in stack.of_kind("apps/Deployment", "apps/StatefulSet"):
@@ -228,7 +228,7 @@ def _priority_subjects(stack: Stack) -> tuple[PriorityClass | Workload, ...]:
 
 
 class SystemPriorities(Settings):
-    """Where pods of the platform itself run."""
+    """Namespaces of the platform's own pods."""
 
     system_namespaces: tuple[str, ...] = ("kube-system", names.OPERATOR_NAMESPACE, names.VALIDATION_NAMESPACE)
 

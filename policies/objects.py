@@ -1,4 +1,4 @@
-"""Rules about what teams make beside pods: Services, and claims of devices.
+"""Rules about Services and device claims of teams.
 
 In the namespaces of teams the API server refuses the same, by rules of the same ids.
 

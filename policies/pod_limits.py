@@ -1,4 +1,4 @@
-"""Rules about what pods of teams may mount, and for how long they may keep a node.
+"""Rules about volumes of teams' pods, and how long pods may keep a node from removal.
 
 In the namespaces of teams the API server refuses the same, by rules of the same ids. Sources:
 gpu_platform/pod_limits.py.

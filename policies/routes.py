@@ -1,4 +1,4 @@
-"""Rules about Ingresses, Gateway routes and Services of teams, whose controllers act for everybody.
+"""Rules about Ingresses, Gateway routes and Services of teams, whose controllers serve all namespaces.
 
 In the namespaces of teams the API server refuses the same, by rules of the same ids. Sources:
 gpu_platform/route_limits.py.
@@ -50,14 +50,14 @@ def routes(stack: Stack) -> tuple[Route, ...]:
     return tuple(Route(resource) for resource in stack.of_kind(*_ROUTES))
 
 
-class HostSettings(SystemSettings):
+class RouteHostSettings(SystemSettings):
     """Which hosts routes may name."""
 
     hosts: tuple[str, ...] = ()
     """Names, `*.` and a domain for all names below it, or `*` for all hosts and for routes that name none."""
 
 
-def _takes_hosts(_: Stack, route: Route, settings: HostSettings) -> Iterator[Breach]:
+def _takes_hosts(_: Stack, route: Route, settings: RouteHostSettings) -> Iterator[Breach]:
     if route.resource.seen_namespace() in settings.system_namespaces:
         return
     for at, host in route.hosts:
@@ -77,7 +77,7 @@ route_host = Rule(
     description="Routes of a team are for hosts that the stack file gives it: others would lose their requests.",
     subjects=lambda stack: stack.view(routes),
     check=_takes_hosts,
-    settings=HostSettings,
+    settings=RouteHostSettings,
 )
 
 

@@ -68,7 +68,7 @@ keda_null_scaledown = Rule(
 
 
 class TriggerSettings(SystemSettings):
-    """What triggers may ask."""
+    """Servers and types that triggers may use."""
 
     servers: tuple[str, ...] = (PROMETHEUS,)
     """Addresses that triggers of types prometheus and metrics-api may ask, with all paths below them."""

@@ -98,7 +98,7 @@ class Daemon:
         if (pid := self.pid()) is not None:
             raise UnknownOutcome(f"{self.name} (process {pid}) cannot be stopped")
 
-    def last_words(self, lines: int = 12) -> str:
+    def log_tail(self, lines: int = 12) -> str:
         """Return the end of the log, for an error message."""
         try:
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

@@ -292,7 +292,7 @@ class _Starter:
                 daemon = Daemon(component, self._layout.folder)
                 raise UnknownOutcome(
                     f"Sandbox {self._name}: {component} did not {what} within {limit:.0f} s."
-                    f" {diagnose(self._name)}. The end of {daemon.log}:\n{daemon.last_words()}"
+                    f" {diagnose(self._name)}. The end of {daemon.log}:\n{daemon.log_tail()}"
                 )
             time.sleep(_POLL_SECONDS)
 
@@ -305,7 +305,7 @@ class _Starter:
             if name in self._started:
                 raise UnknownOutcome(
                     f"Sandbox {self._name}: {name} ended during the start. The end of {daemon.log}:\n"
-                    f"{daemon.last_words()}"
+                    f"{daemon.log_tail()}"
                 )
             ensure()
 

@@ -1,4 +1,4 @@
-"""Says why the API server of a sandbox may not answer: a full disk, a component that does not run, its log."""
+"""Explains why the API server of a sandbox may not answer: a full disk, a stopped component, its log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COMPONENTS: Final = ("etcd", "kube-apiserver")
 
 
 def diagnose(name: str) -> str:
-    """Return what a person needs to know about a sandbox whose API server does not answer, with the next step."""
+    """Return the likely cause why the API server of a sandbox does not answer, with the next step."""
     folder = sandbox_dir(name).resolve()
     parts: list[str] = []
     if (free := free_mib(folder)) < LOW_DISK_MIB:

@@ -1,4 +1,4 @@
-"""Fixtures that several rooms' tests share.
+"""Fixtures that the tests of several packages share.
 
 Every sandbox that a test starts, by whatever way, keeps its data in a folder of this run and is stopped when
 the run ends, however its tests ended. The tests of a group (`xdist_group`) are run one after the other by one

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER, LONG_FILE = "tests/e2e", "tests/e2e/test_sharing_modes.py"
 SHORT, LONG, THOROUGH = (
     "test_mig_change.py::test_a_change_of_the_layout_rolls_node_by_node_and_kills_no_protected_pod",
-    "test_sharing_modes.py::test_every_node_offers_what_its_own_sharing_says",
+    "test_sharing_modes.py::test_every_node_offers_the_resources_of_its_own_sharing",
     "test_rehearsal_on_the_scheduler.py::",
 )
 

@@ -1,4 +1,4 @@
-"""Checks of what active checks have measured on a node. Pure: the node's record, and what its pool must reach.
+"""Compare the results of active checks on a node with the least bandwidths of its pool; pure functions.
 
 A record is JSON: `node_uid`, `time`, and for each of `alone` and `together` the program's result, or `error`, or
 `not_run` with the reason.
@@ -59,8 +59,10 @@ def records_of(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[st
 def burn_in_checks(
     record: Mapping[str, Any] | None, pool: BurnInPoolPlan, node_uid: str
 ) -> tuple[CheckResult, ...]:
-    """Return the results of a node's active checks. `record` None: there is none; one of another Node object of
-    the same name does not count."""
+    """Return the results of a node's active checks.
+
+    `record` None: there is none; one of another Node object of the same name does not count.
+    """
     if pool.skipped:
         return tuple(_not_applicable(measure, pool.skipped) for measure in _OF_ALONE)
     if record is None or record.get("node_uid") != node_uid:

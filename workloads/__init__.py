@@ -1,4 +1,4 @@
-"""What runs in the containers of a training job: launcher, checkpoints, memory, precision, distribution, metrics.
+"""Library for training jobs: launcher, checkpoints, memory, precision, distribution, metrics.
 
 The platform never imports it. `configure`, `configurations`, `sizing`, `granted`, `exit_codes`, `stopping` and
 `metrics` need the standard library alone, everything else PyTorch.

@@ -1,4 +1,4 @@
-"""Configurations of DeepSpeed and of Hugging Face Accelerate, by what the pod was granted.
+"""Configurations of DeepSpeed and of Hugging Face Accelerate for the GPUs, memory and network of the pod.
 
 Keys are those of DeepSpeed 0.19.8 (runtime/zero/config.py, offload_config.py, runtime/constants.py) and of
 Accelerate 1.15.0 (commands/config/config_args.py, commands/launch.py, utils/launch.py); read 2026-11-25.
@@ -27,8 +27,8 @@ _WITHOUT_BFLOAT16: Final = re.compile(r"\b(T4G?|V100|P100|P40?|K80|M60)\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meeting:
-    """Where the pods of a job meet. `static`: the first pod has this address, and every pod its own number."""
+class Rendezvous:
+    """Rendezvous of the pods of a job. `static`: the first pod has this address, and every pod its own number."""
 
     address: str
     port: int
@@ -42,7 +42,7 @@ class Job:
 
     granted: Granted
     machines: Machines
-    meeting: Meeting | None
+    meeting: Rendezvous | None
 
     @classmethod
     def of(cls, environment: Mapping[str, str], disk: int) -> Job:
@@ -66,7 +66,7 @@ class Job:
             host_memory=(granted.memory_mib or 0) * _MIB,
             disk=disk if granted.scratch is not None else 0,
         )
-        return cls(granted=granted, machines=machines, meeting=_meeting(environment) if pods > 1 else None)
+        return cls(granted=granted, machines=machines, meeting=_rendezvous(environment) if pods > 1 else None)
 
     @property
     def precision(self) -> str:
@@ -118,8 +118,9 @@ def deepspeed(
 
 
 def _copy_within_the_node(job: Job, model: Model, layout: Layout) -> str | None:
-    """Return what a second copy of the parameters takes of each GPU, so that a backward pass gathers them within
-    the node; None: there is no need or no memory for it.
+    """Return the GPU memory of a second copy of the parameters within the node, as text; None: no copy.
+
+    With the copy a backward pass gathers parameters within the node. There is none without need or memory for it.
 
     Source: DeepSpeed docs, ZeRO++, hierarchical partitioning (hpZ); read 2026-11-25.
     """
@@ -255,17 +256,17 @@ def _holds(layout: Layout) -> str:
     return ", ".join(parts)
 
 
-def _meeting(environment: Mapping[str, str]) -> Meeting:
-    """Return where the pods meet: by torchrun's rendezvous, or at the first pod's address as Trainer sets it."""
+def _rendezvous(environment: Mapping[str, str]) -> Rendezvous:
+    """Return the rendezvous of the pods: torchrun's, or the first pod's address as Trainer sets it."""
     endpoint = environment.get("PET_RDZV_ENDPOINT", "")
     if endpoint:
         address, _, port = endpoint.rpartition(":")
         number = _number(environment, "JOB_COMPLETION_INDEX", 0)
-        return Meeting(address=address, port=int(port), number=number, static=False)
+        return Rendezvous(address=address, port=int(port), number=number, static=False)
     address = environment.get("PET_MASTER_ADDR", "")
     if not address:
         raise WrongSetting("PET_NNODES is above 1, and neither PET_RDZV_ENDPOINT nor PET_MASTER_ADDR is set")
-    return Meeting(
+    return Rendezvous(
         address=address,
         port=_number(environment, "PET_MASTER_PORT", 29500),
         number=_number(environment, "PET_NODE_RANK", _number(environment, "JOB_COMPLETION_INDEX", 0)),

@@ -1,4 +1,4 @@
-"""What the platform granted a pod, as the planned manifest says it in variables GPU_PLATFORM_*.
+"""Reads the variables GPU_PLATFORM_* with the GPUs, memory and network of a pod.
 
 Elsewhere the variables are not set: nothing is then known, and nothing is checked or limited.
 """

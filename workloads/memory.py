@@ -1,4 +1,4 @@
-"""GPU memory: what there is, the part that a pod may use, and what holds it when it is full."""
+"""GPU memory of a process: total, limit, and a report of the tensors that hold it after an out-of-memory error."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class GpuMemory:
 
     @contextmanager
     def tracking(self, name: str) -> Iterator[None]:
-        """Note what a block allocates and keeps; the report of `guard` has it."""
+        """Record the allocations of a block that stay after it, for the report of `guard`."""
         before = self._allocator.allocated()
         try:
             yield

@@ -22,8 +22,8 @@ log = logging.getLogger("workloads")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """This process among all of the job."""
+class ProcessRank:
+    """Rank and device of this process in the job."""
 
     rank: int
     local_rank: int
@@ -32,7 +32,7 @@ class Place:
     device: torch.device
 
 
-def join() -> Place:
+def join() -> ProcessRank:
     """Join the other processes of the job, by the variables that torchrun sets."""
     local_rank = int(os.environ["LOCAL_RANK"])
     if torch.cuda.is_available():
@@ -43,7 +43,7 @@ def join() -> Place:
     else:
         device = torch.device("cpu")
         dist.init_process_group("gloo")
-    return Place(
+    return ProcessRank(
         rank=dist.get_rank(),
         local_rank=local_rank,
         processes=dist.get_world_size(),
@@ -52,7 +52,7 @@ def join() -> Place:
     )
 
 
-def bus_bandwidth(place: Place, size_mib: int, rounds: int = 5) -> float | None:
+def bus_bandwidth(place: ProcessRank, size_mib: int, rounds: int = 5) -> float | None:
     """Return GB/s per GPU of an all-reduce, as nccl-tests count it (bus bandwidth); None: there is one process.
 
     It also makes NCCL connect, so that the first step of the training does not wait for it.
@@ -73,7 +73,7 @@ def bus_bandwidth(place: Place, size_mib: int, rounds: int = 5) -> float | None:
 
 
 def chosen_parallel(
-    wanted: Parallel | Literal["auto"], model: nn.Module, place: Place, memory: int | None
+    wanted: Parallel | Literal["auto"], model: nn.Module, place: ProcessRank, memory: int | None
 ) -> Parallel:
     """Return how a model is distributed: by FSDP2 if it leaves too little of `memory` bytes for activations."""
     if wanted != "auto":
@@ -85,7 +85,11 @@ def chosen_parallel(
 
 
 def distributed(
-    model: nn.Module, parallel: Parallel, place: Place, precision: Precision, blocks: Sequence[type[nn.Module]]
+    model: nn.Module,
+    parallel: Parallel,
+    place: ProcessRank,
+    precision: Precision,
+    blocks: Sequence[type[nn.Module]],
 ) -> nn.Module:
     """Return the model as all processes train it. `blocks`: FSDP2 gathers the parameters of one at a time."""
     if parallel == "ddp":

@@ -157,7 +157,7 @@ def _function(target: str) -> Callable[[Training], Any]:
     return function
 
 
-def _warm_up(place: parallel.Place, chosen: options.Options, granted: Granted) -> None:
+def _warm_up(place: parallel.ProcessRank, chosen: options.Options, granted: Granted) -> None:
     if chosen.warm_up_mib == 0:
         return
     found = parallel.bus_bandwidth(place, chosen.warm_up_mib)

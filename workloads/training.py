@@ -1,4 +1,4 @@
-"""The training that a program's function gets: it prepares the model, and runs the steps so that they survive.
+"""The object that a program's training function gets: prepares the model, and runs steps with checkpoints.
 
 def main(training):
     model = training.prepare(Model(), blocks=[Block])
@@ -32,7 +32,7 @@ from workloads.granted import Granted, WrongSetting
 from workloads.memory import Allocator, CudaAllocator, GpuMemory
 from workloads.metrics import Metrics, flops_utilisation
 from workloads.options import Every, Options
-from workloads.parallel import Place, chosen_parallel, distributed
+from workloads.parallel import ProcessRank, chosen_parallel, distributed
 from workloads.profiling import Profiler, Window
 from workloads.stopping import StopNotice
 
@@ -50,7 +50,7 @@ class Training:
         self,
         options: Options,
         granted: Granted,
-        place: Place,
+        place: ProcessRank,
         notice: StopNotice,
         *,
         allocator: Allocator | None = None,
@@ -293,7 +293,7 @@ class Training:
             log.info(text, *values)
 
 
-def _memory(allocator: Allocator | None, place: Place, granted: Granted) -> GpuMemory | None:
+def _memory(allocator: Allocator | None, place: ProcessRank, granted: Granted) -> GpuMemory | None:
     if allocator is None and place.device.type != "cuda":
         return None
     share = granted.gpu_memory_mib if granted.shares_memory else None
@@ -312,7 +312,7 @@ def _seed(seed: int, step: int, rank: int) -> int:
 
 
 class _Agreement:
-    """What any process sees, known to all before the same step: a notice to stop, a checkpoint that is due.
+    """Agreement of all processes before a step on a notice to stop, or on a checkpoint that is due.
 
     The answer of one step is asked for in the step before it, so that no step waits for the slowest network.
     """

@@ -1,4 +1,4 @@
-"""Names the pools whose number of nodes this run sets, although an autoscaler may have set another."""
+"""Names the pools whose number of nodes this run sets, even if an autoscaler has changed it."""
 
 from __future__ import annotations
 

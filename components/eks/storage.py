@@ -108,7 +108,7 @@ class EksFileSystems(pulumi.ComponentResource):
                 )
 
     def _create_file_system(self, plan: FileSystemPlan, group: aws.ec2.SecurityGroup) -> pulumi.Output[str]:
-        """Create a file system, which stays when the stack lets go of it: it holds what members wrote."""
+        """Create a file system that Pulumi retains when it is no longer declared: it has members' data."""
         name = f"{self._name}-{plan.storage_class}"
         file_system = aws.efs.FileSystem(
             name,

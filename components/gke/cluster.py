@@ -24,7 +24,7 @@ from components.gke.vpc import PODS_RANGE, SERVICES_RANGE, GkeVpc, GkeVpcArgs
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.gke.existing_cluster import (
     ExistingGke,
-    found_kubeconfig,
+    existing_kubeconfig,
     missing_logins,
     require_fit,
     require_version,
@@ -195,7 +195,7 @@ class GkeCluster(pulumi.ComponentResource):
         return {
             "cluster": found.id,
             "network": found.network,
-            "kubeconfig": found_kubeconfig(self._args.name, facts, self._args.impersonate),
+            "kubeconfig": existing_kubeconfig(self._args.name, facts, self._args.impersonate),
         }
 
     # -- new cluster ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What is wrong with the arguments of a public component."""
+"""Errors in the arguments of a public component."""
 
 from __future__ import annotations
 

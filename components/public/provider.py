@@ -68,7 +68,7 @@ class GpuPlatformProvider(ComponentProvider):
         if problems:
             raise _property_errors(BadArguments(f"{component} {name}", problems))
         try:
-            with mig_guard.left_out():
+            with mig_guard.without_hooks():
                 return super().construct(name, resource_type, inputs, options)
         except ComponentInitError as error:
             if isinstance(error.inner, BadArguments):

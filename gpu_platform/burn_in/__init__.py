@@ -1,1 +1,1 @@
-"""Active checks of idle nodes: their program, their Jobs, and what they measured."""
+"""Active checks of idle nodes: the program that runs on the GPUs, its Jobs, and the measured results."""

@@ -1,4 +1,4 @@
-"""Which nodes are idle, so that active checks disturb nobody. Pure."""
+"""Find idle nodes, on which active checks take no GPUs from other pods; pure functions of API objects."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class _Running:
 
 @dataclass(slots=True)
 class NodeRecord:
-    """What was measured on one node; `alone` and `together` as `validators.burn_in` reads them."""
+    """Results of one node: `alone`, and `together` with other nodes, in the form of `validators.burn_in`."""
 
     node: NodeState
     pool: BurnInPoolPlan
@@ -68,7 +68,7 @@ def run_burn_in(
     nodes: Sequence[str],
     tell: Callable[[str], None],
 ) -> list[NodeRecord]:
-    """Measure the idle nodes of all pools, or of `pools` or `nodes` alone; return what was measured, and keep it.
+    """Measure the idle nodes of all pools, or of `pools` or `nodes`; store and return the results.
 
     Whatever ends the run, its Jobs are deleted. Raises BadInput for nodes that there are not, Refused and
     UnknownOutcome.

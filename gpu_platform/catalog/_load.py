@@ -260,7 +260,7 @@ def _indexed(kind: str, entries: Iterable[Fact]) -> Mapping[Any, Any]:
 
 
 def _problems_of_form(name: str, document: object, error: ValidationError) -> Iterator[Problem]:
-    """Yield what the models say against a file; an entry is named by its name, else by its number."""
+    """Yield the validation errors of a file's models; an entry is identified by its name, else by its number."""
     for details in error.errors(include_url=False):
         place = [str(part) for part in details["loc"]]
         if len(place) > 1:

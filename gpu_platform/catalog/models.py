@@ -1,4 +1,4 @@
-"""The shapes of the catalogue: what is known about GPUs, machine types and operator releases.
+"""Models of the catalogue's entries: GPUs, machine types, node images, charts, prices, quotas, operator releases.
 
 Facts live as YAML under `facts/`, each entry with its source and the date it was read.
 """
@@ -312,7 +312,7 @@ class Chart(Fact):
 
 
 class PoolProperty(Fact):
-    """What changing one property of a node pool does to its nodes."""
+    """Effect of a change of one property of a node pool on its nodes."""
 
     platform: Literal["eks", "karpenter", "gke", "sandbox"]
     name: str = Field(description="as the API of the platform spells it: ami_type")
@@ -353,7 +353,7 @@ class PriceList(Fact):
 
 
 class PartPrices(Fact):
-    """What the parts of a machine cost, USD/h."""
+    """Prices of the parts of a machine, USD/h."""
 
     vcpu: float = Field(gt=0, le=100, description="each vCPU")
     memory_gib: float = Field(
@@ -465,7 +465,7 @@ class KubernetesPlatform(Fact):
 
 
 class KubernetesVersion(Fact):
-    """Until when one minor version of Kubernetes is supported, by whom."""
+    """End of support of one minor version of Kubernetes, by platform."""
 
     platform: str = Field(description="a KubernetesPlatform.name")
     version: Annotated[str, Field(pattern=r"^1\.\d{2}$")]
@@ -477,7 +477,7 @@ class KubernetesVersion(Fact):
 
 
 class DriverBranch(Fact):
-    """Until when NVIDIA supports one branch of its data center driver."""
+    """End of NVIDIA's support for one branch of its data center driver."""
 
     branch: int
     kind: Literal["long-term support", "production", "new feature"]
@@ -552,7 +552,7 @@ class SettableSysctls(Fact):
 
 
 class GkeFeature(Fact):
-    """Something that GKE has from a version on."""
+    """A feature of GKE, and the first GKE version that has it."""
 
     name: str
     minimum: Annotated[str, Field(pattern=r"^1\.\d+\.\d+-gke\.\d+$")]
@@ -560,7 +560,7 @@ class GkeFeature(Fact):
 
 
 class RecipeComponent(Fact):
-    """A component of NVIDIA's AICR recipes, and what the program does about it."""
+    """A component of NVIDIA's AICR recipes, and how the program provides it."""
 
     name: str
     handled: str = Field(description="installed, when; or not installed, and why")

@@ -35,7 +35,7 @@ class Offered:
 def find_price(
     machine: MachineType, region: str, lists: Collection[PriceList], parts: Collection[PartPriceList] = ()
 ) -> ListPrice | None:
-    """Return the price in that very region, of the whole machine or of its `parts` together; None: not known."""
+    """Return the list price in a region, of the whole machine or the sum of its `parts`; None: not known."""
     for one in lists:
         usd = one.usd_per_hour.get(machine.name, {}).get(region) if one.vendor == machine.vendor else None
         if usd is not None:

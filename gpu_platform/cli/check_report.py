@@ -1,4 +1,4 @@
-"""What `check` finds as SARIF 2.1.0 or JUnit XML, at the lines of the stack file.
+"""Converts the findings of `check` to SARIF 2.1.0 or JUnit XML, with their lines in the stack file.
 
 SARIF: OASIS standard "Static Analysis Results Interchange Format 2.1.0", which GitHub shows at the lines of a pull
 request. A rule judges resources: its finding is placed at the pool or team that the resource comes from.

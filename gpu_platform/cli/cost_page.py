@@ -68,7 +68,7 @@ def _sums(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _parts(document: Mapping[str, Any], pool: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """Return who pays which part of a pool in USD/h, teams in their order; the last is no team's."""
+    """Return the cost of a pool by team in USD/h; the last entry is not allocated to any team."""
     teams = [(team["team"], team["by_pool"].get(pool["pool"], 0.0)) for team in document["teams"]]
     parts = [*teams, (_NOBODY, pool["unallocated_usd_per_hour"] or 0.0)]
     return [(who, usd) for who, usd in parts if usd > 0]

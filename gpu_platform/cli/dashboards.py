@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from gpu_platform.dashboards import VARIABLES, Board, BoardAnswer, Period, boards, dashboards_page, read_boards
+from gpu_platform.dashboards import VARIABLES, Board, BoardData, Period, boards, dashboards_page, read_boards
 from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.prometheus import Prometheus
 from gpu_platform.quantity import parse_duration
@@ -41,7 +41,7 @@ def show_dashboards(
 
 
 def _document(
-    answers: Sequence[BoardAnswer], source: str, chosen: Mapping[str, Sequence[str]], period: Period
+    answers: Sequence[BoardData], source: str, chosen: Mapping[str, Sequence[str]], period: Period
 ) -> dict[str, Any]:
     """Return the data of the page in plain JSON values; times in seconds since 1970."""
     return {

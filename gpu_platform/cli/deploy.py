@@ -144,7 +144,7 @@ def _upgrade_sandbox(prepared: _Prepared) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Announced:
-    """What is known of the changes before they are made.
+    """Planned changes and their impact, as `preview` prints them.
 
     `pools`, `teams` None: unknown; `skipped`: objects of others.
     """

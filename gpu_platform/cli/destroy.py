@@ -1,4 +1,4 @@
-"""Lists what `gpu-platform destroy` deletes and leaves, asks for consent, and deletes it."""
+"""Lists what `gpu-platform destroy` deletes and retains, asks for consent, and deletes it."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Destruction:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """What the cluster has. `own`: the stack's namespaces of teams; `others`: retained ones of other stacks."""
+class _ClusterContents:
+    """Team namespaces of a cluster. `own`: of this stack; `others`: retained namespaces of other stacks."""
 
     own: Sequence[tuple[retention.TeamNamespace, Contents]] = ()
     others: Sequence[tuple[retention.TeamNamespace, Contents]] = ()
@@ -136,10 +136,10 @@ def refuse_protected_pools(stack: str, changes: Sequence[PoolChange] | None) -> 
         raise BadInput(stack, problems)
 
 
-def _read(run: Destruction) -> _Found:
+def _read(run: Destruction) -> _ClusterContents:
     plan = run.plan
     if plan.cluster.cloud is not None and not run.outputs:
-        return _Found()  # the cluster may not exist yet
+        return _ClusterContents()  # the cluster may not exist yet
     try:
         client = run.cluster.client()
         namespaces = [
@@ -151,8 +151,8 @@ def _read(run: Destruction) -> _Found:
         others = [each for each in namespaces if each not in own] if plan.kind == "environment" else []
         stacks = deployed_team_stacks(client, plan.stack) if plan.kind == "environment" else ()
     except UnknownOutcome as reason:
-        return _Found(unread=str(reason))
-    return _Found(own, others, stacks)
+        return _ClusterContents(unread=str(reason))
+    return _ClusterContents(own, others, stacks)
 
 
 def _refuse_team_stacks(run: Destruction, stacks: Sequence[TeamStack]) -> None:
@@ -167,7 +167,7 @@ def _refuse_team_stacks(run: Destruction, stacks: Sequence[TeamStack]) -> None:
     raise BadInput(f"gpu-platform destroy {run.stack}", [problem])
 
 
-def _refuse_data_in_cluster(run: Destruction, found: _Found) -> None:
+def _refuse_data_in_cluster(run: Destruction, found: _ClusterContents) -> None:
     if not run.deletes_cluster:
         return
     held = [f"namespace {each.name} with {contents}" for each, contents in (*found.own, *found.others)]
@@ -192,7 +192,7 @@ def _pools(run: Destruction) -> Iterator[tuple[str, int, int, bool]]:
         yield name, nodes, nodes * int(facts["gpus_per_node"]), facts["platform"] != EXISTING
 
 
-def _show(run: Destruction, found: _Found, *, delete_data: bool) -> None:
+def _show(run: Destruction, found: _ClusterContents, *, delete_data: bool) -> None:
     out, plan = run.out, run.plan
     out.print(escape(f"stack {plan.stack} is destroyed by the engine {run.deployment.engine}:"))
     for name, nodes, gpus, goes in _pools(run):
@@ -226,7 +226,7 @@ def _kept_resources(run: Destruction) -> Sequence[str]:
 _Retained = Sequence[tuple[retention.TeamNamespace, Contents]]
 
 
-def _read_retained(run: Destruction, found: _Found) -> _Retained:
+def _read_retained(run: Destruction, found: _ClusterContents) -> _Retained:
     """Return the namespaces that are retained after the destroy, of other stacks too."""
     if run.deletes_cluster or not (found.own or found.others):
         return ()
@@ -239,7 +239,7 @@ def _read_retained(run: Destruction, found: _Found) -> _Retained:
 
 
 def _show_left(run: Destruction, retained: _Retained) -> None:
-    """Print what the destroy kept: resources of the cloud, and the namespaces that are retained now."""
+    """Print what `destroy` retained: resources of the cloud, and namespaces of teams."""
     kept = _kept_resources(run)
     print(
         f"stack {run.plan.stack}: destroyed"
@@ -259,7 +259,12 @@ def _removal(run: Destruction, namespace: retention.TeamNamespace) -> str:
 
 
 def _document(
-    run: Destruction, found: _Found, changes: Mapping[str, Any], retained: _Retained, *, delete_data: bool
+    run: Destruction,
+    found: _ClusterContents,
+    changes: Mapping[str, Any],
+    retained: _Retained,
+    *,
+    delete_data: bool,
 ) -> dict[str, Any]:
     """Return the report: what the stack had and its fate, then what is left."""
     return {

@@ -25,7 +25,7 @@ _MACHINES = {"sandbox": "p4de.24xlarge", "existing": "dgx-h100", "eks": "p5.48xl
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a stack file is made of; None: asked for on a terminal."""
+    """Answers from which `init` writes a stack file; None: `init` asks on the terminal."""
 
     provider: str | None
     machine_type: str | None

@@ -1,4 +1,4 @@
-"""What `up` and `destroy` say when a signal or a time limit ends them: the state of things, and how to go on."""
+"""Prints, when a signal or a time limit ends `up` or `destroy`, the state of the stack and how to continue."""
 
 from __future__ import annotations
 

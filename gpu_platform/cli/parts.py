@@ -1,4 +1,4 @@
-"""Refuse to install what a cluster has already, before anything is changed."""
+"""Refuse controllers that the cluster already has, before `up` changes anything."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def refuse_parts(
 
 
 def open_access(loaded: LoadedStack, client: KubernetesClient) -> tuple[str, ...]:
-    """Return by what pods get GPUs that they did not request, where the owner's operator runs; else nothing.
+    """Return the settings of an existing operator that give pods GPUs they did not request; empty without one.
 
     Raises Refused and UnknownOutcome where the cluster cannot be read.
     """

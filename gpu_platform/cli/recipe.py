@@ -15,7 +15,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.errors import ExitCode
-from gpu_platform.recipe.compare import Answer, ComponentAnswer, Verdict, compare, components
+from gpu_platform.recipe.compare import ComponentResult, ConstraintResult, Verdict, compare, components
 from gpu_platform.recipe.document import read_recipe
 from gpu_platform.stacks import load_stack
 
@@ -48,7 +48,7 @@ def show_recipe(stack: str, file: Path, *, to_json: bool) -> ExitCode:
     return ExitCode.FINDING if failed else ExitCode.GOOD
 
 
-def _print(stack: str, file: Path, answers: Sequence[Answer], parts: Sequence[ComponentAnswer]) -> None:
+def _print(stack: str, file: Path, answers: Sequence[ConstraintResult], parts: Sequence[ComponentResult]) -> None:
     out = console()
     out.print(Text(f"Stack {stack} beside {file}"))
     table = _table("constraint")

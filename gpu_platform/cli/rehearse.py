@@ -30,7 +30,7 @@ _SHORT = 2_000  # jobs of a trace that takes no time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of the command as they are written; `teams`: TEAM OF THE TRACE=TEAM OF THE STACK."""
+    """Command-line options before parsing; `teams`: TEAM OF THE TRACE=TEAM OF THE STACK."""
 
     teams: Sequence[str]
     node_start: str
@@ -41,7 +41,7 @@ class Options:
 def show_rehearsal(
     stack: str, *, trace: Path, against: str | None, options: Options, output: Literal["text", "json", "html"]
 ) -> ExitCode:
-    """Print what becomes of the jobs of a trace on a stack, and beside it on another one.
+    """Print the rehearsal of a trace on a stack, optionally beside that on a second stack.
 
     Returns a finding if jobs never run on the stack. Raises BadInput for options, stacks or a trace with mistakes.
     """

@@ -1,4 +1,4 @@
-"""What of a plan meets each requirement of the CNCF's Kubernetes AI Conformance, and what it lacks.
+"""Compare a plan with each requirement of the CNCF's Kubernetes AI Conformance: evidence, and what is missing.
 
 Source of the requirements: catalog/facts/ai_conformance.yaml. An answer says what this program decides; what the
 cloud or the owner of the cluster adds is not known here.
@@ -342,6 +342,6 @@ _RULES: Final[Mapping[str, Callable[[EnvironmentPlan], _Finding]]] = {
 
 
 def unmet(found: Sequence[Answer]) -> tuple[Answer, ...]:
-    """Return the answers to a MUST that is not met."""
+    """Return the answers to MUST requirements that are not met."""
     met = (Status.IMPLEMENTED, Status.NOT_APPLICABLE)
     return tuple(one for one in found if one.requirement.level == "MUST" and one.status not in met)

@@ -1,4 +1,4 @@
-"""What a cluster shows of the answers: objects that are there, with their conditions."""
+"""Compare the answers with a live cluster: whether the objects exist and their conditions are True."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Reader(Protocol):
 
 
 def observe(found: Sequence[Answer], client: Reader) -> tuple[Answer, ...]:
-    """Return the answers with what the cluster shows of them; one that it does not show is met in part at most."""
+    """Return the answers with evidence of the cluster; an answer without evidence is at most partly met."""
     return tuple(_observe(answer, client) for answer in found)
 
 

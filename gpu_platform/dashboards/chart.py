@@ -78,7 +78,7 @@ def line_chart(panel: Panel, series: Sequence[Series], period: Period) -> str:
 
 
 def spark_line(panel: Panel, series: Series, period: Period) -> str:
-    """Return the course of one value without axes, which its number is told beside."""
+    """Return a small line chart of one value without axes; the caller shows the value beside it."""
     values = [value for _, value in series.samples]
     low, high = min(0.0, *values), max(values) or 1.0
     scale = _Scale(period, low, high if high > low else low + 1.0, 2, _WIDTH - 2, 3, _SPARK_HEIGHT - 3)
@@ -105,7 +105,7 @@ def _ticks(panel: Panel, series: Sequence[Series]) -> list[float]:
 
 
 def _round_step(least: float) -> float:
-    """Return the smallest of 1, 2, 2.5 and 5 times a power of ten that is not below `least`."""
+    """Return the smallest round step (1, 2, 2.5 or 5 times a power of ten) that is at least `least`."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= least * (1 - 1e-9))
 

@@ -8,7 +8,7 @@ from html import escape
 from typing import Final
 
 from gpu_platform.dashboards.chart import MOST_LINES, line_chart, line_style, numbered, spark_line
-from gpu_platform.dashboards.read import Answer, BoardAnswer, Period
+from gpu_platform.dashboards.read import BoardData, PanelData, Period
 from gpu_platform.dashboards.units import value_text
 from gpu_platform.html_page import html_page
 from gpu_platform.prometheus import Series
@@ -34,7 +34,7 @@ _MOST_ROWS: Final = 50
 
 
 def dashboards_page(
-    boards: Sequence[BoardAnswer], source: str, chosen: Mapping[str, Sequence[str]], period: Period
+    boards: Sequence[BoardData], source: str, chosen: Mapping[str, Sequence[str]], period: Period
 ) -> str:
     """Return the page. `source`: address of the Prometheus; `chosen`: values by variable."""
     title = "GPU dashboards"
@@ -57,7 +57,7 @@ def _time(time: float) -> str:
     return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _section(one: BoardAnswer, period: Period) -> Iterator[str]:
+def _section(one: BoardData, period: Period) -> Iterator[str]:
     yield f'<section aria-labelledby="{one.board.name}"><h2 id="{one.board.name}">{escape(one.board.title)}</h2>'
     yield '<div class="panels">'
     for answer in one.answers:
@@ -71,7 +71,7 @@ def _section(one: BoardAnswer, period: Period) -> Iterator[str]:
     yield "</div></section>"
 
 
-def _content(answer: Answer, period: Period) -> Iterator[str]:
+def _content(answer: PanelData, period: Period) -> Iterator[str]:
     panel, series = answer.panel, answer.series
     if answer.error:
         yield f"<p>Prometheus refused the query: {escape(answer.error)}</p>"
@@ -88,7 +88,7 @@ def _content(answer: Answer, period: Period) -> Iterator[str]:
         yield from _legend(answer, drawn)
 
 
-def _legend(answer: Answer, drawn: Sequence[Series]) -> Iterator[str]:
+def _legend(answer: PanelData, drawn: Sequence[Series]) -> Iterator[str]:
     """Yield the table of the lines, which has the values for those who cannot see them."""
     panel = answer.panel
     yield '<div class="scroll"><table><tr><th>series</th>'
@@ -107,7 +107,7 @@ def _legend(answer: Answer, drawn: Sequence[Series]) -> Iterator[str]:
         yield f'<p class="note">{left} more, with lower last values, are not drawn: narrow them by --set.</p>'
 
 
-def _table(answer: Answer) -> Iterator[str]:
+def _table(answer: PanelData) -> Iterator[str]:
     panel, rows = answer.panel, answer.series[:_MOST_ROWS]
     heads = sorted({label for one in rows for label in one.labels if label != "__name__"})
     yield '<div class="scroll"><table><tr>'

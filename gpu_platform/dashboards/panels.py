@@ -1,4 +1,4 @@
-"""Reads titles, queries and units of the panels from the dashboards that Grafana gets: they are written once."""
+"""Reads titles, queries and units of panels from the JSON of the Grafana dashboards, so that both are equal."""
 
 from __future__ import annotations
 

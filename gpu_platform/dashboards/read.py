@@ -27,8 +27,8 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A panel with its data, the series with the highest last value first. `error`: why there is none."""
+class PanelData:
+    """Data of a panel, the series with the highest last value first. `error`: why it has no data."""
 
     panel: Panel
     series: tuple[Series, ...] = ()
@@ -36,27 +36,27 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoardAnswer:
+class BoardData:
     """A dashboard with its data."""
 
     board: Board
-    answers: tuple[Answer, ...]
+    answers: tuple[PanelData, ...]
 
 
 def read_boards(
     server: Prometheus, boards: Sequence[Board], chosen: Mapping[str, Sequence[str]], period: Period
-) -> tuple[BoardAnswer, ...]:
+) -> tuple[BoardData, ...]:
     """Return the data of all panels. `chosen`: values by variable, which may name a part of them.
 
     Raises UnknownOutcome where Prometheus does not answer; a query that it refuses is an error of its panel.
     """
     return tuple(
-        BoardAnswer(board=board, answers=tuple(_answer(server, panel, chosen, period) for panel in board.panels))
+        BoardData(board=board, answers=tuple(_answer(server, panel, chosen, period) for panel in board.panels))
         for board in boards
     )
 
 
-def _answer(server: Prometheus, panel: Panel, chosen: Mapping[str, Sequence[str]], period: Period) -> Answer:
+def _answer(server: Prometheus, panel: Panel, chosen: Mapping[str, Sequence[str]], period: Period) -> PanelData:
     query = panel.query(chosen)
     try:
         if panel.kind == "table":
@@ -64,6 +64,6 @@ def _answer(server: Prometheus, panel: Panel, chosen: Mapping[str, Sequence[str]
         else:
             found = server.over(query, period.start, period.end, period.step)
     except QueryRefused as error:
-        return Answer(panel=panel, error=str(error))
+        return PanelData(panel=panel, error=str(error))
     ordered = sorted(found, key=lambda one: (-one.last, panel.name_of(one.labels)))
-    return Answer(panel=panel, series=tuple(ordered))
+    return PanelData(panel=panel, series=tuple(ordered))

@@ -148,7 +148,7 @@ class _Run:
     def _apply(self, declared: KubernetesObject) -> None:
         declared = placed(self._client, declared)
         key, urn = declared.key, declared.record.urn
-        change = self._bring(declared)
+        change = self._apply_object(declared)
         self.changes.append(change)
         if change.action is Action.SKIP:
             self.skipped.add(key)
@@ -170,7 +170,7 @@ class _Run:
         superfluous = [live for key, live in self._live.items() if key not in {*self.applied, *self.skipped}]
         self.changes.extend(retention.prune(self._client, self._waiter, self._stack, superfluous))
 
-    def _bring(self, declared: KubernetesObject) -> Change:
+    def _apply_object(self, declared: KubernetesObject) -> Change:
         """Create, update, replace or skip the object, and return the change."""
         key, manifest = declared.key, self._members.labelled(declared.manifest)
         if is_in_skipped_namespace(key, self.skipped):

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import items_at, mapping_at
-from gpu_platform.planning.clouds.parts import FoundPart, HelmRelease, PartPlan
+from gpu_platform.planning.clouds.parts import HelmRelease, InstalledPart, PartPlan
 
 _NAME_LABEL = "app.kubernetes.io/name"
 _VERSION_LABEL = "app.kubernetes.io/version"
@@ -16,7 +16,7 @@ _OF_EVERY_GPU_NODE = ("nvidia.com/", "feature.node.kubernetes.io/", "kubernetes.
 _RELEASE = ("meta.helm.sh/release-namespace", "meta.helm.sh/release-name")
 
 
-def find_parts(client: KubernetesClient, parts: Iterable[PartPlan]) -> tuple[FoundPart, ...]:
+def find_parts(client: KubernetesClient, parts: Iterable[PartPlan]) -> tuple[InstalledPart, ...]:
     """Return what runs these parts in all namespaces, and their objects; raises Refused and UnknownOutcome.
 
     Left out is what a controller has created, since that controller is found, and what selects its nodes by labels
@@ -25,7 +25,7 @@ def find_parts(client: KubernetesClient, parts: Iterable[PartPlan]) -> tuple[Fou
     return tuple(found for part in parts for found in _of_part(client, part))
 
 
-def _of_part(client: KubernetesClient, part: PartPlan) -> Iterator[FoundPart]:
+def _of_part(client: KubernetesClient, part: PartPlan) -> Iterator[InstalledPart]:
     for live in client.objects("apps/v1", part.kind):
         labelled = mapping_at(live, "metadata", "labels").get(_NAME_LABEL) == part.label
         if not labelled and not any(part.image in image for image in _images(live)):
@@ -59,12 +59,12 @@ def _images(live: Mapping[str, Any]) -> Iterator[str]:
         yield str(container.get("image", ""))
 
 
-def _found(part: PartPlan, kind: str, live: Mapping[str, Any]) -> FoundPart:
+def _found(part: PartPlan, kind: str, live: Mapping[str, Any]) -> InstalledPart:
     metadata = live["metadata"]
     annotations = mapping_at(live, "metadata", "annotations")
     namespace, name = (annotations.get(key) for key in _RELEASE)
     release: HelmRelease | None = (str(namespace), str(name)) if namespace and name else None
-    return FoundPart(
+    return InstalledPart(
         part=part.name,
         kind=kind,
         namespace=metadata.get("namespace", ""),

@@ -1,4 +1,4 @@
-"""Lets a stack have a queue again while Kueue still deletes it, as when the rename of a team is undone.
+"""Removes Kueue's finalizer of a queue that is being deleted, so that a stack can create it again (undone rename).
 
 Kueue keeps a deleted ClusterQueue until the last workload that it admitted has ended, and admits nothing more.
 Without Kueue's finalizer it is deleted at once; the one that the stack creates then counts the workloads that run,

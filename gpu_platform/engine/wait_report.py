@@ -1,4 +1,4 @@
-"""Says what is waited for: soon after the start, when the reason changes, and each minute while it does not."""
+"""Prints what a command waits for: soon after the start, when the reason changes, and every minute otherwise."""
 
 from __future__ import annotations
 

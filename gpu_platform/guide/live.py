@@ -1,4 +1,4 @@
-"""What a team uses now, what is free, and where its workloads stand in the queue."""
+"""Reads the current state for the guide of a team: used and free resources, and its workloads in the queue."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveGuide:
-    """State of a cluster for one team. `used`, and what of it is `borrowed`: by key of its ResourceQuota.
+    """State of a cluster for one team. `used`, and `borrowed`, a part of it: by key of its ResourceQuota.
 
     `free`: units that no pod uses on ready nodes, by pool and resource.
     """

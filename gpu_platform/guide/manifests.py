@@ -72,7 +72,7 @@ def _pod(example: ExamplePlan, *command: str, code: bool = True, checkpoints: Mo
 
 
 def _kept(example: ExamplePlan) -> str:
-    """Return where the state of a pod is kept, for the annotation."""
+    """Return the value of the annotation that names where a pod keeps its state."""
     if example.kind == "batch":
         return "none: each part is short and begins anew"
     if example.kind == "notebook":

@@ -1,4 +1,4 @@
-"""Why a workload waits in a team's queue, from what Kueue tells of it.
+"""Explains why a workload waits in a team's queue, from the conditions of its Kueue Workload.
 
 Source: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/flavorassigner (messages about each flavor that was tried) and
 apis/kueue/v1beta2/workload_types.go (reasons of conditions); read 2026-11-25.
@@ -45,7 +45,7 @@ def why_it_waits(workload: Mapping[str, Any], pools: Mapping[str, str]) -> str:
 
 
 def _shortage(message: str, pools: Mapping[str, str]) -> str:
-    """Return what is missing where; Kueue's own words where they are about something else than quota."""
+    """Return the missing resources by pool; Kueue's own message if it is about something other than quota."""
     missing = [
         f"{units} more {resource} of {_where(flavor, pools)}"
         for resource, flavor, units in _MISSING.findall(message)

@@ -1,4 +1,4 @@
-"""Find before `up` what a cloud would refuse: read-only calls with the user's credentials.
+"""Checks with read-only calls to the cloud whether it would refuse an `up`.
 
 Comparisons are pure functions of the plan and the cloud's answers; a client for each cloud fetches the answers.
 Planning does not import this package.

@@ -12,7 +12,7 @@ Severity = Literal["stops", "warns", "fine", "unknown"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnlineFinding:
-    """A finding. `why`: why it stops or disturbs `up`, or why it was not looked at; `fix`: how to mend it."""
+    """A finding. `why`: why it stops or disturbs `up`, or why it was not looked at; `fix`: what to change."""
 
     looked_at: str
     severity: Severity

@@ -13,7 +13,7 @@ from gpu_platform.planning.prerequisites import QuotaNeed, gpu_quotas
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaDemand:
-    """What a stack counts against a quota: with the desired nodes, and with the most that its pools may have."""
+    """Demand of a stack on a quota: of its desired nodes, and of the most nodes that its pools may have."""
 
     name: str
     unit: str

@@ -50,7 +50,7 @@ class EnvironmentPlan:
     changes: ChangesPlan = field(default_factory=ChangesPlan)
     storage: StoragePlan = field(default_factory=StoragePlan)
     identities: CloudIdentities | None = None
-    """What of the cloud stands behind the identities of teams."""
+    """Resources of the cloud for the identities of teams."""
     queues: QueuesPlan | None = None
     workloads: tuple[TeamWorkloadsPlan, ...] = ()
     """What teams run beside their Deployments."""
@@ -63,7 +63,7 @@ class EnvironmentPlan:
     headroom: HeadroomPlan | None = None
     burn_in: BurnInPlan | None = None
     """Active checks on request; None: none."""
-    protect: bool = False
+    protect: bool
     """Whether both engines refuse to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])
     """What the quotas of all stacks on the environment together may have, by key of a ResourceQuota."""
@@ -88,7 +88,7 @@ class TeamPlan:
     guides: tuple[GuidePlan, ...] = ()
     """What members of the team are told."""
     objects: ObjectsPlan = field(default_factory=ObjectsPlan)
-    protect: bool = False
+    protect: bool
     """Whether both engines refuse to destroy the stack."""
     quota_limits: Mapping[str, float] = field(default_factory=dict[str, float])
     """What the quotas of all stacks on the environment together may have, by key of a ResourceQuota."""

@@ -252,7 +252,7 @@ def _check_teams_alone(spec: Environment, cluster: Cluster | None) -> list[Probl
 
 
 def _check_members(spec: Environment, problems: Problems) -> None:
-    """Record members of teams whom the cloud cannot authenticate."""
+    """Record members of teams that the cloud cannot authenticate."""
     cloud = cloud_of(spec.cluster)
     for index, team in enumerate(spec.teams):
         for role, members in team.by_role.items():

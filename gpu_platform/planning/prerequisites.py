@@ -39,7 +39,7 @@ def prerequisites(plan: EnvironmentPlan, resource_types: Iterable[str]) -> Cloud
 
 
 def gpu_quotas(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaNeed, ...]:
-    """Return the quotas of the pools, CPU pools among them, that pay for capacity as they use it.
+    """Return the quotas that the pools (CPU pools, too) count against, without those of reserved capacity.
 
     Reservations and capacity blocks counted when they were made. Flex-start counts as spot does.
     """

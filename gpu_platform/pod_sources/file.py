@@ -11,8 +11,8 @@ from gpu_platform import names
 from gpu_platform.errors import BadInput, Problem, did_you_mean
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.scheduling.model import PodGroup
+from gpu_platform.pod_sources.manifest_mapping import ManifestMapping
 from gpu_platform.pod_sources.manifests import read_manifests
-from gpu_platform.pod_sources.place import Place
 from gpu_platform.pod_sources.pod_spec import Cluster, Skipped, read_pod
 from gpu_platform.spec.load import read_yaml_documents
 from gpu_platform.spec.pods import PodDemand, parse_pods
@@ -83,7 +83,7 @@ def _short(
         _check(demand, path, plan, problems)
         if len(problems) > known:
             continue
-        spec = Place(_spec(demand, plan), path, problems)
+        spec = ManifestMapping(_spec(demand, plan), path, problems)
         group = read_pod(spec, cluster, team=demand.team, name=demand.name, kind="Pod", count=demand.count)
         if isinstance(group, PodGroup):
             devices = {name: int(n) for name, n in demand.requests.items() if name == names.GPU_DEVICE_CLASS}

@@ -18,8 +18,8 @@ from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.scheduling.model import Amounts, Node, PodGroup, RunningPod, quota_resource
 from gpu_platform.planning.scheduling.nodes import amount_of, planned_node
+from gpu_platform.pod_sources.manifest_mapping import ManifestMapping
 from gpu_platform.pod_sources.manifests import claimed
-from gpu_platform.pod_sources.place import Place
 from gpu_platform.pod_sources.pod_spec import Skipped, read_existing_pod
 
 _ENDED: Final = ("Succeeded", "Failed")
@@ -28,7 +28,7 @@ _ALONE: Final = "Pod "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveCluster:
+class ClusterSnapshot:
     """A cluster at one time. `groups`: pods without a node, in the order of their age."""
 
     nodes: tuple[Node, ...]
@@ -38,7 +38,7 @@ class LiveCluster:
     skipped: tuple[Skipped, ...]
 
 
-def read_cluster(client: KubernetesClient, plan: EnvironmentPlan, catalog: Catalog) -> LiveCluster:
+def read_cluster(client: KubernetesClient, plan: EnvironmentPlan, catalog: Catalog) -> ClusterSnapshot:
     """Read a cluster without changing it; raises UnknownOutcome and Refused."""
     objects = read_objects(client)
     nodes = tuple(_node(one, plan, catalog) for one in sorted(objects.nodes, key=_name))
@@ -51,7 +51,7 @@ def read_cluster(client: KubernetesClient, plan: EnvironmentPlan, catalog: Catal
     has_claims = any(items_at(pod, "spec", "resourceClaims") for pod in all_pods)
     claims = _Claims(client.objects("resource.k8s.io/v1", "ResourceClaim") if has_claims else ())
     groups, skipped = _pending(waiting, claims)
-    return LiveCluster(
+    return ClusterSnapshot(
         nodes=nodes,
         running=tuple(_running(objects, {node.name: index for index, node in enumerate(nodes)}, claims)),
         groups=groups,
@@ -65,7 +65,7 @@ class _Claims:
 
     def __init__(self, claims: Iterable[Mapping[str, Any]]) -> None:
         self._found = {
-            f"{one['metadata'].get('namespace')}/{_name(one)}": claimed(Place(one.get("spec"), "", []))
+            f"{one['metadata'].get('namespace')}/{_name(one)}": claimed(ManifestMapping(one.get("spec"), "", []))
             for one in claims
         }
         self._counted: set[str] = set()
@@ -184,7 +184,7 @@ def _pending(
 def _group(pod: Mapping[str, Any], devices: Mapping[str, int]) -> PodGroup:
     problems: list[Problem] = []  # the API server has validated it
     return read_existing_pod(
-        Place(pod.get("spec"), "spec", problems),
+        ManifestMapping(pod.get("spec"), "spec", problems),
         devices,
         team=str(pod["metadata"]["namespace"]),
         name=_name(pod),

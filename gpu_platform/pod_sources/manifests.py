@@ -10,10 +10,10 @@ from typing import Any, Final, cast
 
 from gpu_platform.errors import Problem, did_you_mean
 from gpu_platform.planning.scheduling.model import PodGroup
-from gpu_platform.pod_sources.place import Place
+from gpu_platform.pod_sources.manifest_mapping import ManifestMapping
 from gpu_platform.pod_sources.pod_spec import Claims, Cluster, Skipped, devices_of, read_pod
 
-_Pods = Iterator[tuple[str, Place, int]]
+_Pods = Iterator[tuple[str, ManifestMapping, int]]
 """Suffix of the name, pod spec and number of pods."""
 
 
@@ -29,19 +29,19 @@ def read_manifests(
     return [found for place in places for found in _pods_of(place, known, any_team=any_team)]
 
 
-def _objects(documents: Sequence[object], problems: list[Problem]) -> Iterator[Place]:
+def _objects(documents: Sequence[object], problems: list[Problem]) -> Iterator[ManifestMapping]:
     """Yield the objects of all documents; lists are taken apart."""
     for index, document in enumerate(documents):
         if document is None:
             continue
-        place = Place(document, f"document {index + 1}", problems)
+        place = ManifestMapping(document, f"document {index + 1}", problems)
         if str(place.value.get("kind")).endswith("List") and "items" in place.value:
             yield from place.items("items")
         else:
             yield place
 
 
-def _pods_of(place: Place, cluster: Cluster, *, any_team: bool) -> Iterator[PodGroup | Skipped]:
+def _pods_of(place: ManifestMapping, cluster: Cluster, *, any_team: bool) -> Iterator[PodGroup | Skipped]:
     kind = str(place.value.get("kind"))
     reader = _READERS.get(kind)
     if reader is None:
@@ -63,7 +63,7 @@ def _pods_of(place: Place, cluster: Cluster, *, any_team: bool) -> Iterator[PodG
             yield read_pod(spec, cluster, team=team, name=name + suffix, kind=kind, count=count)
 
 
-def _check_team(place: Place, team: str, cluster: Cluster, *, any_team: bool) -> None:
+def _check_team(place: ManifestMapping, team: str, cluster: Cluster, *, any_team: bool) -> None:
     teams = [one.namespace for one in cluster.plan.tenants]
     if team and (any_team or team in teams):
         return
@@ -82,7 +82,7 @@ def _has_containers(value: object) -> bool:
     return isinstance(value, list) and any(map(_has_containers, cast("list[object]", value)))
 
 
-def _claims(places: Sequence[Place]) -> dict[str, Claims]:
+def _claims(places: Sequence[ManifestMapping]) -> dict[str, Claims]:
     """Return the claims and templates of the file by namespace."""
     found: dict[str, dict[str, Mapping[str, int] | str]] = {}
     for place in places:
@@ -94,7 +94,7 @@ def _claims(places: Sequence[Place]) -> dict[str, Claims]:
     return cast("dict[str, Claims]", found)
 
 
-def claimed(spec: Place) -> Mapping[str, int] | str:
+def claimed(spec: ManifestMapping) -> Mapping[str, int] | str:
     """Return the devices of a claim's spec by class; else why they are not simulated."""
     total: dict[str, int] = {}
     for request in spec.at("devices").items("requests"):
@@ -111,31 +111,31 @@ def claimed(spec: Place) -> Mapping[str, int] | str:
     return total
 
 
-def _pod(place: Place) -> _Pods:
+def _pod(place: ManifestMapping) -> _Pods:
     yield "", place.at("spec"), 1
 
 
-def _replicas(place: Place) -> _Pods:
+def _replicas(place: ManifestMapping) -> _Pods:
     spec = place.at("spec")
     yield "", spec.at("template", "spec"), spec.number("replicas", 1)
 
 
-def _job(place: Place) -> _Pods:
+def _job(place: ManifestMapping) -> _Pods:
     yield "", place.at("spec", "template", "spec"), _parallel(place.at("spec"))
 
 
-def _cron_job(place: Place) -> _Pods:
+def _cron_job(place: ManifestMapping) -> _Pods:
     spec = place.at("spec", "jobTemplate", "spec")
     yield "", spec.at("template", "spec"), _parallel(spec)
 
 
-def _job_set(place: Place) -> _Pods:
+def _job_set(place: ManifestMapping) -> _Pods:
     for job in place.at("spec").items("replicatedJobs"):
         spec = job.at("template", "spec")
         yield f"-{job.text('name')}", spec.at("template", "spec"), job.number("replicas", 1) * _parallel(spec)
 
 
-def _leader_worker_set(place: Place) -> _Pods:
+def _leader_worker_set(place: ManifestMapping) -> _Pods:
     spec = place.at("spec")
     templates = spec.at("leaderWorkerTemplate")
     replicas, size = spec.number("replicas", 1), templates.number("size", 1)
@@ -145,13 +145,13 @@ def _leader_worker_set(place: Place) -> _Pods:
     yield "-worker", worker, replicas * max(0, size - 1)
 
 
-def _parallel(spec: Place) -> int:
+def _parallel(spec: ManifestMapping) -> int:
     """Return the pods of a Job that run at the same time."""
     parallel = spec.number("parallelism", 1)
     return min(parallel, spec.number("completions", parallel))
 
 
-_READERS: Final[Mapping[str, Callable[[Place], _Pods]]] = {
+_READERS: Final[Mapping[str, Callable[[ManifestMapping], _Pods]]] = {
     "Pod": _pod,
     "Deployment": _replicas,
     "ReplicaSet": _replicas,

@@ -11,7 +11,7 @@ from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.scheduling.model import Expression, PodGroup, Toleration
 from gpu_platform.planning.teams.section import TenantPlan
-from gpu_platform.pod_sources.place import Place
+from gpu_platform.pod_sources.manifest_mapping import ManifestMapping
 from gpu_platform.pod_sources.requests import PodContainers, add_defaults, read_containers
 
 # Priorities of Kubernetes' own classes (scheduling/v1, SystemCriticalPriority and 1,000 more), read 2026-11-23.
@@ -34,7 +34,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What pods of a file are read with: the plan's teams, priority classes and claims."""
+    """Names that pods of a file refer to: the plan's teams, priority classes and claims."""
 
     plan: EnvironmentPlan
     claims: Mapping[str, Claims] = field(default_factory=dict[str, Claims])
@@ -64,7 +64,9 @@ def devices_of(device_class: str, count: int, selectors: Sequence[object]) -> Ma
     return f"claims of {what} are not simulated, only whole GPUs of class {names.GPU_DEVICE_CLASS}"
 
 
-def read_pod(spec: Place, cluster: Cluster, *, team: str, name: str, kind: str, count: int) -> PodGroup | Skipped:
+def read_pod(
+    spec: ManifestMapping, cluster: Cluster, *, team: str, name: str, kind: str, count: int
+) -> PodGroup | Skipped:
     """Return the pods of a spec that is about to be created; problems go to the spec's list."""
     containers = read_containers(spec)
     tenant = cluster.tenant(team)
@@ -99,7 +101,9 @@ def read_pod(spec: Place, cluster: Cluster, *, team: str, name: str, kind: str, 
     )
 
 
-def read_existing_pod(spec: Place, devices: Mapping[str, int], *, team: str, name: str, kind: str) -> PodGroup:
+def read_existing_pod(
+    spec: ManifestMapping, devices: Mapping[str, int], *, team: str, name: str, kind: str
+) -> PodGroup:
     """Return a pod of the API server, which has its defaults; `devices`: of its claims."""
     containers = read_containers(spec)
     requests = containers.requests()
@@ -121,7 +125,7 @@ def read_existing_pod(spec: Place, devices: Mapping[str, int], *, team: str, nam
     )
 
 
-def claimed_devices(spec: Place, cluster: Cluster, team: str) -> Mapping[str, int] | str:
+def claimed_devices(spec: ManifestMapping, cluster: Cluster, team: str) -> Mapping[str, int] | str:
     """Return the devices of all claims of a pod, by class; else why they are not simulated."""
     total: dict[str, int] = {}
     for one in spec.items("resourceClaims"):
@@ -133,7 +137,7 @@ def claimed_devices(spec: Place, cluster: Cluster, team: str) -> Mapping[str, in
     return total
 
 
-def not_simulated(spec: Place) -> Iterator[str]:
+def not_simulated(spec: ManifestMapping) -> Iterator[str]:
     """Yield what else decides about the nodes of a pod in a cluster."""
     affinity = spec.at("affinity")
     for key in ("podAffinity", "podAntiAffinity"):
@@ -149,21 +153,23 @@ def not_simulated(spec: Place) -> Iterator[str]:
         yield "zones of volumes"
 
 
-def _requests_gpus(containers: PodContainers, spec: Place) -> bool:
+def _requests_gpus(containers: PodContainers, spec: ManifestMapping) -> bool:
     requested = {name for one in (*containers.main, *containers.init) for name, n in one.requests.items() if n}
     return bool(spec.value.get("resourceClaims")) or any(
         name.startswith(names.NVIDIA_PREFIX) for name in requested
     )
 
 
-def _default_tolerations(tenant: TenantPlan, containers: PodContainers, spec: Place) -> Iterator[Toleration]:
+def _default_tolerations(
+    tenant: TenantPlan, containers: PodContainers, spec: ManifestMapping
+) -> Iterator[Toleration]:
     requested = {name for one in (*containers.main, *containers.init) for name, n in one.requests.items() if n}
     for one in tenant.pod_defaults.tolerations if tenant.pod_defaults is not None else ():
         if requested & set(one.resources) or (one.claims and spec.value.get("resourceClaims")):
             yield Toleration(key=one.taint, operator="Exists", effect=one.effect)
 
 
-def _tolerations(spec: Place) -> Iterator[Toleration]:
+def _tolerations(spec: ManifestMapping) -> Iterator[Toleration]:
     for one in spec.items("tolerations"):
         yield Toleration(
             key=one.text("key"),
@@ -173,7 +179,7 @@ def _tolerations(spec: Place) -> Iterator[Toleration]:
         )
 
 
-def _affinity(spec: Place) -> Iterator[tuple[Expression, ...]]:
+def _affinity(spec: ManifestMapping) -> Iterator[tuple[Expression, ...]]:
     for term in spec.at("affinity", "nodeAffinity", _REQUIRED).items(_TERMS):
         found = [(one, one.text("key")) for one in term.items("matchExpressions")]
         # Fields have one key, the node's name, which its label has as well.
@@ -186,7 +192,7 @@ def _affinity(spec: Place) -> Iterator[tuple[Expression, ...]]:
         )
 
 
-def _priority(spec: Place, name: str, plan: EnvironmentPlan) -> int:
+def _priority(spec: ManifestMapping, name: str, plan: EnvironmentPlan) -> int:
     known = {**_SYSTEM_CLASSES, **{one.name: one.value for one in plan.priority_classes}}
     if name and name not in known:
         own = [one.name for one in plan.priority_classes]

@@ -1,4 +1,4 @@
-"""What a pod requests: its containers, init containers and overhead, with the defaults that admission adds.
+"""Requests of a pod: containers, init containers and overhead, with the defaults that admission adds.
 
 Sources: kubernetes v1.36.3, component-helpers/resource/helpers.go (`PodRequests`, `AggregateContainerRequests`),
 pkg/apis/core/v1/defaults.go (requests that are missing equal the limits), pkg/scheduler/util/pod_resources.go
@@ -16,7 +16,7 @@ from gpu_platform.planning.scheduling.model import CPU, MEMORY
 from gpu_platform.planning.scheduling.nodes import amount_of
 from gpu_platform.planning.teams.admission_defaults import PodDefaults
 from gpu_platform.planning.teams.section import TenantPlan
-from gpu_platform.pod_sources.place import Place
+from gpu_platform.pod_sources.manifest_mapping import ManifestMapping
 
 _MIB: Final = 2**20
 _UNSCORED: Final = {CPU: 100, MEMORY: 200 * _MIB}
@@ -72,7 +72,7 @@ class PodContainers:
         return found
 
 
-def read_containers(spec: Place) -> PodContainers:
+def read_containers(spec: ManifestMapping) -> PodContainers:
     """Return the containers of a pod spec, with requests where only limits are written."""
     main = tuple(_container(one) for one in spec.items("containers"))
     init = tuple(_container(one) for one in spec.items("initContainers"))
@@ -97,7 +97,7 @@ def add_defaults(pod: PodContainers, selector: Mapping[str, str], tenant: Tenant
             _add_shares(pod, selector, tenant.pod_defaults, index, name)
 
 
-def _container(one: Place) -> Container:
+def _container(one: ManifestMapping) -> Container:
     resources = one.at("resources")
     requests = {**resources.amounts("limits"), **resources.amounts("requests")}
     return Container(

@@ -1,4 +1,4 @@
-"""Points that a platform meets before production: done, not done, not applicable, or not visible from here.
+"""Checklist before production; each point is done, not done, not applicable, or unknown to the program.
 
 The evidence is the plan and the resources that the program registers, never a promise. What only the cluster, the
 cloud's console or a person knows is reported as unknown, with the question to ask.
@@ -40,7 +40,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is checked: a stack file with its plan, the resources of its program, and where its state is kept.
+    """Subject of the checklist: a stack file with its plan, its resources, and the location of its state.
 
     `backend`: URL of Pulumi's backend; empty: none is configured.
     """

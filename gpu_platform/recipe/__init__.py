@@ -1,1 +1,1 @@
-"""Recipes of NVIDIA AI Cluster Runtime (AICR): which of their constraints and components a stack has."""
+"""Compare a stack with recipes of NVIDIA AI Cluster Runtime (AICR): constraints and components."""

@@ -1,4 +1,4 @@
-"""Compare a recipe with the plan of a stack: which constraints hold, and what becomes of each component."""
+"""Compare a recipe with the plan of a stack: which constraints hold, and how each component is provided."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What the plan says to one constraint. `why`: of an unknown one, where the answer is found."""
+class ConstraintResult:
+    """Result of one constraint on the plan. `why`: of an unknown result, where to find the value."""
 
     constraint: str
     wanted: str
@@ -35,8 +35,8 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComponentAnswer:
-    """What the program does about a component of the recipe; `version`: the program's own, empty: none."""
+class ComponentResult:
+    """How the program provides a component of the recipe; `version`: the program's own, empty: none."""
 
     name: str
     wanted: str
@@ -57,7 +57,7 @@ _SYSTEMS: Final = {"amazonlinux": "amzn", "cos": "cos", "ubuntu": "ubuntu"}
 _MEASURED: Final = "measured on the nodes after the deploy, not planned"
 
 
-def compare(recipe: Recipe, plan: EnvironmentPlan, catalog: Catalog) -> tuple[Answer, ...]:
+def compare(recipe: Recipe, plan: EnvironmentPlan, catalog: Catalog) -> tuple[ConstraintResult, ...]:
     """Return the answers to a recipe's criteria and constraints, in its order."""
     return (
         *_criteria(recipe.criteria, plan, catalog),
@@ -65,10 +65,10 @@ def compare(recipe: Recipe, plan: EnvironmentPlan, catalog: Catalog) -> tuple[An
     )
 
 
-def components(recipe: Recipe, plan: EnvironmentPlan, catalog: Catalog) -> tuple[ComponentAnswer, ...]:
-    """Return what becomes of each component."""
+def components(recipe: Recipe, plan: EnvironmentPlan, catalog: Catalog) -> tuple[ComponentResult, ...]:
+    """Return how the program provides each component."""
     return tuple(
-        ComponentAnswer(
+        ComponentResult(
             name=one.name,
             wanted=one.version,
             version=plan.operator.release
@@ -85,7 +85,7 @@ def components(recipe: Recipe, plan: EnvironmentPlan, catalog: Catalog) -> tuple
 # -- criteria --------------------------------------------------------------------------------------------
 
 
-def _criteria(criteria: Criteria, plan: EnvironmentPlan, catalog: Catalog) -> Iterator[Answer]:
+def _criteria(criteria: Criteria, plan: EnvironmentPlan, catalog: Catalog) -> Iterator[ConstraintResult]:
     models = {pool.gpu_model for pool in plan.pools if pool.has_gpus}
     found: dict[str, tuple[str, bool]] = {
         "service": (plan.cluster.provider, _SERVICES.get(criteria.service) == plan.cluster.provider),
@@ -102,7 +102,7 @@ def _criteria(criteria: Criteria, plan: EnvironmentPlan, catalog: Catalog) -> It
         wanted = getattr(criteria, name)
         if wanted not in ("", "any"):
             verdict = Verdict.MET if holds else Verdict.NOT_MET
-            yield Answer(constraint=f"criteria.{name}", wanted=wanted, found=has, verdict=verdict)
+            yield ConstraintResult(constraint=f"criteria.{name}", wanted=wanted, found=has, verdict=verdict)
     if criteria.os not in ("", "any"):
         wanted = _SYSTEMS.get(criteria.os, criteria.os)
         yield _of_nodes("criteria.os", criteria.os, plan, 0, lambda system: system == wanted)
@@ -111,7 +111,7 @@ def _criteria(criteria: Criteria, plan: EnvironmentPlan, catalog: Catalog) -> It
 # -- constraints -----------------------------------------------------------------------------------------
 
 
-def _answer(constraint: Constraint, plan: EnvironmentPlan) -> Answer:
+def _answer(constraint: Constraint, plan: EnvironmentPlan) -> ConstraintResult:
     name, value = constraint.name, constraint.value
     sign, wanted = _parsed(value)
 
@@ -123,17 +123,17 @@ def _answer(constraint: Constraint, plan: EnvironmentPlan) -> Answer:
     if name == "Deployment.gpu-operator.version" and plan.operator.install != "none":
         release = plan.operator.release
         verdict = Verdict.MET if holds(release) else Verdict.NOT_MET
-        return Answer(constraint=name, wanted=value, found=release, verdict=verdict)
+        return ConstraintResult(constraint=name, wanted=value, found=release, verdict=verdict)
     if name == "OS.release.ID":
         return _of_nodes(name, value, plan, 0, holds)
     if name == "OS.release.VERSION_ID":
         return _of_nodes(name, value, plan, 1, holds)
-    return Answer(constraint=name, wanted=value, found="unknown", verdict=Verdict.UNKNOWN, why=_MEASURED)
+    return ConstraintResult(constraint=name, wanted=value, found="unknown", verdict=Verdict.UNKNOWN, why=_MEASURED)
 
 
-def _kubernetes(constraint: Constraint, sign: str, wanted: str, minor: str | None) -> Answer:
+def _kubernetes(constraint: Constraint, sign: str, wanted: str, minor: str | None) -> ConstraintResult:
     """Compare minor versions; with the same one the patch decides, which the cloud chooses."""
-    answer = Answer(
+    answer = ConstraintResult(
         constraint=constraint.name, wanted=constraint.value, found=minor or "unknown", verdict=Verdict.UNKNOWN
     )
     if minor is None:
@@ -145,11 +145,15 @@ def _kubernetes(constraint: Constraint, sign: str, wanted: str, minor: str | Non
     return _with(answer, Verdict.MET if _compared(minor, sign, of_minor) else Verdict.NOT_MET, "")
 
 
-def _with(answer: Answer, verdict: Verdict, why: str) -> Answer:
-    return Answer(constraint=answer.constraint, wanted=answer.wanted, found=answer.found, verdict=verdict, why=why)
+def _with(answer: ConstraintResult, verdict: Verdict, why: str) -> ConstraintResult:
+    return ConstraintResult(
+        constraint=answer.constraint, wanted=answer.wanted, found=answer.found, verdict=verdict, why=why
+    )
 
 
-def _of_nodes(name: str, value: str, plan: EnvironmentPlan, part: int, holds: Callable[[str], bool]) -> Answer:
+def _of_nodes(
+    name: str, value: str, plan: EnvironmentPlan, part: int, holds: Callable[[str], bool]
+) -> ConstraintResult:
     """Compare a part of the nodes' os-release, in all pools; `part`: 0 the ID, 1 the VERSION_ID."""
     systems = [os_release(pool.cloud) for pool in plan.pools]
     values = [system[part] if system is not None else None for system in systems]
@@ -160,7 +164,9 @@ def _of_nodes(name: str, value: str, plan: EnvironmentPlan, part: int, holds: Ca
         verdict, why = Verdict.UNKNOWN, "the stack file does not declare what the nodes run"
     else:
         verdict, why = Verdict.MET, ""
-    return Answer(constraint=name, wanted=value, found=", ".join(known) or "unknown", verdict=verdict, why=why)
+    return ConstraintResult(
+        constraint=name, wanted=value, found=", ".join(known) or "unknown", verdict=verdict, why=why
+    )
 
 
 def _parsed(expression: str) -> tuple[str, str]:

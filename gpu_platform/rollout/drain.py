@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_platform.disruption import guarded_pod, read_budgets
 from gpu_platform.engine.client import KubernetesClient, Refused
-from gpu_platform.planning.changes.budgets import Block, Budget, block_of, merged
+from gpu_platform.planning.changes.budgets import Block, DisruptionBudget, block_of, merged
 from gpu_platform.rollout.pods import eviction_action, pod_name
 
 Pod = Mapping[str, Any]
@@ -18,7 +18,7 @@ def evicted_pods(pods: Sequence[Pod]) -> list[Pod]:
     return [pod for pod in pods if eviction_action(pod) != "keep" and "deletionTimestamp" not in pod["metadata"]]
 
 
-def blocks_of(pods: Sequence[Pod], budgets: Sequence[Budget]) -> tuple[Block, ...]:
+def blocks_of(pods: Sequence[Pod], budgets: Sequence[DisruptionBudget]) -> tuple[Block, ...]:
     """Return what prevents the eviction of the pods of a node, by the status of the budgets."""
     found = (block_of(guarded_pod(pod), budgets) for pod in evicted_pods(pods))
     return merged(block for block in found if block is not None)
@@ -30,7 +30,7 @@ def ask_evictions(client: KubernetesClient, pods: Sequence[Pod]) -> tuple[Block,
 
 
 def _asked(client: KubernetesClient, pods: Sequence[Pod]) -> Iterator[Block]:
-    budgets: Sequence[Budget] | None = None
+    budgets: Sequence[DisruptionBudget] | None = None
     for pod in pods:
         try:
             client.evict(pod, dry_run=True)

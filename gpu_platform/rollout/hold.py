@@ -1,4 +1,4 @@
-"""Prevents engines that do not drain nodes from changing the MIG config of live nodes.
+"""Owns the MIG label of live nodes, so that engines that do not drain nodes cannot change it.
 
 `up` owns the label `nvidia.com/mig.config` of each node by server-side apply, in addition to the engine. The API
 server refuses an engine that applies another value without force, as Pulumi's provider does, with a conflict that

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_platform import names
 from gpu_platform.engine.objects import is_ready, mapping_at
-from gpu_platform.planning.changes.budgets import Block, Budget
+from gpu_platform.planning.changes.budgets import Block, DisruptionBudget
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing.section import MigRollPlan
@@ -27,7 +27,7 @@ class LiveCluster:
     nodes: Sequence[Node] = ()
     pods: Sequence[Mapping[str, Any]] = ()
     configs: Configs | None = None
-    budgets: Sequence[Budget] = ()
+    budgets: Sequence[DisruptionBudget] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,7 +72,7 @@ def _rename(client: KubernetesClient, change: NodeChange, stack: str) -> None:
 
 
 class _AllPools:
-    """What limits the pools of a stack together: `changes.max_unavailable`, and a window that closes."""
+    """Limits of a rollout over all pools of a stack: `changes.max_unavailable`, and the maintenance window."""
 
     def __init__(self, most: int | None, unavailable: Iterable[str], closed: Callable[[], str]) -> None:
         self.pools: Sequence[_PoolRoll] = ()
@@ -149,7 +149,7 @@ class _PoolRoll:
         self._progress.line(f"{change.node}: {change.old} \N{RIGHTWARDS ARROW} {change.new}")
 
     def _sort_out(self) -> None:
-        """Move each node to where it belongs now: active, waiting, or done with an outcome."""
+        """Sort each node by its state: active, waiting, or done with an outcome."""
         nodes = [*self._active, *self._waiting]
         for node in nodes:
             if node.outcome is not None:

@@ -20,7 +20,7 @@ from gpu_platform.spec._types import (
     SpecModel,
     Zone,
 )
-from gpu_platform.spec.declared import Shows
+from gpu_platform.spec.declared import SetsProperties
 from gpu_platform.spec.eks_access import IamPrincipal, Login, Oidc
 from gpu_platform.spec.eks_network import EksNetwork, Iam, RoleArn, SubnetId
 from gpu_platform.spec.eks_system import SystemNodes
@@ -67,7 +67,7 @@ class CreateEks(SpecModel):
 
     network: EksNetwork | None = None
     """An existing VPC; unset: the program creates one with `cidr`, `zones` and `nat`."""
-    cidr: Annotated[Cidr, Shows(eks=("vpc",), karpenter=("vpc",))] = "10.0.0.0/16"
+    cidr: Annotated[Cidr, SetsProperties(eks=("vpc",), karpenter=("vpc",))] = "10.0.0.0/16"
     """CIDR block of the VPC; /16 to /18 has enough addresses for one per pod."""
     pods_cidr: Cidr | None = None
     """Secondary CIDR block of the VPC for pods, a /16 to /18 of 100.64.0.0/10, which other networks of a company
@@ -104,13 +104,13 @@ class EksCluster(SpecModel):
     """Amazon EKS cluster in the stack file: an existing one, or with `create` one that the program creates."""
 
     provider: Literal["eks"]
-    name: Annotated[DnsLabel, Shows(eks=("cluster_name",), karpenter=("cluster_name",))]
-    region: Annotated[str, Shows(eks=("region",), karpenter=("region",))] = Field(
+    name: Annotated[DnsLabel, SetsProperties(eks=("cluster_name",), karpenter=("cluster_name",))]
+    region: Annotated[str, SetsProperties(eks=("region",), karpenter=("region",))] = Field(
         pattern=r"^[a-z]{2,}(-[a-z]+)+-\d$", examples=["us-east-2"]
     )
     account: str | None = Field(default=None, pattern=r"^\d{12}$", examples=["123456789012"])
     """AWS account; when set, credentials of any other account are refused."""
-    kubernetes: Annotated[KubernetesVersion | None, Shows(eks=("version",))] = None
+    kubernetes: Annotated[KubernetesVersion | None, SetsProperties(eks=("version",))] = None
     """Minor version. Of an existing cluster: compared with its actual version. Unset with `create`: the newest
     version that is in EKS standard support and that the operator supports."""
     create: CreateEks | None = None
@@ -126,7 +126,7 @@ class EksCluster(SpecModel):
     security_groups: Annotated[
         tuple[SecurityGroupId, ...],
         Field(max_length=3),
-        Shows(eks=("security_groups",), karpenter=("security_groups",)),
+        SetsProperties(eks=("security_groups",), karpenter=("security_groups",)),
     ] = ()
     """Without `create`: security groups of the nodes in addition to the cluster's own. If the existing nodes have
     a security group of their own instead (terraform-aws-eks creates one), name it here: otherwise pods of the
@@ -142,7 +142,7 @@ class EksCluster(SpecModel):
     """Role that `up` and the kubeconfig assume, also of another account; unset: the credentials as they are."""
     iam: Iam = Iam()
     tags: Annotated[
-        dict[AwsTagKey, AwsTagValue], Field(max_length=40), Shows(eks=("tags",), karpenter=("tags",))
+        dict[AwsTagKey, AwsTagValue], Field(max_length=40), SetsProperties(eks=("tags",), karpenter=("tags",))
     ] = {}
     """Tags of the company on every resource that the program creates, on instances and their disks, and on EBS
     volumes and FSx file systems of claims. Another tag rolls the nodes: instances have the tags of their launch
@@ -193,14 +193,14 @@ SecurityGroup = Annotated[
 class ExistingVpc(SpecModel):
     """An existing VPC, of this or of another project (Shared VPC), for a GKE cluster that the program creates."""
 
-    project: Annotated[str | None, Shows(gke=("network",))] = Field(default=None, pattern=_PROJECT_ID)
+    project: Annotated[str | None, SetsProperties(gke=("network",))] = Field(default=None, pattern=_PROJECT_ID)
     """The host project of a Shared VPC; unset: the project of the cluster."""
-    name: Annotated[DnsLabel, Shows(gke=("network",))]
-    subnetwork: Annotated[DnsLabel, Shows(gke=("network",))]
+    name: Annotated[DnsLabel, SetsProperties(gke=("network",))]
+    subnetwork: Annotated[DnsLabel, SetsProperties(gke=("network",))]
     """Subnetwork of the nodes, in the region of the cluster; its nodes must reach the internet by a NAT."""
-    pods_range: Annotated[DnsLabel, Shows(gke=("network",))] = "pods"
+    pods_range: Annotated[DnsLabel, SetsProperties(gke=("network",))] = "pods"
     """Name of the secondary range of pods, a /24 for each node."""
-    services_range: Annotated[DnsLabel, Shows(gke=("network",))] = "services"
+    services_range: Annotated[DnsLabel, SetsProperties(gke=("network",))] = "services"
     """Name of the secondary range of services."""
 
 
@@ -211,9 +211,9 @@ class CreateGke(SpecModel):
     network: ExistingVpc | None = None
     """Unset: the program creates a VPC, with NAT."""
     nodes_cidr: Cidr = "10.0.0.0/20"
-    pods_cidr: Annotated[Cidr, Shows(gke=("pods_cidr",))] = "10.16.0.0/12"
-    services_cidr: Annotated[Cidr, Shows(gke=("services_cidr",))] = "10.1.0.0/20"
-    control_plane_cidr: Annotated[Cidr, Shows(gke=("control_plane_cidr",))] = "172.16.0.0/28"
+    pods_cidr: Annotated[Cidr, SetsProperties(gke=("pods_cidr",))] = "10.16.0.0/12"
+    services_cidr: Annotated[Cidr, SetsProperties(gke=("services_cidr",))] = "10.1.0.0/20"
+    control_plane_cidr: Annotated[Cidr, SetsProperties(gke=("control_plane_cidr",))] = "172.16.0.0/28"
     api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
     """CIDR blocks that may reach the API server by its IP addresses; its DNS endpoint with IAM is always
     reachable. None is wider than a /8 without `api_from_anywhere`."""
@@ -233,15 +233,15 @@ class GkeCluster(SpecModel):
     """GKE cluster in the stack file: an existing one, or with `create` one that the program creates."""
 
     provider: Literal["gke"]
-    name: Annotated[DnsLabel, Shows(gke=("cluster",))]
-    project: Annotated[str, Shows(gke=("project",))] = Field(pattern=_PROJECT_ID, examples=["my-project"])
-    location: Annotated[str, Shows(gke=("location",))] = Field(
+    name: Annotated[DnsLabel, SetsProperties(gke=("cluster",))]
+    project: Annotated[str, SetsProperties(gke=("project",))] = Field(pattern=_PROJECT_ID, examples=["my-project"])
+    location: Annotated[str, SetsProperties(gke=("location",))] = Field(
         pattern=r"^[a-z]+-[a-z]+\d+(-[a-z])?$", examples=["us-central1"]
     )
     """Region, or the zone of an existing zonal cluster."""
     kubernetes: KubernetesVersion | None = None
     create: CreateGke | None = None
-    node_service_account: Annotated[str | None, Shows(gke=("service_account",))] = Field(
+    node_service_account: Annotated[str | None, SetsProperties(gke=("service_account",))] = Field(
         default=None,
         pattern=r"^[^@\s]+@[a-z0-9.-]+\.gserviceaccount\.com$",
         examples=["gke-nodes@my-project.iam.gserviceaccount.com"],
@@ -262,7 +262,7 @@ class GkeCluster(SpecModel):
     fqdn_policies: bool = False
     """Whether network policies may name hosts, for `fqdn` in `egress` of teams. Google may charge for it. An
     existing cluster must have it switched on."""
-    gpu_networks_cidr: Annotated[Cidr, Shows(gke=("gpu_network_ranges",))] = "192.168.0.0/16"
+    gpu_networks_cidr: Annotated[Cidr, SetsProperties(gke=("gpu_network_ranges",))] = "192.168.0.0/16"
     """Range of the subnets of GPU networks, a /20 for each network of a node; on an existing cluster too."""
     production: bool = True
     """The default of `protect`."""

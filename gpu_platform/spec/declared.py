@@ -1,4 +1,4 @@
-"""What is declared beside a field: the providers that take it, and which node pool properties it sets.
+"""Annotations of stack file fields: the providers that support a field, and the node pool properties that it sets.
 
 `gpu_platform/planning/pools/declared_fields.py` refuses a field where its declaration does, and the JSON Schema
 names the providers in the field's description. What depends on more than the provider (the machine type, another
@@ -25,7 +25,7 @@ PROVIDER_NAMES: dict[Provider, str] = {
 
 @dataclass(frozen=True, slots=True)
 class On:
-    """The providers that take a field; with `values`: that take these values of it.
+    """The providers that support a field; with `values`: that support these values of it.
 
     `because`: why the others do not, as the rest of a sentence. `fix`: unset: to remove the field.
     """
@@ -40,7 +40,7 @@ class On:
 
 
 @dataclass(frozen=True, slots=True)
-class Shows:
+class SetsProperties:
     """The node pool properties that a field sets, by platform, using names of the platform's API.
 
     What a change of a property does to nodes (replaces the pool, rolls or removes nodes) is a fact of the
@@ -68,20 +68,20 @@ def declarations(field: FieldInfo) -> Iterator[On]:
 
 
 def properties_of(field: FieldInfo) -> Iterator[tuple[str, str]]:
-    """Yield platform and property for each property in which a field is declared to show."""
+    """Yield platform and property for each node pool property that a field is declared to set."""
     for one in field.metadata:
-        if isinstance(one, Shows):
-            for platform in fields(Shows):
+        if isinstance(one, SetsProperties):
+            for platform in fields(SetsProperties):
                 yield from ((platform.name, name) for name in getattr(one, platform.name))
 
 
 def refuses(declaration: On, value: object, provider: Provider) -> bool:
-    """Return whether a declaration keeps a value from a provider."""
+    """Return whether a provider refuses a value by a declaration."""
     return provider not in declaration.providers and (not declaration.values or value in declaration.values)
 
 
 def takes(model: type[BaseModel], name: str, value: object, provider: Provider) -> bool:
-    """Return whether a provider takes a value of a model's field."""
+    """Return whether a provider supports a value of a model's field."""
     return not any(refuses(one, value, provider) for one in declarations(model.model_fields[name]))
 
 

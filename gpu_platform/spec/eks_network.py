@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from gpu_platform.spec._types import SpecModel, Zone
-from gpu_platform.spec.declared import Shows
+from gpu_platform.spec.declared import SetsProperties
 
 VpcId = Annotated[str, Field(pattern=r"^vpc-[0-9a-f]{8,17}$", examples=["vpc-0a1b2c3d4e5f60718"])]
 SubnetId = Annotated[str, Field(pattern=r"^subnet-[0-9a-f]{8,17}$", examples=["subnet-0a1b2c3d4e5f60718"])]
@@ -29,7 +29,7 @@ PolicyArn = Annotated[
 class EksNetwork(SpecModel):
     """An existing VPC for an EKS cluster that the program creates. Its subnets, routes and NAT are its owner's."""
 
-    vpc: Annotated[VpcId, Shows(eks=("vpc",), karpenter=("vpc",))]
+    vpc: Annotated[VpcId, SetsProperties(eks=("vpc",), karpenter=("vpc",))]
     subnets: Annotated[dict[Zone, SubnetId], Field(min_length=1, max_length=20)]
     """Private subnet of the nodes by zone, with a route to the internet or to endpoints of all AWS services."""
     control_plane_subnets: Annotated[tuple[SubnetId, ...], Field(max_length=16)] = ()

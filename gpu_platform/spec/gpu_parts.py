@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from gpu_platform.spec._types import SpecModel
-from gpu_platform.spec.declared import Shows
+from gpu_platform.spec.declared import SetsProperties
 
 Part = Literal["install", "present"]
 # Nodes have a label with their config of the device plugin only where it is the program's.
-_LABELS = Shows(karpenter=("template",))
+_LABELS = SetsProperties(karpenter=("template",))
 
 
 class GpuParts(SpecModel):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpu_platform.spec._types import Quantity, SpecModel
-from gpu_platform.spec.declared import ON_CLOUDS, On, Shows
+from gpu_platform.spec.declared import ON_CLOUDS, On, SetsProperties
 
 ImageFamily = Literal["al2023", "bottlerocket", "cos", "ubuntu"]
 
@@ -22,15 +22,19 @@ class Image(SpecModel):
         ImageFamily | None,
         On(("eks",), "GKE has images of its own", values=("al2023", "bottlerocket")),
         On(("gke",), "EKS has images of its own", values=("cos", "ubuntu")),
-        Shows(eks=("ami_type",), karpenter=("node_class",), gke=("image_type", "shielded_instance_config")),
+        SetsProperties(
+            eks=("ami_type",), karpenter=("node_class",), gke=("image_type", "shielded_instance_config")
+        ),
     ] = None
     """EKS has al2023 and bottlerocket; GKE has cos and ubuntu. Unset: al2023 on EKS, cos on GKE."""
-    ami: Annotated[str | None, _OWN_IMAGE, Shows(eks=("ami_type", "image_id"), karpenter=("node_class",))] = Field(
-        default=None, pattern=r"^ami-[0-9a-f]{8,17}$", examples=["ami-0a1b2c3d4e5f60718"]
-    )
+    ami: Annotated[
+        str | None, _OWN_IMAGE, SetsProperties(eks=("ami_type", "image_id"), karpenter=("node_class",))
+    ] = Field(default=None, pattern=r"^ami-[0-9a-f]{8,17}$", examples=["ami-0a1b2c3d4e5f60718"])
     """EKS: a custom AMI, based on that family."""
     release: Annotated[
-        str | None, ON_CLOUDS, Shows(eks=("release_version",), karpenter=("node_class",), gke=("version",))
+        str | None,
+        ON_CLOUDS,
+        SetsProperties(eks=("release_version",), karpenter=("node_class",), gke=("version",)),
     ] = Field(
         default=None,
         pattern=r"^v?\d[0-9a-z.-]+$",
@@ -45,7 +49,9 @@ class Image(SpecModel):
     fast_pull: Annotated[
         bool,
         ON_CLOUDS,
-        Shows(eks=("user_data", "block_device_mappings"), karpenter=("node_class",), gke=("gcfs_config",)),
+        SetsProperties(
+            eks=("user_data", "block_device_mappings"), karpenter=("node_class",), gke=("gcfs_config",)
+        ),
     ] = False
     """Start pods of large container images sooner. EKS: layers are fetched and unpacked in parallel (SOCI), which
     needs CPU and memory of the node and a disk of 600 MiB/s or more: gp3 volumes get 750. GKE: image streaming, a
@@ -54,7 +60,7 @@ class Image(SpecModel):
     cache: Annotated[
         str | None,
         ON_CLOUDS,
-        Shows(eks=("block_device_mappings",), karpenter=("node_class",), gke=("secondary_boot_disks",)),
+        SetsProperties(eks=("block_device_mappings",), karpenter=("node_class",), gke=("secondary_boot_disks",)),
     ] = Field(
         default=None,
         pattern=r"^(snap-[0-9a-f]{8,17}|projects/[a-z][a-z0-9:.-]*/global/images/[a-z][a-z0-9-]{0,62})$",
@@ -104,7 +110,7 @@ class Disk(SpecModel):
         ),
     ] = None
     """Unset: gp3 on EKS; on GKE pd-balanced, or hyperdisk-balanced if the machine type supports no other."""
-    kms_key: Annotated[str | None, Shows(gke=("boot_disk_kms_key",))] = None
+    kms_key: Annotated[str | None, SetsProperties(gke=("boot_disk_kms_key",))] = None
     """Customer-managed key (its ARN, or the name of a Cloud KMS key); unset: the cloud's default key."""
 
 
@@ -152,12 +158,12 @@ class Upgrade(SpecModel):
 class Karpenter(SpecModel):
     """EKS: settings of a pool whose nodes Karpenter creates for pending pods and removes when they are unused."""
 
-    alternatives: Annotated[tuple[str, ...], Shows(karpenter=("requirements",))] = ()
+    alternatives: Annotated[tuple[str, ...], SetsProperties(karpenter=("requirements",))] = ()
     """The former place of `capacity.alternatives`, which managed node groups have, too; not both. On a CPU pool
     without GPUs, with at least the vCPUs and memory of the pool's own."""
     consolidate_after: str | None = Field(default=None, pattern=r"^(Never|(\d+(s|m|h))+)$", examples=["10m"])
     """How long Karpenter keeps an unused or underused node; unset: depends on the workload."""
-    expire_after: Annotated[str | None, Shows(karpenter=("template",))] = Field(
+    expire_after: Annotated[str | None, SetsProperties(karpenter=("template",))] = Field(
         default=None, pattern=r"^(Never|(\d+(s|m|h))+)$", examples=["336h"]
     )
     """Age at which a node is replaced; unset: depends on the workload."""

@@ -98,7 +98,7 @@ def with_placeholders(platform: object, wrong: Sequence[Problem]) -> CompletedEn
     found: dict[str, Problem] = {}
     known = {problem.path for problem in wrong}
     for problem in wrong:
-        _mend(document, problem, replaced, renamed)
+        _correct(document, problem, replaced, renamed)
     for _ in range(_ROUNDS):
         text = to_json(document)
         try:
@@ -109,7 +109,7 @@ def with_placeholders(platform: object, wrong: Sequence[Problem]) -> CompletedEn
                 path = split(problem.path, document)
                 if problem.path not in known and not any(_same_branch(path, other) for other in before):
                     found.setdefault(problem.path, problem)
-                    _mend(document, problem, replaced, renamed)
+                    _correct(document, problem, replaced, renamed)
                 else:
                     _replace(document, path, replaced)
             continue
@@ -123,15 +123,15 @@ def with_placeholders(platform: object, wrong: Sequence[Problem]) -> CompletedEn
 
 def with_suggestions(document: Mapping[str, Any], wrong: Iterable[Problem]) -> dict[str, Any] | None:
     """Return a document with the suggested values of all problems; None if one is missing or uncertain."""
-    mended = cast("dict[str, Any]", copy.deepcopy(document))
+    corrected = cast("dict[str, Any]", copy.deepcopy(document))
     for problem in wrong:
-        value, path = suggestion(problem.fix), split(problem.path, mended)
-        if value is None or not _exists(mended, path):
+        value, path = suggestion(problem.fix), split(problem.path, corrected)
+        if value is None or not _exists(corrected, path):
             return None
-        if not _is_certain(_container(mended, path), value):
+        if not _is_certain(_container(corrected, path), value):
             return None
-        _container(mended, path[:-1])[path[-1]] = value
-    return mended
+        _container(corrected, path[:-1])[path[-1]] = value
+    return corrected
 
 
 def split(path: str, document: object) -> Path:
@@ -172,7 +172,7 @@ def _decides_for_teams(path: Path) -> bool:
     return path[0] in _PARTS
 
 
-def _mend(document: dict[str, Any], problem: Problem, replaced: set[Path], renamed: dict[str, str]) -> None:
+def _correct(document: dict[str, Any], problem: Problem, replaced: set[Path], renamed: dict[str, str]) -> None:
     """Correct a value by the problem's suggestion, or replace it."""
     path, suggested = split(problem.path, document), suggestion(problem.fix)
     if not _exists(document, path):

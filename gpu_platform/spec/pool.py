@@ -24,7 +24,7 @@ from gpu_platform.spec._types import (
     wrong,
 )
 from gpu_platform.spec.bootstrap import Bootstrap
-from gpu_platform.spec.declared import ON_CLOUDS, On, Shows
+from gpu_platform.spec.declared import ON_CLOUDS, On, SetsProperties
 from gpu_platform.spec.nodes import Disk, Image, Karpenter, Network, Tuning, Upgrade
 from gpu_platform.spec.pool_schedule import PoolSchedule
 from gpu_platform.spec.sharing import NoSharing, Sharing, SharingOrName
@@ -39,7 +39,7 @@ class Count(SpecModel):
     """Number of nodes of a pool: minimum, desired, maximum."""
 
     min: int = Field(default=0, ge=0, le=MAX_NODES)
-    desired: Annotated[int, Shows(sandbox=("nodes",), eks=("desired_size",))] = Field(ge=0, le=MAX_NODES)
+    desired: Annotated[int, SetsProperties(sandbox=("nodes",), eks=("desired_size",))] = Field(ge=0, le=MAX_NODES)
     """In the sandbox: the nodes that always exist."""
     max: int | None = Field(default=None, ge=0, le=MAX_NODES)
     """Unset: `desired`. In the sandbox Karpenter adds simulated nodes up to it for pods that wait."""
@@ -64,9 +64,11 @@ class Count(SpecModel):
 _BOUGHT = On(("eks", "gke"), "elsewhere the program buys no capacity", fix="remove capacity")
 
 
-_CAPACITY_TYPE = Shows(eks=("capacity_type",), karpenter=("requirements",), gke=("provisioning",))
-_RESERVATION = Shows(eks=("capacity_reservation",), karpenter=("node_class",), gke=("reservation_affinity",))
-_ZONES = Shows(eks=("subnet_ids",), karpenter=("requirements",), gke=("node_locations",))
+_CAPACITY_TYPE = SetsProperties(eks=("capacity_type",), karpenter=("requirements",), gke=("provisioning",))
+_RESERVATION = SetsProperties(
+    eks=("capacity_reservation",), karpenter=("node_class",), gke=("reservation_affinity",)
+)
+_ZONES = SetsProperties(eks=("subnet_ids",), karpenter=("requirements",), gke=("node_locations",))
 
 
 _Alternatives = Annotated[
@@ -76,7 +78,7 @@ _Alternatives = Annotated[
         "a GKE node pool has one machine type",
         fix="write a pool for each machine type, and name their order in compute_classes",
     ),
-    Shows(eks=("instance_types",), karpenter=("requirements",)),
+    SetsProperties(eks=("instance_types",), karpenter=("requirements",)),
 ]
 
 
@@ -101,7 +103,7 @@ class Spot(SpecModel):
 
 _COMPUTE_ENGINE = On(("gke",), "it is part of the name of a Compute Engine reservation")
 _CALENDAR = On(("gke",), "an On-Demand Capacity Reservation of EC2 is compared with no time")
-_RESERVATION_NAME = Shows(gke=("reservation_affinity",))
+_RESERVATION_NAME = SetsProperties(gke=("reservation_affinity",))
 
 
 class Reservation(SpecModel):
@@ -118,7 +120,7 @@ class Reservation(SpecModel):
             "EC2 has placement groups; GKE nodes enter a reservation with a compact policy by placement",
             fix="write placement: {type: compact, group: <the reservation's resource policy>}",
         ),
-        Shows(eks=("placement_group",), karpenter=("node_class",)),
+        SetsProperties(eks=("placement_group",), karpenter=("node_class",)),
     ] = None
     """EKS: name of the cluster placement group of the reservation, if it has one."""
     project: Annotated[str | None, _COMPUTE_ENGINE, _RESERVATION_NAME] = None
@@ -136,7 +138,7 @@ class Reservation(SpecModel):
     """GKE: time until which the pool is needed; a reservation that ends earlier is refused."""
 
 
-_BLOCKS = Shows(eks=("capacity_blocks",), karpenter=("capacity_blocks",))
+_BLOCKS = SetsProperties(eks=("capacity_blocks",), karpenter=("capacity_blocks",))
 
 
 class Block(SpecModel):
@@ -174,9 +176,9 @@ class FlexStart(SpecModel):
     """GKE flex-start: GKE creates nodes when capacity is available, for at most seven days."""
 
     type: Annotated[Literal["flex-start"], On(("gke",), "flex-start is sold by Google Cloud"), _CAPACITY_TYPE]
-    max_run_duration: Annotated[Duration | None, Shows(gke=("max_run_duration",))] = None
+    max_run_duration: Annotated[Duration | None, SetsProperties(gke=("max_run_duration",))] = None
     """How long a node may run, at most 7 days; unset: 7 days."""
-    queued: Annotated[bool, Shows(gke=("queued_provisioning",))] = False
+    queued: Annotated[bool, SetsProperties(gke=("queued_provisioning",))] = False
     """Queued provisioning: a ProvisioningRequest gets all its nodes at once."""
 
 
@@ -251,7 +253,7 @@ class Pool(SpecModel):
     name: DnsLabel
     machine_type: Annotated[
         str,
-        Shows(
+        SetsProperties(
             eks=("instance_type",),
             karpenter=("requirements",),
             gke=("guest_accelerator", "local_ssd", "machine_type"),
@@ -278,7 +280,7 @@ class Pool(SpecModel):
     placement: Annotated[
         Placement | None,
         ON_CLOUDS,
-        Shows(eks=("placement_group",), karpenter=("node_class",), gke=("placement_policy",)),
+        SetsProperties(eks=("placement_group",), karpenter=("node_class",), gke=("placement_policy",)),
     ] = None
     """Unset: `cluster` or `compact` for training pools with several nodes, RDMA interfaces and no reservation."""
     zones: Annotated[Annotated[tuple[Zone, ...], Field(min_length=1, max_length=50)] | None, ON_CLOUDS, _ZONES] = (
@@ -290,7 +292,7 @@ class Pool(SpecModel):
     """Purpose of the pool; sets the defaults of Topology Manager policy, GPU network, placement and disruption,
     and decides which policy rules apply. `general` is for CPU pools, and their only one: monitoring, ingress, Ray
     heads, data loaders."""
-    declared_sharing: Annotated[SharingOrName, Shows(gke=("gpu_sharing_config",))] = Field(
+    declared_sharing: Annotated[SharingOrName, SetsProperties(gke=("gpu_sharing_config",))] = Field(
         default=NoSharing(), alias="sharing"
     )
     """How GPUs are shared: the settings, or a name in the environment's `sharing`."""
@@ -298,33 +300,33 @@ class Pool(SpecModel):
     """Nodes with another sharing than the rest of the pool; in the sandbox, and on existing nodes given by
     name."""
     topology: Annotated[
-        Topology | None, Shows(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config",))
+        Topology | None, SetsProperties(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config",))
     ] = None
     tuning: Annotated[
         Tuning | None,
         ON_CLOUDS,
-        Shows(eks=("user_data",), karpenter=("node_class",), gke=("linux_node_config",)),
+        SetsProperties(eks=("user_data",), karpenter=("node_class",), gke=("linux_node_config",)),
     ] = None
     bootstrap: Annotated[
         Bootstrap | None,
         ON_CLOUDS,
-        Shows(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config", "linux_node_config")),
+        SetsProperties(eks=("user_data",), karpenter=("node_class",), gke=("kubelet_config", "linux_node_config")),
     ] = None
     """What a company adds to the nodes before they join: commands, settings, a script, limits of the kubelet.
     Another value rolls them."""
-    labels: Annotated[dict[LabelKey, LabelValue], Shows(karpenter=("template",))] = {}
+    labels: Annotated[dict[LabelKey, LabelValue], SetsProperties(karpenter=("template",))] = {}
     tags: Annotated[
         dict[AwsTagKey, AwsTagValue],
         Field(max_length=10),
         ON_CLOUDS,
-        Shows(eks=("tags",), karpenter=("node_class",)),
+        SetsProperties(eks=("tags",), karpenter=("node_class",)),
     ] = {}
     """EKS and GKE: tags of the company on instances of the pool and their disks, beside those of the cluster
     (`tags`, on GKE `labels`). On GKE they are labels of resources: lower case, at most 63 characters."""
-    taints: Annotated[tuple[Taint, ...], Field(max_length=50), Shows(karpenter=("template",))] = ()
+    taints: Annotated[tuple[Taint, ...], Field(max_length=50), SetsProperties(karpenter=("template",))] = ()
     """Taints in addition to `nvidia.com/gpu=present:NoSchedule`, which every GPU pool has; a CPU pool has only
     these."""
-    gate_nodes: Annotated[NodeGate | None, Shows(eks=("user_data",), karpenter=("template",))] = None
+    gate_nodes: Annotated[NodeGate | None, SetsProperties(eks=("user_data",), karpenter=("template",))] = None
     """When nodes are tainted so that no pod of a team starts on them; unset: `validation.gate_nodes`. On an
     existing cluster the nodes must register with the startup taint themselves."""
     nodes: Annotated[ExistingNodes | None, On(("existing",), "elsewhere the program creates the nodes")] = None
@@ -336,7 +338,7 @@ class Pool(SpecModel):
     karpenter: Annotated[Karpenter | None, _KARPENTER] = None
     """Only with provisioner karpenter."""
     device_plugin: Annotated[
-        Literal["operator", "provider"] | None, ON_CLOUDS, Shows(gke=("gpu_driver_installation_config",))
+        Literal["operator", "provider"] | None, ON_CLOUDS, SetsProperties(gke=("gpu_driver_installation_config",))
     ] = None
     """What runs the device plugin: the GPU Operator, or the provider: the node image (Bottlerocket) or GKE, with
     its own sharing. Unset: provider on Bottlerocket, else operator."""
@@ -344,12 +346,12 @@ class Pool(SpecModel):
     network: Annotated[
         Network,
         ON_CLOUDS,
-        Shows(eks=("network_interfaces",), karpenter=("node_class",), gke=("additional_networks",)),
+        SetsProperties(eks=("network_interfaces",), karpenter=("node_class",), gke=("additional_networks",)),
     ] = Network()
     disk: Annotated[
-        Disk, ON_CLOUDS, Shows(eks=("block_device_mappings",), karpenter=("node_class",), gke=("disk",))
+        Disk, ON_CLOUDS, SetsProperties(eks=("block_device_mappings",), karpenter=("node_class",), gke=("disk",))
     ] = Disk()
-    local_nvme: Annotated[bool, ON_CLOUDS, Shows(eks=("user_data",), karpenter=("node_class",))] = True
+    local_nvme: Annotated[bool, ON_CLOUDS, SetsProperties(eks=("user_data",), karpenter=("node_class",))] = True
     """Use the machine's local NVMe disks, if it has any, for the ephemeral storage of pods."""
     upgrade: Annotated[Upgrade, ON_CLOUDS] = Upgrade()
     repair: Annotated[bool | None, ON_CLOUDS] = None

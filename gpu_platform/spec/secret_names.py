@@ -1,4 +1,4 @@
-"""Names by which people call secrets: such a value is never repeated in an error."""
+"""Common names of secret variables, whose values are never repeated in an error."""
 
 from __future__ import annotations
 

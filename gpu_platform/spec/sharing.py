@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from gpu_platform.spec._types import DnsLabel, Duration, MigLayoutName, MigProfileName, SpecModel, wrong
-from gpu_platform.spec.declared import Shows
+from gpu_platform.spec.declared import SetsProperties
 
 MAX_TIME_SLICING_REPLICAS = 48
 
@@ -108,7 +108,7 @@ class Mig(_Renamed, MigRoll):
     """MIG in the stack file: each GPU is partitioned into hardware-isolated instances."""
 
     mode: Literal["mig"]
-    declared_layout: Annotated[DeclaredMigLayout | None, Shows(gke=("gpu_partition_size",))] = Field(
+    declared_layout: Annotated[DeclaredMigLayout | None, SetsProperties(gke=("gpu_partition_size",))] = Field(
         default=None, alias="layout"
     )
     """Instances of every GPU: count by profile; or `all-balanced`; or `all-<profile>`, as many as fit."""

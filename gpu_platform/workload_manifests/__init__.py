@@ -1,4 +1,4 @@
-"""Kubernetes objects of what teams run, as plain manifests: the guide prints them, components create them."""
+"""Manifests of the declared workloads of teams, which the guide prints and components create."""
 
 from gpu_platform.workload_manifests.batch import batch_job
 from gpu_platform.workload_manifests.inference import inference_service

@@ -1,5 +1,6 @@
-"""What all pods of a team have: resources, tolerations, queue, service account, and a container that Pod Security
-`restricted` admits.
+"""Pods of a team's workloads: resources, tolerations, queue, service account, and security context.
+
+Pod Security `restricted` admits their containers.
 
 Sources: Kubernetes docs, Pod Security Standards, and Volumes (emptyDir in memory); read 2026-11-23. Kueue
 v0.19.2, pkg/controller/jobframework/utils.go (annotations of what is queued are parameters of its request); read
@@ -25,7 +26,7 @@ _SECCOMP: Final[Mapping[str, str]] = {"type": "RuntimeDefault"}
 
 
 class TeamPods:
-    """What the objects of a team have in common.
+    """Common fields of the workload objects of a team.
 
     `labels`: of every object that the platform itself makes; `restricted`: pods satisfy that level; None: if
     the namespace enforces it.
@@ -102,7 +103,7 @@ class TeamPods:
         return {"metadata": metadata, "spec": _without_empty(spec)}
 
     def _security(self, user: int | None) -> Manifest:
-        """Return what applies to every container of a pod, also to those that are injected or debug it."""
+        """Return the security context of a pod, which also applies to injected and ephemeral containers."""
         found: Manifest = {}
         if self._restricted:
             found |= {"runAsNonRoot": True, "seccompProfile": dict(_SECCOMP)}
@@ -194,8 +195,11 @@ class TeamPods:
 def failure_rules(
     lost: Literal["Ignore", "FailJob"], stop_on: Sequence[int], interrupted_on: Sequence[int] = ()
 ) -> list[Manifest]:
-    """Return the pod failure policy of a Job. `lost`: for a pod that its node loses, or whose exit code is one of
-    `interrupted_on`; `stop_on`: exit codes after which another attempt would fail as well."""
+    """Return the pod failure policy of a Job.
+
+    `lost`: action for a pod that its node loses, or whose exit code is one of `interrupted_on`; `stop_on`: exit
+    codes after which another attempt would fail as well.
+    """
     rules: list[Manifest] = [{"action": lost, "onPodConditions": [{"type": "DisruptionTarget"}]}]
     if interrupted_on:
         rules.append({"action": lost, "onExitCodes": {"operator": "In", "values": list(interrupted_on)}})

@@ -1,4 +1,4 @@
-"""Writes what a simulated node shows beside NVML: PCI devices in sysfs, and the kernel's log."""
+"""Writes the simulated sysfs (PCI devices) and kernel log of a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kubelet writes about a pod that it refuses to run."""
+"""Status and Event that the kubelet writes about a pod that it refuses to run."""
 
 from __future__ import annotations
 

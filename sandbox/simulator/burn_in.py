@@ -1,4 +1,4 @@
-"""What the program of active checks would measure on a simulated node. Pure.
+"""Simulated results of active checks on a node, by its machine type and faults; pure functions.
 
 Healthy figures are round ones of the hardware: a link's rate less its overhead. Those of NCCL on P5 and P4de are
 measured (awslabs/awsome-distributed-training, micro-benchmarks/nccl-tests, commit 0edaf152): 476 GB/s in a P5

@@ -1,4 +1,4 @@
-"""Another release of the operator restarts its operands: one node after another, GPUs are away and come back.
+"""Simulates the restart of operands, node by node, for another release: GPUs are unavailable meanwhile.
 
 The operands are DaemonSets with a rolling update of one pod at a time (gpu-operator values.yaml,
 daemonsets.rollingUpdate.maxUnavailable: 1). While the device plugin restarts, the kubelet has no healthy device of

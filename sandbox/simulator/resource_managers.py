@@ -1,4 +1,4 @@
-"""The kubelet's device manager and CPU manager under a Topology Manager: what each pod gets of each NUMA node.
+"""The kubelet's device manager and CPU manager: devices and CPUs of each NUMA node that a pod gets.
 
 Units are counted by NUMA node, not one by one: hints know no more of them. The CPUs of a machine are on its NUMA
 nodes in equal runs, and those that the kubelet reserves are the first. Of memory there are no hints: nodes of the
@@ -129,7 +129,7 @@ def _of_pod(requests: Sequence[Mapping[str, int]], stays: Sequence[bool]) -> Map
 
 
 class _Allocation:
-    """What one pod is given of a node, container after container."""
+    """Devices and CPUs that one pod gets on a node, container after container."""
 
     def __init__(self, node: AlignedNode, held: Iterable[Held]) -> None:
         self._node = node

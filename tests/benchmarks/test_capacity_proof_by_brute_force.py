@@ -131,7 +131,9 @@ def _sliced(replicas: int) -> dict[str, Any]:
         (_stack("g4dn.xlarge", _team({"gpus": 2}), count={"desired": 1, "max": 2}), "placed"),
     ],
 )
-def test_brute_force_and_capacity_say_what_a_hand_says(stack: dict[str, Any], verdict: str) -> None:
+def test_brute_force_and_capacity_give_the_verdicts_of_a_hand_calculation(
+    stack: dict[str, Any], verdict: str
+) -> None:
     assert fits(stack) == verdict
     assert _verdict_or_refusal(stack) == verdict
 

@@ -71,7 +71,7 @@ def test_what_is_no_behaviour_has_no_mutant(source: str) -> None:
     assert mutants_of("m.py", source.encode()) == []
 
 
-def test_a_mutant_tells_its_place_and_both_lines() -> None:
+def test_a_mutant_has_its_place_and_both_lines() -> None:
     source = "x = y\nif é:  # a comment\n    y = 'ü', a < b\n".encode()
     [mutant] = [one for one in mutants_of("m.py", source) if one.replacement == "(a <= b)"]
     assert (mutant.path, mutant.line, mutant.operator) == ("m.py", 3, "comparison")

@@ -245,7 +245,7 @@ def table(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[list[lis
     return [line.replace("+", " +").split() for line in out.splitlines()[1:]], err
 
 
-def test_the_table_has_each_cluster_by_each_order_and_says_what_is_left_out(
+def test_the_table_has_each_cluster_by_each_order_and_names_what_is_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = HEAD + "a,x,8,1970-01-02 00:00:00,60\na,y,8,1970-01-02 00:00:10,40\n"
@@ -342,7 +342,7 @@ def test_the_published_table_is_replayed_in_the_order_of_its_sorts(
     assert completion != sum((17 - at) * one for at, one in enumerate(sorted(durations))) / 17
 
 
-def test_published_figures_stand_beside_their_trace_in_their_window(
+def test_published_figures_are_printed_beside_their_trace_for_their_window(
     known: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found, _ = table(capsys, *files(tmp_path, known), "--orders", "fifo")
@@ -359,7 +359,7 @@ def test_published_figures_stand_beside_their_trace_in_their_window(
     ],
     ids=["another trace", "other clusters", "another window", "other nodes"],
 )
-def test_published_figures_stand_beside_nothing_else(
+def test_published_figures_are_printed_beside_no_other_trace(
     known: str,
     more: str,
     clusters: str,

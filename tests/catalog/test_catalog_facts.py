@@ -295,7 +295,7 @@ def test_an_image_has_a_digest_or_a_release_and_a_reason(reference: str, undiges
             ContainerImage.model_validate(entry)
 
 
-def test_every_fact_says_where_it_comes_from_and_when_it_was_read(catalog: Catalog):
+def test_every_fact_has_a_source_and_a_date(catalog: Catalog):
     facts = (*catalog.gpus.values(), *catalog.machine_types.values(), *catalog.operator_releases.values())
     migs = (gpu.mig for gpu in catalog.gpus.values() if gpu.mig is not None)
     pools = (*catalog.pool_properties.values(), *catalog.gpu_quotas.values(), *catalog.drain_limits.values())

@@ -94,7 +94,7 @@ def test_a_media_engine_profile_exists_once_and_copies_its_plain_profile(gpu: Gp
 
 
 @each_mig_gpu
-def test_a_profile_name_says_its_compute_slices_and_its_memory(gpu: Gpu):
+def test_a_profile_name_has_its_compute_slices_and_its_memory(gpu: Gpu):
     mig = mig_of(gpu)
     for profile in mig.profiles:
         name = re.match(r"(\d+)g\.(\d+)gb", profile.name)

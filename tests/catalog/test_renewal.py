@@ -1,4 +1,4 @@
-"""`python -m tools.renew`: the catalogue's machine types against what the clouds say of them.
+"""`python -m tools.renew`: the catalogue's machine types compared with the clouds' APIs.
 
 EC2 answers by moto's server, whose types are a copy of AWS' own DescribeInstanceTypes; Google by a small server.
 """
@@ -17,7 +17,7 @@ from tests.support.aws_account import AwsAccount
 from tests.support.google_project import MACHINE_TYPES, google_project
 from tools.renew import aws, google
 from tools.renew.__main__ import main
-from tools.renew.compare import FIELDS, Comparison, Difference, Seen, compare
+from tools.renew.compare import FIELDS, Comparison, DescribedType, Difference, compare
 from tools.renew.write import new_entry, with_differences
 
 REGION = "us-east-2"
@@ -25,16 +25,18 @@ OURS = [name for name, machine in load_catalog().machine_types.items() if machin
 
 
 @pytest.fixture(name="ec2", scope="module")
-def _ec2() -> list[Seen]:
+def _ec2() -> list[DescribedType]:
     account = AwsAccount(REGION)
     return list(aws.described({REGION: AwsApi(REGION, account.session())}, OURS))
 
 
-def renewed(seen: list[Seen], vendor: str = "aws", *regions: str) -> Comparison:
+def renewed(seen: list[DescribedType], vendor: str = "aws", *regions: str) -> Comparison:
     return compare(load_catalog(), vendor, seen, regions)
 
 
-def test_the_catalogue_has_every_gpu_type_of_ec2_with_the_facts_that_ec2_describes(ec2: list[Seen]) -> None:
+def test_the_catalogue_has_every_gpu_type_of_ec2_with_the_facts_that_ec2_describes(
+    ec2: list[DescribedType],
+) -> None:
     assert len(ec2) > 150
     found = renewed(ec2)
     assert [one for one in found.differences if one.where in FIELDS] == []
@@ -46,10 +48,12 @@ def test_no_name_in_botocores_model_is_unknown() -> None:
     assert main(["aws", "--names"]) == 0
 
 
-def test_a_fact_that_the_cloud_has_otherwise_and_a_type_that_it_has_alone_are_shown(ec2: list[Seen]) -> None:
+def test_a_fact_that_the_cloud_has_otherwise_and_a_type_that_it_has_alone_are_shown(
+    ec2: list[DescribedType],
+) -> None:
     [p5] = [one for one in ec2 if one.name == "p5.48xlarge"]
-    changed = Seen("p5.48xlarge", {**p5.facts, "vcpu": 200}, p5.gpu)
-    found = renewed([changed, Seen("p9.48xlarge", {"gpu_count": 8, "local_nvme_gb": 0}, "Z1")])
+    changed = DescribedType("p5.48xlarge", {**p5.facts, "vcpu": 200}, p5.gpu)
+    found = renewed([changed, DescribedType("p9.48xlarge", {"gpu_count": 8, "local_nvme_gb": 0}, "Z1")])
     assert found.differences == (Difference("p5.48xlarge", "vcpu", 192, 200),)
     assert [new_entry(one.name, one.gpu, one.facts) for one in found.new] == [
         "  - {name: p9.48xlarge, gpu: Z1, gpu_count: 8}"
@@ -79,12 +83,12 @@ def test_list_prices_are_those_of_regions_and_not_of_local_zones() -> None:
     prices = aws.list_prices(AwsApi(aws.PRICING_REGION, account.session()), "p5.48xlarge")
     assert prices == {"us-east-1": 56.0, "us-east-2": 55.04}
     assert account.asked == {"pricing:GetProducts"}
-    seen = Seen("p5.48xlarge", {}, "H100", usd_per_hour=prices)
+    seen = DescribedType("p5.48xlarge", {}, "H100", usd_per_hour=prices)
     found = renewed([seen], "aws", "us-east-1", "us-east-2")
     assert found.differences == (Difference("p5.48xlarge", "price us-east-1", 55.04, 56.0),)
 
 
-def test_google_tells_facts_zones_and_regions_of_all_zones() -> None:
+def test_facts_zones_and_regions_are_read_from_all_zones_of_google() -> None:
     machine = {
         "name": "a3-highgpu-8g",
         "guestCpus": 208,

@@ -1,4 +1,4 @@
-"""What counts as cleaned up: ended long enough ago, expired, or idle by measurement; and what is never touched."""
+"""Objects that the clean-up finds (ended long ago, expired, idle by measurement), and those that it keeps."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_label_that_is_no_date_is_a_problem_and_ends_nothing() -> None:
     ]
 
 
-def test_what_is_declared_owned_marked_or_going_is_spared() -> None:
+def test_objects_that_are_declared_owned_marked_or_being_deleted_are_not_found() -> None:
     old = ended("Complete", days=30)
     going = live("going", old)
     going["metadata"]["deletionTimestamp"] = ago(minutes=1)
@@ -145,12 +145,12 @@ def test_a_notebook_is_idle_by_what_was_measured_for_long_enough(
     assert found(IDLE, activity, Job=[job], Pod=[pod]) == rule
 
 
-def test_without_an_answer_of_prometheus_nothing_is_idle_and_that_is_said() -> None:
+def test_without_an_answer_of_prometheus_nothing_is_idle_and_that_is_reported() -> None:
     findings, problems = find({POD: [notebook("nb-1")]}, [], IDLE, None, NOW)
     assert (findings, problems) == ([], ["idle GPUs: Prometheus did not answer, so nothing counts as idle"])
 
 
-def test_all_pods_of_a_deployment_must_be_idle_and_it_is_what_ends() -> None:
+def test_a_deployment_is_found_only_if_all_its_pods_are_idle() -> None:
     sets = [live("lab-abc", owner=("Deployment", "lab"))]
     pods = [notebook(f"lab-abc-{place}", owner=("ReplicaSet", "lab-abc")) for place in range(2)]
     rest = {"Deployment": [live("lab")], "ReplicaSet": sets, "Pod": pods}
@@ -166,7 +166,7 @@ def test_all_pods_of_a_deployment_must_be_idle_and_it_is_what_ends() -> None:
     ],
     ids=["works, without the label", "has not started"],
 )
-def test_what_works_or_is_to_work_beside_an_idle_pod_stays(other: dict[str, Any]) -> None:
+def test_an_object_with_a_busy_or_starting_pod_beside_an_idle_one_is_not_found(other: dict[str, Any]) -> None:
     sets = [live("lab-abc", owner=("Deployment", "lab"))]
     idle = notebook("lab-abc-0", owner=("ReplicaSet", "lab-abc"))
     objects = {"Deployment": [live("lab")], "ReplicaSet": sets}
@@ -196,7 +196,7 @@ def test_no_kind_holds_data() -> None:
     assert not [kind for kind in KINDS if "Volume" in kind.name or kind.name in ("Secret", "ConfigMap")]
 
 
-def test_a_finding_says_since_when() -> None:
+def test_a_finding_has_the_time_since_when() -> None:
     (one,), _ = find({JOB: [live("old", ended("Complete", days=8))]}, [], WEEK, None, NOW)
     assert isinstance(one, Finding)
     assert one.why == "it ended 8 days ago"

@@ -25,7 +25,7 @@ def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Called:
 @pytest.mark.parametrize(
     "stack", ["local", "dev", "eks-training", "gke-training", "eks-monitoring", "gke-monitoring"]
 )
-def test_the_quotas_of_every_shipped_environment_can_be_honoured_together(
+def test_the_quotas_of_every_shipped_environment_fit_the_nodes_together(
     capsys: pytest.CaptureFixture[str], stack: str
 ) -> None:
     code, out, _ = _run(capsys, stack, "--format", "json")

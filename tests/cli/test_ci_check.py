@@ -66,7 +66,7 @@ def test_the_hook_prints_findings_at_their_lines_and_leaves_other_programs_out(r
     assert "website" not in done.stdout + done.stderr
 
 
-def test_the_hook_says_nothing_of_files_that_hold(repository: Path) -> None:
+def test_the_hook_prints_nothing_for_valid_files(repository: Path) -> None:
     good = SHARED_TRAINING[: SHARED_TRAINING.index("      - name: search")]
     good = good.replace("mode: time-slicing, replicas: 2", "mode: none").replace("ranker:latest", "ranker:1.0")
     (repository / "stacks" / "Pulumi.mine.yaml").write_text(good, "utf-8")

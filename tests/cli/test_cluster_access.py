@@ -157,7 +157,7 @@ def test_a_command_that_the_kubeconfig_needs_and_that_is_missing_is_named_with_h
         client_of(plan)
 
 
-def test_a_kubeconfig_that_is_none_is_told_as_one(plan: EnvironmentPlan, machine: Path) -> None:
+def test_a_kubeconfig_that_cannot_be_parsed_is_an_unknown_outcome(plan: EnvironmentPlan, machine: Path) -> None:
     put_pulumi(machine, {"kubeconfig": "not: [a kubeconfig"})
 
     with pytest.raises(UnknownOutcome, match="the kubeconfig of stack test cannot be used"):

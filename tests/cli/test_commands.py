@@ -61,7 +61,7 @@ def test_destroy_of_a_production_cluster_is_refused_without_any_engine(run: Any)
     )
 
 
-def test_check_says_what_was_chosen_and_why(run: Any) -> None:
+def test_check_prints_what_was_chosen_and_why(run: Any) -> None:
     _, out, _ = run("check", "local", "--format", "json")
     decisions = json.loads(out)["decisions"]
     chosen = {(d["subject"], d["what"]): d for d in decisions}

@@ -24,7 +24,7 @@ def test_a_machine_without_any_has_none(tmp_path: Path) -> None:
     assert google_sources({"HOME": str(tmp_path)}) == []
 
 
-def test_no_source_tells_a_value(tmp_path: Path) -> None:
+def test_no_source_contains_a_value(tmp_path: Path) -> None:
     home = aws_home(
         tmp_path, credentials=f"[default]\naws_access_key_id = {SECRET}\naws_secret_access_key = {SECRET}\n"
     )

@@ -159,7 +159,7 @@ def test_names_of_series_are_text_and_the_password_of_the_address_stays_out(run:
     assert server.logins == {f"Basic {base64.b64encode(b'reader:secret').decode()}"}
 
 
-def test_the_data_of_the_page_is_had_as_json(run: Run, server: Server) -> None:
+def test_the_data_of_the_page_is_printed_as_json(run: Run, server: Server) -> None:
     server.series = one_line([0.25, 0.5], pool="train")
     ran = run("dashboards", "--prometheus", server.address, "--board", "cost", "--format", "json")
     (board,) = json.loads(ran.out)["dashboards"]
@@ -170,7 +170,7 @@ def test_the_data_of_the_page_is_had_as_json(run: Run, server: Server) -> None:
     assert (panel["query"], panel["unit"]) == ('pool:cost:usd_per_hour{pool=~".*"}', "currencyUSD")
 
 
-def test_every_mistake_of_the_command_line_is_told_at_once(run: Run) -> None:
+def test_every_mistake_of_the_command_line_is_reported_at_once(run: Run) -> None:
     ran = run(
         *("dashboards", "--prometheus", "http://localhost:1", "--board", "flet"),
         *("--set", "zone=a", "--set", "pool", "--last", "1m"),
@@ -203,7 +203,7 @@ def test_a_prometheus_that_does_not_answer_is_unknown(run: Run, server: Server) 
         (-1.5, "celsius", "-1.5 °C"),
     ],
 )
-def test_values_are_told_in_their_unit(value: float, unit: str, text: str) -> None:
+def test_values_are_shown_in_their_unit(value: float, unit: str, text: str) -> None:
     assert value_text(value, unit) == text
 
 

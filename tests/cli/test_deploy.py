@@ -173,7 +173,7 @@ def test_preview_lists_objects_only_on_request(given: Any, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("command", ["preview", "up"])
-def test_the_json_of_a_command_has_what_becomes_of_pools(
+def test_the_json_of_a_command_has_the_changes_of_pools(
     given: Any, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given(environment({"serve": 1}), outputs(environment({"train": 2, "serve": 1})))
@@ -194,7 +194,7 @@ def test_a_first_deployment_has_nothing_to_lose(given: Any, capsys: pytest.Captu
     assert "warning" not in printed.err
 
 
-def test_a_deployment_of_an_older_release_is_not_compared_and_that_is_said(
+def test_a_deployment_of_an_older_release_is_not_compared_and_that_is_printed(
     given: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine = given(environment({"train": 1}), {"kubeconfig": "x"})

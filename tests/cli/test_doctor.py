@@ -123,7 +123,7 @@ def test_credentials_are_reported_by_their_kind_and_never_by_their_value(
     assert "access key in the environment" in needs("eks-training")["AWS credentials"]["found"]
 
 
-def test_what_of_a_shipped_stack_is_not_filled_in_is_missing(needs: Any) -> None:
+def test_placeholders_of_a_shipped_stack_are_missing_prerequisites(needs: Any) -> None:
     eks, gke = needs("eks-training"), needs("gke-training")
 
     for field in ("cluster.account", "cluster.create.admins", "cluster.create.api_access"):

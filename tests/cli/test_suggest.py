@@ -83,7 +83,7 @@ def test_the_prices_of_the_region_are_compared_and_named_with_their_date(
     )
 
 
-def test_a_time_limit_is_told_with_the_gap_and_what_a_provider_cannot_hold_with_the_workload(
+def test_a_time_limit_is_printed_with_the_gap_and_what_a_provider_cannot_hold_with_the_workload(
     capsys: pytest.CaptureFixture[str], workloads: Path
 ) -> None:
     wide = "{name: wide, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB, gpus: 16}"
@@ -182,7 +182,7 @@ def test_a_wrong_workloads_file_is_refused_with_place_found_allowed_and_fix(
     assert problem in err
 
 
-def test_all_mistakes_of_a_workloads_file_are_told_at_once(
+def test_all_mistakes_of_a_workloads_file_are_reported_at_once(
     capsys: pytest.CaptureFixture[str], workloads: Path
 ) -> None:
     workloads.write_text(f"workloads: [{_ONE}, measured_on: x1}}, {_ONE}, gpus: 2, compute: 0.5}}]", "utf-8")

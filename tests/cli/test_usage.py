@@ -12,7 +12,7 @@ def pod(node: str | None, requests: dict[str, str], phase: str = "Running") -> d
     return {"spec": spec, "status": {"phase": phase}}
 
 
-def test_only_pods_that_hold_or_want_gpus_count() -> None:
+def test_only_pods_that_hold_or_request_gpus_count() -> None:
     pods = [
         pod("a", {"nvidia.com/gpu": "4"}),
         pod("a", {"nvidia.com/gpu.shared": "1", "cpu": "2"}),

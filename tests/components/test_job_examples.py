@@ -1,4 +1,4 @@
-"""The stack file of examples/jobs: what it becomes satisfies the policy pack and the kinds' real definitions.
+"""The objects of the stack file of examples/jobs satisfy the policy pack and their kinds' real definitions.
 
 Their programs run in tests/workloads/torch_needed/test_examples.py, pods in tests/e2e/test_run_job_examples.py.
 """

@@ -188,7 +188,7 @@ def test_a_program_of_ones_own_has_the_hook_where_a_layout_may_change_and_only_t
 
 @pytest.mark.usefixtures("as_pulumi")
 def test_components_that_the_plugin_constructs_have_no_hook() -> None:
-    with mig_guard.left_out():
+    with mig_guard.without_hooks():
         assert [one.before_update for one in nodes_of_own_program()] == [()]
     assert [len(one.before_update) for one in nodes_of_own_program()] == [1]
 

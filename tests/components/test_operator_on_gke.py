@@ -48,7 +48,7 @@ def test_gke_9_no_operator_sharing_config_is_written_for_gpus_that_gke_shares(re
     assert [set(config.inputs["data"]) for config in configs] == [{"default", "ours"}]
 
 
-def test_where_no_runtime_brings_the_driver_the_agent_takes_its_library_from_the_host(rendered: Recorded) -> None:
+def test_where_no_runtime_adds_the_driver_the_agent_takes_its_library_from_the_host(rendered: Recorded) -> None:
     spec = pod(rendered, "googles")
     container = spec["containers"][0]
     assert "runtimeClassName" not in spec

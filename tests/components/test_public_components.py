@@ -203,7 +203,7 @@ def test_a_fraction_of_a_node_is_refused() -> None:
     assert "count.desired: found 1.5" in refused(lambda: GpuNodePool("train", arguments))
 
 
-def test_the_operator_brings_the_plugins_of_the_clouds_pools() -> None:
+def test_the_operator_installs_the_plugins_of_the_clouds_pools() -> None:
     mega: Any = {"name": "train", **TRAIN, "machine_type": "a3-megagpu-8g", "zones": ["us-central1-a"]}
     networks = [{"network": f"vpc-{index}", "subnetwork": f"subnet-{index}"} for index in range(8)]
     program = recorded(
@@ -214,7 +214,7 @@ def test_the_operator_brings_the_plugins_of_the_clouds_pools() -> None:
     assert [one.inputs["spec"]["vpc"] for one in parameters] == [f"vpc-{index}" for index in range(8)]
 
 
-def test_the_operator_brings_the_efa_device_plugin() -> None:
+def test_the_operator_installs_the_efa_device_plugin() -> None:
     pool: Any = {"name": "train", **TRAIN, "machine_type": "p5.48xlarge", "zones": ["us-east-2a"]}
     eks: Any = {"provider": "eks", "name": "ml", "region": "us-east-2"}
     program = recorded(lambda: GpuOperator("it", {"cluster": eks, "pools": [pool]}))

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gpu_platform.engine.objects import only_pulumi_can_deploy
-from gpu_platform.planning.clouds.parts import FoundPart, part_problems
+from gpu_platform.planning.clouds.parts import InstalledPart, part_problems
 from gpu_platform.planning.queues import queue_parts
 from gpu_platform.program import record_stack
 from gpu_platform.spec import CONFIG_KEY
@@ -137,12 +137,12 @@ def test_the_team_of_a_stack_of_its_own_gets_its_queue_and_installs_nothing(tmp_
 
 
 def test_a_second_kueue_is_not_installed_and_a_missing_one_not_relied_on() -> None:
-    def problems(kueue: str, *there: FoundPart) -> list[str]:
+    def problems(kueue: str, *there: InstalledPart) -> list[str]:
         plan = plan_platform(queued("existing", queueing={"kueue": kueue}), "test")
         assert plan.kind == "environment"
         return [problem.path for problem in part_problems(queue_parts(plan.queues), there, [])]
 
-    foreign = FoundPart(
+    foreign = InstalledPart(
         part="kueue", kind="Deployment", namespace="kueue-system", name="kueue", version="", release=None
     )
     assert problems("install", foreign) == problems("present") == ["queueing.kueue"]

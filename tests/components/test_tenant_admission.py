@@ -46,7 +46,7 @@ def _is_team(inputs: Mapping[str, Any]) -> bool:
     return "gpu-platform.dev/team" in inputs["metadata"].get("labels", {})
 
 
-def test_pods_are_judged_with_their_ephemeral_containers_and_each_message_begins_with_its_rule(tmp_path: Path):
+def test_pods_are_evaluated_with_their_ephemeral_containers_and_each_message_begins_with_its_rule(tmp_path: Path):
     policy = recorded("sandbox", tmp_path)
     spec = next(one for one in policy.of("ValidatingAdmissionPolicy") if one.name.startswith("pods-of-")).inputs[
         "spec"
@@ -70,7 +70,7 @@ def test_pods_are_judged_with_their_ephemeral_containers_and_each_message_begins
     ]
 
 
-def test_claims_and_their_templates_are_judged_in_the_versions_that_have_the_same_fields(tmp_path: Path):
+def test_claims_and_their_templates_are_evaluated_in_the_versions_that_have_the_same_fields(tmp_path: Path):
     (spec, *_) = [
         one.inputs["spec"]
         for one in recorded("sandbox", tmp_path).of("ValidatingAdmissionPolicy")

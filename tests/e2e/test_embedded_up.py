@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-up")]
 SHARED = "nvidia.com/gpu.shared"
 
 
-def test_up_says_engine_resources_logical_gpus_pods_nodes_cost_and_waste(
+def test_up_prints_engine_resources_logical_gpus_pods_nodes_cost_and_waste(
     platform: Platform, base: dict[str, Any]
 ) -> None:
     ran = platform.up(base)
@@ -42,7 +42,7 @@ def test_up_says_engine_resources_logical_gpus_pods_nodes_cost_and_waste(
     assert 0 < report["cost"]["wasted_usd_per_hour"] < report["cost"]["usd_per_hour"]
 
 
-def test_nodes_offer_what_their_pools_sharing_says(deployed: Platform) -> None:
+def test_nodes_offer_the_resources_of_their_pools_sharing(deployed: Platform) -> None:
     assert deployed.allocatable("train-0") == {"nvidia.com/gpu": "8"}
     assert deployed.allocatable("serve-0") == {SHARED: "4"}
     assert deployed.allocatable("lab-0") == {"nvidia.com/mig-1g.10gb": "56"}
@@ -211,7 +211,7 @@ def test_a_change_of_replicas_reaches_every_node_of_the_pool_by_itself(
     assert [deployed.allocatable(node) for node in ("serve-0", "serve-1")] == [{SHARED: "2"}, {SHARED: "2"}]
 
 
-def test_preview_says_what_up_would_change_and_changes_nothing(deployed: Platform, base: dict[str, Any]) -> None:
+def test_preview_prints_what_up_would_change_and_changes_nothing(deployed: Platform, base: dict[str, Any]) -> None:
     base["teams"][0]["quota"]["gpus"] = 5
     file = deployed.write(base)
     ran = deployed.run("preview", str(file), "--engine", "embedded", "--format", "json")
@@ -357,7 +357,9 @@ def test_mandatory_policies_stop_up_before_anything_changes(deployed: Platform, 
 
 
 @pytest.mark.long
-def test_a_team_stack_stands_on_its_environment_and_goes_alone(deployed: Platform, base: dict[str, Any]) -> None:
+def test_a_team_stack_is_deployed_on_its_environment_and_destroyed_alone(
+    deployed: Platform, base: dict[str, Any]
+) -> None:
     del base["teams"][1]
     assert deployed.up(base).code == 0
     team = {

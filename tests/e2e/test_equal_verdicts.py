@@ -664,7 +664,7 @@ def test_the_pack_alone_counts_against_the_pools_that_a_pod_selects(place: Place
 
 
 @operator
-def test_both_judge_the_cpus_of_gpus_by_the_pools_that_a_pod_selects(place: Place):
+def test_both_evaluate_the_cpus_of_gpus_by_the_pools_that_a_pod_selects(place: Place):
     for pool, expected in (("train", ALIGNMENT), ("serve", NO_RULE), ("elsewhere", NO_RULE)):
         selector = {"gpu-platform.dev/pool": pool}
         wanted = a_pod([main({"nvidia.com/gpu": 8})], nodeSelector=selector)
@@ -707,7 +707,7 @@ def test_a_request_without_a_limit_is_invalid_and_for_the_pack_breaks_a_rule_of_
 
 
 @operator
-def test_neither_judges_the_namespaces_of_the_system(place: Place):
+def test_neither_evaluates_the_namespaces_of_the_system(place: Place):
     wanted = a_pod([main(env=[DEVICES[0]])], {"cdi.k8s.io/gpus": "all"}, tolerations=[{"operator": "Exists"}])
     assert verdicts(place, wanted) == ({BYPASS, ANNOTATION, TOLERATION}, BYPASS)
     system = Place(place.client, "kube-system", place.records, place.order, place.settings)

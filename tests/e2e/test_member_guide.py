@@ -147,7 +147,7 @@ def test_what_is_free_now_is_what_pods_leave_on_ready_nodes(ada: Ada, platform: 
         eventually(free, {"train": {"nvidia.com/gpu": 11}})
 
 
-def test_what_is_refused_is_what_the_api_server_refuses_in_these_words(ada: Ada, platform: Platform) -> None:
+def test_what_is_refused_is_what_the_api_server_refuses_with_these_messages(ada: Ada, platform: Platform) -> None:
     told = {f"{one['id']}: {one['message']}" for one in json.loads(ada.guide("--format", "json"))["refused"]}
     policies = [
         one

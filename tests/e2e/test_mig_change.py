@@ -537,7 +537,7 @@ def test_with_change_replace_only_nodes_without_gpu_pods_are_changed(lab: Lab) -
     assert not lab.is_cordoned("lab-0")
 
 
-def test_a_pod_that_nobody_would_start_again_is_not_evicted(lab: Lab) -> None:
+def test_a_pod_without_a_controller_is_not_evicted(lab: Lab) -> None:
     lab.platform.pod("bare", SMALL, nodeSelector={"kubernetes.io/hostname": "lab-0"})
     eventually(lambda: lab.platform.find_pod("bare")["status"].get("phase") == "Running")
     ran = lab.platform.up(lab.stack())
@@ -657,7 +657,7 @@ def test_an_engine_that_would_change_the_layout_of_a_live_node_by_itself_is_refu
 
 
 @pytest.mark.long
-def test_a_stack_that_lets_go_of_a_node_leaves_what_others_say_of_it(lab: Lab) -> None:
+def test_a_stack_that_releases_a_node_keeps_the_labels_of_other_field_managers(lab: Lab) -> None:
     manager = field_manager("shop")
     held = lab.node("lab-0")["metadata"]["labels"][names.MIG_CONFIG_LABEL]
     assert labels_by(manager, lab.node("lab-0")) == {names.MIG_CONFIG_LABEL: held}

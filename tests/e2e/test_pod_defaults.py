@@ -145,13 +145,15 @@ def test_a_pod_without_gpus_gets_the_defaults_of_the_namespace_alone(vision: Kub
     assert amounts(live) == {"requests": {"cpu": 500, "memory": 1024}, "limits": {"cpu": 4000, "memory": 16384}}
 
 
-def test_an_instance_of_a_gpu_brings_its_part_of_the_node(vision: KubernetesClient):
+def test_a_pod_with_a_mig_instance_gets_its_part_of_the_node(vision: KubernetesClient):
     live = tried(vision, pod("instance", {MIG: 2}))
     assert tolerates_gpus(live)
     assert amounts(live)["requests"] == {"cpu": MILLICORES // 56 * 2, "memory": MIB_OF_INSTANCE * 2}
 
 
-def test_a_share_of_a_gpu_brings_its_part_of_the_node_and_runs(vision: KubernetesClient, platform: Platform):
+def test_a_pod_with_a_share_of_a_gpu_gets_its_part_of_the_node_and_runs(
+    vision: KubernetesClient, platform: Platform
+):
     wanted = pod("share", {"nvidia.com/gpu.shared": 1})
     live = vision.create(wanted)
     platform.created.append(wanted)

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.long,
     *NEEDS_PULUMI,
     pytest.mark.sandbox,
-    pytest.mark.timeout(1200),
+    pytest.mark.timeout(5400),
     pytest.mark.xdist_group("pulumi-preview-existing"),
 ]
 

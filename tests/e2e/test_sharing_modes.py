@@ -110,7 +110,7 @@ def by_name(platform: Platform) -> Platform:
     return bring(platform, BY_NAME)
 
 
-def test_every_node_offers_what_its_own_sharing_says(by_name: Platform) -> None:
+def test_every_node_offers_the_resources_of_its_own_sharing(by_name: Platform) -> None:
     assert by_name.allocatable("lab-0") == {"nvidia.com/gpu": "8"}
     assert by_name.allocatable("lab-1") == {SEVENTH: "21", "nvidia.com/gpu": "5"}
     assert by_name.allocatable("lab-2") == {"nvidia.com/mig-7g.80gb.shared": "24"}
@@ -234,7 +234,7 @@ CLAIMED = stack(
 )
 
 
-def test_a_change_to_dra_is_refused_on_a_cluster_that_stands(by_name: Platform) -> None:
+def test_a_change_to_dra_is_refused_on_a_deployed_cluster(by_name: Platform) -> None:
     ran = by_name.run("preview", str(by_name.write(CLAIMED)), "--engine", "embedded")
     assert ran.code == 2
     assert "pools: found dra on a cluster that this stack has deployed with device-plugin" in ran.err

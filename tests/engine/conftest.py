@@ -1,4 +1,4 @@
-"""Runs the toy programs of this room, and deploys lists of objects to the run's sandbox."""
+"""Runs the toy programs of tests/engine/programs, and deploys lists of objects to the run's sandbox."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def test_what_controllers_write_is_no_change_and_stays(stack: Stack) -> None:
     assert _live(stack, "one")["metadata"]["labels"]["written-by"] == "a-controller"
 
 
-def test_a_declared_field_that_somebody_changed_is_brought_back(stack: Stack) -> None:
+def test_a_declared_field_that_somebody_changed_is_restored(stack: Stack) -> None:
     stack.up([config_map("one", "default", {"a": "1"})])
     stack.client.merge(config_map("one", "default", {"a": "2"})["manifest"])
 

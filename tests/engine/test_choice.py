@@ -1,4 +1,4 @@
-"""Which engine deploys a stack: held against `pulumi` programs that stand in for the CLI on PATH."""
+"""Which engine deploys a stack, with `pulumi` programs that replace the CLI on PATH."""
 
 from __future__ import annotations
 
@@ -138,14 +138,14 @@ def test_a_stack_of_the_embedded_engine_stays_with_it(tmp_path: Path, backend: s
     assert "destroy" in choice.why
 
 
-def test_what_is_asked_for_is_taken(tmp_path: Path, backend: str) -> None:
+def test_the_requested_engine_is_chosen(tmp_path: Path, backend: str) -> None:
     put_pulumi(tmp_path / "path", SDK)
 
     assert choose_engine(PLAIN, "embedded").engine is EngineName.EMBEDDED
     assert choose_engine(PLAIN, "pulumi", already_embedded=True).engine is EngineName.PULUMI
 
 
-def test_pulumi_that_is_asked_for_and_missing_could_not_be_had(backend: str) -> None:
+def test_a_requested_pulumi_cli_that_is_missing_is_an_unknown_outcome(backend: str) -> None:
     with pytest.raises(UnknownOutcome, match="pulumi is not on PATH"):
         choose_engine(PLAIN, "pulumi", install=False)
 
@@ -193,7 +193,7 @@ def test_a_failure_without_diagnostics_tells_standard_error(tmp_path: Path, back
         engine(tmp_path, 'echo "error: passphrase must be set" >&2; exit 255').up()
 
 
-def test_an_update_of_somebody_else_could_not_be_passed(tmp_path: Path, backend: str) -> None:
+def test_a_stack_that_another_update_has_locked_is_an_unknown_outcome(tmp_path: Path, backend: str) -> None:
     with pytest.raises(UnknownOutcome, match=r"`pulumi -C \S+ cancel --yes --stack"):
         engine(tmp_path, 'echo "error: the stack is currently locked by 1 lock(s)" >&2; exit 255').up()
 

@@ -185,6 +185,24 @@ def test_a_create_that_finds_the_server_starting_is_sent_again(tmp_path: Path) -
         assert KubernetesClient(kubeconfig(tmp_path, port), limits=Limits(total=3600)).create(made) == made
 
 
+def test_a_refused_manifest_is_told_by_the_causes_that_name_a_field(tmp_path: Path) -> None:
+    causes = [{"field": "spec.a", "message": "too long"}, {"message": "no field"}]
+    refusal = {"reason": "Invalid", "message": "in all", "details": {"causes": causes}}
+    with answering(lambda method, path: (422, refusal)) as port:
+        client = KubernetesClient(kubeconfig(tmp_path, port))
+        with pytest.raises(Refused) as caught:
+            client.find_resource("v1", "Node")
+    assert (caught.value.status, caught.value.message) == (422, "spec.a: too long")
+
+
+def test_credentials_that_the_server_does_not_accept_are_told_from_a_refusal(tmp_path: Path) -> None:
+    with answering(lambda method, path: (401, {"reason": "Unauthorized", "message": "Unauthorized"})) as port:
+        client = KubernetesClient(kubeconfig(tmp_path, port))
+        with pytest.raises(UnknownOutcome) as caught:
+            client.find_resource("v1", "Node")
+    assert f"http://127.0.0.1:{port} does not accept the credentials of " in str(caught.value)
+
+
 def test_what_waits_in_vain_names_its_newest_warnings_first(tmp_path: Path) -> None:
     place = {"namespace": "a"}
     daemon_set = {

@@ -10,7 +10,7 @@ import pytest
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.parts import find_parts
 from gpu_platform.planning.clouds.gpu_parts import plan_gpu_parts
-from gpu_platform.planning.clouds.parts import FoundPart
+from gpu_platform.planning.clouds.parts import InstalledPart
 from gpu_platform.spec.cluster import ExistingCluster
 from tests.engine.conftest import Stack
 from tests.support.eks_stacks import EXISTING, plan_eks
@@ -66,7 +66,7 @@ def put(
     cluster.apply({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec})
 
 
-def found(cluster: KubernetesClient) -> list[FoundPart]:
+def found(cluster: KubernetesClient) -> list[InstalledPart]:
     cloud = plan_eks({"zones": ["us-east-2a"]}, KARPENTER, SCALED, cluster=EXISTING).cluster.cloud
     assert cloud is not None
     return [one for one in find_parts(cluster, cloud.parts) if one.namespace == NAMESPACE]

@@ -102,7 +102,7 @@ def test_an_object_of_another_stack_is_found_before_anything_is_applied(
         stack.preview([config_map("one", "default")])
 
 
-def test_values_that_are_not_known_yet_are_said_so(
+def test_values_that_are_not_known_yet_are_shown_as_unknown(
     client: KubernetesClient, record: Record, stacks: Callable[[str], Stack]
 ) -> None:
     team = stacks("engine-team")

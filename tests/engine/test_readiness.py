@@ -1,4 +1,4 @@
-"""When an object counts as ready: held against statuses as the API server returns them."""
+"""When an object counts as ready, for statuses as the API server returns them."""
 
 from __future__ import annotations
 

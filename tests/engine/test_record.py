@@ -56,6 +56,13 @@ def test_inputs_are_plain_json_with_whole_numbers_as_ints(record: Record) -> Non
     assert json.loads(json.dumps(deployment.to_json()))["inputs"] == deployment.inputs
 
 
+def test_a_resource_has_its_inputs_as_outputs(record: Record) -> None:
+    settings = by_name(record("small"), "vision-settings")
+
+    assert settings.outputs == settings.inputs
+    assert settings.outputs["data"]
+
+
 def test_numbers_with_a_fraction_stay_floats(record: Record) -> None:
     assert record("small").outputs["share"] == 0.5
 

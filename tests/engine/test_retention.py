@@ -122,6 +122,34 @@ def test_objects_of_every_kind_are_found_and_what_controllers_made_from_them_is_
         client.delete(definition)
 
 
+def test_a_claim_that_a_stateful_set_owns_is_listed_beside_it_since_it_holds_data() -> None:
+    def owned(kind: str, name: str, **rest: Any) -> dict[str, Any]:
+        owner = {"uid": "set", "kind": "StatefulSet", "name": "db", "controller": True}
+        metadata = {"name": name, "namespace": PLACE, "uid": name, "ownerReferences": [owner]}
+        return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **rest}
+
+    stateful_set = {"apiVersion": "v1", "kind": "StatefulSet", "metadata": {"name": "db", "uid": "set"}}
+    claim = owned("PersistentVolumeClaim", "data-db-0", spec={"resources": {"requests": {"storage": "5Gi"}}})
+    listed = [stateful_set, claim, owned("ConfigMap", "derived")]
+
+    class Client:
+        """A cluster with these objects in the namespace."""
+
+        def api_versions(self) -> tuple[str, ...]:
+            return ("v1",)
+
+        def namespaced_kinds(self, api_version: str) -> tuple[str, ...]:
+            return tuple(one["kind"] for one in listed)
+
+        def objects(self, api_version: str, kind: str, *, namespace: str) -> list[dict[str, Any]]:
+            return [one for one in listed if one["kind"] == kind]
+
+    found = namespace_contents(Client(), PLACE)  # type: ignore[arg-type]
+
+    assert [key["name"] for key in found.to_json()["objects"]] == ["data-db-0", "db"]
+    assert [(one.name, one.size) for one in found.claims] == [("data-db-0", "5Gi")]
+
+
 def test_a_kind_that_cannot_be_listed_keeps_a_namespace() -> None:
     class Client:
         """A cluster with one group whose server does not answer."""

@@ -74,7 +74,7 @@ def test_a_workload_that_was_stopped_says_why_beside_what_it_waits_for(stopped: 
     assert found.endswith("needs 8 more nvidia.com/gpu of pool train, which is in use")
 
 
-def test_other_messages_of_kueue_are_told_as_they_are() -> None:
+def test_other_messages_of_kueue_are_printed_as_they_are() -> None:
     condition = {"type": "QuotaReserved", "status": "False", "message": "Workload has failed admission checks"}
     assert why_it_waits({"status": {"conditions": [condition]}}, {}) == "Workload has failed admission checks"
     assert why_it_waits({}, {}) == "Kueue has not processed it yet"

@@ -1,4 +1,4 @@
-"""Rooms and pods for tests of the capacity planner, and the rules that hold for every placement."""
+"""Nodes and pods for tests of the capacity planner, and the rules that hold for every placement."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _placed(found: Sequence[PodsOnNode]) -> Counter[_Key]:
 
 
 def fits_by_trying_all(rooms: Sequence[NodeCapacity], groups: Sequence[PodGroup]) -> bool:
-    """Put each pod on each node in turn: the slow truth that a search is held against."""
+    """Put each pod on each node in turn: the slow truth that a search is compared with."""
     nodes = [each.pool for each in rooms for _ in range(each.count)]
     by_pool = {each.pool: each for each in rooms}
     single = [group for group in groups for _ in range(group.count)]

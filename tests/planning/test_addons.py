@@ -9,7 +9,7 @@ import pytest
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.addons import addon_parts
-from gpu_platform.planning.clouds.parts import FoundPart, part_problems
+from gpu_platform.planning.clouds.parts import InstalledPart, part_problems
 from gpu_platform.stacks import plan_platform
 from tests.spec.field_cases import STACKS
 
@@ -40,7 +40,7 @@ def test_an_addon_is_planned_with_its_pinned_chart() -> None:
     )
 
 
-def test_trainer_brings_jobset_with_it_as_a_release_of_its_own_and_check_says_why() -> None:
+def test_trainer_installs_jobset_as_a_release_of_its_own_and_check_prints_why() -> None:
     plan = plan_of("eks", {"trainer": "install"})
     assert [addon.name for addon in plan.addons.addons] == ["jobset", "trainer"]
     assert plan.addons.addons[1].values["jobset"] == {"install": False}
@@ -92,7 +92,7 @@ def test_gke_is_told_which_ports_the_webhooks_need() -> None:
 
 
 def test_an_addon_of_somebody_else_is_not_installed_a_second_time() -> None:
-    found = FoundPart(
+    found = InstalledPart(
         part="keda", kind="Deployment", namespace="scaling", name="keda-operator", version="2.17", release=None
     )
     parts = addon_parts(plan_of("existing", {"keda": "install"}).addons)
@@ -101,6 +101,6 @@ def test_an_addon_of_somebody_else_is_not_installed_a_second_time() -> None:
     assert part_problems(addon_parts(plan_of("existing", {"keda": "present"}).addons), [found], []) == ()
 
 
-def test_an_addon_that_is_said_to_be_present_and_is_not_is_named() -> None:
+def test_an_addon_that_is_declared_present_and_is_not_installed_is_named() -> None:
     (problem,) = part_problems(addon_parts(plan_of("existing", {"kuberay": "present"}).addons), [], [])
     assert problem.path == "addons.kuberay"

@@ -66,7 +66,7 @@ def test_a_stack_of_cpu_pools_alone_decides_nothing_about_gpu_pods(make_plan: Pl
     assert WHAT not in [one.what for one in plan.decisions]
 
 
-def test_a_gpu_brings_its_part_of_the_node_less_what_daemonsets_need(make_plan: PlanMaker) -> None:
+def test_a_pod_with_a_gpu_gets_its_part_of_the_node_less_what_daemonsets_need(make_plan: PlanMaker) -> None:
     plan = make_plan(pool(), teams=[team(quota={"gpus": 8})])
     found = plan.tenants[0].pod_defaults
     assert found is not None
@@ -96,7 +96,7 @@ def test_huge_pages_of_nodes_with_efa_are_not_divided() -> None:
         assert share[1] == int((one.memory_mib * 0.9 - 10256) / one.gpus_per_node)
 
 
-def test_shares_and_instances_bring_the_part_of_their_gpu(make_plan: PlanMaker) -> None:
+def test_pods_with_shares_and_instances_get_the_part_of_their_gpu(make_plan: PlanMaker) -> None:
     found = planned(make_plan, SHARED, CUT, quota={"shared": 4})
     assert units(found)["serve"]["nvidia.com/gpu.shared"][0] == (3920 - 50) // 4
     assert units(found)["lab"]["nvidia.com/mig-1g.10gb"][0] == (95690 - 50) // 56

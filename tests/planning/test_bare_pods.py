@@ -1,4 +1,4 @@
-"""Pods of teams without a controller: where they are refused, by whom, and who is told."""
+"""Pods of teams without a controller: where policy pack and API server refuse them, and what members read."""
 
 from __future__ import annotations
 

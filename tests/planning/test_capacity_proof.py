@@ -1,4 +1,4 @@
-"""A placement proves, a conflict is smallest: both held against trying every placement."""
+"""A placement proves, a conflict is smallest: both compared with trying every placement."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_fifty_pools_that_a_hundred_teams_oversubscribe_name_the_smallest_confli
     assert (len(found.owners), found.minimal, found.smallest) == (81, True, True)
 
 
-def test_a_hundred_teams_alike_whose_pods_leave_cpu_over_on_every_node_are_judged_at_once() -> None:
+def test_a_hundred_teams_alike_whose_pods_leave_cpu_over_on_every_node_are_decided() -> None:
     """Seven pods of 13 CPU fit on a node of 100, though CPU in all would do for 7.7: 1190 of 1200 pods."""
     rooms = [room(f"pool-{index}", count=10, gpus=8, cpu=100_000) for index in range(17)]
     names = [each.pool for each in rooms]
@@ -148,7 +148,7 @@ def test_places_that_teams_alike_share_out_overfill_no_node_and_leave_nobody_out
     assert_placed_within(rooms, groups, found.pods)
 
 
-def test_who_asks_for_much_of_what_suffices_is_no_part_of_the_smallest_conflict() -> None:
+def test_a_large_request_for_a_sufficient_resource_is_no_part_of_the_smallest_conflict() -> None:
     """Ordered by all that they ask for, those with many shares and few GPUs would be kept first."""
     rooms = [room(gpus=40), room_of_shares()]
     gpus = [pods(f"t{index}", 1 + index % 2) for index in range(40)]

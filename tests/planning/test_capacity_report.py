@@ -149,7 +149,7 @@ def test_gpus_promised_beyond_what_there_is_are_oversubscription_and_no_part_of_
     assert document["quotas"]["desired"]["conflict"]["teams"] == ["a", "b"]
 
 
-def test_quotas_that_an_autoscaler_can_honour_are_placed_at_the_most_nodes() -> None:
+def test_quotas_that_fit_only_after_autoscaling_are_placed_at_the_most_nodes() -> None:
     cluster = {"provider": "existing", "kubernetes": "1.34"}
     train = pool(count={"desired": 1, "max": 2}, nodes={"selector": {"group": "gpu"}})
     plan = plan_platform(environment(train, cluster=cluster, teams=[team(quota={"gpus": 12})]), "test")

@@ -76,7 +76,7 @@ def test_layouts_come_first_then_new_pools_then_validation_and_deletions_last() 
     assert has_an_order(steps)
 
 
-def test_pools_with_the_same_fate_are_named_together() -> None:
+def test_pools_with_the_same_change_are_named_together() -> None:
     _, steps = ordered(
         sandbox(pool("a"), pool("b"), pool("c", count={"desired": 2})), sandbox(pool("c", count={"desired": 2}))
     )

@@ -1,4 +1,4 @@
-"""Compute classes: pools that stand in for each other, and the order in which they get nodes."""
+"""Compute classes: pools that replace each other, and the order in which they get nodes."""
 
 from __future__ import annotations
 

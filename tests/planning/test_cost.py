@@ -10,6 +10,7 @@ from rich.console import Console
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.summary import Summary, cost_lines, show_summary
+from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.usage import Usage
 from tests.planning.conftest import PlanMaker, pool
@@ -68,6 +69,9 @@ def test_where_the_pods_were_not_counted_the_waste_is_unknown_and_the_layout_pla
 
 
 def test_a_price_in_the_stack_file_makes_the_cost_known(make_plan: PlanMaker) -> None:
+    plan = make_plan(pool("a", **UNPRICED, usd_per_hour=50.0), pool("b"))
+    assert plan.cost.declared == ("a",)
+
     cost = summed_up(make_plan(pool("a", **UNPRICED, usd_per_hour=50.0)))
 
     assert cost_lines(cost)[0] == "cost        50.00 USD/h"
@@ -88,6 +92,17 @@ def usd(machine_type: str) -> float:
     price = load_catalog().price(load_catalog().machine_types[machine_type], "us-east-2")
     assert price is not None
     return price.usd_per_hour
+
+
+def test_a_budget_below_the_cost_of_a_month_of_the_desired_nodes_is_refused(make_plan: PlanMaker) -> None:
+    serve = pool("serve", count={"desired": 2}, usd_per_hour=1.5)
+    plan = make_plan(pool("train", usd_per_hour=20), serve, budget={"usd_per_month": 16_790})
+    assert plan.cost.usd_per_hour == 23
+    with pytest.raises(BadInput) as caught:
+        make_plan(pool("train", usd_per_hour=20), serve, budget={"usd_per_month": 16_789})
+    (problem,) = caught.value.problems
+    assert problem.path == "budget.usd_per_month"
+    assert problem.found == "16789, and desired nodes of 16790 USD a month: train 14600, serve 2190"
 
 
 def test_the_highest_cost_counts_the_most_nodes_and_those_that_a_roll_adds(make_plan: PlanMaker) -> None:

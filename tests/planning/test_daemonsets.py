@@ -15,6 +15,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.free import free_node, free_of_machine, free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.limits import CPU_FLAVOR
+from gpu_platform.planning.scheduling.nodes import planned_nodes
 from gpu_platform.quantity import parse_quantity
 from gpu_platform.stacks import load_stack, plan_platform
 from tests.support.eks_stacks import CREATED
@@ -132,3 +133,10 @@ def test_a_node_has_room_for_no_more_pods_than_eks_lets_its_kubelet_run(name: st
     """EKS caps `maxPods` of managed nodes at 110, from 30 vCPUs on at 250, whatever the interfaces allow."""
     machine = CATALOG.machine_types[name]
     assert free_of_machine(machine).pods == most - sum(one.pods for one in most_of(machine))
+
+
+def test_nodes_of_the_simulated_scheduler_have_the_memory_that_daemonsets_leave() -> None:
+    plan = environment("local")
+    pool = plan.pools[0]
+    left = free_node(pool, CATALOG).memory_mib
+    assert planned_nodes(plan, CATALOG)[0].allocatable["memory"] == parse_quantity(f"{left}Mi")

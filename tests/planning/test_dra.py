@@ -96,7 +96,7 @@ def test_compute_domains_are_on_where_gpus_have_nvlink_between_nodes(make_plan: 
     assert plan.operator.gpu_cluster["draDriver"]["computeDomains"] == {"enabled": True}
 
 
-def test_nodes_are_held_against_resource_slices_and_no_extended_resources(make_plan: PlanMaker) -> None:
+def test_nodes_are_compared_by_resource_slices_and_no_extended_resources(make_plan: PlanMaker) -> None:
     big, small = by_claims(make_plan).pools
     assert (dict(big.node_expectation.allocatable), big.node_expectation.gpu_devices) == ({}, 8)
     assert (dict(small.node_expectation.allocatable), small.node_expectation.gpu_devices) == ({}, 4)
@@ -186,6 +186,14 @@ def test_an_invalid_selector_is_a_problem_at_its_place(make_plan: PlanMaker) -> 
     assert found["device_classes.large-gpu.selector"].fix == "write =="
 
 
+def test_a_device_class_with_the_name_of_a_class_of_the_driver_is_refused(make_plan: PlanMaker) -> None:
+    with pytest.raises(BadInput) as caught:
+        by_claims(make_plan, device_classes={"mig.nvidia.com": {"memory": "100Gi"}})
+    assert [(one.path, one.fix) for one in caught.value.problems] == [
+        ("device_classes.mig.nvidia.com", "rename it")
+    ]
+
+
 def test_a_selector_of_an_unknown_attribute_is_a_warning_among_the_decisions(make_plan: PlanMaker) -> None:
     vision = team(
         quota={}, claims=[{"name": "big", "selector": "has(device.attributes['gpu.nvidia.com'].product)"}]
@@ -219,7 +227,7 @@ def test_a_gpu_that_is_offered_whole_and_in_instances_is_granted_no_more_than_on
 @pytest.mark.parametrize(
     ("before", "refused"), [({}, False), ({"allocation": "dra"}, False), ({"pools": {}}, True)]
 )
-def test_a_cluster_that_stands_keeps_its_way_of_allocation(
+def test_a_deployed_cluster_keeps_its_way_of_allocation(
     make_plan: PlanMaker, before: dict[str, Any], refused: bool
 ) -> None:
     plan = by_claims(make_plan)

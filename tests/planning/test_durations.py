@@ -192,6 +192,12 @@ def test_pools_that_share_a_limit_wait_for_each_other() -> None:
     assert sorted(one.duration.seconds or 0 for one in alone if one.duration) == [56 * MINUTE, 112 * MINUTE]
 
 
+def test_the_only_pool_under_a_limit_waits_for_no_other() -> None:
+    found = duration(mig(limit=1), mig(layout="2g.20gb", limit=1), live=LiveState(), mig=nodes("train", 2))
+    assert found.seconds == 112 * MINUTE
+    assert "other pools" not in found.why
+
+
 def test_a_layout_is_limited_where_the_cluster_was_not_read_too() -> None:
     assert duration(mig(), mig(layout="2g.20gb")).seconds == 3 * 56 * MINUTE
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.errors import BadInput
-from gpu_platform.planning.clouds.parts import FoundPart, part_problems
+from gpu_platform.planning.clouds.parts import InstalledPart, part_problems
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
 from tests.support.eks_stacks import CREATED
@@ -91,11 +91,11 @@ def test_a_part_beside_an_operator_of_the_owner_is_refused() -> None:
     assert problems(cluster, **POOL) == ["cluster.parts.dcgm_exporter"]
 
 
-def found(part: str, kind: str, namespace: str, release: tuple[str, str] | None = None) -> FoundPart:
-    return FoundPart(part=part, kind=kind, namespace=namespace, name="it", version="v25.10.0", release=release)
+def found(part: str, kind: str, namespace: str, release: tuple[str, str] | None = None) -> InstalledPart:
+    return InstalledPart(part=part, kind=kind, namespace=namespace, name="it", version="v25.10.0", release=release)
 
 
-def refused(parts: dict[str, str], *installed: FoundPart) -> list[str]:
+def refused(parts: dict[str, str], *installed: InstalledPart) -> list[str]:
     return [str(problem) for problem in part_problems(planned(parts).operator.parts, installed, OWN)]
 
 
@@ -114,6 +114,6 @@ def test_what_the_stack_has_installed_is_its_own() -> None:
     assert refused({}, found("gpu_operator", "Deployment", "gpu-operator", OWN[0])) == []
 
 
-def test_what_is_said_to_be_present_must_be_there() -> None:
+def test_parts_that_are_declared_present_must_be_installed() -> None:
     (problem,) = refused({"node_feature_discovery": "present"})
     assert "cluster.parts.node_feature_discovery: found present, and the cluster has no Node Feature" in problem

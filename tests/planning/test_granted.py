@@ -93,7 +93,7 @@ def test_what_the_entry_sets_itself_wins() -> None:
     assert granted(pod)["PEAK_TFLOPS"] == "280"
 
 
-def test_pods_without_gpus_are_told_nothing_of_gpus() -> None:
+def test_pods_without_gpus_get_no_variables_of_gpus() -> None:
     cpus = pool("cpus", machine_type="m7i.4xlarge", workload="general", zones=ZONE)
     jobs = [{**RUN, "pool": "cpus", "gpus": 0}]
     found = run(

@@ -1,4 +1,4 @@
-"""Examples of guides: each fits what the quota leaves, judged by declaring it in the stack file."""
+"""Examples of guides: each fits the remaining quota, which is checked by declaring it in the stack file."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -54,6 +55,13 @@ def pod(name: str, node: str = "train-0", gpus: int = 8, owner: str = "Job pretr
     units = {GPU: gpus} if gpus else {}
     block = Block(pods=(f"vision/{name}",), budgets=budgets, forever=False, why="held") if budgets else None
     return RunningPod(namespace="vision", name=name, owner=owner, node=node, units=units, block=block)
+
+
+def test_the_software_of_a_stack_names_the_release_of_its_operator_or_that_there_is_none() -> None:
+    planned = plan_of()
+    assert software_facts(planned)["operator"] == planned.operator.release
+    without = dataclasses.replace(planned, operator=dataclasses.replace(planned.operator, install="none"))
+    assert software_facts(without)["operator"] == "(none)"
 
 
 def live(*pods: RunningPod, data: Mapping[str, tuple[DataObject, ...]] | None = None) -> LiveState:

@@ -27,6 +27,12 @@ def test_a_client_of_kubernetes_finds_the_context_that_is_called_as_the_cluster(
     assert loader.current_context["context"] == {"cluster": "ml", "user": "ml"}
 
 
+@pytest.mark.parametrize("text", [EKS, GKE])
+def test_a_client_trusts_the_certificate_authority_of_the_cluster(text: str) -> None:
+    (cluster,) = json.loads(text)["clusters"]
+    assert cluster["cluster"]["certificate-authority-data"] == "Q0E="
+
+
 @pytest.mark.parametrize("text", [EKS, GKE, GKE_BY_DNS])
 def test_credentials_come_from_a_command_and_nothing_else(text: str) -> None:
     assert list(user(text)) == ["exec"]

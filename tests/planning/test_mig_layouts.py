@@ -1,4 +1,4 @@
-"""MIG geometry held against an enumeration that knows nothing of the search."""
+"""MIG geometry compared with an enumeration that is independent of the search."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _all_placeable(mig: Mig) -> set[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.model)
-def test_every_multiset_of_up_to_seven_instances_is_judged_as_brute_force_over_placements_judges_it(gpu: Gpu):
+def test_every_multiset_of_up_to_seven_instances_has_the_verdict_of_brute_force_over_placements(gpu: Gpu):
     legal = _all_placeable(_mig(gpu))
     names = [profile.name for profile in _mig(gpu).profiles]
     wrong = [

@@ -160,7 +160,7 @@ def test_an_existing_cluster_is_told_that_its_nodes_must_register_with_the_taint
     assert "register with it themselves" in why
 
 
-def test_rules_of_pod_templates_judge_the_templates_and_not_the_object_that_holds_them():
+def test_rules_of_pod_templates_evaluate_the_templates_and_not_the_object_that_holds_them():
     platform = stack("sandbox", "always")
     platform["teams"] = [{"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["group:v"]}]
     plan = plan_platform(platform, "test")

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, product
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.capacity import NodeCapacity, PodGroup, prove
 from gpu_platform.planning.capacity.conflict import smallest_conflict
 from gpu_platform.planning.pools.numa import NumaNodes, Policy
+from gpu_platform.planning.teams.alignment_rule import aligned_pools
 from tests.planning.capacity_cases import assert_placed_within, pods, room
+from tests.planning.conftest import PlanMaker, pool
 from tests.support.size import size
 
 
@@ -104,3 +108,16 @@ def test_units_of_which_gpus_have_different_numbers_are_on_no_numa_node() -> Non
     assert node is not None
     assert (node.units(8), node.units(56)) == ((4, 4), (28, 28))
     assert (node.units(7), node.units(12), node.units(0)) == ((), (), ())
+
+
+def test_admission_refuses_for_kubelets_alone_that_the_program_sets_and_whose_gpus_are_whole(
+    make_plan: PlanMaker,
+) -> None:
+    catalog = load_catalog()
+    aligned: dict[str, Any] = {"topology": {"policy": "restricted"}}
+    slices = {"mode": "time-slicing", "replicas": 2, "rename": False}
+    created = make_plan(pool(**aligned), pool("shared", workload="inference", sharing=slices, **aligned))
+    assert list(aligned_pools(created.pools, catalog)) == ["train"]
+    existing = make_plan(pool(nodes={"names": ["a"]}, **aligned), cluster={"provider": "existing", "name": "dc"})
+    assert existing.pools[0].kubelet is not None
+    assert aligned_pools(existing.pools, catalog) == {}

@@ -1,4 +1,4 @@
-"""The operator's values on each platform, and what nodes say and are held against where it does not run."""
+"""The operator's values on each platform, and labels and expectations of nodes where it does not run."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_eks_10_beside_al2023_the_operators_device_plugin_stays_off_bottlerocket
     assert [group.labels.get(OPERANDS) for group in groups] == [None, "false"]
 
 
-def test_nodes_without_operands_are_not_held_against_what_feature_discovery_would_say(
+def test_nodes_without_operands_are_not_compared_with_labels_of_feature_discovery(
     make_plan: PlanMaker,
 ) -> None:
     sharing = {"mode": "time-slicing", "replicas": 4}
@@ -106,7 +106,7 @@ def test_mig_on_cloud_nodes_may_reboot_them(make_plan: PlanMaker) -> None:
     assert "env" not in values(make_plan(cut))["migManager"]
 
 
-def test_the_plan_says_who_brings_what_and_why(make_plan: PlanMaker) -> None:
+def test_the_plan_states_who_installs_what_and_why(make_plan: PlanMaker) -> None:
     plan = make_plan(aws("a"), aws("b", image=BOTTLEROCKET), cluster=EKS)
     said = [decision(plan, f"pool {name}", "driver, toolkit, device plugin") for name in "ab"]
     assert [one.chosen for one in said] == ["image, image, operator", "image, image, image"]
@@ -151,7 +151,7 @@ def test_every_taint_of_a_pool_is_printed_with_its_reason(make_plan: PlanMaker) 
     assert found["kubernetes.io/arch=arm64:NoSchedule"].startswith("GKE adds it")
 
 
-def test_an_own_images_driver_is_what_its_nodes_are_held_against(make_plan: PlanMaker) -> None:
+def test_nodes_of_an_own_image_are_compared_with_its_driver(make_plan: PlanMaker) -> None:
     own = {"ami": "ami-0a1b2c3d4e5f60718", "driver": "595.91.07"}
     expect = make_plan(aws(image=own), cluster=EKS).pools[0].expectations.expect
     assert expect["driver-version"].value == "595.91.07"
@@ -181,7 +181,7 @@ def test_gke_9_toolkit_env_runtime_config_source_file(make_plan: PlanMaker) -> N
         assert found["toolkit"]["env"][1:] == [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}]
 
 
-def test_on_ubuntu_the_operator_brings_the_driver_to_its_usual_place(make_plan: PlanMaker) -> None:
+def test_on_ubuntu_the_operator_installs_the_driver_in_its_usual_place(make_plan: PlanMaker) -> None:
     plan = make_plan(gcp(image=UBUNTU), cluster=GKE)
     found = values(plan)
     assert (found["driver"]["enabled"], found["driver"]["version"]) == (True, "595.91.07")
@@ -255,7 +255,7 @@ def test_gke_9_never_both_device_plugins_beside_each_other_on_one_pool(make_plan
     assert values(plan)["hostPaths"] == {"driverInstallDir": NVIDIA_ON_COS}
 
 
-def test_where_gke_brings_everything_the_operator_enables_neither_driver_nor_toolkit_nor_plugin(
+def test_where_gke_installs_everything_the_operator_enables_neither_driver_nor_toolkit_nor_plugin(
     make_plan: PlanMaker,
 ) -> None:
     plan = make_plan(gcp(device_plugin="provider"), cluster=GKE)

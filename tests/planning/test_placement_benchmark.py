@@ -56,7 +56,7 @@ def test_one_table_has_every_trace_by_every_protocol(tmp_path: Path) -> None:
     assert [row[:2] for row in rows[4:]] == [["two", "resampled"], ["two", "originals"]]
 
 
-def test_a_published_figure_stands_beside_the_trace_and_the_protocol_that_it_belongs_to(tmp_path: Path) -> None:
+def test_a_published_figure_is_printed_beside_its_trace_and_protocol(tmp_path: Path) -> None:
     files = _write(tmp_path, NODE, known=POD, other=POD * 2)
     digests = [hashlib.sha256(Path(one).read_bytes()).hexdigest() for one in (files[1], files[3])]
     published = {"protocol": "originals", "nodes": digests[0], "pods": {digests[1]: {"FGD": 97.5}}}

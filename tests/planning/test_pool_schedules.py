@@ -92,7 +92,7 @@ def test_a_pool_is_on_by_the_clock_of_its_time_zone_in_winter_and_in_summer(when
     assert (schedule().off_text(at(when)) == "") is on
 
 
-def test_it_is_told_when_it_starts_next() -> None:
+def test_the_text_of_a_pool_that_is_off_has_its_next_start() -> None:
     off = "its schedule has it off until {} (Europe/Berlin)"
     assert schedule().off_text(at(EVENING)) == off.format("Thu 2026-11-26 07:00")
     assert schedule().off_text(at(WEEKEND)) == off.format("Mon 2026-11-30 07:00")
@@ -108,7 +108,7 @@ def test_it_is_told_when_it_starts_next() -> None:
         (("mon", "tue", "wed", "thu", "fri", "sat", "sun"), "daily"),
     ],
 )
-def test_days_are_told_as_a_person_says_them(days: tuple[str, ...], text: str) -> None:
+def test_days_are_printed_as_ranges_names_or_daily(days: tuple[str, ...], text: str) -> None:
     assert str(schedule(days=days)) == f"{text} 07:00 to 20:00 (Europe/Berlin)"
     assert schedule(days=days).hours == len(days) * 13
 
@@ -229,7 +229,7 @@ def test_a_quota_that_other_pools_cover_is_not_lost() -> None:
     assert notice.endswith("while it is off pods for it wait")
 
 
-def test_members_are_told_when_their_pods_end() -> None:
+def test_the_guide_states_when_pods_of_members_end() -> None:
     plan = plan_eks(LAB, teams=[VISION])
     page = guide_to_markdown(plan.guides[0], plan.tenants[0], None)
     assert "Pool `lab` has nodes mon-fri 07:00 to 20:00 (Europe/Berlin) only. At 20:00 its pods are ended" in page

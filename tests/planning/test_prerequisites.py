@@ -161,6 +161,13 @@ def test_google_counts_vpc_networks_disks_and_vcpus_beside_gpus() -> None:
     }
 
 
+def test_hyperdisks_count_against_a_quota_of_their_own() -> None:
+    cluster = filled(GkeClusterPlan, name="ml", disks_gb={"hyperdisk-balanced": 400, "pd-ssd": 100})
+    quotas = cluster.prerequisites(["gcp:container/nodePool:NodePool"]).quotas
+    found = {quota.name: quota.amount for quota in quotas if quota.unit == "GB"}
+    assert found == {"HDB_TOTAL_GB": 400, "SSD_TOTAL_GB": 100}
+
+
 def test_an_existing_account_of_nodes_and_an_existing_subnetwork_need_roles_on_them() -> None:
     own = filled(GkeClusterPlan, name="ml", node_email="nodes@p.iam.gserviceaccount.com")
     vpc = ExistingVpcPlan(network="n", subnetwork="projects/host/s", pods_range="p", services_range="s")

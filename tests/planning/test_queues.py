@@ -104,6 +104,16 @@ def test_a_gpu_comes_with_its_part_of_the_cpu_and_memory_of_its_node(queues: Any
     assert int(one[1].nominal.removesuffix("Mi")) == int(all_gpus[1].nominal.removesuffix("Mi")) // 8
 
 
+def test_cpu_and_memory_of_borrowed_and_lent_gpus_stand_beside_those_of_the_quota(queues: Any) -> None:
+    given = {"borrow": {"gpus": 2}, "lend": {"gpus": 1}}
+    plan = queues(pool(), teams=[team("a", quota={"gpus": 4}, queue=given), team("b", quota={"gpus": 4})])
+    cpu, memory = plan.teams[0].flavors[1].limits[:2]
+    for limit in (cpu, memory):
+        amounts = [int(text.rstrip("mMi")) for text in (limit.nominal, limit.borrow, limit.lend)]
+        assert amounts == pytest.approx([amounts[2] * 4, amounts[2] * 2, amounts[2]], abs=4)
+        assert amounts[2] > 0
+
+
 def test_pods_without_gpus_start_on_no_pool_and_within_the_cpu_and_memory_of_the_quota(queues: Any) -> None:
     queue = queues(pool(), teams=[team(quota={"gpus": 1, "cpu": 20, "memory": "64Gi"})]).teams[0]
     first = {limit.resource: limit.nominal for limit in queue.flavors[0].limits}

@@ -36,6 +36,12 @@ def test_less_cpu_is_advised_with_the_largest_amount_that_fits() -> None:
     assert "request at most 11.2 cores (cpu: 11200m) a pod" in [one.text for one in advise(scenario)]
 
 
+def test_the_smallest_amount_is_advised_where_no_other_fits() -> None:
+    scenario = Scenario(nodes=(node(cpu=1),), groups=(pods("first", cpu=0.99), pods("second", cpu=0.02)))
+    found = [one.requests for one in advise(scenario) if one.kind == "less"]
+    assert [requests and requests["cpu"] for requests in found] == [10]
+
+
 def test_less_cpu_is_no_advice_where_gpus_are_lacking() -> None:
     scenario = Scenario(nodes=(node(gpus=4),), groups=(pods("a", gpus=8),))
     assert [one.kind for one in advise(scenario)] == ["nodes"]

@@ -1,4 +1,4 @@
-"""Sharing by name, by GPU model and by node, and what the operator's ConfigMaps say of it."""
+"""Sharing by name, by GPU model and by node, and its configs in the operator's ConfigMaps."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_pool_whose_gpu_model_has_no_number_of_replicas_is_refused(make_plan: 
     assert found[0].startswith("sharing.inference.replicas: found none for NVIDIA H200 of pool big")
 
 
-def test_a_mistake_in_a_named_sharing_is_told_once_however_many_pools_take_it(make_plan: PlanMaker) -> None:
+def test_a_mistake_in_a_named_sharing_is_reported_once_however_many_pools_use_it(make_plan: PlanMaker) -> None:
     named = {"cut": {"mode": "mig", "layout": {"3g.40gb": 3}}}
     found = problems(make_plan, lab("a", sharing="cut"), lab("b", sharing="cut"), sharing=named)
     assert [text.partition(":")[0] for text in found] == ["sharing.cut.layout"]
@@ -127,7 +127,7 @@ def test_nodes_with_another_sharing_are_pools_of_their_own_over_the_same_nodes(m
     assert {one.nodes.min for one in pools.values()} == {0}
 
 
-def test_each_node_is_held_against_its_own_sharing(make_plan: PlanMaker) -> None:
+def test_each_node_is_compared_with_its_own_sharing(make_plan: PlanMaker) -> None:
     pools = by_name(make_plan(mixed(), sharing=NAMED))
     assert {name: dict(one.node_expectation.allocatable) for name, one in pools.items()} == {
         "train": {"nvidia.com/gpu": 8},
@@ -213,7 +213,7 @@ def test_layouts_by_model_and_by_index_reach_the_gpus_that_they_mean_and_no_othe
         assert (made.state, list(made.gpus)) == ("success", wanted)
 
 
-def test_a_pool_whose_gpu_model_no_layout_speaks_of_is_refused(make_plan: PlanMaker) -> None:
+def test_a_pool_whose_gpu_model_no_layout_names_is_refused(make_plan: PlanMaker) -> None:
     named = {"lab": {"mode": "mig", "layouts": [{"gpu": "H200", "layout": "all-balanced"}]}}
     found = problems(make_plan, lab("a", sharing="lab"), sharing=named)
     assert [text.partition(":")[0] for text in found] == ["sharing.lab.layouts"]
@@ -262,7 +262,7 @@ def test_shares_of_instances_have_a_quota_of_their_own(make_plan: PlanMaker) -> 
 # -- MPS --------------------------------------------------------------------------------------------------
 
 
-def test_the_part_of_an_mps_replica_is_told_in_memory_and_threads(make_plan: PlanMaker) -> None:
+def test_the_part_of_an_mps_replica_is_printed_in_memory_and_threads(make_plan: PlanMaker) -> None:
     plan = make_plan(lab("a", T4, sharing={"mode": "mps", "replicas": 6}))
     [said] = [one for one in plan.decisions if one.what == "MPS share"]
     assert said.chosen == "2560 MiB and 16 % of the threads"  # 15360 MiB and 100 %, by 6

@@ -1,4 +1,4 @@
-"""Who brings driver, toolkit and device plugin to each cloud's nodes, and what two owners at once are told."""
+"""Who installs driver, toolkit and device plugin on each cloud's nodes, and errors for two owners."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_each_image_has_one_owner_of_driver_toolkit_and_device_plugin(
     assert owners(one, cluster=cluster) == expected
 
 
-def test_on_an_existing_cluster_the_stack_says_what_the_host_brings() -> None:
+def test_on_an_existing_cluster_the_stack_file_declares_the_software_of_the_host() -> None:
     nodes = {"names": ["gpu-0"]}
     cluster = {"provider": "existing"}
     assert owners(aws(nodes=nodes), cluster=cluster) == ("operator", "operator", "operator")
@@ -132,7 +132,7 @@ def test_two_drivers_or_none_on_one_pool_is_an_error_that_names_the_place_the_po
     "operator", [{"driver": {"owner": "host"}}, {"driver": {"owner": "host"}, "toolkit": "host"}]
 )
 @pytest.mark.parametrize("one", [aws(), aws(image=BOTTLEROCKET)])
-def test_what_the_image_brings_anyway_may_be_said(one: dict[str, Any], operator: dict[str, Any]) -> None:
+def test_software_that_the_image_includes_may_be_declared(one: dict[str, Any], operator: dict[str, Any]) -> None:
     assert problems(one, cluster=EKS, operator=operator) == []
 
 
@@ -149,7 +149,7 @@ def test_a_pool_whose_gpus_nobody_would_offer_is_refused() -> None:
     assert "no GPUs would be advertised" in found[0].allowed
 
 
-def test_a_driver_version_that_the_image_does_not_bring_is_refused_with_both_branches() -> None:
+def test_a_driver_version_that_the_image_does_not_include_is_refused_with_both_branches() -> None:
     found = problems(aws(), cluster=EKS, operator={"driver": {"version": "595.91.07"}})
     assert [problem.path for problem in found] == ["operator.driver.version"]
     assert "595.91.07" in found[0].found

@@ -194,7 +194,7 @@ def test_each_change_saves_what_it_promises_when_it_is_made(name: str) -> None:
     assert amounts == sorted(amounts, reverse=True)
 
 
-def test_kinds_of_changes() -> None:
+def test_a_saving_names_fewer_nodes_shared_gpus_or_another_machine_type() -> None:
     assert "2 nodes instead of 4" in savings_of(CHEAPER["fewer nodes"])[0].what
     assert "two pods share a GPU" in savings_of(CHEAPER["shared"])[0].what
     assert any(

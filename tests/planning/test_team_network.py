@@ -1,4 +1,4 @@
-"""Egress and ingress of teams: what a table of addresses may be reached by, judged without the planner."""
+"""Egress and ingress of teams: which addresses of a table may be reached, decided without the planner."""
 
 from __future__ import annotations
 

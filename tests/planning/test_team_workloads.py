@@ -149,7 +149,7 @@ def test_checkpoints_of_several_pods_need_a_class_that_many_nodes_write() -> Non
     )
 
 
-def test_all_mistakes_of_an_entry_are_told_in_one_run() -> None:
+def test_all_mistakes_of_an_entry_are_reported_in_one_run() -> None:
     found = refused(
         training_jobs=[
             {**JOB, "volumes": {"data": "/data"}, "api": "trainjob", "topology": "required", "gpus": 0}

@@ -107,7 +107,7 @@ def test_the_version_of_an_existing_cluster_tells_its_provider(git_version: str 
 # -- items -----------------------------------------------------------------------------------------------------
 
 
-def test_what_runs_is_judged_where_it_was_read() -> None:
+def test_the_support_is_that_of_the_running_version_where_it_was_read() -> None:
     plan = plan_of(EXISTING | {"kubernetes": "1.36"})
     running = RunningVersions(kubernetes="v1.33.4", drivers={"train": ("535.309.01",)})
     assert item(plan, "Kubernetes", running).support.status is Status.ENDED
@@ -201,6 +201,11 @@ def test_a_cluster_behind_its_stack_file_catches_up_first() -> None:
     steps = steps_of(plan, RunningVersions(kubernetes="v1.34.2"))
     assert texts(steps) == ["Kubernetes 1.34 -> 1.35", "Kubernetes 1.35 -> 1.36"]
     assert all("does not run" in step.why for step in steps.steps)
+
+
+def test_a_cluster_ahead_of_its_stack_file_goes_on_from_the_version_that_runs() -> None:
+    plan = plan_of(EXISTING | {"kubernetes": "1.34"})
+    assert texts(steps_of(plan, RunningVersions(kubernetes="v1.35.2"))) == ["Kubernetes 1.35 -> 1.36"]
 
 
 def test_a_cluster_of_unknown_version_gets_no_kubernetes_step() -> None:

@@ -180,6 +180,12 @@ def test_each_kind_of_entry_states_its_pods_queue_topology_storage_and_room(
     assert statements(found, subject) == EXPECTED[subject]
 
 
+def test_a_batch_job_of_one_part_at_a_time_starts_it_and_not_all_at_first() -> None:
+    sweep = {**ENTRIES["batch_jobs"][0], "replicas": 1}
+    one = plan(teams=[team(quota={"gpus": 64}, queue={"borrow": {"gpus": 0}}, batch_jobs=[sweep])])
+    assert statements(one, "batch job vision/sweep")["queue"][1].startswith("Kueue starts its part; 2 of")
+
+
 def test_without_queues_an_entry_says_that_its_pods_wait_for_nodes_alone() -> None:
     found = plan(queueing=None, teams=[team(quota={"gpus": 64}, **ENTRIES)])
     job = statements(found, "training job vision/pretrain")

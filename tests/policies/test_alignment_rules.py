@@ -105,7 +105,7 @@ def test_pods_whose_cpus_are_not_exclusive_or_without_gpus_pass(pod: Record) -> 
     assert not refused(simulated(), pod)
 
 
-def test_each_container_is_judged_for_itself_init_containers_too() -> None:
+def test_each_container_is_evaluated_by_itself_init_containers_too() -> None:
     assert refused(simulated(), asking(container(4, "8"), container(4, "60", name="second")))
     assert refused(simulated(), asking(container(1, "8"), initContainers=[container(8, "8", name="first")]))
     # In scope pod the two together have 8 GPUs and 68 CPUs, of two NUMA nodes each.

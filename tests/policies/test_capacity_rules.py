@@ -54,6 +54,10 @@ def test_quotas_up_to_what_the_nodes_have_pass_and_one_more_is_found():
     assert found.problem.path == f'spec.hard["{GPUS}"]'
 
 
+def test_a_quota_of_what_no_pool_offers_is_left_to_the_rule_about_it():
+    assert violations("quota-exceeds-capacity", *fleet(node()), *promised(a={SHARES: 2})) == []
+
+
 def test_shares_are_counted_by_replicas():
     serve = node("serve-0", machine_type="g4dn.xlarge", workload="inference")
     assert violations("quota-exceeds-capacity", *fleet(serve), *promised(a={SHARES: 4})) == []

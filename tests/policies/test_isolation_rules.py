@@ -176,7 +176,7 @@ def test_namespaces_of_the_host_are_found(field: str):
     assert only(violations(HOST, deployment(pod_spec(**{field: True})))).problem.path.endswith(field)
 
 
-def test_a_pod_without_gpus_that_tolerates_gpu_nodes_is_judged_too():
+def test_a_pod_without_gpus_that_tolerates_gpu_nodes_is_evaluated_too():
     main = {**container(), "securityContext": {"privileged": True}}
     assert only(violations(HOST, node(), deployment(pod_spec(main))))
     assert violations(HOST, node(), deployment(pod_spec(main, tolerations=[]))) == []

@@ -107,7 +107,7 @@ def test_an_accelerator_makes_a_gpu_pool_of_any_machine_type():
     assert only(violations("gpu-node-taint", pool))
 
 
-def test_taints_that_are_not_known_yet_is_not_checked():
+def test_taints_that_are_not_known_yet_are_not_checked():
     assert "spec.taints: not known" in not_checked("gpu-node-taint", node(taints=UNKNOWN))
 
 

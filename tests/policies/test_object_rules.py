@@ -61,7 +61,7 @@ def test_a_claim_of_more_gpus_than_a_node_has_is_found():
     assert violations(CLAIM, node(), claim(exactly(9, "nics.example.com"))) == []
 
 
-def test_each_alternative_of_a_request_is_judged():
+def test_each_alternative_of_a_request_is_evaluated():
     some = [{"name": "a", **exactly(8)["exactly"]}, {"name": "b", **exactly(9)["exactly"]}]
     found = only(violations(CLAIM, node(), claim({"name": "gpus", "firstAvailable": some})))
     assert found.problem.path == "spec.devices.requests[0].firstAvailable[1].count"

@@ -55,7 +55,7 @@ def test_the_pods_of_a_kind_are_checked_at_their_place(kind: str, inputs: dict[s
     assert place in only(violations(RULE, kubernetes(kind, "x", **inputs))).problem.path
 
 
-def test_each_pod_template_of_a_resource_is_judged_by_itself():
+def test_each_pod_template_of_a_resource_is_evaluated_by_itself():
     groups = [TEMPLATE, GOOD, {"template": {"spec": UNKNOWN}}]
     found = report_of(RULE, kubernetes("ray.io/v1:RayCluster", "x", {"workerGroupSpecs": groups}))
     assert [violation.problem.path.split(".")[1] for violation in found.violations] == ["workerGroupSpecs[0]"]

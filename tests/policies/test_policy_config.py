@@ -175,7 +175,7 @@ def test_a_mistake_in_the_configuration_is_named_with_its_place_and_fix(config: 
     assert fix in problem.fix
 
 
-def test_a_day_that_is_none_is_told_how_to_write_one():
+def test_an_invalid_date_is_an_error_with_the_allowed_form():
     with pytest.raises(BadInput, match=r'found "soon"; allowed: a day such as 2026-12-31'):
         configure(exempt(until="soon"))
 
@@ -226,7 +226,7 @@ def test_a_violation_has_a_stable_json_form():
     }
 
 
-def test_what_could_not_be_told_has_a_json_form_too():
+def test_a_rule_that_was_not_checked_has_a_json_form_too():
     hidden = node(taints=None, patch=True, workload="inference", labels={"nvidia.com/device-plugin.config": None})
     assert evaluate([hidden], {}, TODAY).to_json()["not_checked"] == [
         {

@@ -49,7 +49,7 @@ def test_a_rule_is_violated_by_its_wrong_example(rule: str):
 
 
 @pytest.mark.parametrize("rule", IDS)
-def test_a_rule_is_satisfied_by_its_right_example_and_can_judge_it(rule: str):
+def test_a_rule_is_satisfied_by_its_right_example_and_can_check_it(rule: str):
     found = report_of(rule, *records(f"{rule}.right"), **SETTINGS.get(rule, {}))
     assert not found.violations, [str(violation) for violation in found.violations]
     assert not found.not_checked, found.not_checked

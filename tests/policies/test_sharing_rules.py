@@ -93,7 +93,7 @@ def test_the_limits_can_be_configured():
     assert only(violations("sharing-replicas-bounded", stack, maxTimeSlicingReplicas=7))
 
 
-def test_replicas_that_are_not_known_yet_is_not_checked():
+def test_replicas_that_are_not_known_yet_are_not_checked():
     hidden = config_map("device-plugin-config-1a2b", {"serve": UNKNOWN})
     assert "data.serve: not known" in not_checked("sharing-replicas-bounded", cluster_policy(), hidden)
 

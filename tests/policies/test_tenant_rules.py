@@ -173,7 +173,7 @@ def test_with_dra_a_quota_names_every_device_class_that_claims_can_name(allocato
     assert all(name in extended.found for name in ("gpu.nvidia.com", "mig.nvidia.com", "large-gpu"))
 
 
-def test_a_teams_stack_is_held_against_the_device_classes_that_its_settings_name():
+def test_a_teams_stack_is_compared_with_the_device_classes_that_its_settings_name():
     alone = [namespace(), quota(OF_CLASSES)]
     assert violations(RULE, *alone, resources=["gpu.nvidia.com", "large-gpu"]) == []
     assert only(violations(RULE, namespace(), quota({"pods": "1"}), resources=["gpu.nvidia.com"]))

@@ -120,7 +120,7 @@ def test_the_usual_gpu_taint_is_asked_for_where_no_pool_shows_its_taints():
     assert only(violations("gpu-toleration", pool, deployment(pod_spec(tolerations=[]))))
 
 
-def test_tolerations_that_are_not_known_yet_is_not_checked():
+def test_tolerations_that_are_not_known_yet_are_not_checked():
     assert "tolerations: not known" in not_checked("gpu-toleration", deployment(pod_spec(tolerations=UNKNOWN)))
 
 
@@ -161,7 +161,7 @@ def test_a_gpu_request_without_a_limit_is_found_in_an_init_container_too():
     assert found.problem.found == "a request of 1 without a limit"
 
 
-def test_limits_that_are_not_known_yet_is_not_checked():
+def test_limits_that_are_not_known_yet_are_not_checked():
     spec = pod_spec(container(UNKNOWN, {"nvidia.com/gpu": 1}))
     assert "resources.limits" in not_checked("gpu-requests-equal-limits", deployment(spec))
 
@@ -283,6 +283,7 @@ def test_every_alternative_of_the_affinity_must_name_the_gpu():
     assert violations("gpu-node-targeting", with_affinity(PRODUCT, PRODUCT)) == []
     found = only(violations("gpu-node-targeting", with_affinity(PRODUCT, {"zone": "a"})))
     assert "alternative 2 of 2" in found.problem.found
+    assert "alternative" not in only(violations("gpu-node-targeting", with_affinity({"zone": "a"}))).problem.found
 
 
 def test_a_mig_profile_names_its_gpu_and_labels_can_be_added():

@@ -13,7 +13,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.recipe import show_recipe
 from gpu_platform.errors import BadInput, ExitCode
 from gpu_platform.paths import PROJECT_ROOT
-from gpu_platform.recipe.compare import Answer, Verdict, compare, components
+from gpu_platform.recipe.compare import ConstraintResult, Verdict, compare, components
 from gpu_platform.recipe.document import read_recipe
 from tests.support.eks_stacks import CREATED, plan_eks
 
@@ -44,7 +44,9 @@ def written(folder: Path, document: Any) -> Path:
     return path
 
 
-def answers(folder: Path, *pools: dict[str, Any], kubernetes: str = "1.34", **recipe: Any) -> dict[str, Answer]:
+def answers(
+    folder: Path, *pools: dict[str, Any], kubernetes: str = "1.34", **recipe: Any
+) -> dict[str, ConstraintResult]:
     plan = plan_eks(*(pools or (TRAIN,)), cluster={**CREATED, "kubernetes": kubernetes})
     read = read_recipe(written(folder, {**RECIPE, **recipe}))
     return {one.constraint: one for one in compare(read, plan, load_catalog())}

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_platform import names
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.changes.budgets import Budget
+from gpu_platform.planning.changes.budgets import DisruptionBudget
 from gpu_platform.rollout.annotations import RolloutAnnotation
 from gpu_platform.rollout.plan import LiveCluster, Rollout, plan_rollout
 from tests.rollout.live_objects import NEW, OLD, OLD_CONFIG, lab, node, owned_by, planned, pod
@@ -32,8 +32,8 @@ def owned(name: str, on: str = "lab-0") -> dict[str, Any]:
     return pod(name, on=on, metadata={**owned_by("ReplicaSet"), "labels": {"app": name}})
 
 
-def budget(app: str, **rest: Any) -> Budget:
-    return Budget(
+def budget(app: str, **rest: Any) -> DisruptionBudget:
+    return DisruptionBudget(
         namespace="vision",
         name=f"guard-{app}",
         rule="minAvailable: 1",
@@ -90,21 +90,21 @@ def test_nodes_that_can_be_drained_come_before_those_whose_budgets_allow_nothing
     assert [change.remark(pool.rules) for change in pool.changes] == ["", "", never]
 
 
-def test_a_pod_that_nobody_would_start_again_is_announced_and_its_node_comes_last() -> None:
+def test_a_pod_without_a_controller_is_announced_and_its_node_comes_last() -> None:
     pods = (pod("bare", on="lab-0"), owned("a", on="lab-1"), owned("b", on="lab-1"))
     [pool] = rollout(planned(), node("lab-0"), node("lab-1"), pods=pods).pools
     assert [change.node for change in pool.changes] == ["lab-1", "lab-0"]
     assert pool.changes[1].remark(pool.rules) == "stays as it is: not managed by a controller: vision/bare"
 
 
-def test_the_same_layout_under_another_name_drains_nobody() -> None:
+def test_the_same_layout_under_another_name_drains_no_node() -> None:
     plan = planned(lab(sharing={"mode": "mig", "layout": {"1g.10gb": 7}}))
     found = rollout(plan, node("lab-0"), pods=(pod("a", on="lab-0"),))
     assert [change.drains for change in found.changes] == [False]
     assert found.drained == ()
 
 
-def test_the_same_layout_written_gpu_by_gpu_drains_nobody() -> None:
+def test_the_same_layout_written_gpu_by_gpu_drains_no_node() -> None:
     layouts = [
         {"devices": [0, 1, 2, 3], "layout": {"1g.10gb": 7}},
         {"devices": [4, 5, 6, 7], "layout": {"1g.10gb": 7}},
@@ -220,7 +220,7 @@ def test_a_node_of_an_earlier_run_and_one_that_is_not_drained_say_so() -> None:
     }
 
 
-def test_the_json_has_the_same() -> None:
+def test_the_json_of_a_change_has_its_node_layouts_and_pods() -> None:
     plan = planned()
     [change] = rollout(plan, node("lab-0"), pods=(owned("a"),)).changes
     assert change.to_json() == {

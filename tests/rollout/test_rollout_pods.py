@@ -34,7 +34,7 @@ MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x"}}
         ({"metadata": owned_by("Job"), "phase": "Failed"}, "keep"),
     ],
 )
-def test_pods_leave_but_for_those_of_daemon_sets_static_ones_ended_ones_and_those_of_nobody(
+def test_a_drain_evicts_all_pods_but_those_of_daemon_sets_static_ended_and_unmanaged_ones(
     given: dict[str, Any], action: str
 ) -> None:
     assert eviction_action(pod("one", on="lab-0", **given)) == action

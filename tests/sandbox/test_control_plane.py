@@ -115,7 +115,7 @@ def cluster(client: ApiClient) -> Iterator[Cluster]:
     cluster.core.delete_namespace(namespace)
 
 
-def test_status_says_that_every_component_runs(sandbox: Status) -> None:
+def test_status_reports_that_every_component_runs(sandbox: Status) -> None:
     status = control_plane.status(sandbox.name)
     assert status.state == "running"
     assert list(status.pids) == [
@@ -129,7 +129,7 @@ def test_status_says_that_every_component_runs(sandbox: Status) -> None:
     assert json.loads(json.dumps(status.to_json()))["server"] == sandbox.server
 
 
-def test_the_api_server_says_the_pinned_version(sandbox: Status, client: ApiClient) -> None:
+def test_the_api_server_reports_the_pinned_version(sandbox: Status, client: ApiClient) -> None:
     assert VersionApi(client).get_code().git_version == sandbox.kubernetes
 
 

@@ -109,9 +109,9 @@ def test_stop_ends_the_children_of_a_daemon_that_ignores_the_polite_signal(daemo
     eventually(lambda: not is_alive(child))
 
 
-def test_last_words_are_the_end_of_this_runs_log_and_the_run_before_is_kept(daemon: Daemon) -> None:
+def test_the_log_tail_is_that_of_this_run_and_the_log_of_the_run_before_is_kept(daemon: Daemon) -> None:
     for words in ("first", "second"):
         daemon.ensure(["sh", "-c", f"seq 100; echo {words}"], env=ENV)
         eventually(lambda: daemon.pid() is None)
-    assert daemon.last_words(lines=2) == "100\nsecond"
+    assert daemon.log_tail(lines=2) == "100\nsecond"
     assert daemon.log.with_suffix(".log.1").read_text().endswith("first\n")

@@ -294,6 +294,6 @@ def test_nodes_with_the_same_devices_share_a_sysfs_and_others_have_one_of_their_
     assert (first[1], other[1]) == ({"8244\n"}, {"1460\n"})
 
 
-def test_errors_have_nvmls_words():
+def test_errors_have_the_texts_of_nvml():
     with install(NodeProfile(machine_type="g4dn.xlarge", driver_version=DRIVER)):
         assert pynvml.nvmlErrorString(pynvml.NVML_ERROR_GPU_IS_LOST) == "GPU is lost"

@@ -309,7 +309,7 @@ def test_a_budget_holds_an_upgrade_up_until_it_allows_the_eviction(cluster: Clus
 
 
 @pytest.mark.sandbox
-def test_a_pod_that_nobody_starts_again_fails_the_upgrade_and_stays(cluster: Cluster) -> None:
+def test_a_pod_without_a_controller_fails_the_upgrade_and_stays(cluster: Cluster) -> None:
     name = cluster.node("g4dn.xlarge")
     eventually(lambda: cluster.gpus(name), {"gpu": "1"})
     bare = cluster.pod(name, gpu=1)

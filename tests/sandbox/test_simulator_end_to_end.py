@@ -44,7 +44,7 @@ SERVE = {names.DEVICE_PLUGIN_CONFIG_LABEL: "serve"}
 NOTEBOOKS = {names.DEVICE_PLUGIN_CONFIG_LABEL: "notebooks"}
 
 
-def test_nodes_offer_what_their_pools_sharing_says(cluster: Cluster) -> None:
+def test_nodes_offer_the_resources_of_their_pools_sharing(cluster: Cluster) -> None:
     whole = cluster.node("p4de.24xlarge")
     shared = cluster.node("g4dn.12xlarge", **SERVE)
     cut = cluster.node("p4de.24xlarge", **NOTEBOOKS, **{names.MIG_CONFIG_LABEL: "seven"})

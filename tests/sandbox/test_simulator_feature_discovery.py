@@ -87,7 +87,9 @@ def test_a_node_of_whole_gpus_has_every_label_that_feature_discovery_sets() -> N
         (node(A100), SHARED, "single", (PRODUCT + "-SHARED", "8", "4", "time-slicing")),
     ],
 )  # fmt: skip
-def test_the_gpu_labels(hardware: Hardware, config: str, strategy: str, expected: tuple[str, ...]) -> None:
+def test_gpu_labels_follow_hardware_config_and_mig_strategy(
+    hardware: Hardware, config: str, strategy: str, expected: tuple[str, ...]
+) -> None:
     assert _of(_labels(hardware, config, strategy), "gpu") == expected
 
 

@@ -166,7 +166,7 @@ def test_a_name_that_is_not_in_the_config_fails_at_once_and_changes_nothing() ->
     ("selected", "current"),
     [("all-disabled", (OFF, OFF)), ("notebooks", (SEVEN, SEVEN)), ("all-enabled", (EMPTY,))],
 )
-def test_a_layout_that_is_there_already_succeeds_without_stopping_anyone(
+def test_a_layout_that_is_applied_already_succeeds_without_stopping_operands(
     selected: str, current: GpuLayouts
 ) -> None:
     outcome = _apply(selected, current)

@@ -1,4 +1,4 @@
-"""A whole simulated node: what the ClusterPolicy, the ConfigMaps and the node's labels make of it."""
+"""A whole simulated node: its resources and labels by ClusterPolicy, ConfigMaps and labels."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_while_the_mig_manager_works_nothing_is_advertised_and_labels_stay() -> 
     assert desired.labels == {"nvidia.com/gpu.count": "8", "nvidia.com/gpu.present": "true"}
 
 
-def test_the_operator_wishes_all_disabled_for_mig_nodes_without_a_wish_where_it_is_told_to() -> None:
+def test_the_operator_labels_mig_nodes_without_a_config_all_disabled_where_its_default_is_set() -> None:
     told = replace(POLICY, mig_default="all-disabled")
     assert _desired({}, node(A100), told).labels["nvidia.com/mig.config"] == "all-disabled"
     assert "nvidia.com/mig.config" not in _desired({}, node(T4), told).labels
@@ -188,13 +188,13 @@ def _request(labels: Mapping[str, str], hardware: Hardware | None = None, **chan
 WISH = {"nvidia.com/mig.config": "seven"}
 
 
-def test_a_wish_that_was_refused_is_the_same_wish_when_nothing_is_in_its_way_any_more() -> None:
+def test_a_refused_mig_request_keeps_its_digest_when_it_succeeds() -> None:
     refused, free = _request(WISH, refused="In use by another client"), _request(WISH)
     assert (refused.outcome.state, free.outcome.state) == ("failed", "success")
     assert refused.digest == free.digest, "the manager waits for another label"
 
 
-def test_the_mig_manager_makes_what_the_label_wishes() -> None:
+def test_the_mig_manager_creates_the_layout_of_the_label() -> None:
     outcome = _request(WISH).outcome
     assert (outcome.state, outcome.gpus) == ("success", (SEVEN,) * 8)
 
@@ -211,7 +211,9 @@ def test_the_mig_manager_makes_what_the_label_wishes() -> None:
         ({**WISH, "nvidia.com/gpu.deploy.mig-manager": "false"}, {}),
     ],
 )
-def test_where_the_mig_manager_does_nothing(labels: Mapping[str, str], changes: dict[str, Any]) -> None:
+def test_the_mig_manager_has_no_request_where_it_does_not_run_or_no_config_is_named(
+    labels: Mapping[str, str], changes: dict[str, Any]
+) -> None:
     assert _request(labels, **changes) is None
 
 
@@ -225,7 +227,7 @@ def test_without_a_config_map_named_the_hardwares_own_configs_count() -> None:
     assert outcome.gpus == ({"3g.40gb": 2},) * 8
 
 
-def test_the_digest_changes_with_the_wish_and_not_with_what_was_done() -> None:
+def test_the_digest_changes_with_the_request_and_not_with_its_outcome() -> None:
     fresh = _request(WISH).digest
     other_content = {
         "mig-abc": {"config.yaml": MAPS["mig-abc"]["config.yaml"].replace("1g.10gb: 7", "3g.40gb: 2")}
@@ -281,7 +283,7 @@ def _node_object(machine_type: str, **annotations: str) -> dict[str, Any]:
     return {"metadata": {"name": "train-0", "annotations": kwok | annotations}}
 
 
-def test_behind_a_node_is_its_machine_with_the_driver_that_it_names_or_the_operators_newest() -> None:
+def test_a_simulated_machine_has_the_driver_that_its_node_names_or_the_newest_of_the_operator() -> None:
     named = _node_object(A100, **{"sandbox.gpu-platform.dev/driver-version": "570.86.15"})
     simulated = simulated_machine(named, "", load_catalog())
     unnamed = simulated_machine(_node_object(A100), "", load_catalog())
@@ -368,7 +370,7 @@ def _pod(*limits: Mapping[str, str], init: Mapping[str, str] | None = None) -> d
 ONE_EACH = {"nvidia.com/gpu.shared": Advertised(16, 16, single_only=True), "nvidia.com/gpu": Advertised(8, 8)}
 
 
-def test_a_container_that_asks_for_two_shared_replicas_is_refused_in_the_kubelets_words() -> None:
+def test_a_container_that_requests_two_shared_replicas_is_refused_with_the_message_of_the_kubelet() -> None:
     rejected = rejection(_pod({"nvidia.com/gpu.shared": "2"}), ONE_EACH)
     assert rejected is not None
     assert rejected.status()["message"] == (

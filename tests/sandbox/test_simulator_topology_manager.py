@@ -104,7 +104,7 @@ def test_no_pod_is_on_two_numa_nodes_under_single_numa_node() -> None:
     assert admit(pod(container(4, "47")), single, []) == {GPU: {0: 4}, "cpu": {0: 47}}
 
 
-def test_containers_are_judged_one_by_one_or_in_scope_pod_together() -> None:
+def test_containers_are_aligned_one_by_one_or_in_scope_pod_together() -> None:
     two = pod(container(4, "24"), container(4, "24"))
     assert admitted(kubelet(), two) == [{GPU: {0: 4, 1: 4}, "cpu": {0: 24, 1: 24}}]
     assert admit(two, kubelet(scope="pod"), []) == REFUSED  # 8 GPUs of two, 48 CPUs of one

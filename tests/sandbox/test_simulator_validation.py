@@ -223,7 +223,7 @@ def _validated(cluster: Cluster, node: str) -> str | None:
 
 
 @pytest.mark.sandbox
-def test_a_sound_node_is_ready_and_a_faulty_one_is_not_until_it_is_mended(gate: Cluster) -> None:
+def test_a_healthy_node_is_ready_and_a_faulty_one_is_not_until_it_is_repaired(gate: Cluster) -> None:
     sound, faulty = gate.node(MACHINE), gate.node(MACHINE)
     gate.faults(**{faulty: '[{"kind": "nvlink-degraded", "index": 0, "link": 5}]'})
     eventually(lambda: _readiness(gate, sound), (True, "pass"))
@@ -254,7 +254,7 @@ def test_changed_expectations_are_checked_by_themselves(gate: Cluster) -> None:
 
 
 @pytest.mark.sandbox
-def test_a_node_whose_nvml_hangs_could_not_be_told(gate: Cluster) -> None:
+def test_a_node_whose_nvml_hangs_is_unknown(gate: Cluster) -> None:
     node = gate.node(MACHINE)
     gate.faults(**{node: '[{"kind": "nvml-hang"}]'})
     eventually(lambda: _readiness(gate, node), (False, "unknown"))

@@ -135,7 +135,7 @@ def test_an_error_in_the_environment_of_a_team_names_the_file_of_the_environment
     assert (problem.path, problem.line) == ("pools[0].machine_type", 10)
 
 
-def test_no_error_shows_the_words_of_the_library_that_validates(tmp_path: Path) -> None:
+def test_no_error_shows_messages_of_the_validation_library(tmp_path: Path) -> None:
     for file in sorted((Path(__file__).parent.parent / "broken_stacks").glob("Pulumi.*.yaml")):
         with pytest.raises(BadInput) as caught:
             load_stack(str(file))

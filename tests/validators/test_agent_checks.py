@@ -111,7 +111,7 @@ def outcome(check, expected, gpu=None, **more):
         ),
     ],
 )  # fmt: skip
-def test_a_gpu_is_held_against_its_expectation(check, expected, reading, verdict, observed):
+def test_a_gpu_is_compared_with_its_expectation(check, expected, reading, verdict, observed):
     assert outcome(check, expected, healthy_gpu(**reading)) == (verdict, observed)
 
 
@@ -180,7 +180,7 @@ def test_a_gpu_lost_between_two_calls_is_not_a_gpu_either():
     assert findings(snapshot, expecting(gpu_count=2)) == [("gpu-count", None, "fail", "1 (GPU 1: gpu lost)")]
 
 
-def test_gpus_that_the_container_may_not_open_could_not_be_told():
+def test_gpus_that_the_container_may_not_open_are_unknown():
     barred = Reading(problem="no-permission", call="nvmlDeviceGetHandleByIndex")
     snapshot = node(healthy_gpu(0), healthy_gpu(1, handle=barred))
     [(check, _, verdict, _)] = findings(snapshot, expecting(gpu_count=2))
@@ -220,7 +220,7 @@ def test_remapped_rows_that_nvml_hides_behind_instances_do_not_stop_a_node():
     assert outcome("row_remapping", True, gpu)[0] == "not-applicable"
 
 
-def test_an_unknown_numa_node_could_not_be_told_and_does_not_stop_a_node():
+def test_a_hidden_numa_node_is_unknown_and_fails_no_node():
     snapshot, held = node(healthy_gpu(numa_node=-1)), expecting(numa_nodes=[0])
     assert findings(snapshot, held) == [("numa-nodes", None, "unknown", "unknown (-1)")]
     assert verdict(snapshot, held) == "pass"
@@ -230,7 +230,7 @@ def test_a_critical_check_that_is_unknown_is_no_pass():
     assert verdict(node(healthy_gpu(ecc=TOO_OLD)), expecting(ecc=True)) == "unknown"
 
 
-def test_a_failure_counts_more_than_what_could_not_be_told_and_whatever_its_severity():
+def test_a_failure_outweighs_an_unknown_check_whatever_its_severity():
     assert verdict(node(healthy_gpu(ecc=TOO_OLD, numa_node=1)), expecting(ecc=True, numa_nodes=[0])) == "fail"
 
 

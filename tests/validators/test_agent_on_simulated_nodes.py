@@ -269,7 +269,7 @@ def test_memory_in_use_is_without_what_the_driver_keeps_where_the_driver_tells_t
     assert newer.memory_mib == older.memory_mib
 
 
-def test_a_gpu_without_an_absolute_threshold_is_held_by_its_margin():
+def test_a_gpu_without_an_absolute_threshold_is_compared_by_its_margin():
     fault = {"kind": "function-missing", "call": "nvmlDeviceGetTemperatureThreshold"}
     held = of_machine("p5.48xlarge")
     assert findings(simulated("p5.48xlarge", fault), held) == []

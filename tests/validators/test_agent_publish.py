@@ -60,7 +60,7 @@ def test_the_token_is_read_anew_for_every_report(api, token):
     ]
 
 
-def test_a_refusal_is_told_in_the_api_servers_own_words(api, token):
+def test_a_refusal_is_reported_with_the_api_servers_own_message(api, token):
     api.status, api.body = 403, {"message": "configmaps is forbidden"}
     with pytest.raises(ApiError, match="403 configmaps is forbidden"):
         publish(REPORT, HERE, ApiServer(api.url, token, ""))

@@ -71,7 +71,7 @@ def test_a_call_that_ends_the_process_is_named(simulated_reader):
     assert [gpu.name.problem for gpu in snapshot.gpus] == [""] * 7 + ["ended-the-process"]
 
 
-def test_a_process_that_cannot_start_reading_says_its_last_words():
+def test_the_failure_of_a_process_that_cannot_start_reading_has_the_end_of_its_output():
     snapshot = NvmlReader([sys.executable, "-c", "import sys; sys.exit('no profile')"]).read(PATIENCE_SECONDS)
     assert snapshot.failure == "starting Python ended the reading process: exit code 1: no profile"
 

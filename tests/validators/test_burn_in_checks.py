@@ -131,7 +131,7 @@ def test_a_node_that_was_never_measured_is_not_applicable(found: dict[str, Any] 
     assert results["host-device"].observed == "not run: gpu-platform burn-in"
 
 
-def test_without_a_published_limit_the_figure_is_shown_and_judges_nothing() -> None:
+def test_without_a_published_limit_the_figure_is_shown_and_decides_nothing() -> None:
     g6 = pool("g6.48xlarge")
     found = checks(record(healthy(device_to_device=[11.0] * 8), between(5.0)), g6)
     assert found["device-device"].verdict == "not-applicable"

@@ -158,7 +158,7 @@ def test_a_missing_taint_fails_with_the_command_that_sets_it(taints, observed):
     assert f"kubectl taint node serve-0 {expected}" in remedy(changed)
 
 
-def test_a_taint_that_nobody_expects_is_not_judged():
+def test_an_unexpected_taint_is_ignored():
     cordon = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     assert findings(node(taints=[TAINT, cordon])) == []
 

@@ -30,7 +30,7 @@ def values_of(name, **choices):
     return {check: entry.value for check, entry in expected_of(name, **choices).expect.items()}
 
 
-def test_a_machine_type_says_what_its_gpus_are():
+def test_expectations_of_a_machine_type_describe_its_gpus():
     assert values_of("p4de.24xlarge") == {
         "gpu-count": 8,
         "gpu-product": "NVIDIA A100-SXM4-80GB",
@@ -57,7 +57,7 @@ def test_a_machine_type_says_what_its_gpus_are():
     }
 
 
-def test_every_expectation_says_where_it_comes_from():
+def test_every_expectation_has_a_source():
     expect = expected_of("p4de.24xlarge").expect
     source = str(machine("p4de.24xlarge").source)
     assert expect["gpu-count"].source == f"machine type p4de.24xlarge ({source})"
@@ -69,7 +69,7 @@ def test_what_the_catalogue_does_not_know_is_not_expected():
     assert "row-remapping" not in values_of("g4dn.xlarge")
 
 
-def test_a_pcie_cards_slot_is_not_judged_by_what_the_card_can_do():
+def test_a_pcie_cards_slot_is_not_compared_with_what_the_card_supports():
     assert values_of("g5.48xlarge")["pcie-width"] == "most"  # that GPU and slot can use together
     assert "pcie-generation" not in values_of("g5.48xlarge")
 
@@ -88,7 +88,7 @@ def test_a_stated_driver_is_expected_exactly():
         ([{"1g.10gb": 7}, *[{}] * 7], {"mig-instances": [{"1g.10gb": 7}, *[{}] * 7]}),
     ],
 )
-def test_a_mig_layout_says_mode_and_instances(layouts, expected):
+def test_a_mig_layout_sets_the_expected_mode_and_instances(layouts, expected):
     values = values_of("p4de.24xlarge", mig_layouts=layouts, mig_source="stack")
     assert {check: value for check, value in values.items() if check.startswith("mig-")} == expected
 

@@ -78,7 +78,7 @@ def test_a_counter_fails_when_it_grows_faster_than_dcgm_allows(changes, verdict,
     assert (entry["verdict"], entry["observed"]) == (verdict, observed)
 
 
-def test_a_burst_between_two_passes_is_judged_by_the_minute():
+def test_a_burst_between_two_passes_is_compared_by_the_minute():
     _, entry = growth(replays(0), replays(8), seconds=1.0)
     assert entry["verdict"] == "pass"
 

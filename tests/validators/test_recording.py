@@ -163,6 +163,11 @@ def test_the_text_of_a_topology_ends_each_row_with_the_numa_node():
     assert [row[-1] for row in rows] == [str(gpu.numa_node.value) for gpu in snapshot.gpus]
 
 
+def test_the_text_of_a_topology_says_that_no_set_is_better_than_another():
+    lines = topology.as_text(read("p5.48xlarge")[0]).splitlines()
+    assert lines[-2:] == ["best sets of 2: all are equal", "best sets of 4: all are equal"]
+
+
 def test_the_best_sets_avoid_the_slowest_pair():
     found = [
         ["X", "PIX", "SYS", "SYS"],

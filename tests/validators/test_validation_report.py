@@ -230,7 +230,7 @@ def test_the_terminal_names_node_check_expected_source_observed_and_remedy():
     assert "Validation: fail" in text
 
 
-def test_the_terminal_puts_failures_before_what_could_not_be_told_and_counts_what_passes():
+def test_the_terminal_puts_failures_before_unknown_checks_and_counts_what_passes():
     text = text_of(report_of(*good(0), agent_report("serve-2", entry("gpu-count", "fail", "3"))))
     assert text.index("serve-2") < text.index("serve-1")
     assert "serve-0" not in text
@@ -266,7 +266,7 @@ def test_a_check_that_is_unknown_shows_a_severity_that_does_not_fail_the_node():
     assert "numa-nodes (info: does not fail the node)" in text_of(report, width=400)
 
 
-def test_junit_has_a_suite_for_each_node_and_never_passes_what_could_not_be_told():
+def test_junit_has_a_suite_for_each_node_and_never_passes_an_unknown_check():
     bad = agent_report(
         "serve-2",
         entry("gpu-count", "fail", "3"),

@@ -1,1 +1,1 @@
-"""Renews the catalogue's machine types: what a cloud has now, what differs, and its new values."""
+"""Compares the catalogue's machine types with a cloud's API, and writes the differences on request."""

@@ -17,7 +17,7 @@ from gpu_platform.online.aws.api import AwsApi
 from gpu_platform.online.finding import NotLookedAt
 from gpu_platform.online.google.api import Disabled, GoogleApi
 from tools.renew import aws, google
-from tools.renew.compare import Comparison, Seen, compare
+from tools.renew.compare import Comparison, DescribedType, compare
 from tools.renew.write import new_entry, write
 
 FACTS = Path(__file__).resolve().parents[2] / "gpu_platform" / "catalog" / "facts"
@@ -62,7 +62,9 @@ def _compare(catalog: Catalog, options: argparse.Namespace) -> Comparison:
         return compare(catalog, google.VENDOR, seen, options.region)
     if options.names:
         named = aws.named_types()
-        return compare(catalog, aws.VENDOR, [*(Seen(name, {}) for name in ours), *_new(catalog, named)], ())
+        return compare(
+            catalog, aws.VENDOR, [*(DescribedType(name, {}) for name in ours), *_new(catalog, named)], ()
+        )
     seen = aws.described({region: AwsApi(region) for region in options.region}, ours)
     if options.prices:
         api = AwsApi(aws.PRICING_REGION)
@@ -70,8 +72,8 @@ def _compare(catalog: Catalog, options: argparse.Namespace) -> Comparison:
     return compare(catalog, aws.VENDOR, seen, options.region)
 
 
-def _new(catalog: Catalog, named: frozenset[str]) -> list[Seen]:
-    return [Seen(name, {}, gpu="unknown") for name in sorted(named - catalog.machine_types.keys())]
+def _new(catalog: Catalog, named: frozenset[str]) -> list[DescribedType]:
+    return [DescribedType(name, {}, gpu="unknown") for name in sorted(named - catalog.machine_types.keys())]
 
 
 def _print(comparison: Comparison, written: int | None) -> None:

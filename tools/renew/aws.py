@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform.online.aws.api import AwsApi
-from tools.renew.compare import Seen, Value
+from tools.renew.compare import DescribedType, Value
 
 VENDOR: Final = "aws"
 _ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
@@ -33,7 +33,7 @@ def named_types() -> frozenset[str]:
     return frozenset(name for name in names if _GPU_NAMES.fullmatch(name))
 
 
-def described(apis: Mapping[str, AwsApi], wanted: Collection[str]) -> Sequence[Seen]:
+def described(apis: Mapping[str, AwsApi], wanted: Collection[str]) -> Sequence[DescribedType]:
     """Return the types with NVIDIA GPUs, and those that are wanted; asks each region, raises NotLookedAt."""
     found: dict[str, Mapping[str, Any]] = {}
     regions: dict[str, list[str]] = {}
@@ -44,7 +44,7 @@ def described(apis: Mapping[str, AwsApi], wanted: Collection[str]) -> Sequence[S
                 found[name] = one
                 regions.setdefault(name, []).append(region)
     return [
-        Seen(name, _facts(one), _gpu_name(one), zones=dict.fromkeys(regions[name], ()))
+        DescribedType(name, _facts(one), _gpu_name(one), zones=dict.fromkeys(regions[name], ()))
         for name, one in found.items()
     ]
 

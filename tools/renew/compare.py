@@ -1,4 +1,4 @@
-"""What a cloud says of its machine types against what the catalogue says."""
+"""Compare machine types as a cloud's API describes them with those of the catalogue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Value = int | float | str
 
 
 @dataclass(frozen=True)
-class Seen:
+class DescribedType:
     """One machine type as a cloud describes it now.
 
     `facts`: by field of `MachineType`. `usd_per_hour`: on-demand list prices by region. `zones`: names of the
@@ -43,7 +43,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Difference:
-    """One fact of a machine type that the catalogue has otherwise; `where`: a field, or `price REGION`."""
+    """One value of a machine type that differs from the catalogue; `where`: a field, or `price REGION`."""
 
     machine_type: str
     where: str
@@ -60,17 +60,17 @@ class Comparison:
     """
 
     differences: tuple[Difference, ...]
-    new: tuple[Seen, ...]
+    new: tuple[DescribedType, ...]
     gone: tuple[str, ...]
 
     @property
     def is_equal(self) -> bool:
-        """Whether the catalogue says what the cloud says."""
+        """Whether the catalogue equals the cloud's API."""
         return not (self.differences or self.new or self.gone)
 
 
-def compare(catalog: Catalog, vendor: str, seen: Iterable[Seen], regions: Collection[str]) -> Comparison:
-    """Return how the catalogue's machine types of a vendor differ from what the cloud says in some regions."""
+def compare(catalog: Catalog, vendor: str, seen: Iterable[DescribedType], regions: Collection[str]) -> Comparison:
+    """Return the differences of a vendor's machine types between the catalogue and the cloud's API."""
     ours = {name: machine for name, machine in catalog.machine_types.items() if machine.vendor == vendor}
     theirs = {one.name: one for one in seen}
     differences = [
@@ -89,7 +89,7 @@ def compare(catalog: Catalog, vendor: str, seen: Iterable[Seen], regions: Collec
 
 
 def _differences(
-    catalog: Catalog, machine: MachineType, seen: Seen, regions: Collection[str]
+    catalog: Catalog, machine: MachineType, seen: DescribedType, regions: Collection[str]
 ) -> Iterable[Difference]:
     for field in FIELDS:
         if field not in seen.facts or (field == "rdma_interfaces" and not machine.has_gpus):

@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform.online.google.api import GoogleApi
-from tools.renew.compare import Seen, Value
+from tools.renew.compare import DescribedType, Value
 
 VENDOR: Final = "gcp"
 _PERMISSION: Final = "compute.machineTypes.list"
 _ARCHITECTURES: Final = {"X86_64": "amd64", "ARM64": "arm64"}
 
 
-def described(api: GoogleApi, project: str, wanted: Collection[str]) -> Sequence[Seen]:
+def described(api: GoogleApi, project: str, wanted: Collection[str]) -> Sequence[DescribedType]:
     """Return the types with NVIDIA GPUs, and those that are wanted; raises NotLookedAt and Disabled."""
     found: dict[str, Mapping[str, Any]] = {}
     zones: dict[str, dict[str, list[str]]] = {}
@@ -27,7 +27,7 @@ def described(api: GoogleApi, project: str, wanted: Collection[str]) -> Sequence
             found[name] = one
             zones.setdefault(name, {}).setdefault(zone.rpartition("-")[0], []).append(zone)
     return [
-        Seen(
+        DescribedType(
             name,
             _facts(one),
             str(_accelerator(one).get("guestAcceleratorType", "")),

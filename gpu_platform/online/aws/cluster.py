@@ -270,8 +270,8 @@ def compare_own_network(
     if len({one.zone for one in of_control_plane}) < LEAST_ZONES:
         why = "EKS places the interfaces of the control plane in two"
         wrong.append(("control-plane subnets in fewer than two zones", why, fix))
-    for text, why, mend in wrong:
-        yield OnlineFinding(looked_at=looked_at, severity="stops", found=text, why=why, fix=mend)
+    for text, why, fix in wrong:
+        yield OnlineFinding(looked_at=looked_at, severity="stops", found=text, why=why, fix=fix)
     if not wrong:
         text = ", ".join(f"{one} ({found[one].zone})" for one in named)
         yield OnlineFinding(looked_at=looked_at, severity="fine", found=text)

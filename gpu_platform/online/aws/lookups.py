@@ -1,4 +1,4 @@
-"""What `doctor --online` asks of AWS for a stack, in order."""
+"""Lookups of `doctor --online` on AWS for a stack, in order."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def used_by_others(
 
 
 def system_demand(plan: EnvironmentPlan, cluster: EksClusterPlan, vcpus: int) -> QuotaDemand | None:
-    """Return what the system nodes of a new cluster count; `vcpus`: of one node of the preferred type."""
+    """Return the quota demand of the system nodes of a new cluster; `vcpus`: of one node of the preferred type."""
     if cluster.create is None:
         return None
     pool = cluster.create.system_pool
@@ -63,7 +63,7 @@ def system_demand(plan: EnvironmentPlan, cluster: EksClusterPlan, vcpus: int) ->
 
 
 def together(one: QuotaDemand, other: QuotaDemand) -> QuotaDemand:
-    """Return what both count against the same quota."""
+    """Return the sum of demands on the same quota."""
     return replace(
         one,
         desired=one.desired + other.desired,
@@ -73,7 +73,7 @@ def together(one: QuotaDemand, other: QuotaDemand) -> QuotaDemand:
 
 
 def network_demands(cluster: EksClusterPlan) -> Sequence[QuotaDemand]:
-    """Return what a VPC that the program creates counts: the VPC itself, and an address for each NAT gateway."""
+    """Return the quota demand of a new VPC: the VPC itself, and an Elastic IP address for each NAT gateway."""
     if cluster.create is None or isinstance(cluster.create.vpc, ExistingVpcPlan):
         return ()
     gateways = len(cluster.create.vpc.nat_zones)

@@ -35,7 +35,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """What a cluster has. `deployed`: whether this program has been there: its validation namespace exists."""
+    """Installed software of a cluster. `deployed`: its validation namespace exists: `up` ran before."""
 
     workloads: tuple[Workload, ...]
     crds: frozenset[str]
@@ -49,7 +49,7 @@ _Effect = Literal["collides", "disturbs", "beside"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Product:
-    """Software that is recognised by its images. `why`: what it means for `up`."""
+    """Software that is recognised by its images. `why`: its consequence for `up`."""
 
     title: str
     image: str
@@ -129,7 +129,7 @@ _SEVERITIES: Final[dict[_Effect, Severity]] = {"collides": "stops", "disturbs": 
 
 
 def compare_installed(plan: EnvironmentPlan, installed: Installed) -> Iterator[OnlineFinding]:
-    """Yield what is in the cluster already: used, beside, or in the way of what `up` installs."""
+    """Yield installed software of the cluster that `up` uses, or that conflicts with what `up` installs."""
     own = {plan.operator.namespace} if installed.deployed else set[str]()
     for product in _PRODUCTS:
         found = [

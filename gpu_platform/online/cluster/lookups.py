@@ -25,7 +25,7 @@ _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 
 
 def installed_lookup(plan: EnvironmentPlan, kubeconfig: Callable[[], str | None] | None) -> Lookup:
-    """Return the question what an existing cluster has; `kubeconfig`: its cloud's; None: the stack file's."""
+    """Return the lookup of installed software; `kubeconfig`: from the cloud; None: that of the stack file."""
 
     def look() -> Iterable[OnlineFinding]:
         try:

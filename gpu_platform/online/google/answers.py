@@ -10,7 +10,7 @@ from gpu_platform.planning.clouds.gke.existing_cluster import ExistingGke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """A quota's value and use. `used` None: not known, for the API does not tell."""
+    """A quota's value and use. `used` None: not known, because the API does not return it."""
 
     limit: float
     used: float | None

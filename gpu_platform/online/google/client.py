@@ -48,7 +48,7 @@ class GoogleClient:
         return _quotas(self._api.get("compute", path, PERMISSIONS["region"]))
 
     def family_quota(self, region: str, family: str) -> Quota:
-        """Return the quota of a GPU family, without its use, which the API does not tell; raises Missing."""
+        """Return the quota of a GPU family, without its use, which the API does not return; raises Missing."""
         path = f"v1/projects/{self._project}/locations/global/{_FAMILY_QUOTA}"
         document = self._api.get("cloudquotas", path, PERMISSIONS["family quota"])
         found = [

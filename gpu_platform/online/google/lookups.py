@@ -1,4 +1,4 @@
-"""What `doctor --online` asks of Google Cloud for a stack, in order."""
+"""Lookups of `doctor --online` on Google Cloud for a stack, in order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpu_platform.online.google.comparisons import (
     compare_reservation,
 )
 from gpu_platform.online.quota import QuotaDemand, QuotaState, compare_quota, gpu_demands, unnamed_findings
-from gpu_platform.planning.clouds.gke.existing_cluster import found_kubeconfig
+from gpu_platform.planning.clouds.gke.existing_cluster import existing_kubeconfig
 from gpu_platform.planning.clouds.gke.identities import GkeIdentities
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.storage import GkeStorage
@@ -74,7 +74,7 @@ class GoogleCloud:
             raise NotLookedAt(str(reason), "see the result for the cluster") from reason
         if found is None:
             return None
-        return found_kubeconfig(self._cluster.name, found.facts, self._cluster.impersonate)
+        return existing_kubeconfig(self._cluster.name, found.facts, self._cluster.impersonate)
 
     def _questions(self) -> Iterator[tuple[str, Callable[[], Iterable[OnlineFinding]]]]:
         plan, cluster = self._plan, self._cluster

@@ -96,7 +96,7 @@ def _values(name: str, cloud: Cloud) -> Mapping[str, Any]:
 
 
 def _needed(declared: Mapping[str, str], parts: Mapping[str, str | None]) -> tuple[Decision, ...]:
-    """Return why add-ons are installed that the stack file does not name."""
+    """Return the add-ons that other settings need and the stack file does not name, each with the reason."""
     return tuple(
         Decision(
             subject="addons",

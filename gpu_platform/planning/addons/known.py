@@ -1,4 +1,4 @@
-"""What the program knows of each add-on: chart, namespace, values, and how to find one that is installed.
+"""Facts of each add-on: chart, namespace, values, and how to recognise one that is installed.
 
 Values are few: what the charts decide well is left to them. Sources: the charts of catalog/facts/charts.yaml.
 """

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddonPlan:
-    """One add-on. `install` False: the owner of the cluster has installed it, and the rest is what it should be.
+    """One add-on. `install` False: the owner of the cluster has installed it; other fields are expectations.
 
     `name`: its field in the stack file; `after`: add-ons that must be there first; `seconds`: how long Helm waits.
     """
@@ -33,5 +33,5 @@ class AddonsPlan:
     gateway_class: str | None = None
 
     def has(self, name: str) -> bool:
-        """Return whether the cluster has an add-on, by whomever it was installed."""
+        """Return whether the cluster has an add-on, installed by the program or by the owner of the cluster."""
         return any(addon.name == name for addon in self.addons)

@@ -1,4 +1,4 @@
-"""Decide which active checks run on the nodes of each pool, with which pods, and what they must reach."""
+"""Decide which active checks run on the nodes of each pool, in which pods, and the least bandwidths that pass."""
 
 from gpu_platform.planning.burn_in.burn_in import check, plan
 

@@ -145,7 +145,7 @@ def _least(
 
 
 def _skipped(pool: PoolPlan) -> str:
-    """Return why nothing of a pool's GPUs can be measured, or ""."""
+    """Return why active checks cannot measure a pool's GPUs, or ""."""
     sharing = pool.sharing
     if sharing.mode == "mig" or sharing.partitions:
         return "MIG: an instance has no NVLink, and no bandwidth of a part of the GPU is published"
@@ -155,7 +155,7 @@ def _skipped(pool: PoolPlan) -> str:
 
 
 def _network(pool: PoolPlan, *, rack: bool) -> tuple[str, str]:
-    """Return by what pods on two nodes communicate, or why they do not."""
+    """Return the network between pods on two nodes, or why they have none."""
     requests: Mapping[str, str] = (
         pool.cloud.pod_requests(pool.gpus_per_node, pool.gpus_per_node) if pool.cloud is not None else {}
     )

@@ -81,7 +81,7 @@ class _PlacementTest:
         return prove(self._capacities, groups, seconds=min(left, self._seconds)).verdict if left > 0 else "unknown"
 
     def any_can_be_placed(self, few: int) -> bool:
-        """Return whether any so few owners can be placed: False: not known."""
+        """Return whether every set of so few owners can be placed; False: not known."""
         by_kind: dict[tuple[str, int, frozenset[str]], list[PodGroup]] = {}
         for group in self._groups:
             by_kind.setdefault((group.resource, group.units, frozenset(group.needs)), []).append(group)
@@ -94,7 +94,7 @@ class _PlacementTest:
 
 
 def _largest(groups: Sequence[PodGroup], few: int) -> PodGroup:
-    """Return pods that are at least as many and as large as those of any so few owners of the groups."""
+    """Return pods at least as many and as large as those of every set of so few owners of the groups."""
     counts: dict[str, int] = {}
     for group in groups:
         counts[group.owner] = counts.get(group.owner, 0) + group.count
@@ -156,7 +156,7 @@ def _smallest(
 
 
 def _hitting(owners: Sequence[str], sets: Sequence[frozenset[str]]) -> frozenset[str]:
-    """Return the fewest owners of which each set has one."""
+    """Return the smallest set of owners that has one of each given set (minimum hitting set)."""
     # The import takes half a second, and only this function needs it.
     from ortools.sat.python import cp_model
 

@@ -29,7 +29,7 @@ class NodeCapacity:
     `gpus_each`: GPUs of one unit.
 
     `gpus`: with DRA the GPUs that units of all device classes share; 0: each resource has GPUs of its own. `numa`:
-    NUMA nodes by which the kubelet judges pods of several units; None: it does not.
+    NUMA nodes that the kubelet aligns pods of several units with; None: it aligns none.
     """
 
     pool: str

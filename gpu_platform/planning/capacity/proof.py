@@ -121,7 +121,7 @@ class _Node:
         self._parts_empty = {name: tuple(parts) for name, parts in self.parts_free.items()}
 
     def fitting(self, group: PodGroup) -> int:
-        """Return how many pods of a group a plain packing still places here."""
+        """Return how many more pods of a group a greedy packing puts on the node."""
         fits = self.limit(group)
         if not fits or not group.units or group.resource not in self.parts_free:
             return fits

@@ -15,7 +15,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaFit:
-    """Whether all quotas fit the nodes at once; where they do not, the smallest set that does not."""
+    """Whether all quotas fit the nodes at once; if not, the smallest set of quotas that does not fit."""
 
     capacities: tuple[NodeCapacity, ...]
     proof: Proof

@@ -25,8 +25,9 @@ CAUSES: Final = (GEOMETRY, STRANDED, UNALLOCATED, IDLE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolUse:
-    """The GPUs of a pool at its desired size, split. `price`: USD/h of one GPU averaged over the week, None
-    where it is not known.
+    """The GPUs of a pool at its desired size, split into used and wasted ones.
+
+    `price`: USD/h of one GPU averaged over the week, None where it is not known.
 
     A CPU pool has no GPUs, and wastes none.
     `wasted`: GPUs by cause; without a known utilisation the effective GPUs and the idle quota are not known.

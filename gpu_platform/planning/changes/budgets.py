@@ -14,7 +14,7 @@ _MAX_LISTED = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class DisruptionBudget:
     """A PodDisruptionBudget. `rule`: `maxUnavailable: 0`; `selector`: None selects no pods.
 
     `allowed`, `healthy`, `needed`, `expected`: pods, from its status. `observed`: the status belongs to the
@@ -48,8 +48,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardedPod:
-    """A pod that a drain would evict. `exempt`: it is pending, has ended or is being deleted, so that the API
-    server evicts it whatever its budget."""
+    """A pod that a drain would evict.
+
+    `exempt`: it is pending, has ended or is being deleted: the API server evicts it regardless of budgets.
+    """
 
     namespace: str
     name: str
@@ -60,7 +62,7 @@ class GuardedPod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Why pods cannot be evicted. `forever`: waiting does not help, `fix` is what somebody has to do.
+    """Why pods cannot be evicted. `forever`: waiting does not help, and a user has to apply `fix`.
 
     `pods`, `budgets`: `namespace/name`.
     """
@@ -86,7 +88,7 @@ class Block:
         }
 
 
-def block_of(pod: GuardedPod, budgets: Iterable[Budget]) -> Block | None:
+def block_of(pod: GuardedPod, budgets: Iterable[DisruptionBudget]) -> Block | None:
     """Return what prevents the eviction of a pod; None if nothing does."""
     if pod.exempt:
         return None
@@ -159,7 +161,7 @@ def _block(pod: GuardedPod, budgets: tuple[str, ...], why: str, fix: str = "") -
     return Block(pods=(f"{pod.namespace}/{pod.name}",), budgets=budgets, forever=bool(fix), why=why, fix=fix)
 
 
-def _loosen(budget: Budget) -> str:
+def _loosen(budget: DisruptionBudget) -> str:
     # A maxUnavailable of 0 stays 0 with any number of replicas; percentages are rounded up.
     is_zero = budget.rule.startswith("maxUnavailable")
     return "raise maxUnavailable" if is_zero else "lower minAvailable, run more replicas"

@@ -152,7 +152,7 @@ def _values(value: object) -> int | list[str]:
 
 
 def _lost(old: int | list[str], new: int | list[str]) -> list[str]:
-    """Return what of the old value is gone: of a number, the difference."""
+    """Return the part of the old value that is removed; of a number the difference."""
     if isinstance(old, list) and isinstance(new, list):
         return [value for value in old if value not in new]
     if isinstance(old, int) and isinstance(new, int):

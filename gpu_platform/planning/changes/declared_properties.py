@@ -1,4 +1,4 @@
-"""Find the fields of the stack file that set a property of a node pool, as declared beside the fields."""
+"""Find the fields of the stack file that set a property of a node pool, by their `SetsProperties` annotations."""
 
 from __future__ import annotations
 

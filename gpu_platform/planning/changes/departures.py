@@ -1,4 +1,4 @@
-"""Describe what happens to teams that leave a stack or return to it, and recognise a rename."""
+"""Describe the effect on teams that are removed from a stack file or added to it again, and recognise a rename."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Fate = Literal["retained", "deleted", "adopted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamChange:
-    """What happens to the namespace of one team.
+    """Change of the namespace of a team that leaves a stack or returns to it.
 
     `retained`: the team leaves, and the namespace stays with what members made; `deleted`: the team leaves, and
     members made nothing; `adopted`: the team returns to its retained namespace. `holds`: what members made, as

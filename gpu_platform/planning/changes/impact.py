@@ -28,7 +28,7 @@ class Phase(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What happens to a subject (`pool train`) in one phase."""
+    """Change of a subject (`pool train`) in one phase."""
 
     phase: Phase
     subject: str

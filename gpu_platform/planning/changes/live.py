@@ -1,4 +1,4 @@
-"""What runs on a deployed cluster, as the impact of a change needs it: pods, budgets, nodes and data."""
+"""State of a deployed cluster for the impact of a change: pods, disruption budgets, nodes and data."""
 
 from __future__ import annotations
 

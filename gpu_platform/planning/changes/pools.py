@@ -156,7 +156,7 @@ def pool_changes(
 def _without_blocks(
     old: Mapping[str, Any], new: Mapping[str, Any], pool: PoolPlan, catalog: Catalog, now: datetime | None
 ) -> Iterator[PoolChange]:
-    """Yield the loss of the capacity blocks that a pool no longer has, where one of them may have nodes now."""
+    """Yield the loss of capacity blocks removed from a pool, where one of them may have nodes now."""
     if not old["properties"].get(BLOCKS) or old["platform"] != new["platform"]:
         return
     before, after = (_times_of_blocks(facts["properties"]) for facts in (old, new))

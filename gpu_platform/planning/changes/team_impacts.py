@@ -1,4 +1,4 @@
-"""Impact of changed teams: lost rights, lower quotas, and the data of teams that leave."""
+"""Impact of changed teams: removed rights, lower quotas, and data of teams that are removed."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _of_team(
 
 
 def _of_pod_security(namespace: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Impact]:
-    """Yield that the namespace will admit fewer pods, or more; pods are judged when they are created alone."""
+    """Yield that the namespace will admit fewer or more new pods; existing pods are not evaluated again."""
     before, now = str(old.get("pod_security", _POD_SECURITY_BEFORE)), str(new["pod_security"])
     if before == now:
         return

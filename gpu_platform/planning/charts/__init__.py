@@ -1,4 +1,4 @@
-"""Decide from which repository each Helm chart comes, and which values its owner adds."""
+"""Decide the repository of each Helm chart, and the values that the stack file adds."""
 
 from gpu_platform.planning.charts.charts import check, plan
 

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartsPlan:
-    """What is different from the charts as the program installs them.
+    """Settings of the stack file for Helm charts that differ from the program's own.
 
     `mirror`: repository of all charts; `repositories`: by chart; `values`: additional Helm values by chart.
     """

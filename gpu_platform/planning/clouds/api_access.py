@@ -12,7 +12,7 @@ WIDEST_PREFIX = 8
 
 
 def wide_networks(networks: Iterable[str]) -> tuple[str, ...]:
-    """Return the networks wider than a /8 that some networks form together: two halves of the internet are it."""
+    """Return the networks wider than a /8 that adjacent networks form together (two /1 form 0.0.0.0/0)."""
     return tuple(
         str(network)
         for network in collapse_addresses(IPv4Network(each) for each in networks)
@@ -21,7 +21,7 @@ def wide_networks(networks: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_api_access(networks: Sequence[str], from_anywhere: bool, problems: Problems) -> None:
-    """Record networks that open the API server to the internet unless the stack file spells that out.
+    """Record networks that open the API server to the internet without `api_from_anywhere`.
 
     `problems` is at `cluster.create`.
     """

@@ -1,4 +1,4 @@
-"""DaemonSets on a node, and what their pods request: neither is left for pods of teams.
+"""DaemonSets on a node, and the CPU, memory and pods that they take from the pods of teams.
 
 EKS, requests of all containers: aws-node with its network policy agent 2 x 25m (aws/amazon-vpc-cni-k8s, chart),
 kube-proxy 100m (add-on), ebs-csi-node 3 x 10m and 40 MiB (kubernetes-sigs/aws-ebs-csi-driver, chart),
@@ -81,7 +81,7 @@ def on_nodes(of_cloud: Iterable[DaemonSet], *, operands: bool) -> tuple[DaemonSe
 
 
 def of_pod(name: str, spec: Mapping[str, Any]) -> DaemonSet:
-    """Return what kube-scheduler counts of a pod: all its containers, or the largest that runs before them."""
+    """Return the requests that kube-scheduler counts for a pod: all containers, or the largest init container."""
     cpu, memory = _amount(spec, "cpu"), _amount(spec, "memory")
     return DaemonSet(name=name, cpu_millicores=int(-(-cpu * 1000 // 1)), memory_mib=int(-(-memory // _MIB)))
 
@@ -97,7 +97,7 @@ def _requests(containers: Iterable[Mapping[str, Any]], resource: str) -> Iterato
 
 
 def most_of(machine: MachineType) -> tuple[DaemonSet, ...]:
-    """Return the most DaemonSets that a node of a machine type has, whatever the stack file says."""
+    """Return the most DaemonSets that a node of a machine type can have by any stack file."""
     rdma = machine.rdma_interfaces > 0
     match machine.vendor:
         case "aws":

@@ -41,7 +41,7 @@ class Bucket(Protocol):
 
 
 class CloudIdentities(Protocol):
-    """What of a cloud stands behind the identities of teams: roles, and who may use them."""
+    """Resources of a cloud for the identities of teams: roles, and the service accounts that may use them."""
 
     @property
     def kind(self) -> str:

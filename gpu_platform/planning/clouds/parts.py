@@ -45,7 +45,7 @@ class PartPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundPart:
+class InstalledPart:
     """A controller that a cluster has. `release`: the Helm release that it belongs to, if any."""
 
     part: str
@@ -61,13 +61,13 @@ class FoundPart:
 
 
 def part_problems(
-    parts: Iterable[PartPlan], found: Collection[FoundPart], own: Collection[HelmRelease]
+    parts: Iterable[PartPlan], found: Collection[InstalledPart], own: Collection[HelmRelease]
 ) -> tuple[Problem, ...]:
     """Return which controllers cannot be installed, or are missing; `own`: Helm releases of the stack."""
     return tuple(problem for part in parts for problem in _problems(part, found, own))
 
 
-def _problems(part: PartPlan, found: Collection[FoundPart], own: Collection[HelmRelease]) -> Iterator[Problem]:
+def _problems(part: PartPlan, found: Collection[InstalledPart], own: Collection[HelmRelease]) -> Iterator[Problem]:
     here = [one for one in found if one.part == part.name]
     foreign = [one for one in here if one.release is None or one.release not in own]
     field = part.field or f"cluster.parts.{part.name}"

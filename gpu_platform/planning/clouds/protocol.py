@@ -167,7 +167,7 @@ class Cloud(Protocol):
         return "nothing but `up` changes the nodes"
 
     def topology_levels(self, pool: PoolPlan) -> tuple[str, ...]:
-        """Return the labels of the pool's nodes that say where they are in the network, the widest first."""
+        """Return the labels of nodes with their position in the network topology, the widest level first."""
         return (names.HOSTNAME_LABEL,)
 
     def provisioning(self, pool: PoolPlan) -> Provisioning | None:
@@ -202,7 +202,7 @@ class Cloud(Protocol):
         """Record why the cloud cannot keep the order of these pools; `problems` is at the class."""
 
     def check_members(self, members: Sequence[str], problems: Problems) -> None:
-        """Record members of a team whom the cloud cannot authenticate; `problems` is at the team's `members`."""
+        """Record members of a team that the cloud cannot authenticate; `problems` is at the team's `members`."""
 
     def check_operator(
         self, pools: Sequence[tuple[int, Pool]], operator: Operator, catalog: Catalog, problems: Problems
@@ -272,11 +272,11 @@ class Cloud(Protocol):
         kubernetes: str | None,
         catalog: Catalog,
     ) -> Decided[StoragePlan]:
-        """Return the storage classes, and what of the cloud stands behind them; `kubernetes`: as planned."""
+        """Return the storage classes, with the resources of the cloud that they need; `kubernetes`: as planned."""
         return Decided(StoragePlan())
 
     def plan_identities(self, identities: Mapping[str, TeamIdentity]) -> Decided[CloudIdentities | None]:
-        """Return what of the cloud stands behind the identities of teams, by team; None: nothing."""
+        """Return the resources of the cloud for the identities of teams, by team; None: it needs none."""
         return Decided(None)
 
     def identity_rights(self, identity: TeamIdentity) -> tuple[str, ...]:

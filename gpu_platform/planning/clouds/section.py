@@ -72,7 +72,7 @@ class AccountNeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudPrerequisites:
-    """What an `up` needs from a cloud beside the stack.
+    """Prerequisites of an `up` in the cloud, beside the stack itself.
 
     `command`: credential command of the kubeconfig; `credentials`: name of their kind in
     `gpu_platform.credentials`; `owner`: the account or project; `quota_console`: page of quotas;
@@ -240,7 +240,7 @@ class CloudCluster(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerPlan:
-    """Objects by which Karpenter adds nodes to those that the program creates: specs of a NodePool and its class.
+    """Specs of the NodePool and node class by which Karpenter adds nodes to those that the program creates.
 
     `node_class` has `apiVersion`, `kind` and, where it has one, `spec`; `nodes`: the most that it adds.
     """

@@ -1,4 +1,4 @@
-"""Types of the plan of storage classes and of volumes of teams, and of what a cloud puts behind them."""
+"""Types of the plan of storage classes and volumes of teams, with the resources of the cloud that they need."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class VolumePlan:
 
 
 class CloudStorage(Protocol):
-    """What of a cloud stands behind the classes: drivers, file systems, access to them."""
+    """Resources of a cloud that storage classes need: drivers, file systems, access to them."""
 
     @property
     def kind(self) -> str:

@@ -1,4 +1,4 @@
-"""What a suggested pool needs on the cloud of its machine type, so that the cloud's own checks accept it.
+"""Complete a suggested pool with the fields that its cloud needs, so that the cloud's checks accept it.
 
 EKS: pools of several nodes with EFA are in one zone (`eks/placement.py`). GKE: pools with a number of nodes name
 their zones (`gke/capacity.py`). The letters of zones on EC2 differ by account, and lists of zones exist for Google
@@ -19,7 +19,7 @@ from gpu_platform.spec.pool import MAX_NODES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestedNodes:
-    """Nodes of a suggested pool. `region`, `zone`: those of the workloads file; `rdma`: its pods ask for it."""
+    """Nodes of a suggested pool. `region`, `zone`: those of the workloads file; `rdma`: its pods request RDMA."""
 
     machine: MachineType
     workload: str

@@ -1,4 +1,4 @@
-"""Facts about the vendors of machine types: reserved memory, the quota's unit, the reference region.
+"""Facts about the vendors of machine types: reserved memory, unit of the quota, reference region.
 
 Memory reserved by the kubelet. EKS: 255 MiB + 11 MiB for each of `eks_max_pods`, whatever `maxPods` is.
 On-premises here: for each of 110 pods. GKE: 25 % of the first 4 GiB, 20 % of the next 4, 10 % of the next 8,

@@ -59,7 +59,7 @@ def check_offers(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
 
 
 def _offer(pool: PoolPlan) -> tuple[str, dict[str, float]]:
-    """Return the GPU model, and of each resource what part of a GPU one unit is."""
+    """Return the GPU model, and the part of a GPU that one unit of each resource is."""
     return pool.gpu_model, {offer.name: offer.gpus / offer.per_node for offer in pool.resources if offer.per_node}
 
 

@@ -161,7 +161,7 @@ def check_demand(demand: DeviceRequirements, catalog: Catalog, here: Problems) -
         here.at("selector").add(mistake.found, mistake.allowed, mistake.fix)
 
 
-def check_found(
+def check_demands_met(
     kind: Literal["gpu", "mig"],
     demands: Sequence[DeviceRequirements],
     devices: Sequence[DeviceOffer],

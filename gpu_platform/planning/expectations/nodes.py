@@ -23,7 +23,7 @@ from gpu_platform.quantity import counted
 
 
 def plan(context: CompleteContext, requirements: NodeRequirements, pool: CloudPool | None) -> PoolExpectations:
-    """Return what every node of a pool must turn out to be; `pool`: how the cloud creates it."""
+    """Return the expected facts of every node of a pool; `pool`: how the cloud creates it."""
     return PoolExpectations(
         hardware=_hardware(requirements, context, pool),
         node=_node(requirements, context.cloud, context.catalog, pool),

@@ -101,7 +101,7 @@ class NodeExpectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolExpectations:
-    """What every node of a pool must turn out to be: by NVML on the node, and as its Node object."""
+    """Expected facts of every node of a pool: by NVML on the node, and of its Node object."""
 
     hardware: Expectations
     node: NodeExpectation

@@ -1,4 +1,4 @@
-"""Expected topology of the GPUs of a machine type, in the words of `nvidia-smi topo -m`."""
+"""Expected topology of the GPUs of a machine type, with the labels of `nvidia-smi topo -m`."""
 
 from __future__ import annotations
 

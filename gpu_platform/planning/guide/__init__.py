@@ -1,4 +1,4 @@
-"""Decide what members of a team are told: how to log in, what to ask for where, and workloads that fit."""
+"""Decide the guide of each team: commands to log in, pools and resources that it may request, examples."""
 
 from gpu_platform.planning.guide.guides import guide_of, plan, plan_one
 from gpu_platform.planning.guide.section import ExamplePlan, GuidePlan, GuidePool

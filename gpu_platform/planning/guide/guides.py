@@ -168,7 +168,7 @@ def _pool(pool: PoolPlan, tenant: TenantPlan, available: Available) -> GuidePool
 
 
 def _together(example: ExamplePlan, levels: Mapping[str, tuple[str, ...]], available: Available) -> ExamplePlan:
-    """Return a training job of several pods with what starts them close to each other, and what connects them."""
+    """Return a training job of several pods, with its topology request and the network between its pods."""
     workload = example.workload
     if example.kind != "training" or workload.replicas == 1:
         return example

@@ -1,4 +1,4 @@
-"""Types of the plan of guides: what members of a team need to know, and workloads that run as they are."""
+"""Types of the plan of guides: access, pools, volumes, clean-up, and example workloads of a team."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class GuideCleanup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuidePlan:
-    """What members of one team are told beside what its TenantPlan and its queue say."""
+    """Guide of one team: what its members need to know beyond its TenantPlan and its queue."""
 
     namespace: str
     cluster: str

@@ -1,4 +1,4 @@
-"""Alerts, made of the recording rules, and of kube-state-metrics and Kueue where they are scraped.
+"""Alert rules on recorded metrics, and on kube-state-metrics and Kueue where they are scraped.
 
 An alert that compares a metric is silent when the metric is missing; so missing metrics have alerts of their own.
 
@@ -244,7 +244,7 @@ def _requested(pools: Sequence[PoolPlan]) -> str:
 
 
 def _waits_for_a_start(pools: Sequence[PoolPlan]) -> str:
-    """Return what takes queues out whose workloads wait for GPUs of pools that are off by their schedule alone.
+    """Return PromQL that excludes queues whose workloads wait only for GPUs of pools that are off by schedule.
 
     `kueue_cluster_queue_resource_pending` (with `enableClusterQueueResources`) has what waiting workloads of a
     queue request, by resource. Without it, in a Kueue of the cluster's owner, nothing is taken out.

@@ -111,7 +111,7 @@ def _installs_kueue(context: CompleteContext) -> bool:
 
 
 def _attribution(pools: Sequence[PoolPlan]) -> tuple[Decision, ...]:
-    """Return that the exporter cannot say which pod uses a GPU that several share."""
+    """Return the decision that the exporter cannot attribute a shared GPU to one of its pods."""
     shared = [pool.name for pool in pools if pool.has_gpus and pool.sharing.mode in ("time-slicing", "mps")]
     if not shared:
         return ()

@@ -1,4 +1,4 @@
-"""What a Node object of a sandbox tells the simulator of the node that it stands for."""
+"""Annotations of a simulated Node object, from which the sandbox's simulator reads its hardware."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Name the container images of the program by the registries that a stack file gives."""
+"""Replace the registries of the program's container images by those of the stack file."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _ANNOTATIONS_BYTES = 64 * 1024  # of all annotations; Kubernetes allows 256 KiB,
 
 
 def check(environment: Environment, catalog: Catalog) -> list[Problem]:
-    """Return what is wrong with `objects` and `images`; `catalog` has the images under their own registries."""
+    """Return the problems of `objects` and `images`; `catalog` has the images in their original registries."""
     problems = Problems()
     _check_objects(environment.objects, problems.at("objects"))
     known = registries(catalog)

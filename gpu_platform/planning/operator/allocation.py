@@ -1,4 +1,4 @@
-"""Decide what allocates GPUs to pods in a cluster: the device plugin, or the DRA driver of a GPUCluster.
+"""Decide whether the device plugin or the DRA driver of a GPUCluster allocates GPUs to pods.
 
 Sources: GPU Operator docs 26.7, "DRA Driver for NVIDIA GPUs" (prerequisites, limitations) and release notes;
 kubernetes-sigs/dra-driver-nvidia-gpu, "MIG"; read 2026-11-21.
@@ -48,7 +48,7 @@ def allocation_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) ->
 
 
 def allocation(pools: Sequence[PoolPlan]) -> str:
-    """Return who gives GPUs to pods: the stack output `allocation`, constant over the life of a cluster."""
+    """Return the allocator of GPUs (stack output `allocation`), which is constant over the life of a cluster."""
     return "dra" if any(pool.devices for pool in pools) else DEVICE_PLUGIN
 
 

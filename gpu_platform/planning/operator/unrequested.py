@@ -1,4 +1,4 @@
-"""Find whose setting decides whether containers get GPUs that they did not request, by an environment variable.
+"""Find which software decides whether an environment variable gives containers GPUs that they did not request.
 
 NVIDIA's container toolkit gives all GPUs of a node to any container with NVIDIA_VISIBLE_DEVICES=all, which CUDA's
 images set themselves, so that no admission policy sees it. The program's own toolkit, EKS' images since v20260423
@@ -70,7 +70,7 @@ def _owner(pool: PoolPlan, images: set[str], *, present: bool) -> tuple[str, str
 
 
 def open_policies(policies: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what ClusterPolicies of a cluster open, each with the fix."""
+    """Yield the settings of ClusterPolicies that give containers unrequested GPUs, each with the fix."""
     for live in policies:
         name = str(_at(live, "metadata").get("name"))
         spec = _at(live, "spec")

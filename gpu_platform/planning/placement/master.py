@@ -49,7 +49,7 @@ class Master:
         self._node_prices = dict.fromkeys(supply, 0.0)
 
     def within(self, contents: Contents, left: _Floats) -> Contents:
-        """Return the contents without the pods that are no longer to be had."""
+        """Return the contents without pods that are already placed."""
         counts: Counter[int] = Counter()
         kept: list[tuple[int, ...]] = []
         for pods in contents:
@@ -107,7 +107,7 @@ class Master:
         return float(self._objective.Value())
 
     def take(self) -> list[tuple[NodeShape, Contents, int]]:
-        """Return contents to fix, and on how many nodes: whole parts of the solution, else its likeliest ones."""
+        """Return contents to fix, and the number of nodes: integral parts of the solution, else the likeliest."""
         amounts = [float(variable.solution_value()) for variable in self._variables]
         wanted = [(index, int(amount + _EPSILON)) for index, amount in enumerate(amounts)]
         if not any(count for _, count in wanted):
@@ -132,7 +132,7 @@ class Master:
         fixed: Sequence[tuple[NodeShape, Contents, int]],
         without: Collection[tuple[NodeShape, Contents]] = (),
     ) -> Master:
-        """Return the program of what is left, solved, with the contents that may still be of use."""
+        """Return the solved program of the remaining nodes and pods, with contents that may be used there."""
         supply, demand = dict(self.supply), self.demand.copy()
         for shape, contents, count in fixed:
             supply[shape] -= count

@@ -30,7 +30,7 @@ _Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """Best value by GPUs and CPU quanta, and how it comes about."""
+    """Best value by GPUs and CPU quanta, with the pods that reach it."""
 
     value: tuple[_Floats, ...]
     _chosen: tuple[_Integers, ...]

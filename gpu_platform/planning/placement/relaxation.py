@@ -1,4 +1,4 @@
-"""Pods on nodes as if the nodes of a shape were one: its GPUs, CPU and memory in one pool, pods in any parts.
+"""Bound by a relaxation: all nodes of a shape are one node with their sums, and pods can be split.
 
 A small linear program. It sees what decides a fleet with pods that accept some models of GPU alone: which kinds of
 pods share which shapes. Its dual prices bound every packing.

@@ -1,4 +1,4 @@
-"""What a node of a pool leaves for pods of teams: allocatable less what DaemonSets request.
+"""Free resources of an empty node for pods of teams: allocatable less the requests of DaemonSets.
 
 Every question about nodes (check, capacity, suggest, place, rehearse, shares of queues and of pods) uses this. The
 DaemonSets are those of the plan (`PoolPlan.daemonsets`); a machine type without a pool has the most that its cloud
@@ -29,7 +29,7 @@ class FreeNode(NamedTuple):
 
 
 def free_node(pool: PoolPlan, catalog: Catalog) -> FreeNode:
-    """Return what is free on an empty node of a pool."""
+    """Return the free resources of an empty node of a pool."""
     resources = free_resources(pool)
     machine = None if pool.nodes.ownership == "created" else catalog.machine_types.get(pool.machine_type)
     return FreeNode(resources.cpu_millicores, resources.memory_mib, _free_pods(machine, pool.daemonsets))
@@ -41,7 +41,7 @@ def free_resources(pool: PoolPlan) -> NodeResources:
 
 
 def free_of_machine(machine: MachineType, *, huge_pages_mib: int = 0) -> FreeNode:
-    """Return what is free at least on an empty node of a machine type, whatever else a stack file says.
+    """Return the least free resources of an empty node of a machine type, for every possible stack file.
 
     Computed once for each machine type: the search for pools asks it for every pair of pod and pool.
     """

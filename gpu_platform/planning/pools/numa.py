@@ -1,4 +1,4 @@
-"""What the kubelet's Topology Manager demands of a pod: its GPUs, whole CPUs and memory on the same NUMA nodes.
+"""Requirements of the kubelet's Topology Manager on a pod: GPUs, whole CPUs and memory of the same NUMA nodes.
 
 kube-scheduler does not know NUMA nodes: it binds a pod to a node with enough of all, and the kubelet then refuses
 it (`TopologyAffinityError`), again and again for the pods of a Job. Policy `restricted` refuses a pod
@@ -33,7 +33,7 @@ Policy = Literal["restricted", "single-numa-node"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumaNodes:
-    """NUMA nodes of a node whose kubelet aligns what pods get of them.
+    """NUMA nodes of a node whose kubelet aligns the GPUs, CPUs and memory of pods.
 
     `gpus`: of each NUMA node that has any; `count`: all NUMA nodes; `cpus` and `memory_mib` of each one, all that
     there are; `memory_aligned`: whether the memory of Guaranteed pods is aligned, too.
@@ -53,7 +53,7 @@ class NumaNodes:
 
 
 def numa_nodes(machine: MachineType | None, policy: str, *, memory_aligned: bool = False) -> NumaNodes | None:
-    """Return the NUMA nodes by which the kubelet judges pods; None: it refuses none, or they are not known."""
+    """Return the NUMA nodes that the kubelet aligns pods with; None: it refuses no pod, or they are not known."""
     if machine is None or machine.numa_nodes is None or policy not in ("restricted", "single-numa-node"):
         return None
     of_each = Counter(machine.numa_nodes)
@@ -71,7 +71,7 @@ def numa_nodes(machine: MachineType | None, policy: str, *, memory_aligned: bool
 
 
 def of_pool(pool: PoolPlan, catalog: Catalog) -> NumaNodes | None:
-    """Return the NUMA nodes by which the kubelet of a pool's nodes judges pods."""
+    """Return the NUMA nodes that the kubelet of a pool's nodes aligns pods with."""
     if pool.kubelet is None or pool.devices:
         return None
     machine = catalog.machine_types.get(pool.machine_type)
@@ -101,7 +101,7 @@ def most_parts(units: int, parts: Sequence[int], policy: Policy) -> int:
 
 
 def fewest(amount: int, parts: Sequence[int]) -> int | None:
-    """Return how few of the parts have an amount together; None: all have less."""
+    """Return the fewest parts that have an amount together; None: all parts together have less."""
     left = amount
     for number, part in enumerate(sorted(parts, reverse=True), start=1):
         left -= part

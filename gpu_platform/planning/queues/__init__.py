@@ -1,4 +1,4 @@
-"""Decide the queues of teams: what Kueue starts where, and how much teams may borrow and lend."""
+"""Decide Kueue's queues: resource flavors, quotas of teams, and how much teams may borrow and lend."""
 
 from gpu_platform.planning.queues.kueue import queue_parts
 from gpu_platform.planning.queues.queues import check, check_one, plan, plan_one, queue_of

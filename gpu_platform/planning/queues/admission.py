@@ -1,4 +1,4 @@
-"""Rules at admission that keep the members of a team in their queue, and what is added where they name no class.
+"""Admission rules that keep workloads of a team in its queue, and the priority class that they get by default.
 
 Kueue takes the priority of a workload from the label, else from its pods as they are declared: the team's class,
 which pods get when they are created, comes too late for it.

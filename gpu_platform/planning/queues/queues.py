@@ -87,7 +87,7 @@ def plan(
 def plan_one(
     team: Team, environment: Environment, cloud: Cloud, available: Available, tenants: Sequence[TenantPlan]
 ) -> Decided[tuple[TeamQueuePlan, ...]]:
-    """Return the queue of the team of a stack of its own, which gets what the environment's teams leave."""
+    """Return the queue of a team with a stack of its own, whose quota the environment's teams leave free."""
     if environment.queueing is None:
         return Decided(())
     teams = _plan_teams(environment.queueing, [*environment.teams, team], tenants, cloud, available)

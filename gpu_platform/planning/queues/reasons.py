@@ -1,4 +1,4 @@
-"""Word the decisions about queues, with their reasons, as `check` prints them."""
+"""Decisions about queues with their reasons, as `check` prints them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of the plan of queues: Kueue, what its queues start on, and the queue of each team."""
+"""Types of the plan of queues: Kueue, its flavors and topologies, and the queue of each team."""
 
 from __future__ import annotations
 

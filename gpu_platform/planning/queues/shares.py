@@ -28,7 +28,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """What a team has, may borrow and lends, by resource and pool."""
+    """Nominal quota of a team, and the limits of what it borrows and lends, by resource and pool."""
 
     nominal: Mapping[str, ByPool]
     borrow: Mapping[str, ByPool]

@@ -1,4 +1,4 @@
-"""Rules at admission that keep what Kueue counts equal to what runs.
+"""Admission rules that keep Kueue's accounting equal to the pods that run.
 
 Kueue finds the pods of what it has started by labels, annotations and owners. A member may write all of them, and
 so could run pods that no quota counts, or that Kueue cannot stop.
@@ -86,7 +86,7 @@ def tracking_rules(by_a_controller: str) -> tuple[PodRule, ...]:
 
 
 def _own(field: str) -> str:
-    """Return that the object itself names no other Workload, as CEL, or did so before."""
+    """Return CEL that is true if the object names no other Workload, or named it before."""
     found, old = f"object.metadata.?{field}.orValue({{}})", f"{_OLD}.?{field}.orValue({{}})"
     return f"{texts(WORKLOAD_OF_OTHERS)}.all(key, !(key in {found}) || key in {old})"
 
@@ -96,7 +96,7 @@ def _of_template(field: str) -> str:
 
 
 def _kept(field: str) -> str:
-    """Return that what Kueue wrote into labels or annotations is as it was, as CEL; a class may be another."""
+    """Return CEL that is true if labels and annotations written by Kueue are unchanged; a class may change."""
     new, old = f"object.metadata.?{field}.orValue({{}})", f"oldObject.metadata.?{field}.orValue({{}})"
     of_kueue = f"key.startsWith({text(_PREFIX)}) && key != {text(PRIORITY_LABEL)}"
     return (

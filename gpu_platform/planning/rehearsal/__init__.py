@@ -1,4 +1,4 @@
-"""Decide when each job of a trace starts on a planned stack, which are stopped, and what that means by team."""
+"""Decide when each job of a trace starts and stops on a planned stack, and the waiting times by team."""
 
 from gpu_platform.planning.rehearsal.model import Assumptions, Platform, TraceJob
 from gpu_platform.planning.rehearsal.report import PoolReport, Report, TeamReport, Waits, report

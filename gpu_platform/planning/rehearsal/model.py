@@ -1,4 +1,4 @@
-"""What a rehearsal starts from: pools, queues or quotas, and the jobs that arrive.
+"""Input of a rehearsal: pools, queues or quotas, and the arriving jobs.
 
 Times and durations are seconds. Amounts are whole numbers: CPU in millicores, memory in bytes, GPUs, shares and
 instances in units.
@@ -114,7 +114,7 @@ class Platform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
-    """What neither a stack file nor a trace says.
+    """Assumptions of a rehearsal that neither the stack file nor the trace defines.
 
     `node_start`: seconds from a pending pod to a ready new node; `node_idle`: seconds without pods after which an
     autoscaler removes a node; `checkpoint`: a stopped job goes on from the last whole multiple of it, None: it

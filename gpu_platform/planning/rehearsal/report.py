@@ -1,4 +1,4 @@
-"""What a rehearsal shows: waits, use, preemptions, fragmentation and cost, by team and by pool.
+"""Result of a rehearsal: waiting times, use, preemptions, fragmentation and cost, by team and by pool.
 
 Everything is counted from the first arrival to the end of the last job. Waits are of jobs that started: all time
 in which a job was there and did not run, that after a preemption included. Percentiles are nearest ranks.
@@ -29,7 +29,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamReport:
-    """What became of the jobs of a team; with `team` None of all.
+    """Results of the jobs of a team; with `team` None of all jobs.
 
     `unfinished`: jobs that never got all their pods; `impossible`: jobs that no empty node or whole quota has room
     for. `waited_for`: jobs that waited, by what they waited for last. `gpu_hours`: on which jobs ran;
@@ -97,7 +97,7 @@ class Report:
 
 
 def report(platform: Platform, recorded: Recorded, steps: int = 240) -> Report:
-    """Return what a rehearsal shows. `steps`: parts of the time line."""
+    """Return the report of a rehearsal. `steps`: parts of the time line."""
     jobs = recorded.jobs
     seconds = recorded.end - recorded.start
     pools = [_pool(platform, recorded, index, seconds) for index in range(len(platform.pools))]

@@ -20,7 +20,7 @@ _MOST_RETRY_SECONDS = 3600.0
 
 @dataclass(slots=True)
 class Recorded:
-    """What happened.
+    """Record of a rehearsal: runs of jobs, and GPU time of pools and teams.
 
     `changes`: time, team, change of GPUs of jobs that run, change of GPUs of jobs that wait; `capacity`: time and
     GPUs of all nodes from then on. By pool: seconds of its nodes, of its GPUs that pods hold, and of free GPUs on
@@ -55,7 +55,7 @@ class Admission(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actions:
-    """What an admission of its own acts on.
+    """Start and stop of jobs, for an admission that is not one of this package.
 
     `start`: run a job that waits, all of whose pods have nodes of its `pool`; `stop`: let a job that runs wait
     again, once its nodes are free.
@@ -73,7 +73,7 @@ def rehearse(
     advance: Callable[[], None] | None = None,
     admission: Callable[[Actions], Admission] | None = None,
 ) -> Recorded:
-    """Return what becomes of the jobs of a trace, whose teams must be those of the platform.
+    """Return the record of a rehearsal of jobs, whose teams must be those of the platform.
 
     `advance` is called once for each job that ended. `admission` takes the place of the queues or quotas of the
     platform; nodes are then those that each pool starts with.
@@ -268,7 +268,7 @@ class _Simulation:
         self._advance()
 
     def _stop(self, job: Job) -> None:
-        """Put a job back that its queue stopped; its quota and nodes are released already."""
+        """Requeue a job that its queue stopped; its quota and nodes are released already."""
         self._count_stop(job)
         self._scheduler.drop(job)
         self._submit(job)

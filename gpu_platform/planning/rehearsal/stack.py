@@ -1,4 +1,4 @@
-"""A planned stack as a rehearsal sees it: its GPU pools, queues or quotas, and priorities."""
+"""Convert a planned stack to the input of a rehearsal: GPU pools, queues or quotas, and priorities."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamDefaults:
-    """What jobs of a team have that name nothing themselves.
+    """Defaults of a team's jobs: priority, CPU and memory of a pod, GPU resources.
 
     `priority`: value of the team's own class. `priorities`: values by name of the classes that it may use. `cpu`
     (millicores), `memory` (bytes): of a pod; None: its GPUs' part of a node. `resources`: that it can
@@ -127,7 +127,7 @@ def _gpus_of_unit(pool: PoolPlan, resource: str) -> Fraction:
 def _part(
     pool: PoolPlan, resource: str, gpus: Fraction, allocatable: Mapping[str, int], plan: EnvironmentPlan
 ) -> tuple[int, int]:
-    """Return the CPU and memory that a unit comes with: what admission gives, else its part of a node."""
+    """Return the CPU and memory of one unit: the default at admission, else its part of a node."""
     for tenant in plan.tenants:
         for share in tenant.pod_defaults.shares if tenant.pod_defaults is not None else ():
             if share.pool == pool.name and resource in share.units:

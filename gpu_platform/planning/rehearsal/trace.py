@@ -13,12 +13,11 @@ from gpu_platform.planning.rehearsal.stack import RehearsalStack
 
 ALL_OTHERS = "*"
 """In a mapping of teams: those of the trace that are not named."""
-MOST_PODS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEntry:
-    """A job as a trace has it.
+    """A job of a trace, before it is fitted to a stack.
 
     `row`: its place in the file; `arrival`, `duration`: seconds. `gpus`: of each pod; with `pods` None of all pods
     together, which get the fewest equal parts that a node of the stack can have. Under 1: a part of one GPU. With

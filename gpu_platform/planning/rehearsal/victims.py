@@ -1,4 +1,4 @@
-"""Which jobs Kueue stops so that a waiting one starts.
+"""Find the jobs that Kueue preempts so that a waiting job starts.
 
 Followed: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/preemption/preemption.go (fairPreemptions with both
 strategies, classicalPreemptions, fillBackWorkloads), fairsharing/ordering.go, classical/candidate_generator.go,
@@ -9,14 +9,12 @@ borrowWithinCohort, which no plan sets; FairSharingPreemptWithinNominal is on by
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpu_platform.planning.rehearsal.model import Job
 from gpu_platform.planning.rehearsal.nodes import PoolNodes, release_all, take_all
 from gpu_platform.planning.rehearsal.quota import Cells, Queue, Requests, Share
-
-Fits = Callable[[], bool]
 
 
 class Victim(NamedTuple):
@@ -27,7 +25,7 @@ class Victim(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """A waiting job on a pool: what it requests, what of it needs preemption, whether nodes count, too."""
+    """A waiting job on a pool: its requests, the part that needs preemption, and whether nodes are considered."""
 
     job: Job
     queue: Queue

@@ -1,4 +1,4 @@
-"""Decide what a company adds to nodes before they join the cluster; the clouds refuse what they cannot run."""
+"""Plan the field `bootstrap`: scripts and kubelet settings of new nodes; each cloud refuses what it cannot run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find what no team can use while the pools with a schedule are off."""
+"""Find quotas and workloads that no team can use while the pools with a schedule are off."""
 
 from __future__ import annotations
 

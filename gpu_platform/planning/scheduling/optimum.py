@@ -1,4 +1,4 @@
-"""The best that any placement of the admitted pods could reach, with the bound that proves it.
+"""Find the best placement of the admitted pods, with the bound that proves it.
 
 Pods that request different resources compete for CPU and memory of a node alone, so each resource is packed by
 itself (`placement/offline.py`): the bound of each holds. A node's units of the resource stand for its GPUs, CPU

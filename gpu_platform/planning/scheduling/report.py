@@ -1,4 +1,4 @@
-"""All that `place` reports: placement, reasons, advice, fragmentation before and after, optimum and moves."""
+"""Report of `place`: placement, reasons, advice, fragmentation before and after, optimum and moves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROFILES: Final[tuple[ProfileName, ...]] = ("default", "packed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingGroup:
-    """What stays pending of a group, why, and the changes that help; `advice` is empty if none was found."""
+    """Pending pods of a group, the reason, and changes that help; `advice` is empty if none was found."""
 
     group: int
     pending: tuple[Pending, ...]

@@ -1,4 +1,4 @@
-"""Decide who causes which part of the cost, and which changes of the stack file would lower it."""
+"""Decide how the cost is split by pool, team and workload, and which changes of the stack file lower it."""
 
 from gpu_platform.planning.spending.report import (
     PoolSpending,

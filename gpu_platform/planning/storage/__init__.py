@@ -1,4 +1,4 @@
-"""Decide the storage classes of an environment, and what of the cloud stands behind them."""
+"""Decide the storage classes of an environment, and the resources of the cloud that they need."""
 
 from gpu_platform.planning.storage.storage import check, plan, plan_one
 

@@ -54,7 +54,7 @@ def check(
 
 
 def plan(context: CompleteContext, pools: Sequence[PoolPlan], kubernetes: str | None) -> Decided[StoragePlan]:
-    """Return the classes, declared ones and those that the cloud's nodes need, and what stands behind them.
+    """Return the storage classes, declared ones and those that the cloud's nodes need, with their drivers.
 
     `kubernetes`: minor version of the planned cluster, where known.
     """

@@ -69,7 +69,7 @@ class Mix:
 def cheapest_mix(
     requests: Sequence[PodRequest], options: Sequence[Option], *, seconds: float = 20.0, within: float = 0.0
 ) -> Mix | None:
-    """Return the cheapest mix found within about `seconds`; None only where the options cannot hold a demand.
+    """Return the cheapest mix found within about `seconds`; None only if no option can hold some demand.
 
     OR-tools CP-SAT chooses by what the nodes of a pool have in all. The planner's own proof then places every pod
     node by node; where that shows too few nodes, the model learns it and chooses again. Past `seconds` the best of

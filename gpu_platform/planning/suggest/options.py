@@ -132,7 +132,7 @@ RESERVED_USD_PER_HOUR: Final = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A pool that could be. `usd_per_hour` of one node; `domain`: whose pods share its GPUs, None: not shared.
+    """A candidate pool. `usd_per_hour` of one node; `domain`: trust domain that shares its GPUs, None: not shared.
 
     MIG instances are not shared. `layouts`: with MIG the layout of each GPU of a node; a single one is that of all
     GPUs. `menu`: the layouts among which each GPU of a node has yet to choose, the same on every node.
@@ -174,7 +174,7 @@ class Option:
 
     @property
     def numa(self) -> NumaNodes | None:
-        """NUMA nodes by which the kubelets of a cloud's training pool judge pods (`requirements`)."""
+        """NUMA nodes that the kubelets of a cloud's training pool align pods with (`requirements`)."""
         aligned = self.kind == "training" and self.machine.gpu_count > 1 and vendor_of(self.machine).is_cloud
         return numa_nodes(self.machine, "restricted" if aligned else "none")
 

@@ -1,4 +1,4 @@
-"""What training on a pool's GPUs gets for the money, and the machine type that gets the most.
+"""Training throughput of a pool per USD, and the machine type with the most throughput per USD.
 
 The cheapest pool that holds a training job is often a slow one: the job then pays for more hours. Throughput is
 the dense bfloat16 figure of the data sheet (`tensor_tflops` of the catalogue); programs reach a part of it.

@@ -1,4 +1,4 @@
-"""Rules at admission that keep the pods of a team, and pod templates, to what it was granted.
+"""Admission rules that limit pods and pod templates of a team to the resources that it was granted.
 
 They judge what quotas, Pod Security and RBAC do not see: GPUs taken by an environment variable or an annotation,
 GPU nodes entered without a request for a GPU, and requests that no node can ever satisfy. The ids are those of the
@@ -19,7 +19,7 @@ from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.alignment_rule import AlignedPool, alignment_rules
 from gpu_platform.planning.teams.cel import text, texts
-from gpu_platform.planning.teams.pod_rule import POD, TEMPLATE, Judged, PodRule, of_all, units_of
+from gpu_platform.planning.teams.pod_rule import POD, TEMPLATE, AdmissionSubject, PodRule, of_all, units_of
 from gpu_platform.planning.teams.pod_rules import (
     bare_pod_rule,
     nic_share_rules,
@@ -51,7 +51,7 @@ _KINDS_OF_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodLimits:
-    """What pods of a team may have beside what the pools decide.
+    """Limits of a team's pods that do not depend on the pools.
 
     `devices`: annotations that give a fabric's daemon its devices, and their values as regular expressions; other
     rules keep the names of daemons for them. `accounts`: user names of service accounts of other namespaces that
@@ -92,8 +92,10 @@ def template_rules(pools: Sequence[PoolPlan], limits: PodLimits | None = None) -
     return (*of_templates, *train_job_rules(_rules(PATCH, "", pools, limits or PodLimits())))
 
 
-def _rules(of: Judged, scheduled: str, pools: Sequence[PoolPlan], limits: PodLimits) -> tuple[PodRule, ...]:
-    """Return the rules of what is judged. `scheduled`: as CEL, with `||`, that a pod may have its node by now."""
+def _rules(
+    of: AdmissionSubject, scheduled: str, pools: Sequence[PoolPlan], limits: PodLimits
+) -> tuple[PodRule, ...]:
+    """Return the rules of a subject. `scheduled`: CEL with `||`, true if a pod may have its node already."""
     devices = limits.devices
     return (
         PodRule(
@@ -247,13 +249,13 @@ _NO_VISIBLE_DEVICES: Final = (
 )
 
 
-def _gives_a_daemon(of: Judged, annotation: str, devices: str) -> str:
+def _gives_a_daemon(of: AdmissionSubject, annotation: str, devices: str) -> str:
     """Return that the annotation `key` gives the published devices to the container of that name."""
     return f"key == {text(annotation)} && {of.pod}.metadata.annotations[key].matches({text(devices)})"
 
 
 def _judged(pools: Sequence[PoolPlan]) -> str:
-    """Return that the resource `name` is one of GPUs or, where all nodes are a cloud's, of their NICs."""
+    """Return CEL that is true if the resource `name` is one of GPUs or, on nodes of a cloud, of NICs."""
     judged = f"name.startsWith('{names.NVIDIA_PREFIX}')"
     # What NICs the nodes of an existing cluster have is not known.
     return f"({judged} || name == '{names.EFA_RESOURCE}')" if all(pool.cloud for pool in pools) else judged
@@ -270,7 +272,7 @@ def _within(most: Mapping[str, int], judged: str) -> str:
     )
 
 
-def _sum_within(of: Judged, name: str, most: int) -> str:
+def _sum_within(of: AdmissionSubject, name: str, most: int) -> str:
     """Return that the containers of a pod have no more than `most` of a resource in sum."""
     return f"{of.spec}.containers.map(one, {units_of(name)}).sum() <= {most}"
 
@@ -320,7 +322,7 @@ def _tolerates_none(effect: str, keys: Sequence[str]) -> str:
     )
 
 
-def _no_unproven_nodes(of: Judged, pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
+def _no_unproven_nodes(of: AdmissionSubject, pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
     """Return the rule that keeps pods off nodes that validation holds back, where a pool has such nodes."""
     keys: dict[str, set[str]] = {}
     for pool in pools:

@@ -1,4 +1,4 @@
-"""The rule at admission that refuses pods whose GPUs and whole CPUs no kubelet can align by NUMA nodes.
+"""The admission rule that refuses pods whose GPUs and whole CPUs no kubelet can align by NUMA nodes.
 
 kube-scheduler binds such a pod, and the kubelet ends it (`TopologyAffinityError`), each pod of a Job in turn. The
 rule refuses a pod only where that is certain: a container's GPUs and exclusive CPUs (whole ones of a Guaranteed
@@ -18,7 +18,7 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.planning.pools import numa
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.cel import text
-from gpu_platform.planning.teams.pod_rule import Judged, PodRule, units_of
+from gpu_platform.planning.teams.pod_rule import AdmissionSubject, PodRule, units_of
 from gpu_platform.quantity import counted
 
 _GPUS: Final = names.GPU_RESOURCE
@@ -62,7 +62,7 @@ def _aligned(pool: PoolPlan, catalog: Catalog) -> AlignedPool | None:
 
 
 def alignment_rules(
-    of: Judged, pools: Sequence[PoolPlan], aligned: Mapping[str, AlignedPool], *, alone: bool
+    of: AdmissionSubject, pools: Sequence[PoolPlan], aligned: Mapping[str, AlignedPool], *, alone: bool
 ) -> tuple[PodRule, ...]:
     """Return the rule, or none where no pool aligns what pods get.
 
@@ -95,11 +95,11 @@ def alignment_rules(
     )
 
 
-def _containers(of: Judged) -> str:
+def _containers(of: AdmissionSubject) -> str:
     return f"({of.spec}.?containers.orValue([]) + {of.spec}.?initContainers.orValue([]))"
 
 
-def _misaligned(of: Judged, pool: AlignedPool) -> str:
+def _misaligned(of: AdmissionSubject, pool: AlignedPool) -> str:
     """Return that a container with `gpus` and exclusive `cpus` cannot be aligned on a node of the pool."""
     table = f"[{', '.join(str(one) for one in pool.needed)}][gpus]"
     if pool.single:
@@ -111,7 +111,7 @@ def _misaligned(of: Judged, pool: AlignedPool) -> str:
     return f"(size({of.spec}.containers) == 1 && size({of.spec}.?initContainers.orValue([])) == 0 && {found})"
 
 
-def _exclusive(of: Judged) -> str:
+def _exclusive(of: AdmissionSubject) -> str:
     """Return the whole CPUs of the container `one` of a Guaranteed pod, else 0."""
     cpu = "quantity(string(one.resources.limits['cpu'])).asApproximateFloat()"
     limit, request = (f"quantity(string(other.resources.{kind}[name]))" for kind in ("limits", "requests"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
-from gpu_platform.planning.dra.claims import check_demand, check_found, class_of, demands_of, meets, type_of
+from gpu_platform.planning.dra.claims import check_demand, check_demands_met, class_of, demands_of, meets, type_of
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.available import Available
@@ -26,7 +26,7 @@ def check_device_classes(classes: Mapping[str, DeviceClass], available: Availabl
             continue
         check_demand(declared, available.catalog, place)
         devices = [device for pool in available.pools for device in pool.devices]
-        check_found(type_of(declared), [declared], devices, 1, available.catalog, place)
+        check_demands_met(type_of(declared), [declared], devices, 1, available.catalog, place)
 
 
 def check_claims(team: Team, available: Available, here: Problems) -> None:
@@ -50,7 +50,7 @@ def check_claims(team: Team, available: Available, here: Problems) -> None:
             place.at("device_class").add(f"{class_of(claim)!r}", "one of " + ", ".join(known), fix)
             continue
         kind, demands = demands_of(claim, available.classes)
-        check_found(kind, demands, devices, claim.count, available.catalog, place)
+        check_demands_met(kind, demands, devices, claim.count, available.catalog, place)
 
 
 def claim_of(workload: Workload, team: Team) -> Claim | None:

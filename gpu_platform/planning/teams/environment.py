@@ -100,7 +100,7 @@ def plan(
 
 
 def plan_identities(context: CompleteContext) -> Decided[CloudIdentities | None]:
-    """Return what of the cloud stands behind the identities of an environment without problems."""
+    """Return the resources of the cloud for the identities of an environment without problems."""
     return context.cloud.plan_identities(identities_of(context.environment))
 
 

@@ -1,4 +1,4 @@
-"""Decide what pods of a team may have beyond Pod Security to use the GPU NICs of a pool, and who is such a pod.
+"""Decide the exceptions from Pod Security for pods that use the GPU NICs of a pool, and which pods they apply to.
 
 Pod Security judges a whole namespace: it cannot allow a host path to one image. Where a team may use all GPUs of
 a node whose fabric needs more than its level, the namespace therefore enforces `privileged`, and policies of the

@@ -1,4 +1,4 @@
-"""Rules at admission of what members do to any object: those of the platform, finalizers, accounts and tokens.
+"""Admission rules for requests of members on any object: the platform's objects, finalizers, accounts, tokens.
 
 RBAC cannot except a name from `update`, nor a field: members may write ConfigMaps, and so the platform's guide.
 

@@ -1,4 +1,4 @@
-"""Check and plan the identities of teams: what pods of a team use in the cloud, and with what they pull images.
+"""Check and plan the identities of teams: their rights in the cloud, and their image pull secrets.
 
 On EKS and GKE an environment's stack declares all of them, also those of teams with a stack of their own
 (`team_identities`): only it has rights in the cloud. Both are of one service account, `team`, that pods name.

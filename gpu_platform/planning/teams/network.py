@@ -1,4 +1,4 @@
-"""Decide whom the pods of a team may reach beyond their namespace, and who may reach them.
+"""Decide which addresses, hosts and namespaces pods of a team may connect to, and which may connect to them.
 
 A NetworkPolicy allows; the namespace denies everything else. Sources: Kubernetes docs, Network Policies (ipBlock
 and its exceptions); IANA IPv4 Special-Purpose Address Registry; RFC 3927 (link-local), where clouds serve
@@ -105,7 +105,7 @@ def _check_cidr(cidr: str, here: Problems) -> None:
 
 
 def plan_egress(team: Team, cloud: Cloud) -> tuple[PodEgress, ...]:
-    """Return the addresses that the stack file lets pods of the team reach."""
+    """Return the addresses that pods of the team may connect to by the stack file."""
     apis = cloud.api_egress()
     found: list[PodEgress] = []
     for one in team.egress:
@@ -120,7 +120,7 @@ def plan_egress(team: Team, cloud: Cloud) -> tuple[PodEgress, ...]:
 
 
 def plan_hosts(team: Team) -> tuple[HostEgress, ...]:
-    """Return the hosts that the stack file lets pods of the team reach by name."""
+    """Return the hosts that pods of the team may connect to by name by the stack file."""
     return tuple(
         HostEgress(host=one.fqdn, ports=tuple(sorted(set(one.ports))))
         for one in team.egress
@@ -129,7 +129,7 @@ def plan_hosts(team: Team) -> tuple[HostEgress, ...]:
 
 
 def plan_ingress(team: Team) -> tuple[PodIngress, ...]:
-    """Return who may reach pods of the team by the stack file."""
+    """Return the sources that may connect to pods of the team by the stack file."""
     return tuple(
         PodIngress(
             namespace=source.namespace,
@@ -141,7 +141,7 @@ def plan_ingress(team: Team) -> tuple[PodIngress, ...]:
 
 
 def text_of_egress(one: PodEgress | HostEgress) -> str:
-    """Return what may be reached as text: `10.0.0.0/8 TCP 443`, `public addresses TCP 443`."""
+    """Return an egress rule as text: `10.0.0.0/8 TCP 443`, `public addresses TCP 443`."""
     if isinstance(one, HostEgress):
         return f"{one.host} " + ", ".join(f"TCP {port}" for port in one.ports)
     ports = ", ".join(f"{protocol} {port}" for port, protocol in one.ports)
@@ -150,13 +150,13 @@ def text_of_egress(one: PodEgress | HostEgress) -> str:
 
 
 def text_of_ingress(one: PodIngress) -> str:
-    """Return who may reach the pods as text: `namespace ingress TCP 8080`."""
+    """Return an ingress rule as text: `namespace ingress TCP 8080`."""
     where = one.cidr if one.cidr is not None else f"namespace {one.namespace}"
     return f"{where} " + ", ".join(f"TCP {port}" for port in one.ports)
 
 
 def network_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
-    """Return what the team chose, and what stays denied."""
+    """Return the decisions about egress and ingress of the team, and what stays denied."""
     found: list[Decision] = []
     subject = f"team {team.name}"
     for what, chosen, beside in (

@@ -1,4 +1,4 @@
-"""Types of the rules at admission of a team's namespace."""
+"""Types of the admission rules of a team's namespace."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class PodRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """What a rule judges, as CEL: `pod` has metadata and spec, `asks`: whether it asks for GPUs."""
+class AdmissionSubject:
+    """The object that a rule evaluates, as CEL: `pod` has metadata and spec, `asks`: whether it requests GPUs."""
 
     pod: str
     asks: str
@@ -31,8 +31,8 @@ class Judged:
         return f"{self.pod}.spec"
 
 
-POD: Final = Judged(pod="object", asks="variables.asksForGpus")
-TEMPLATE: Final = Judged(pod="each.template", asks="each.asks")
+POD: Final = AdmissionSubject(pod="object", asks="variables.asksForGpus")
+TEMPLATE: Final = AdmissionSubject(pod="each.template", asks="each.asks")
 
 
 def units_of(resource: str) -> str:
@@ -43,6 +43,6 @@ def units_of(resource: str) -> str:
     )
 
 
-def of_all(of: Judged, kind: str, expression: str) -> str:
+def of_all(of: AdmissionSubject, kind: str, expression: str) -> str:
     """Return that an expression of `one` holds for all containers of a kind."""
     return f"(!has({of.spec}.{kind}) || {of.spec}.{kind}.all(one, {expression}))"

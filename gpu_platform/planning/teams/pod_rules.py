@@ -1,4 +1,4 @@
-"""Rules at admission of a team's pods that are about other things than GPUs: volumes, nodes that are kept, NICs.
+"""Admission rules of a team's pods on volumes, on keeping a node from removal, and on NICs.
 
 What is limited: gpu_platform/pod_limits.py. The ids are those of the policy pack where it has the same rule.
 """
@@ -11,7 +11,7 @@ from typing import Final
 from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.cel import any_of, text, texts
-from gpu_platform.planning.teams.pod_rule import TEMPLATE, Judged, PodRule, units_of
+from gpu_platform.planning.teams.pod_rule import TEMPLATE, AdmissionSubject, PodRule, units_of
 from gpu_platform.pod_limits import (
     BARE_POD,
     DO_NOT_DISRUPT,
@@ -23,7 +23,7 @@ from gpu_platform.pod_limits import (
 _DAY: Final = 86_400
 
 
-def volume_rule(of: Judged, drivers: Sequence[str]) -> PodRule:
+def volume_rule(of: AdmissionSubject, drivers: Sequence[str]) -> PodRule:
     """Return the rule of the kinds of volumes. `drivers`: CSI drivers of inline volumes."""
     named = " && ".join(f"!has(volume.{kind})" for kind in REFUSED_VOLUMES)
     return PodRule(
@@ -56,7 +56,7 @@ def bare_pod_rule(by_a_controller: str) -> PodRule:
     )
 
 
-def node_keeping_rules(of: Judged, by_a_controller: str, grace_seconds: int) -> tuple[PodRule, ...]:
+def node_keeping_rules(of: AdmissionSubject, by_a_controller: str, grace_seconds: int) -> tuple[PodRule, ...]:
     """Return the rules that bound for how long a pod may keep its node from being removed.
 
     `by_a_controller`: as CEL. It makes pods of what was judged itself, which may have a deadline that they lack.
@@ -96,7 +96,7 @@ def node_keeping_rules(of: Judged, by_a_controller: str, grace_seconds: int) -> 
     )
 
 
-def nic_share_rules(of: Judged, pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
+def nic_share_rules(of: AdmissionSubject, pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
     """Return the rule of the EFA interfaces of a pod, where the pools have some: those that belong to its GPUs.
 
     A pod that claims devices is not judged: how many GPUs a claim has is not in the pod.
@@ -140,6 +140,6 @@ def _owned(by_a_controller: str) -> str:
     return f"(object.metadata.?ownerReferences.orValue([]).size() > 0 && {by_a_controller})"
 
 
-def _units(of: Judged, kind: str, name: str) -> str:
+def _units(of: AdmissionSubject, kind: str, name: str) -> str:
     """Return how many units of a resource the containers of a kind have together."""
     return f"{of.spec}.?{kind}.orValue([]).map(one, {units_of(name)}).sum()"

@@ -1,4 +1,4 @@
-"""Rules at admission of a team's Ingresses, Gateway routes and Services, whose controllers act for everybody.
+"""Admission rules of a team's Ingresses, Gateway routes and Services, whose controllers serve all namespaces.
 
 What is limited: gpu_platform/route_limits.py. The ids are those of the policy pack.
 """
@@ -36,7 +36,7 @@ def _of_all_hosts(team: Team) -> tuple[str, ...]:
 
 
 def routes_of(teams: Sequence[Team]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the hosts and the annotations that some team may have, for rules that know no team."""
+    """Return the hosts and annotations of any team, for rules that are not specific to a team."""
     hosts = dict.fromkeys(host for team in teams for host in hosts_of(team))
     if any(_of_all_hosts(team) for team in teams):
         hosts[EVERY_HOST] = None

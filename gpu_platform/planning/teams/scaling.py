@@ -1,4 +1,4 @@
-"""Rules at admission of a team's objects of KEDA, whose operator acts with rights that the team lacks.
+"""Admission rules of a team's KEDA objects, whose operator has rights that the team lacks.
 
 What is limited: gpu_platform/scaling_triggers.py. The ids are those of the policy pack.
 """
@@ -58,6 +58,6 @@ def scaling_rules(team: Team) -> tuple[PodRule, ...]:
 
 
 def scaling_of(teams: Sequence[Team]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the servers and the types of triggers that some team may use, for rules that know no team."""
+    """Return the servers and trigger types of any team, for rules that are not specific to a team."""
     servers = dict.fromkeys(one for team in teams for one in servers_of(team))
     return tuple(servers), tuple(dict.fromkeys(one for team in teams for one in team.scaling.triggers))

@@ -110,7 +110,7 @@ class HostEgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodIngress:
-    """Who may reach pods of a team by TCP: all pods of a namespace, or addresses."""
+    """Sources that may connect to pods of a team by TCP: all pods of a namespace, or addresses."""
 
     namespace: str | None
     cidr: str | None
@@ -175,5 +175,5 @@ class TenantPlan:
 
     @property
     def all_egress(self) -> tuple[PodEgress | HostEgress, ...]:
-        """What its pods may reach beside their namespace and the cluster's DNS."""
+        """Destinations that its pods may connect to beside their namespace and the cluster's DNS."""
         return (*self.egress, *self.declared_egress, *self.hosts)

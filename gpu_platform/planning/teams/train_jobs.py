@@ -1,4 +1,4 @@
-"""Rules at admission of what a TrainJob adds to the pods of its runtime: variables, annotations and volumes.
+"""Admission rules of the variables, annotations and volumes that a TrainJob adds to the pods of its runtime.
 
 A patch has neither the requests nor the deadline of its pods: tolerations and what keeps nodes are judged in the
 pods. Classes, images and device requests cannot be patched.
@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gpu_platform.planning.teams.pod_rule import Judged, PodRule
+from gpu_platform.planning.teams.pod_rule import AdmissionSubject, PodRule
 
 GROUP: Final = "trainer.kubeflow.org"
 RESOURCE: Final = "trainjobs"
-PATCH: Final = Judged(pod="each", asks="false")
+PATCH: Final = AdmissionSubject(pod="each", asks="false")
 CHANGES: Final = "(object.kind == 'TrainJob' && object.spec != oldObject.spec)"
 """That an update of a TrainJob changes its pods, as CEL."""
 

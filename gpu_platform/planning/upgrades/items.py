@@ -27,7 +27,7 @@ _KUBELET = re.compile(r"v\d+\.\d+")  # a simulated node has the version of what 
 def upgrade_items(
     plan: EnvironmentPlan, running: RunningVersions | None, today: datetime.date, catalog: Catalog
 ) -> tuple[Item, ...]:
-    """Return the software of a stack; what runs is judged where it was read, else what the stack file plans."""
+    """Return the software of a stack with the support of the running version, else of the planned one."""
     return (
         _kubernetes(plan, running, today, catalog),
         *_nodes(plan, running),

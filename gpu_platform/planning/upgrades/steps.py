@@ -22,7 +22,7 @@ from gpu_platform.planning.upgrades.support import Status, driver_branch, driver
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps in their order. `blocked`: what no step of the catalogue's releases reaches, and why."""
+    """The steps in their order. `blocked`: versions that no release of the catalogue leads to, and why."""
 
     steps: tuple[Step, ...]
     blocked: tuple[str, ...] = ()

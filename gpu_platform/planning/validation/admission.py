@@ -1,4 +1,4 @@
-"""Rules at admission that keep the node agent's account to the agent's own node.
+"""Admission rules that limit the node agent's account to the agent's own node.
 
 All agents share a service account. The token of a pod names the pod's node, so the API server can compare it with
 the object: Kubernetes docs, Managing Service Accounts, "Additional metadata in service account tokens" (in tokens

@@ -1,4 +1,4 @@
-"""Check what teams declare to run: beside the pods themselves, what the entries need of cluster and team."""
+"""Check the declared workloads of teams: pods, and what each entry needs of cluster and team."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_platform.planning.queues.topology import is_topology_aware
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
 from gpu_platform.planning.workloads.alignment import check_alignment
-from gpu_platform.planning.workloads.room import pods_at_once, room_of
+from gpu_platform.planning.workloads.pool_capacity import pods_at_once, pool_capacity
 from gpu_platform.quantity import parse_duration, parse_quantity
 from gpu_platform.spec.stack import Environment
 from gpu_platform.spec.storage import DiskStorage, LustreStorage, NfsStorage, TeamStorage
@@ -32,7 +32,7 @@ _LONGEST_COOL_DOWN = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Storage:
-    """What the environment's `storage` gives one team. `classes`: by name, whether pods of many nodes share it.
+    """Storage of one team by the environment. `classes`: by name, whether pods of many nodes share it.
 
     `known`: whether the stack file names all classes; elsewhere the owner of the cluster has others.
     """
@@ -44,7 +44,7 @@ class _Storage:
 
 
 def check(context: CompleteContext, available: Available) -> None:
-    """Record what is wrong with what the teams of an environment run."""
+    """Record the problems of the declared workloads of an environment's teams."""
     creates = context.cloud.creates_nodes
     for index, team in enumerate(context.environment.teams):
         storage = _storage_of(team, context.environment, own_stack=False, known=creates)
@@ -54,7 +54,7 @@ def check(context: CompleteContext, available: Available) -> None:
 def check_one(
     team: Team, environment: Environment, available: Available, problems: Problems, *, creates_nodes: bool
 ) -> None:
-    """Record what is wrong with what the team of a stack of its own runs."""
+    """Record the problems of the declared workloads of a team with a stack of its own."""
     storage = _storage_of(team, environment, own_stack=True, known=creates_nodes)
     _check(team, environment, available, storage, problems.at("team"))
 
@@ -130,7 +130,7 @@ def _check_room(one: DeclaredPods, team: Team, available: Available, here: Probl
     place = here.at("replicas")
     if any(problem.path == place.path for problem in here.found):
         return  # fixed nodes have too few GPUs or devices in all
-    room, at_once = room_of(one, team, pool, available), pods_at_once(one, topology=topology)
+    room, at_once = pool_capacity(one, team, pool, available), pods_at_once(one, topology=topology)
     if at_once > room.most > 0:
         place.add(
             f"{at_once} pods at the same time",

@@ -1,4 +1,4 @@
-"""Decide what pods have to communicate between nodes over the GPU NICs, as the vendor's test pods have it.
+"""Decide mounts, annotations and sidecars with which pods use the GPU NICs, by the vendor's test pods.
 
 EFA is not here: it is a resource that pods request. The admission policies of a team's namespace allow what is
 decided here and nothing else (`teams/fabric.py`).

@@ -1,4 +1,4 @@
-"""Variables GPU_PLATFORM_* that tell a pod what it was granted: `workloads.granted` reads them, and so may others.
+"""Environment variables GPU_PLATFORM_* with the GPUs, memory and network of a pod; `workloads.granted` reads them.
 
 Whoever is in the container finds neither the share of a GPU nor the network between nodes nor the grace period by
 itself.
@@ -25,7 +25,7 @@ _SCRATCH: Final = "/scratch"
 def granted_environment(
     workload: WorkloadPlan, pool: PoolPlan, catalog: Catalog, fabric: PodFabricPlan | None, *, together: bool
 ) -> Mapping[str, str]:
-    """Return what a pod with GPUs knows of them. `together`: it communicates with pods on other nodes."""
+    """Return the variables of a pod with GPUs. `together`: it communicates with pods on other nodes."""
     if not workload.units:
         return {}
     found: dict[str, str | int | None] = {

@@ -1,4 +1,4 @@
-"""Plan what teams run, of entries without problems."""
+"""Plan the declared workloads of teams, of entries without problems."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from gpu_platform.planning.workloads.section import (
     TrainingApi,
     TrainingJobPlan,
 )
-from gpu_platform.planning.workloads.statements import Asked, entry_decisions
+from gpu_platform.planning.workloads.statements import StatementContext, entry_decisions
 from gpu_platform.quantity import parse_duration, parse_quantity
 from gpu_platform.scaling_triggers import PROMETHEUS
 from gpu_platform.spec.addons import Addons
@@ -74,8 +74,8 @@ _TOPOLOGY_ANNOTATIONS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Of:
-    """What the entries of one team are planned with. `levels`: of the topology of each pool's nodes."""
+class _TeamContext:
+    """Inputs for the plan of one team's entries. `levels`: of the topology of each pool's nodes."""
 
     team: Team
     available: Available
@@ -95,7 +95,7 @@ def plan(
     queues: QueuesPlan | None,
     storage: StoragePlan,
 ) -> Decided[tuple[TeamWorkloadsPlan, ...]]:
-    """Return what each team of an environment without problems runs; teams without entries are left out."""
+    """Return the workloads of each team of an environment without problems; teams without entries are left out."""
     environment = context.environment
     planned = [
         _plan(team, available, environment, queue_of(team.name, queues.teams if queues else ()), queues, storage)
@@ -113,7 +113,7 @@ def plan_one(
     storage: StoragePlan,
     volumes: tuple[VolumePlan, ...],
 ) -> Decided[tuple[TeamWorkloadsPlan, ...]]:
-    """Return what the team of a stack of its own runs. `queues`, `storage`: of its environment."""
+    """Return the workloads of a team with a stack of its own. `queues`, `storage`: of its environment."""
     own = replace(storage, volumes=volumes)
     return _together([_plan(team, available, environment, queue_of(team.name, queued), queues, own)])
 
@@ -136,7 +136,7 @@ def _plan(
     queues: QueuesPlan | None,
     storage: StoragePlan,
 ) -> Decided[TeamWorkloadsPlan]:
-    of = _Of(
+    of = _TeamContext(
         team=team,
         available=available,
         addons=environment.addons,
@@ -154,7 +154,7 @@ def _plan(
         notebooks=tuple(_notebook(notebook, of) for notebook in team.notebooks),
         batch_jobs=tuple(_batch(batch, of) for batch in team.batch_jobs),
     )
-    asked = Asked(
+    asked = StatementContext(
         team=team,
         available=available,
         addons=environment.addons,
@@ -202,7 +202,7 @@ def _pod(
     image: str,
     command: tuple[str, ...],
     pods: int,
-    of: _Of,
+    of: _TeamContext,
     *,
     together: bool = False,
 ) -> PodPlan:
@@ -229,7 +229,7 @@ def _pod(
     )
 
 
-def _shares_nvlink(workload: WorkloadPlan, pool: PoolPlan, of: _Of) -> bool:
+def _shares_nvlink(workload: WorkloadPlan, pool: PoolPlan, of: _TeamContext) -> bool:
     """Return whether NVLink connects the nodes of a pool, and whole nodes use it."""
     return (
         of.compute_domains
@@ -256,7 +256,7 @@ def _fabric_environment(workload: WorkloadPlan, pool: PoolPlan) -> Mapping[str, 
     return {"FI_PROVIDER": "efa"} if requested or claimed else {}
 
 
-def _mounts(volumes: Mapping[str, str], of: _Of) -> tuple[MountPlan, ...]:
+def _mounts(volumes: Mapping[str, str], of: _TeamContext) -> tuple[MountPlan, ...]:
     return tuple(
         MountPlan(name=name, path=path, claim=name, read_only=of.volumes[name].read_only)
         for name, path in volumes.items()
@@ -264,7 +264,7 @@ def _mounts(volumes: Mapping[str, str], of: _Of) -> tuple[MountPlan, ...]:
 
 
 def _with_kept(
-    pod: PodPlan, kept: KeptDirectory | None, claim: str, of: _Of, *, shared: bool
+    pod: PodPlan, kept: KeptDirectory | None, claim: str, of: _TeamContext, *, shared: bool
 ) -> tuple[PodPlan, KeptClaimPlan | None]:
     """Return a pod with a directory that is kept, and the claim that the entry makes for it."""
     if kept is None:
@@ -283,7 +283,7 @@ def _with_kept(
     return replace(pod, mounts=(*pod.mounts, mount)), made
 
 
-def _with_scratch(pod: PodPlan, of: _Of) -> PodPlan:
+def _with_scratch(pod: PodPlan, of: _TeamContext) -> PodPlan:
     """Return a pod with a directory on the local NVMe disks of its node, where there are any."""
     pool = next(one for one in of.available.pools if one.name == pod.workload.pool)
     scratch = scratch_of(pod, pool)
@@ -292,7 +292,7 @@ def _with_scratch(pod: PodPlan, of: _Of) -> PodPlan:
     return replace(pod, mounts=(*pod.mounts, scratch), env={SCRATCH_VARIABLE: scratch.path, **pod.env})
 
 
-def _until(pod: PodPlan, deadline: int, of: _Of) -> PodPlan:
+def _until(pod: PodPlan, deadline: int, of: _TeamContext) -> PodPlan:
     """Return a pod that ends after `deadline` seconds, and its nodes with it."""
     return replace(pod, node_seconds=node_seconds(deadline, of.provisioned.get(pod.workload.pool)))
 
@@ -304,7 +304,7 @@ def _seconds(duration: str) -> int:
 # -- entries ----------------------------------------------------------------------------------------------
 
 
-def _training(job: TrainingJob, of: _Of) -> TrainingJobPlan:
+def _training(job: TrainingJob, of: _TeamContext) -> TrainingJobPlan:
     several = job.replicas > 1
     pod = _pod(job.name, job, job, job.image, job.command, job.replicas, of, together=several)
     pod, claim = _with_kept(pod, job.checkpoints, f"{job.name}-checkpoints", of, shared=several)
@@ -339,7 +339,7 @@ def _api(job: TrainingJob, addons: Addons) -> TrainingApi:
     return "trainjob" if addons.trainer else "jobset" if addons.jobset else "job"
 
 
-def _topology(job: TrainingJob, pod: PodPlan, of: _Of) -> Mapping[str, str]:
+def _topology(job: TrainingJob, pod: PodPlan, of: _TeamContext) -> Mapping[str, str]:
     """Return the annotation by which Kueue starts the pods on nodes that are close to each other.
 
     The level is the narrowest one that has several nodes; Kueue widens a preferred one where it has no room.
@@ -357,7 +357,7 @@ def topology_annotation(
     return {_TOPOLOGY_ANNOTATIONS[choice]: wider[-1]}
 
 
-def _service(service: InferenceService, of: _Of) -> InferenceServicePlan:
+def _service(service: InferenceService, of: _TeamContext) -> InferenceServicePlan:
     pods, several = service.replicas * service.nodes, service.nodes > 1
     pod = _pod(service.name, service, service, service.image, service.command, pods, of, together=several)
     near = topology_annotation(of.levels.get(service.pool, ()), service.nodes)
@@ -402,7 +402,7 @@ def _kafka(lag: KafkaLag) -> dict[str, str]:
     }
 
 
-def _notebook(notebook: Notebook, of: _Of) -> NotebookPlan:
+def _notebook(notebook: Notebook, of: _TeamContext) -> NotebookPlan:
     image = notebook.image or of.available.catalog.images[NOTEBOOK_IMAGE].reference
     pod = _pod(notebook.name, notebook, notebook, image, notebook.command, 1, of)
     if notebook.home is None:
@@ -420,7 +420,7 @@ def _notebook(notebook: Notebook, of: _Of) -> NotebookPlan:
     )
 
 
-def _batch(batch: BatchJob, of: _Of) -> BatchJobPlan:
+def _batch(batch: BatchJob, of: _TeamContext) -> BatchJobPlan:
     pod = _pod(batch.name, batch, batch, batch.image, batch.command, batch.replicas, of)
     pod = replace(pod, annotations={names.CHECKPOINTS_ANNOTATION: "none: each part begins anew"})
     return BatchJobPlan(
@@ -433,7 +433,7 @@ def _batch(batch: BatchJob, of: _Of) -> BatchJobPlan:
     )
 
 
-def _ray(cluster: RayCluster, of: _Of) -> RayClusterPlan:
+def _ray(cluster: RayCluster, of: _TeamContext) -> RayClusterPlan:
     mounts = _mounts(cluster.volumes, of)
     return RayClusterPlan(
         name=cluster.name,
@@ -450,14 +450,14 @@ def _ray(cluster: RayCluster, of: _Of) -> RayClusterPlan:
     )
 
 
-def _ray_workers(cluster: RayCluster, workers: RayWorkers, of: _Of) -> PodPlan:
+def _ray_workers(cluster: RayCluster, workers: RayWorkers, of: _TeamContext) -> PodPlan:
     pods, name = workers.replicas, f"{cluster.name}-{workers.name}"
     pod = _pod(name, workers, cluster, cluster.image, (), pods, of, together=pods > 1)
     levels = of.levels.get(workers.pool, ()) if pod.workload.units else ()
     return replace(pod, annotations=topology_annotation(levels, pods))
 
 
-def _head(cluster: RayCluster, of: _Of) -> WorkloadPlan:
+def _head(cluster: RayCluster, of: _TeamContext) -> WorkloadPlan:
     head = cluster.head
     if head.pool is not None:
         planned = plan_workload(head_as_workload(cluster.name, head), of.team, of.available, cluster.image)

@@ -1,4 +1,4 @@
-"""Types of the plan of what teams run: training jobs, inference services, Ray clusters, notebooks, batch jobs."""
+"""Types of the plan of workloads: training jobs, inference services, Ray clusters, notebooks, batch jobs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ TrainingApi = Literal["job", "jobset", "trainjob"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountPlan:
-    """A volume named `name` and the directory where containers see it: a claim of the namespace, a ConfigMap, a
-    path of the node, or none of them, which ends with the pod."""
+    """A volume of a pod and its mount path.
+
+    It is a claim of the namespace, a ConfigMap or a path of the node; with none of them it ends with the pod.
+    """
 
     name: str
     path: str
@@ -54,7 +56,7 @@ class SidecarPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFabricPlan:
-    """What a pod with all GPUs of a node has, so that NCCL uses the GPU NICs of the node.
+    """Mounts, annotations and sidecar of a pod with all GPUs of a node, so that NCCL uses the node's GPU NICs.
 
     `library_path`: directories before those of the image; `profile`: a script of the node that sets NCCL's
     variables, where the vendor ships one.
@@ -190,7 +192,7 @@ class RayClusterPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamWorkloadsPlan:
-    """What one team runs beside its Deployments."""
+    """Workloads of one team beside its Deployments."""
 
     namespace: str
     training_jobs: tuple[TrainingJobPlan, ...] = ()

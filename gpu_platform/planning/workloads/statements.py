@@ -1,4 +1,4 @@
-"""State what each entry of a team asks of queue, topology and storage, and that its pods fit, for `check`."""
+"""Decisions about each workload of a team for `check`: pods, queue, topology, storage, and that the pods fit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
 from gpu_platform.planning.teams.quota_of_pods import quota_use
-from gpu_platform.planning.workloads.room import pods_at_once, room_of
+from gpu_platform.planning.workloads.pool_capacity import pods_at_once, pool_capacity
 from gpu_platform.planning.workloads.section import (
     BatchJobPlan,
     InferenceServicePlan,
@@ -34,9 +34,11 @@ _TRAINING: Final = {"job": "an indexed Job", "jobset": "a JobSet", "trainjob": "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a team's entries are stated with. `levels`: of the topology of each pool's nodes; `topology`: whether
-    the queues see nodes."""
+class StatementContext:
+    """Inputs for the decisions about a team's entries.
+
+    `levels`: of the topology of each pool's nodes; `topology`: whether the queues see nodes.
+    """
 
     team: Team
     available: Available
@@ -49,8 +51,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """One entry in words. `pods`: by their name in the entry, which is empty for all of one kind; `start`: how
-    Kueue starts them."""
+    """Texts of the decisions about one entry.
+
+    `pods`: by their name in the entry, which is empty for all of one kind; `start`: how Kueue starts them.
+    """
 
     subject: str
     field: str
@@ -65,7 +69,7 @@ class _Entry:
     claim: KeptClaimPlan | None = None
 
 
-def entry_decisions(plan: TeamWorkloadsPlan, asked: Asked) -> tuple[Decision, ...]:
+def entry_decisions(plan: TeamWorkloadsPlan, asked: StatementContext) -> tuple[Decision, ...]:
     """Return the decisions about all entries of a team: pods, queue, topology, storage and room."""
     declared = declared_pods(asked.team, asked.available)
     return tuple(
@@ -81,7 +85,7 @@ def entry_decisions(plan: TeamWorkloadsPlan, asked: Asked) -> tuple[Decision, ..
     )
 
 
-def _entries(plan: TeamWorkloadsPlan, asked: Asked) -> Iterator[_Entry]:
+def _entries(plan: TeamWorkloadsPlan, asked: StatementContext) -> Iterator[_Entry]:
     for index, job in enumerate(plan.training_jobs):
         yield _training(f"training_jobs[{index}]", job, asked)
     for index, service in enumerate(plan.inference_services):
@@ -94,7 +98,7 @@ def _entries(plan: TeamWorkloadsPlan, asked: Asked) -> Iterator[_Entry]:
         yield _batch(f"batch_jobs[{index}]", batch, asked)
 
 
-def _training(field: str, job: TrainingJobPlan, asked: Asked) -> _Entry:
+def _training(field: str, job: TrainingJobPlan, asked: StatementContext) -> _Entry:
     has = (
         "addons has trainer"
         if asked.addons.trainer
@@ -122,7 +126,7 @@ def _training(field: str, job: TrainingJobPlan, asked: Asked) -> _Entry:
     )
 
 
-def _service(field: str, service: InferenceServicePlan, asked: Asked) -> _Entry:
+def _service(field: str, service: InferenceServicePlan, asked: StatementContext) -> _Entry:
     several = service.nodes > 1
     scaling = service.autoscaling
     most = service.replicas if scaling is None else scaling.max_replicas
@@ -140,7 +144,7 @@ def _service(field: str, service: InferenceServicePlan, asked: Asked) -> _Entry:
     )
 
 
-def _ray(field: str, cluster: RayClusterPlan, asked: Asked) -> _Entry:
+def _ray(field: str, cluster: RayClusterPlan, asked: StatementContext) -> _Entry:
     pods = {"head": cluster.head, **{workers.name: workers.pod for workers in cluster.workers}}
     return _Entry(
         subject=f"Ray cluster {asked.team.name}/{cluster.name}",
@@ -152,7 +156,7 @@ def _ray(field: str, cluster: RayClusterPlan, asked: Asked) -> _Entry:
     )
 
 
-def _notebook(field: str, notebook: NotebookPlan, asked: Asked) -> _Entry:
+def _notebook(field: str, notebook: NotebookPlan, asked: StatementContext) -> _Entry:
     return _Entry(
         subject=f"notebook {asked.team.name}/{notebook.pod.workload.name}",
         field=field,
@@ -164,7 +168,7 @@ def _notebook(field: str, notebook: NotebookPlan, asked: Asked) -> _Entry:
     )
 
 
-def _batch(field: str, batch: BatchJobPlan, asked: Asked) -> _Entry:
+def _batch(field: str, batch: BatchJobPlan, asked: StatementContext) -> _Entry:
     workload = batch.pod.workload
     return _Entry(
         subject=f"batch job {asked.team.name}/{workload.name}",
@@ -193,7 +197,7 @@ def _pods(entry: _Entry) -> str:
     return "; ".join(texts)
 
 
-def _queue(entry: _Entry, declared: Sequence[DeclaredPods], asked: Asked) -> Decision:
+def _queue(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementContext) -> Decision:
     queued = asked.queue is not None
     own = [one for one in declared if one.path.startswith(entry.field)]
     use = quota_use(asked.team, own, declared, asked.available, queues=queued)
@@ -215,7 +219,7 @@ def _queue(entry: _Entry, declared: Sequence[DeclaredPods], asked: Asked) -> Dec
     )
 
 
-def _topology(entry: _Entry, asked: Asked) -> Decision:
+def _topology(entry: _Entry, asked: StatementContext) -> Decision:
     near: list[str] = []
     for name, pod in entry.pods.items():
         for key, level in pod.annotations.items():
@@ -263,13 +267,13 @@ def _mount(mount: MountPlan, claim: KeptClaimPlan | None) -> str:
     return f"{mount.path}: disk of the node"
 
 
-def _room(entry: _Entry, declared: Sequence[DeclaredPods], asked: Asked) -> Decision:
+def _room(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementContext) -> Decision:
     chosen: list[str] = []
     why: list[str] = []
     names = [name for name, pod in entry.pods.items() if pod.workload.pool]
     for name, one in zip(names, (one for one in declared if one.path.startswith(entry.field)), strict=True):
         pool = next(pool for pool in asked.available.pools if pool.name == one.spec.pool)
-        room = room_of(one, asked.team, pool, asked.available)
+        room = pool_capacity(one, asked.team, pool, asked.available)
         prefix = f"{name}: " if name else ""
         chosen.append(f"{prefix}{pods_at_once(one, topology=asked.topology)} of at most {room.most} at once")
         nodes, each = counted(room.nodes, "node"), "" if room.nodes == 1 else "each "

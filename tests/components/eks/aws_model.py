@@ -1,4 +1,4 @@
-"""Holds requests against the models of the AWS API: types, required members, enums, patterns and limits."""
+"""Compares requests with the models of the AWS API: types, required members, enums, patterns and limits."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ Answer = Mapping[str, Any]
 
 
 class MotoCloud:
-    """The account: every request is held against the API's model, and sent where moto has the operation."""
+    """The account: every request is compared with the API's model, and sent where moto has the operation."""
 
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint

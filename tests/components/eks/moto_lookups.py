@@ -1,4 +1,4 @@
-"""A cluster that is there in an account of moto, and what the AWS provider's functions say of it."""
+"""An existing cluster in an account of moto, and the results of the AWS provider's functions for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is rendered for EKS, held against botocore's models of the AWS API."""
+"""Rendered resources of EKS compared with botocore's models of the AWS API."""
 
 from __future__ import annotations
 
@@ -136,6 +136,6 @@ def test_a_missing_parameter_is_a_problem() -> None:
     assert "nodeRole" in problems(request)[0]
 
 
-def test_the_providers_words_become_the_apis() -> None:
+def test_names_of_the_provider_become_names_of_the_api() -> None:
     request = call("ec2", "CreatePlacementGroup", {"groupName": "ml", "strategy": "cluster"})
     assert request == Call("ec2", "CreatePlacementGroup", {"GroupName": "ml", "Strategy": "cluster"})

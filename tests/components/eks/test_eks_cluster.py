@@ -1,4 +1,4 @@
-"""What is rendered of an EKS cluster: one that is made, and one that is there."""
+"""Rendered resources of a new and of an existing EKS cluster."""
 
 from __future__ import annotations
 
@@ -358,7 +358,7 @@ def test_every_add_on_is_pinned_and_eks_installs_none_by_itself() -> None:
     }
 
 
-def test_what_tells_node_repair_of_broken_gpus_runs_on_tainted_nodes_but_not_where_mig_is_cut() -> None:
+def test_the_monitoring_agent_of_node_repair_runs_on_tainted_gpu_nodes_without_mig() -> None:
     agent = made().one("Addon", "ml-eks-node-monitoring-agent").inputs
     dcgm = json.loads(agent["configurationValues"])["dcgmAgent"]
     assert dcgm["tolerations"] == [{"operator": "Exists"}]
@@ -544,7 +544,7 @@ def test_a_deploy_with_every_output_known_registers_what_the_preview_did() -> No
 
 
 @pytest.mark.parametrize("where", [EXISTING, LOOKED_UP], ids=["subnets-given", "looked-up"])
-def test_a_cluster_that_is_there_gets_only_what_its_pools_need(where: dict[str, Any]) -> None:
+def test_an_existing_cluster_gets_only_what_its_pools_need(where: dict[str, Any]) -> None:
     recorded = record_eks(TRAIN, SERVE, cluster=where)
     kinds = {
         record.type.rsplit(":", 1)[-1]

@@ -1,4 +1,4 @@
-"""A cluster that is there: looked up, checked, and only then handed to its pools."""
+"""An existing cluster: looked up, checked, and only then passed to its pools."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_vpc_cni_that_is_no_add_on_is_a_warning_and_no_error(caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("enforced", [True, False])
-def test_a_vpc_cni_that_enforces_no_network_policies_is_a_warning_with_the_command_that_mends_it(
+def test_a_vpc_cni_that_enforces_no_network_policies_is_a_warning_with_the_command_that_fixes_it(
     enforced: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     addon = {
@@ -164,7 +164,7 @@ def test_a_vpc_cni_that_enforces_no_network_policies_is_a_warning_with_the_comma
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_karpenter_is_warned_of_a_cluster_without_the_agent_that_gives_it_credentials(
+def test_a_cluster_without_the_agent_that_gives_karpenter_credentials_is_warned_of(
     is_there: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     def find_addon(arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:

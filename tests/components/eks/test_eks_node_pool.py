@@ -1,4 +1,4 @@
-"""How EKS pools are made, changed and taken away."""
+"""How EKS pools are created, changed and deleted."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_pool_without_zones_may_use_the_private_subnets_of_all_and_no_public_o
     assert len(used) > 1
 
 
-def test_a_pool_that_names_no_zones_is_not_replaced_when_another_pool_brings_one() -> None:
+def test_a_pool_that_names_no_zones_is_not_replaced_when_another_pool_adds_one() -> None:
     left_alone = {
         zones: record_eks({**FORMS["g6e-on-demand"], **({"zones": [zones]} if zones else {})})
         .one("NodeGroup", "train")
@@ -141,7 +141,7 @@ def test_a_pool_that_names_no_zones_is_not_replaced_when_another_pool_brings_one
     assert "subnetIds" not in left_alone["us-east-2a"]
 
 
-def test_nodes_come_when_their_role_the_network_and_the_vpc_cni_are_there() -> None:
+def test_nodes_are_created_after_their_role_the_network_and_the_vpc_cni() -> None:
     recorded = record_eks(FORMS["p5-block"], cluster=CREATED)
     before = all_before(recorded, recorded.one("NodeGroup", "train"))
     policies = [r for r in recorded.of("RolePolicyAttachment") if "-nodes-" in r.name]
@@ -152,7 +152,7 @@ def test_nodes_come_when_their_role_the_network_and_the_vpc_cni_are_there() -> N
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_preview_shows_user_data_but_where_it_tells_of_a_cluster_that_is_yet_to_come(form: str) -> None:
+def test_a_preview_shows_user_data_unless_it_depends_on_a_new_cluster(form: str) -> None:
     user_data = all_forms().one("LaunchTemplate", form).inputs.get("userData")
     if form == "own-image":
         assert user_data == UNKNOWN
@@ -195,7 +195,7 @@ def test_what_a_pool_is_made_of_carries_its_name() -> None:
         assert record.inputs["tags"]["gpu-platform.dev/pool"] == "train", record.urn
 
 
-def test_who_starts_an_instance_by_hand_gets_the_newest_version_of_the_template() -> None:
+def test_an_instance_started_by_hand_has_the_newest_version_of_the_template() -> None:
     assert record_eks(FORMS["p5-block"]).one("LaunchTemplate", "train").inputs["updateDefaultVersion"] is True
 
 
@@ -207,7 +207,7 @@ def test_who_starts_an_instance_by_hand_gets_the_newest_version_of_the_template(
     ],
     ids=["io2 needs IOPS", "images are pulled to gp3"],
 )
-def test_a_volume_is_as_fast_as_its_kind_and_what_is_on_it_ask_for(
+def test_the_speed_of_a_volume_follows_its_type_and_its_content(
     form: dict[str, Any], key: str, value: int
 ) -> None:
     (disk,) = record_eks(form).one("LaunchTemplate", "train").inputs["blockDeviceMappings"]

@@ -83,7 +83,7 @@ def up(request: pytest.FixtureRequest) -> Iterator[Deployed]:
 
 
 @pytest.mark.parametrize("pool", FORMS)
-def test_the_launch_template_that_is_there_is_the_one_that_was_asked_for(up: Deployed, pool: str) -> None:
+def test_the_launch_template_that_exists_is_the_one_that_was_requested(up: Deployed, pool: str) -> None:
     asked = up.parameters("CreateLaunchTemplate", pool)
     there = up.launch_template(pool)
     # moto keeps the template's own tags beside those of its instances.
@@ -94,7 +94,7 @@ def test_the_launch_template_that_is_there_is_the_one_that_was_asked_for(up: Dep
 
 
 @pytest.mark.parametrize("pool", FORMS)
-def test_the_node_group_that_is_there_is_the_one_that_was_asked_for(up: Deployed, pool: str) -> None:
+def test_the_node_group_that_exists_is_the_one_that_was_requested(up: Deployed, pool: str) -> None:
     asked = up.parameters("CreateNodegroup", pool)
     there = up.node_group(pool)
     not_kept_by_moto = {"updateConfig", "nodeRepairConfig"}
@@ -134,7 +134,7 @@ def test_eks_4_one_zone_only_that_of_the_offering(up: Deployed, pool: str) -> No
     assert [one["AvailabilityZone"] for one in subnets] == ["us-east-2a"]
 
 
-def test_nodes_of_an_own_image_are_told_of_the_cluster_that_is_there(up: Deployed) -> None:
+def test_user_data_of_an_own_image_names_the_cluster_that_exists(up: Deployed) -> None:
     message = email.message_from_bytes(base64.b64decode(up.launch_template("own-image")["UserData"]))
     (part,) = cast("list[Message]", message.get_payload())
     cluster = up.cluster()
@@ -162,7 +162,7 @@ def test_a_deploy_makes_what_the_preview_said(up: Deployed) -> None:
     assert {r.urn for r in up.recorded.resources} == {r.urn for r in preview.resources}
 
 
-def test_what_moto_does_not_have_is_held_against_the_models_alone(up: Deployed) -> None:
+def test_what_moto_does_not_have_is_compared_with_the_models_alone(up: Deployed) -> None:
     assert {call.operation for call in up.cloud.not_in_moto} <= {
         "CreatePlacementGroup",
         "CreateAddon",

@@ -27,7 +27,7 @@ def test_the_shipped_stack_has_its_cluster_with_system_nodes_and_managed_pools(c
     assert sorted(groups) == ["serve-1a2b3c4", "system-1a2b3c4", "train"]
 
 
-def test_karpenter_hears_of_interruptions_by_a_queue_that_every_rule_feeds(cloud: MotoCloud) -> None:
+def test_every_rule_sends_interruptions_to_the_queue_of_karpenter(cloud: MotoCloud) -> None:
     events = cloud.client("events")
     (queue,) = cloud.client("sqs").list_queues()["QueueUrls"]
     rules = [rule["Name"] for rule in events.list_rules()["Rules"]]

@@ -1,4 +1,4 @@
-"""What is rendered of Karpenter and of EFA in pods, on clusters that are there and on new ones."""
+"""Rendered resources of Karpenter and of EFA in pods, on existing and new clusters."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ def test_nodes_drain_for_their_grace_period_before_a_deletion_fails(workload: st
 # -- controller ---------------------------------------------------------------------------------------------
 
 
-def test_karpenter_is_there_before_its_pools_and_gone_after_them() -> None:
+def test_karpenter_is_created_before_its_pools_and_deleted_after_them() -> None:
     recorded = rendered(DEVELOP)
     controller, crds = release(recorded, "karpenter"), release(recorded, "karpenter-crd")
     pool = node_pool(DEVELOP)
@@ -413,7 +413,7 @@ def test_karpenters_nodes_carry_the_security_groups_that_the_stack_adds() -> Non
 
 
 @MOTO
-def test_nodes_get_the_ids_of_what_is_there(up: tuple[Recorded, MotoCloud]) -> None:
+def test_nodes_get_the_ids_of_existing_resources(up: tuple[Recorded, MotoCloud]) -> None:
     recorded, cloud = up
     spec = recorded.one("EC2NodeClass", "train").inputs["spec"]
     assert spec["role"] == cloud.ids[recorded.one("Role", "ml-karpenter-nodes").urn]

@@ -1,4 +1,4 @@
-"""Holds the inputs of a gcp:container resource against the protos of the GKE API (google-cloud-container).
+"""Compares the inputs of a gcp:container resource with the protos of the GKE API (google-cloud-container).
 
 The provider spells the API's fields in its own way here and there; a table says where, and only there. What is
 left goes, name by name, into a message of the API: an unknown field, an unknown enum value or a value of the wrong

@@ -1,4 +1,4 @@
-"""Holds the inputs of a gcp:container/cluster:Cluster against the protos of the GKE API."""
+"""Compares the inputs of a gcp:container/cluster:Cluster with the protos of the GKE API."""
 
 from __future__ import annotations
 

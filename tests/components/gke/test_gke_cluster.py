@@ -1,4 +1,4 @@
-"""Checklist of GKE, what a cluster owes to its GPU pools: lines 1 and 2, and the installers of line 9.
+"""Checklist of GKE for clusters with GPU pools: lines 1 and 2, and the installers of line 9.
 
 Names quote the lines. All is judged on what the program registers, as a first preview has it: no output is known.
 """

@@ -1,4 +1,4 @@
-"""A GKE cluster as a whole: one that the program makes, and one that is there and looked up."""
+"""A GKE cluster as a whole: created by the program, or existing and looked up."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_the_api_server_is_reached_by_dns_with_iam_and_by_address_from_where_the
     assert networks["gcpPublicCidrsAccessEnabled"] is False
 
 
-def test_the_pool_that_gke_demands_is_removed_and_what_becomes_of_it_is_no_change() -> None:
+def test_the_default_pool_of_gke_is_removed_and_its_settings_are_no_change() -> None:
     (record,) = recorded({}).of("Cluster")
     assert record.inputs["removeDefaultNodePool"] is True
     assert record.inputs["initialNodeCount"] == 1
@@ -312,7 +312,7 @@ def test_members_get_the_role_for_logins_on_a_new_cluster_alone(where: dict[str,
 # -- a cluster that is there ------------------------------------------------------------------------------------
 
 
-def test_of_a_cluster_that_is_there_nothing_is_made_but_what_its_pools_need() -> None:
+def test_on_an_existing_cluster_only_what_its_pools_need_is_created() -> None:
     recording = recorded({}, cluster=EXISTING)
     assert not recording.has("Cluster")
     assert {record.name for record in google(recording, "NodePool")} == {"train"}
@@ -323,7 +323,7 @@ def test_of_a_cluster_that_is_there_nothing_is_made_but_what_its_pools_need() ->
     assert "kubeconfig" in recording.program.secret_outputs
 
 
-def test_a_cluster_that_is_there_is_handed_to_its_pools_by_its_full_name() -> None:
+def test_an_existing_cluster_is_passed_to_its_pools_by_its_full_name() -> None:
     _, outputs = deploy(built(platform_of({}, cluster=EXISTING)), FOUND)
     assert outputs["cluster"] == FOUND["id"]
     assert outputs["networks"] == [[f"ml-us-central1-gpu-{index}"] * 2 for index in range(8)]

@@ -113,6 +113,11 @@ def test_a_pool_with_no_additions_has_the_user_data_of_one_without_the_field() -
             "bootstrap.settings.kubernetes.max-pods",
             "the plan counts the pods of a node",
         ),
+        (
+            {**BOTTLEROCKET, "bootstrap": {"settings": {"kubernetes": {"topology-manager-scope": "pod"}}}},
+            "bootstrap.settings.kubernetes.topology-manager-scope",
+            "write topology.scope",
+        ),
         ({**G6, "bootstrap": {"commands": ["x" * 4000] * 3}}, "bootstrap", "user data has 16 KiB in all"),
         (
             {**G6, "bootstrap": {"script": SCRIPT}},

@@ -108,7 +108,7 @@ def test_a_role_may_use_a_key_only_where_one_is_declared_and_by_s3_alone() -> No
     assert all((one["Resource"], one["Condition"]) == ([KEY], by_s3) for one in keys)
 
 
-def test_an_existing_role_is_associated_as_it_is_and_its_owner_is_told_whom_to_trust() -> None:
+def test_an_existing_role_is_associated_as_it_is_and_the_decision_names_the_principal_that_it_must_trust() -> None:
     plan = eks(with_identity(role_arn=ROLE))
     assert (role(plan).role_arn, role(plan).statements) == (ROLE, ())
     assert account(plan).annotations == {}

@@ -52,7 +52,7 @@ def test_a_service_monitor_is_made_by_default_only_where_somebody_can_have_insta
 
 
 @pytest.mark.parametrize("said", [True, False])
-def test_what_the_stack_says_of_the_prometheus_operator_is_taken_on_a_new_cluster_as_well(said: bool) -> None:
+def test_the_declaration_of_the_prometheus_operator_applies_to_a_new_cluster_as_well(said: bool) -> None:
     plan = planned({**GKE, "create": {}}, {"prometheus_operator": said})
     assert plan.monitoring is not None
     assert plan.monitoring.service_monitor is said
@@ -78,7 +78,7 @@ def test_managed_prometheus_of_a_new_gke_cluster_scrapes_the_exporter_of_the_ope
     assert plan.monitoring.pod_monitoring is scraped
 
 
-def test_without_monitoring_there_is_nothing_to_say_of_it() -> None:
+def test_without_monitoring_there_is_no_decision_about_it() -> None:
     plan = planned({**GKE, "create": {}}, {"enabled": False})
     assert plan.monitoring is None
     assert not [decision for decision in plan.decisions if decision.subject == "monitoring"]

@@ -2,27 +2,27 @@ from __future__ import annotations
 
 from torch import nn
 
-from workloads.parallel import Place, bus_bandwidth, chosen_parallel
+from workloads.parallel import ProcessRank, bus_bandwidth, chosen_parallel
 from workloads.training import _seed
 
 _MODEL = nn.Linear(1000, 1000, bias=False)  # 16 MB with gradients and AdamW's state
 
 
-def _place(alone: Place, processes: int) -> Place:
-    return Place(rank=0, local_rank=0, processes=processes, processes_on_node=1, device=alone.device)
+def _place(alone: ProcessRank, processes: int) -> ProcessRank:
+    return ProcessRank(rank=0, local_rank=0, processes=processes, processes_on_node=1, device=alone.device)
 
 
-def test_a_model_that_leaves_no_room_for_activations_is_sharded(alone: Place) -> None:
+def test_a_model_that_leaves_no_room_for_activations_is_sharded(alone: ProcessRank) -> None:
     assert chosen_parallel("auto", _MODEL, _place(alone, 8), 20_000_000) == "fsdp"
     assert chosen_parallel("auto", _MODEL, _place(alone, 8), 40_000_000) == "ddp"
 
 
-def test_one_process_needs_no_distribution_unless_it_is_declared(alone: Place) -> None:
+def test_one_process_needs_no_distribution_unless_it_is_declared(alone: ProcessRank) -> None:
     assert chosen_parallel("auto", _MODEL, alone, 20_000_000) == "none"
     assert chosen_parallel("fsdp", _MODEL, alone, 40_000_000) == "fsdp"
 
 
-def test_one_process_has_no_bus_bandwidth(alone: Place) -> None:
+def test_one_process_has_no_bus_bandwidth(alone: ProcessRank) -> None:
     assert bus_bandwidth(alone, 1) is None
 
 

@@ -1,4 +1,4 @@
-"""Check the machine types that an EKS pool may take beside its own: pods must not notice which one they run on.
+"""Check the alternative machine types of an EKS pool: pods must run on each of them alike.
 
 EKS tries the types of an on-demand node group in their order, and takes spot nodes where capacity is least likely
 to be reclaimed; Karpenter takes the cheapest. A node group has the types in place of its launch template.
@@ -66,7 +66,7 @@ def check_alternatives(pool: Pool, machine: MachineType, catalog: Catalog, probl
 def _differences(
     pool: Pool, machine: MachineType, other: MachineType, catalog: Catalog
 ) -> Iterator[tuple[str, str]]:
-    """Yield the differences that pods, or the checks of the nodes, would find: what was found, what is allowed."""
+    """Yield the differences that affect pods or the validation of nodes: the value found, the values allowed."""
     if other.gpu != machine.gpu:
         own = f"GPU {machine.gpu}, that of {machine.name}" if machine.gpu else f"no GPUs, as {machine.name}"
         yield (f"GPU {other.gpu}" if other.gpu else "no GPUs"), own

@@ -237,7 +237,7 @@ def minutes(drain: timedelta) -> int:
 
 
 def who_drains(drain: timedelta) -> str:
-    """Return who scales the nodes of a block to zero, as the beginning of a sentence."""
+    """Return the start of a sentence that names what scales the nodes of a block to zero."""
     who = "EKS" if drain <= DRAIN_BEFORE_END else "a scheduled action of the program"
     return f"{who} scales a block's nodes to zero"
 

@@ -1,4 +1,4 @@
-"""Check what a company adds to EKS nodes before they join: commands on AL2023, settings on Bottlerocket.
+"""Check `bootstrap` of an EKS pool: commands on AL2023, settings on Bottlerocket, run before a node joins.
 
 Sources: bottlerocket.dev 1.54, settings reference: a node with a setting that the image does not know never joins;
 EC2 user guide, user data (16 KiB in all, to which EKS adds the cluster's access); read 2026-11-25.

@@ -94,7 +94,7 @@ def _mount_options(one: BucketStorage, cluster: EksCluster) -> Iterator[str]:
 
 
 def bucket_statements(buckets: Sequence[Bucket], partition: str, region: str) -> tuple[Mapping[str, Any], ...]:
-    """Return what an identity may do: list and read what is below the prefixes, and write where it may write."""
+    """Return IAM statements of an identity: list and read below the prefixes, write where it may."""
     return tuple(_statements(buckets, partition, region))
 
 
@@ -128,7 +128,7 @@ def _objects(buckets: Sequence[Bucket], partition: str) -> list[str]:
 
 
 def by_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Decision:
-    """Return what a bucket becomes."""
+    """Return the decision about a bucket: its volumes, and the rights of its teams."""
     driver = (
         "the identity of the driver reads it, and pods have no credentials"
         if cluster.create is not None

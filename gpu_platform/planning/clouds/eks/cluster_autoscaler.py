@@ -1,4 +1,4 @@
-"""Decide which managed node groups the Cluster Autoscaler scales, and what it must know of a new node.
+"""Decide which managed node groups the Cluster Autoscaler scales, and their tags that describe a new node.
 
 From zero nodes the autoscaler takes labels and taints of a new node from EKS (DescribeNodegroup), CPU, memory and
 whole GPUs from the instance type, and everything else from tags of the Auto Scaling group, which do not come from
@@ -45,7 +45,7 @@ def owned_tag(cluster: str) -> str:
 
 
 def fixed_because(pool: Pool) -> str | None:
-    """Return why no autoscaler may change the number of a managed node group's nodes; None: one may."""
+    """Return why no autoscaler may change the size of a managed node group; None: one may."""
     if not pool.count.is_range:
         return "max is desired: `up` sets the number of nodes"
     if isinstance(pool.capacity, CapacityBlock):

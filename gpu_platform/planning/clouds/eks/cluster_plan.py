@@ -55,7 +55,7 @@ class VpcPlan:
 
     @property
     def shown(self) -> str:
-        """What tells it from another VPC."""
+        """Identifies the VPC in a preview."""
         return self.cidr
 
     @property
@@ -65,7 +65,7 @@ class VpcPlan:
 
     @property
     def pod_networks(self) -> tuple[str, ...]:
-        """What pods have addresses of, where it is not the nodes' subnets."""
+        """Networks of pod addresses where pods have subnets of their own; empty: the nodes' subnets."""
         return tuple(f"{zone.pods_cidr} in {zone.zone}" for zone in self.zones if zone.pods_cidr is not None)
 
     @property
@@ -87,7 +87,7 @@ class ExistingVpcPlan:
 
     @property
     def shown(self) -> str:
-        """What tells it from another VPC."""
+        """Identifies the VPC in a preview."""
         return self.vpc
 
     @property
@@ -97,7 +97,7 @@ class ExistingVpcPlan:
 
     @property
     def pod_networks(self) -> tuple[str, ...]:
-        """What pods have addresses of, where it is not the nodes' subnets."""
+        """Networks of pod addresses where pods have subnets of their own; empty: the nodes' subnets."""
         return tuple(f"{subnet} in {zone}" for zone, subnet in sorted(self.pod_subnets.items()))
 
     @property
@@ -108,7 +108,7 @@ class ExistingVpcPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IamPlan:
-    """How roles are created. `boundary`: ARN of the permissions boundary; `node_role`: ARN of an existing one."""
+    """How IAM roles are created. `boundary`: ARN of the permissions boundary; `node_role`: of an existing role."""
 
     path: str
     boundary: str | None
@@ -291,7 +291,7 @@ class EksClusterPlan:
 
     @property
     def first_up_problem(self) -> Problem | None:
-        """Why an `up` that creates the cluster could not end: nobody outside reaches a VPC that does not exist."""
+        """Why an `up` that creates the cluster would fail: no client reaches a private API server in a new VPC."""
         if self.create is None or self.create.api_access or isinstance(self.create.vpc, ExistingVpcPlan):
             return None
         return Problem(

@@ -1,4 +1,4 @@
-"""When nodes of a pool are removed, by its workload; for Karpenter and the Cluster Autoscaler alike."""
+"""Decide when Karpenter or the Cluster Autoscaler removes nodes of a pool, by the pool's workload."""
 
 from __future__ import annotations
 

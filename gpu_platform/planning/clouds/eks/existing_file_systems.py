@@ -84,7 +84,7 @@ def plan_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Itera
 
 
 def by_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Decision:
-    """Return what an existing file system becomes, and what its owner must allow."""
+    """Return the decision about an existing file system: its volumes, and the access that its owner must allow."""
     ports = "TCP 2049" if one.system == "efs" else "TCP 988 and 1018-1023, in both directions"
     driver = "" if cluster.create is not None else ", and installs the driver"
     return Decision(

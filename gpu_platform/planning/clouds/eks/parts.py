@@ -1,4 +1,4 @@
-"""Decide which controllers the pools of an EKS cluster need, and who installs them."""
+"""Decide which controllers the pools of an EKS cluster need, and whether the program installs them."""
 
 from __future__ import annotations
 

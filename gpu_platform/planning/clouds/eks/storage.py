@@ -58,7 +58,7 @@ class FileSystemPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksStorage:
-    """What stands behind the classes of an EKS cluster.
+    """Drivers, file systems and access that the storage classes of an EKS cluster need.
 
     `drivers`: add-ons of a created cluster; `file_systems`: EFS file systems that are created; `lustre`: zone of
     the file systems of each Lustre class.
@@ -146,7 +146,7 @@ def plan_eks_storage(
     kubernetes: str | None,
     catalog: Catalog,
 ) -> Decided[StoragePlan]:
-    """Return the classes of a cluster, and the drivers and file systems behind them.
+    """Return the storage classes of a cluster, with the drivers and file systems that they need.
 
     `pool_zones`: all that pools name, sorted; `kubernetes`: its minor version, known of a created one.
     """

@@ -1,4 +1,4 @@
-"""Labels of EKS nodes that say where they are in the network.
+"""Labels of EKS nodes with their position in the network topology.
 
 Sources: EKS user guide, "Place distributed AI/ML workloads with network topology labels"; EC2 user guide,
 "Prerequisites for Amazon EC2 topology" (instance types, and 4 layers of p6-b200 and p6-b300); read 2026-11-23.

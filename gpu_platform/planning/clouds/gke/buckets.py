@@ -112,7 +112,7 @@ def _grants(buckets: Mapping[str, BucketStorage]) -> Iterator[BucketGrant]:
 
 
 def by_bucket(name: str, one: BucketStorage, cluster: GkeCluster) -> Iterator[Decision]:
-    """Yield what a bucket becomes, and which connections of its teams that opens."""
+    """Yield the decisions about a bucket: its volumes, and the connections that it opens for its teams."""
     owner = "" if cluster.create is not None else "; the cluster's owner enables the driver of Cloud Storage FUSE"
     access = "read and written" if one.writable else "read"
     teams = ", ".join(one.teams or ()) or "no team"

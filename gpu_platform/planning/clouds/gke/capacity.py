@@ -25,7 +25,7 @@ _PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How many nodes. GKE counts a pool's nodes by location, and the limits of its autoscaler over all of them."""
+    """Number of nodes of a pool: by location, but the limits of GKE's autoscaler are for all locations."""
 
     autoscaled: bool
     per_location: int | None

@@ -182,7 +182,7 @@ class Gke(Cloud):
         check_gke_pool(pool, machine, self._cluster, catalog, problems)
 
     def check_members(self, members: Sequence[str], problems: Problems) -> None:
-        """Record members whom GKE knows by no such name."""
+        """Record members whose name is no identity of Google Cloud."""
         check_members(members, problems)
 
     def check_operator(

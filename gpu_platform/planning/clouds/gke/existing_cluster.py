@@ -43,7 +43,7 @@ class ExistingGke:
     """Node pools whose nodes give their own credentials to pods: without GKE's metadata server."""
 
 
-def found_kubeconfig(name: str, found: ExistingGke, impersonated: str | None = None) -> str:
+def existing_kubeconfig(name: str, found: ExistingGke, impersonated: str | None = None) -> str:
     """Return the kubeconfig of a cluster: by its DNS endpoint with IAM if that is open, else by its address."""
     if found.dns_endpoint is not None:
         return gke_kubeconfig(name, found.dns_endpoint, None, impersonated)
@@ -51,7 +51,7 @@ def found_kubeconfig(name: str, found: ExistingGke, impersonated: str | None = N
 
 
 def missing_logins(plan: GkeClusterPlan, found: ExistingGke) -> tuple[str, ...]:
-    """Return warnings about members of teams whom the cluster does not know, with what its owner has to do."""
+    """Return warnings about members that cannot log in to the existing cluster, with what its owner has to do."""
     if not plan.groups or found.security_group is not None:
         return ()
     return (

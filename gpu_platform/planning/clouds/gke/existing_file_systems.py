@@ -82,7 +82,7 @@ def _parts(one: ExistingStorage, cluster: GkeCluster) -> tuple[str, str, str]:
 
 
 def by_existing(name: str, one: ExistingStorage, cluster: GkeCluster) -> Decision:
-    """Return what an existing file system becomes, and what its owner must allow."""
+    """Return the decision about an existing file system: its volumes, and the access that its owner must allow."""
     driver = "; the cluster's owner enables the driver of Managed Lustre"
     return Decision(
         subject="storage",

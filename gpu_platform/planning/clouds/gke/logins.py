@@ -31,7 +31,7 @@ _SERVICE_ACCOUNT: Final = ".gserviceaccount.com"
 
 
 def check_members(members: Sequence[str], problems: Problems) -> None:
-    """Record members whom GKE knows by no such name; `problems` is at the team's `members`."""
+    """Record members whose name is no identity of Google Cloud; `problems` is at the team's `members`."""
     for index, member in enumerate(members):
         kind, _, name = member.partition(":")
         if kind == "serviceaccount" or _EMAIL.fullmatch(name) or name.startswith(_WORKFORCE[kind]):

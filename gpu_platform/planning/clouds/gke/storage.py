@@ -51,7 +51,7 @@ _WITH_KEYS: Final = ("zonal", "enterprise")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeStorage:
-    """What stands behind the classes of a GKE cluster.
+    """Drivers and network access that the storage classes of a GKE cluster need.
 
     `in_network`: classes whose parameter `network` is that of an existing cluster, which is looked up;
     `private_access`: name of the peering range of a created network, by which Managed Lustre is reached;
@@ -169,7 +169,7 @@ def _attaches(disk: str, machine: MachineType, catalog: Catalog) -> bool:
 def plan_gke_storage(
     cluster: GkeCluster, storage: Mapping[str, StorageClass], pools: Sequence[PoolPlan], catalog: Catalog
 ) -> Decided[StoragePlan]:
-    """Return the classes of a cluster, and what of Google Cloud stands behind them."""
+    """Return the storage classes of a cluster, with the resources of Google Cloud that they need."""
     machines = {pool.name: catalog.machine_types[pool.machine_type] for pool in pools}
     only_hyperdisk = [name for name, machine in machines.items() if "pd-balanced" not in _disks(machine, catalog)]
     all_hyperdisk = bool(machines) and len(only_hyperdisk) == len(machines) and cluster.create is None

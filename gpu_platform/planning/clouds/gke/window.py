@@ -63,7 +63,7 @@ def recurring_window(window: WindowPlan) -> tuple[datetime, datetime, str]:
 
 
 def _shift(time_zone: str) -> timedelta:
-    """Return how far daylight saving time moves the clocks; 0 where there is none."""
+    """Return the offset of daylight saving time; 0 where there is none."""
     offsets = _offsets(time_zone)
     return max(offsets) - min(offsets)
 

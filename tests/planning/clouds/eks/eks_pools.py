@@ -1,4 +1,4 @@
-"""Judges and plans single EKS pools, as the whole stack's planning does; no cluster is planned."""
+"""Checks and plans single EKS pools, as the whole stack's planning does; no cluster is planned."""
 
 from __future__ import annotations
 

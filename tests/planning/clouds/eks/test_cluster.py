@@ -102,12 +102,12 @@ def test_admins_of_another_account_than_the_clusters_are_refused_one_by_one() ->
     assert "123456789012" in found["cluster.create.admins[1]"]
 
 
-def test_subnets_belong_to_a_cluster_that_is_there() -> None:
+def test_subnets_are_declared_only_for_an_existing_cluster() -> None:
     found = problems(created(subnets={"us-east-2a": "subnet-0a1b2c3d"}))
     assert "subnets together with create" in found["cluster.subnets"]
 
 
-def test_further_security_groups_are_for_a_cluster_that_is_there() -> None:
+def test_further_security_groups_are_declared_only_for_an_existing_cluster() -> None:
     found = problems(created(security_groups=["sg-0a1b2c3d4e5f60718"]))
     assert "only for an existing cluster" in found["cluster.security_groups"]
     assert cloud(eks(security_groups=["sg-0a1b2c3d4e5f60718"])).security_groups == ("sg-0a1b2c3d4e5f60718",)
@@ -129,7 +129,7 @@ def test_a_new_cluster_has_a_version_for_which_add_ons_are_pinned() -> None:
     assert ", ".join(addon_kubernetes(load_catalog())) in found["cluster.kubernetes"]
 
 
-def test_a_version_of_a_cluster_that_is_there_is_not_held_against_the_pinned_add_ons() -> None:
+def test_the_version_of_an_existing_cluster_is_not_compared_with_the_pinned_add_ons() -> None:
     assert cloud(eks(kubernetes="1.33")).kubernetes == "1.33"
 
 
@@ -238,7 +238,7 @@ def test_nat_is_per_zone_in_production_unless_the_stack_says_otherwise(cluster: 
     assert decisions(cluster)["NAT gateways"][0] == nat
 
 
-def test_an_api_server_that_nobody_outside_may_reach_is_said() -> None:
+def test_an_api_server_that_nobody_outside_may_reach_is_a_decision() -> None:
     chosen, why = decisions(created())["warning: API server"]
     assert chosen == "private; public for no network outside the VPC"
     assert "`up` itself" in why

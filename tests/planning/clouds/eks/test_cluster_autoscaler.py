@@ -184,6 +184,12 @@ def test_it_discovers_groups_of_this_cluster_that_the_program_tags_and_not_all_t
     assert node_group(**G6).group_tags[SCALED_TAG] == "ml"
 
 
+def test_the_statements_of_its_policy_allow_what_they_name() -> None:
+    found = cloud(created(), SCALED).cluster_autoscaler
+    assert found is not None
+    assert [statement["Effect"] for statement in found.policy["Statement"]] == ["Allow"] * 3
+
+
 def test_it_writes_to_tagged_groups_of_this_cluster_alone() -> None:
     found = cloud(created(account="123456789012"), SCALED).cluster_autoscaler
     assert found is not None

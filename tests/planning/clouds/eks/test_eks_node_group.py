@@ -112,7 +112,7 @@ def test_eks_8_scaling_config_and_update_config_follow_from_the_pool() -> None:
     assert node_group().max_unavailable == 1
 
 
-def test_a_max_that_is_not_said_is_the_desired_size() -> None:
+def test_a_max_that_is_not_set_is_the_desired_size() -> None:
     assert node_group(machine_type="g6.xlarge", workload="inference", count={"desired": 4}).max_size == 4
 
 
@@ -141,7 +141,7 @@ def test_who_sets_the_size_after_the_first_deploy_and_who_must_be_let_use_a_disk
     assert "EKS, at the end of the block, sets the number of nodes" in said["size"].why
 
 
-def test_that_a_capacity_block_must_have_begun_is_said() -> None:
+def test_a_decision_states_that_a_capacity_block_must_have_begun() -> None:
     _, said = plan_and_decisions(capacity=BLOCK)
     assert "otherwise write starts, or desired: 0" in said["capacity"].why
 

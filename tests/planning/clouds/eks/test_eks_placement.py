@@ -118,7 +118,7 @@ def test_eks_8_node_repair_is_on_where_a_replacement_can_come(said: dict[str, An
     assert node_group(**said).node_repair == repaired
 
 
-def test_why_spot_training_is_not_placed_is_said() -> None:
+def test_a_decision_states_why_spot_training_is_not_placed() -> None:
     _, decisions = plan_and_decisions(**TWO, capacity={"type": "spot"})
     assert "spot" in decisions["placement"].why
     assert "placement: {type: cluster}" in decisions["placement"].why

@@ -99,7 +99,7 @@ def test_a_pinned_release_may_have_a_driver_of_its_own() -> None:
     assert problems_of(pool(image={"release": AL2023, "driver": "580.173.02"})) == []
 
 
-def test_what_patches_the_nodes_is_said() -> None:
+def test_a_decision_states_what_patches_the_nodes() -> None:
     _, unpinned = plan_and_decisions()
     assert "newest release when the pool is created" in unpinned["image"].why
     _, pinned = plan_and_decisions(image={"release": AL2023})

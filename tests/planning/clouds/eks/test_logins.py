@@ -1,4 +1,4 @@
-"""Who can log in to an EKS cluster: what is refused, and whom no user can log in as."""
+"""Who can log in to an EKS cluster: what is refused, and members without a login."""
 
 from __future__ import annotations
 

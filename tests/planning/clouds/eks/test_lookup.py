@@ -1,4 +1,4 @@
-"""What was looked up of an EKS cluster that is there, held against what the plan needs of it."""
+"""Facts of an existing EKS cluster compared with the needs of the plan."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_a_zone_that_only_a_pool_names_is_warned_of() -> None:
     assert "warning: zones" not in decisions(created(), {**SERVE, "zones": ["us-east-2b"]})
 
 
-def test_what_happens_at_the_end_of_standard_support_is_said() -> None:
+def test_a_decision_states_what_happens_at_the_end_of_standard_support() -> None:
     chosen, why = decisions(created(kubernetes="1.34"))["support"]
     assert (chosen, "1.34: 2026-12-02" in why, "automatically" in why) == ("standard", True, True)
     chosen, why = decisions(created({"support": "extended"}, kubernetes="1.34"))["support"]

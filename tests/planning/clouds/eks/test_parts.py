@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.planning.clouds.eks.existing_cluster import check_looked_up, required_addons
-from gpu_platform.planning.clouds.parts import FoundPart, part_problems
+from gpu_platform.planning.clouds.parts import InstalledPart, part_problems
 from tests.planning.clouds.eks.test_cluster import (
     KARPENTER,
     SERVE,
@@ -22,7 +22,7 @@ from tests.planning.clouds.eks.test_cluster import (
 from tests.planning.clouds.eks.test_lookup import GOOD
 
 EFA = {**TRAIN, "zones": ["us-east-2a"]}
-OWNERS = FoundPart(
+OWNERS = InstalledPart(
     part="karpenter",
     kind="Deployment",
     namespace="karpenter",
@@ -34,7 +34,7 @@ OURS = replace(OWNERS, namespace="kube-system", release=("kube-system", "karpent
 OWN_RELEASES = {("kube-system", "karpenter")}
 
 
-def refused(found: list[FoundPart], **parts: Any) -> list[str]:
+def refused(found: list[InstalledPart], **parts: Any) -> list[str]:
     plan = cloud(eks(parts=parts), KARPENTER)
     return [str(problem) for problem in part_problems(plan.parts, found, OWN_RELEASES)]
 
@@ -53,7 +53,7 @@ def test_what_is_present_is_not_installed() -> None:
     assert one.efa_plugin is not None
 
 
-def test_what_the_owner_of_the_cluster_must_allow_is_said() -> None:
+def test_a_decision_states_what_the_owner_of_the_cluster_must_allow() -> None:
     chosen, why = decisions(eks(parts={"karpenter": "present"}), KARPENTER)["Karpenter"]
     assert chosen == "present"
     assert "iam:PassRole" in why
@@ -84,7 +84,7 @@ def test_the_stacks_own_controller_and_no_controller_are_no_reason() -> None:
     assert len(refused([OURS, OWNERS])) == 1
 
 
-def test_a_controller_that_must_be_present_is_missed() -> None:
+def test_a_controller_that_must_be_present_and_is_missing_is_a_problem() -> None:
     assert refused([OWNERS], karpenter="present") == []
     (text,) = refused([], karpenter="present")
     assert "the cluster has no Karpenter;" in text

@@ -11,7 +11,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.gke.create import PRIVATE_RANGES
-from gpu_platform.planning.clouds.gke.existing_cluster import ExistingGke, found_kubeconfig, require_fit
+from gpu_platform.planning.clouds.gke.existing_cluster import ExistingGke, existing_kubeconfig, require_fit
 from gpu_platform.planning.clouds.gke.plan import (
     CreateGkePlan,
     DaemonSetPlan,
@@ -88,7 +88,7 @@ def test_a_new_cluster_in_a_zone_is_refused_and_its_region_named() -> None:
     assert "write location: us-central1" in problem
 
 
-def test_a_cluster_of_one_zone_that_is_there_is_taken_with_its_region() -> None:
+def test_an_existing_cluster_of_one_zone_is_accepted_with_its_region() -> None:
     made = cloud(on("g2-standard-48"), cluster=cluster(location=ZONE))
     assert (made.location, made.region) == (ZONE, "us-central1")
 
@@ -346,6 +346,11 @@ def exclusion(name: str, start: str, end: str, scope: str = "no-upgrades") -> di
 def test_exclusions_that_gke_refuses_are_refused(exclusions: list[Any], place: str, words: str) -> None:
     problems = refused(on("g2-standard-48"), cluster=cluster({"maintenance": {"exclusions": exclusions}}))
     assert words in problems[f"cluster.create.maintenance.exclusions{place}"]
+
+
+def test_an_exclusion_of_all_upgrades_has_the_scope_of_the_api() -> None:
+    found = created(on("g2-standard-48"), maintenance={"exclusions": [exclusion("a", "02-01", "02-02")]})
+    assert [one.scope for one in found.exclusions] == ["NO_UPGRADES"]
 
 
 def test_a_long_exclusion_of_node_upgrades_alone_is_allowed() -> None:
@@ -661,7 +666,7 @@ def test_node_pools_that_give_their_credentials_to_pods_are_refused_where_teams_
     assert problem.fix.startswith("gcloud container node-pools update old --cluster ml")
 
 
-def test_everything_that_is_missing_is_said_at_once() -> None:
+def test_everything_that_is_missing_is_reported_at_once() -> None:
     with pytest.raises(BadInput) as caught:
         require_fit(
             cloud(on("a3-megagpu-8g"), cluster=cluster()),
@@ -677,9 +682,9 @@ def test_pools_that_use_no_gpu_nics_ask_nothing_of_the_network(machine: str) -> 
 
 
 def test_a_cluster_is_reached_by_its_dns_endpoint_where_it_is_open_else_by_its_address() -> None:
-    by_name = found_kubeconfig("ml", found())
+    by_name = existing_kubeconfig("ml", found())
     assert "https://gke-abc.us-central1.gke.goog" in by_name
     assert "certificate-authority-data" not in by_name
-    by_address = found_kubeconfig("ml", found(dns_endpoint=None))
+    by_address = existing_kubeconfig("ml", found(dns_endpoint=None))
     assert "https://34.1.2.3" in by_address
     assert "Q0E=" in by_address

@@ -87,7 +87,7 @@ def test_the_plan_of_a_pool_names_the_placement_that_was_decided(said: dict[str,
 
 
 @pytest.mark.parametrize(("machine", "topology"), [("a3-megagpu-8g", None), ("a4x-highgpu-4g", "1x72")])
-def test_a_policy_that_is_there_is_taken_by_its_name_and_not_made(machine: str, topology: str | None) -> None:
+def test_an_existing_policy_is_used_by_its_name_and_not_created(machine: str, topology: str | None) -> None:
     said = {"machine_type": machine, "capacity": RESERVED, "placement": {"type": "compact", "group": "rack-7"}}
     assert decided(**said).placement == CompactPlacement(policy="rack-7", create=False, topology=topology)
 
@@ -136,7 +136,7 @@ def test_upgrades_have_no_node_to_spare_where_capacity_is_reserved_placed_or_len
         ({"count": GROW, "capacity": FLEX}, (True, None, (A,))),
     ],
 )
-def test_a_count_that_says_only_desired_is_kept_and_nodes_are_counted_by_zone(
+def test_a_count_with_desired_alone_is_fixed_and_nodes_are_counted_by_zone(
     said: dict[str, Any], expected: tuple[bool, int | None, tuple[str, ...]]
 ) -> None:
     plan = decided(**said)
@@ -240,7 +240,7 @@ def test_every_machine_type_of_google_cloud_has_an_accelerator_label_and_a_famil
         assert machine.local_nvme_gb % 375 == 0
 
 
-def test_every_choice_is_said_with_its_reason() -> None:
+def test_every_choice_is_a_decision_with_its_reason() -> None:
     plan = plan_platform(platform({"count": {"desired": 2, "max": 4}}), "test")
     said = {d.what: (d.chosen, d.why) for d in plan.decisions if d.subject == "pool train"}
     assert said["placement"][0] == "compact, train-compact"

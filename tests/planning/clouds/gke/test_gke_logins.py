@@ -40,7 +40,7 @@ def cloud(*members: str, **where: Any) -> GkeClusterPlan:
 
 
 @pytest.mark.parametrize("member", ["group:vision", "user:ada", "group:vision@example"])
-def test_a_member_whom_gke_knows_by_no_such_name_is_refused_with_the_form_that_it_knows(member: str) -> None:
+def test_a_member_whose_name_is_no_identity_of_google_is_refused_with_the_allowed_form(member: str) -> None:
     with pytest.raises(BadInput) as caught:
         planned(VISION, member)
     (problem,) = caught.value.problems
@@ -49,7 +49,7 @@ def test_a_member_whom_gke_knows_by_no_such_name_is_refused_with_the_form_that_i
     assert problem.fix.startswith(f"write '{member}@'")
 
 
-def test_a_member_whom_gke_does_not_know_is_named_beside_mistakes_of_pools() -> None:
+def test_an_unknown_member_is_named_beside_mistakes_of_pools() -> None:
     wrong = platform("group:vision")
     wrong["pools"][0]["zones"] = ["us-east1-b"]
     with pytest.raises(BadInput) as caught:

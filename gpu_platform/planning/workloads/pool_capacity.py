@@ -1,4 +1,4 @@
-"""How many pods of an entry the nodes of its pool hold at the same time, and how many of them must start together.
+"""Count the pods of an entry that its pool can run at the same time, and those that must start together.
 
 Kueue with a topology admits a workload as a whole, onto nodes that exist: of an indexed Job all the parts that run
 at the same time. Source: Kueue docs, Topology Aware Scheduling (implicit TAS); read 2026-11-26.
@@ -23,7 +23,7 @@ _MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class PoolCapacity:
     """Pods of one entry on an empty node of its pool, and the most nodes that the pool may have.
 
     `limit`: the field of the pool's `count` that limits them.
@@ -39,12 +39,12 @@ class Room:
         return self.on_node * self.nodes
 
 
-def room_of(one: DeclaredPods, team: Team, pool: PoolPlan, available: Available) -> Room:
+def pool_capacity(one: DeclaredPods, team: Team, pool: PoolPlan, available: Available) -> PoolCapacity:
     """Return how many of an entry's pods a pool holds, by GPUs or claimed devices, CPU and memory."""
     on_node = _on_a_node(one, team, pool, available)
     if pool.has_fixed_nodes:
-        return Room(on_node=on_node, nodes=pool.nodes.desired, limit="desired")
-    return Room(on_node=on_node, nodes=pool.nodes.max, limit="max")
+        return PoolCapacity(on_node=on_node, nodes=pool.nodes.desired, limit="desired")
+    return PoolCapacity(on_node=on_node, nodes=pool.nodes.max, limit="max")
 
 
 def pods_at_once(one: DeclaredPods, *, topology: bool) -> int:

@@ -1,4 +1,4 @@
-"""Lets what members get wait until API servers act on the policies of their namespace."""
+"""Delays rights of members until API servers enforce the admission policies of their namespace."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _POLICIES = (
 )
 
 
-def acting(guards: Sequence[pulumi.Resource]) -> list[pulumi.Input[pulumi.Resource]]:
-    """Return resources to depend on: when they hold, API servers act on the policies among them.
+def policies_in_effect(guards: Sequence[pulumi.Resource]) -> list[pulumi.Input[pulumi.Resource]]:
+    """Return resources to depend on, after which API servers enforce the policies among `guards`.
 
     Only a new policy is waited for, by the time at which the API server created it. A preview waits for nothing.
     """
@@ -39,7 +39,7 @@ def _created(metadata: k8s.meta.v1.outputs.ObjectMeta | None) -> str | None:
 
 
 def seconds_left(created: Sequence[str | None], now: datetime.datetime) -> float:
-    """Return how long API servers may not act yet on policies of these times; None: no API server created it."""
+    """Return the seconds until API servers enforce policies created at these times; a time None counts as none."""
     times = [datetime.datetime.fromisoformat(one) for one in created if one is not None]
     if not times:
         return 0.0

@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from components._acting import seconds_left
+from components._policies_in_effect import seconds_left
 from gpu_platform.planning.teams.admission import POLICY_SECONDS
 
 NOW = datetime.datetime(2026, 11, 25, 12, 0, 10, tzinfo=datetime.UTC)

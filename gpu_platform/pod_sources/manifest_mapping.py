@@ -1,4 +1,4 @@
-"""Reads values of a manifest at their places, so that each mistake has its path and no type is taken on trust."""
+"""Reads typed values of a manifest and records each wrong value with its path."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gpu_platform.planning.scheduling.nodes import amount_of
 from gpu_platform.spec.problems import found_text
 
 
-class Place:
-    """A mapping of a manifest, its path, and the list that takes the problems of the whole file."""
+class ManifestMapping:
+    """A mapping of a manifest with its path, and the list of problems of the whole file."""
 
     def __init__(self, value: object, path: str, problems: list[Problem]) -> None:
         self.path = path
@@ -28,14 +28,14 @@ class Place:
         """Record a problem of a field, or with an empty key of the mapping itself."""
         self.problems.append(Problem(self._path(key), found, allowed, fix))
 
-    def at(self, *keys: str) -> Place:
+    def at(self, *keys: str) -> ManifestMapping:
         """Return the mapping at a path, empty where there is none."""
         here = self
         for key in keys:
-            here = Place(here.value.get(key), here._path(key), self.problems)
+            here = ManifestMapping(here.value.get(key), here._path(key), self.problems)
         return here
 
-    def items(self, key: str) -> Iterator[Place]:
+    def items(self, key: str) -> Iterator[ManifestMapping]:
         """Yield the mappings of a list; none where there is no list."""
         found = self.value.get(key)
         if found is None:
@@ -44,7 +44,7 @@ class Place:
             self.problem(key, found_text(found), "a list")
             return
         for index, one in enumerate(cast("list[object]", found)):
-            yield Place(one, f"{self._path(key)}[{index}]", self.problems)
+            yield ManifestMapping(one, f"{self._path(key)}[{index}]", self.problems)
 
     def text(self, key: str) -> str:
         """Return a text, empty where there is none."""
