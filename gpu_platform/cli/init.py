@@ -16,11 +16,11 @@ import yaml
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.paths import stacks_dir
+from gpu_platform.planning.clouds.registry import first_stacks
 from gpu_platform.spec import CONFIG_KEY, stack_name
 from gpu_platform.stacks import plan_platform
 
 _SCHEMA = "# yaml-language-server: $schema=./platform.schema.json\n"
-_MACHINES = {"sandbox": "p4de.24xlarge", "existing": "dgx-h100", "eks": "p5.48xlarge", "gke": "a3-megagpu-8g"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Answers:
 
 
 _QUESTIONS: Mapping[str, tuple[str, str]] = {
-    "provider": ("Provider (sandbox, existing, eks, gke)", "sandbox"),
+    "provider": (f"Provider ({', '.join(first_stacks())})", "sandbox"),
     "region": ("Region", ""),
     "zone": ("Zone of the GPU nodes", ""),
     "project": ("Google Cloud project", ""),
@@ -50,11 +50,6 @@ _QUESTIONS: Mapping[str, tuple[str, str]] = {
     "workload": ("Workload (training, inference, development)", "training"),
     "team": ("Name of the first team", "research"),
     "member": ("Its members, such as group:research", ""),
-}
-_NEEDS: Mapping[str, tuple[str, ...]] = {
-    "eks": ("region", "zone"),
-    "gke": ("region", "zone", "project"),
-    "existing": ("node_names",),
 }
 
 
@@ -111,12 +106,13 @@ def _complete(name: str, given: Answers) -> dict[str, str]:
 
     ask("provider")
     _check_provider(name, answers["provider"])
-    for key in _NEEDS.get(answers["provider"], ()):
+    first = first_stacks()[answers["provider"]]
+    for key in first.questions:
         ask(key)
-    for key in ("machine_type", "nodes", "workload", "team"):
-        if key != "nodes" or answers["provider"] != "existing":
-            ask(key, _MACHINES.get(answers["provider"], "") if key == "machine_type" else "")
-    ask("member", f"group:{answers['team']}" if answers["provider"] != "gke" else "")
+    ask("machine_type", first.machine_type)
+    for key in ("nodes", "workload", "team") if first.asks_nodes else ("workload", "team"):
+        ask(key)
+    ask("member", f"group:{answers['team']}" if first.groups else "")
     if missing:
         raise BadInput(f"init {name}", missing)
     return answers
@@ -124,30 +120,20 @@ def _complete(name: str, given: Answers) -> dict[str, str]:
 
 def _check_provider(name: str, provider: str) -> None:
     """Raise BadInput for a provider that is none; clouds are known by the names of their Kubernetes services."""
-    known = ("sandbox", "existing", "eks", "gke")
+    known = first_stacks()
     if provider not in known:
-        meant = {"aws": "eks", "amazon": "eks", "gcp": "gke", "google": "gke", "local": "sandbox"}
+        meant = {alias: name for name, first in known.items() for alias in first.aliases}
         fix = f"write {meant[provider]}" if provider in meant else did_you_mean(provider, known) or "write sandbox"
         raise BadInput(f"init {name}", [Problem("--provider", repr(provider), "one of " + ", ".join(known), fix)])
 
 
 def _platform(name: str, answers: Mapping[str, str]) -> dict[str, Any]:
-    provider = answers["provider"]
-    cluster: dict[str, Any] = {"provider": provider}
-    pool: dict[str, Any] = {"name": "gpu", "machine_type": answers["machine_type"]}
+    first = first_stacks()[answers["provider"]]
+    cluster = {"provider": answers["provider"], **first.cluster(name, answers)}
+    pool = {"name": "gpu", "machine_type": answers["machine_type"], **first.pool(answers)}
     nodes = int(answers["nodes"]) if answers.get("nodes", "").isdigit() else answers.get("nodes")
-    if provider == "sandbox":
-        cluster["name"] = name
-    elif provider == "existing":
-        names = [one.strip() for one in answers["node_names"].split(",") if one.strip()]
-        nodes = len(names)
-        pool["nodes"] = {"names": names}
-    elif provider == "eks":
-        cluster |= {"name": name, "region": answers["region"]}
-        pool["zones"] = [answers["zone"]]
-    else:
-        cluster |= {"name": name, "project": answers["project"], "location": answers["region"]}
-        pool["zones"] = [answers["zone"]]
+    if not first.asks_nodes:
+        nodes = len(pool["nodes"]["names"])
     pool |= {"count": {"desired": nodes}, "workload": answers["workload"]}
     catalog = load_catalog()
     machine = catalog.machine_types.get(answers["machine_type"])

@@ -307,12 +307,14 @@ def plan_team(
         spec.team,
         tenants.value[0],
         queued.value,
-        environment_plan.queues,
-        available,
-        cloud,
-        environment_plan.storage.classes,
-        volumes.value,
         run.value,
+        guide.GuidedPlatform(
+            cloud=cloud,
+            available=available,
+            queues=environment_plan.queues,
+            classes=environment_plan.storage.classes,
+            volumes=volumes.value,
+        ),
     )
     offered = [offer.name for pool in environment_plan.pools for offer in pool.resources]
     classes = [one.name for one in environment_plan.device_classes]

@@ -81,6 +81,8 @@ class Cloud(Protocol):
     """Whether the control plane reaches pods at the ports 443 and 10250 alone."""
     installs_charts: bool = True
     """Whether the program installs Helm charts on its clusters."""
+    has_identities: bool = True
+    """Whether pods of a team can have an identity of the cloud."""
     runs_kueue: bool = False
     """Whether Kueue's program runs beside the cluster instead of by its chart."""
     no_gpu_cluster: str | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gpu_platform.planning.clouds.first_stack import FirstStack
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.spec.cluster import Cluster, EksCluster, ExistingCluster, GkeCluster, SandboxCluster
@@ -43,3 +44,14 @@ def cloud_of(
             from gpu_platform.planning.clouds.gke.cloud import Gke
 
             return Gke(cluster, window, storage=storage, members=members, identities=identities)
+
+
+def first_stacks() -> Mapping[str, FirstStack]:
+    """Return what `init` needs of each provider, by the provider's name, in the order in which it offers them."""
+    from gpu_platform.planning.clouds.eks import first_stack as eks
+    from gpu_platform.planning.clouds.existing import first_stack as existing
+    from gpu_platform.planning.clouds.gke import first_stack as gke
+    from gpu_platform.planning.clouds.sandbox import first_stack as sandbox
+
+    modules = {"sandbox": sandbox, "existing": existing, "eks": eks, "gke": gke}
+    return {provider: module.FIRST_STACK for provider, module in modules.items()}

@@ -34,7 +34,9 @@ class Vendor:
     `name`: `vendor` of a machine type in the catalogue; `title`: of its machine types in the documentation;
     `reserved_memory_mib`: memory of a machine type that the kubelet reserves, MiB; `quota_unit`: what GPU
     quotas count; `reference_region`: whose list prices are shown for a cluster that is in no region of a cloud,
-    None: no published prices; `layouts_by_gpu`: whether the GPUs of a node may have different MIG layouts.
+    None: no published prices; `layouts_by_gpu`: whether the GPUs of a node may have different MIG layouts;
+    `kubelet_pods`: pods that the kubelet of a machine type runs; `rdma_huge_pages_mib`: memory of a node that huge
+    pages for RDMA take, MiB.
     """
 
     name: VendorName
@@ -43,6 +45,8 @@ class Vendor:
     quota_unit: str
     reference_region: str | None
     layouts_by_gpu: bool
+    kubelet_pods: Callable[[MachineType], int]
+    rdma_huge_pages_mib: int = 0
 
     @property
     def is_cloud(self) -> bool:
@@ -85,6 +89,10 @@ def _eks_memory(machine: MachineType) -> int:
     return _for_pods(eks_max_pods(machine))
 
 
+def _default_pods(_machine: MachineType) -> int:
+    return DEFAULT_MAX_PODS
+
+
 def _on_prem_memory(_machine: MachineType) -> int:
     return _for_pods(DEFAULT_MAX_PODS)
 
@@ -107,6 +115,8 @@ VENDORS: Final[Mapping[VendorName, Vendor]] = {
             quota_unit="vCPU",
             reference_region="us-east-1",
             layouts_by_gpu=True,
+            kubelet_pods=eks_kubelet_pods,
+            rdma_huge_pages_mib=EFA_HUGE_PAGES_MIB,
         ),
         Vendor(
             name="gcp",
@@ -116,6 +126,7 @@ VENDORS: Final[Mapping[VendorName, Vendor]] = {
             reference_region="us-central1",
             # A node pool of GKE has one partition size.
             layouts_by_gpu=False,
+            kubelet_pods=_default_pods,
         ),
         Vendor(
             name="on-prem",
@@ -124,6 +135,7 @@ VENDORS: Final[Mapping[VendorName, Vendor]] = {
             quota_unit="GPU",
             reference_region=None,
             layouts_by_gpu=True,
+            kubelet_pods=_default_pods,
         ),
     )
 }

@@ -1,6 +1,6 @@
 """Decide the guide of each team: commands to log in, pools and resources that it may request, examples."""
 
-from gpu_platform.planning.guide.guides import guide_of, plan, plan_one
+from gpu_platform.planning.guide.guides import GuidedPlatform, guide_of, plan, plan_one
 from gpu_platform.planning.guide.section import ExamplePlan, GuidePlan, GuidePool
 
-__all__ = ["ExamplePlan", "GuidePlan", "GuidePool", "guide_of", "plan", "plan_one"]
+__all__ = ["ExamplePlan", "GuidePlan", "GuidePool", "GuidedPlatform", "guide_of", "plan", "plan_one"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpu_platform import names
 from gpu_platform.planning.clouds.protocol import Cloud
@@ -29,6 +29,17 @@ from gpu_platform.spec.operations import Cleanup
 from gpu_platform.spec.team import Team
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuidedPlatform:
+    """What guides tell of the platform. `queues`: of the environment; `volumes`: of all teams."""
+
+    cloud: Cloud
+    available: Available
+    queues: QueuesPlan | None
+    classes: Sequence[StorageClassPlan]
+    volumes: Sequence[VolumePlan]
+
+
 def plan(
     context: CompleteContext,
     available: Available,
@@ -39,18 +50,17 @@ def plan(
 ) -> tuple[GuidePlan, ...]:
     """Return the guides of the teams of an environment without problems."""
     cleanup = _cleanup(context.environment.cleanup)
+    platform = GuidedPlatform(
+        cloud=context.cloud, available=available, queues=queues, classes=storage.classes, volumes=storage.volumes
+    )
     return tuple(
         replace(
             _plan(
                 team,
                 tenant,
                 queue_of(team.name, queues.teams) if queues is not None else None,
-                queues,
-                available,
-                context.cloud,
-                storage.classes,
-                storage.volumes,
                 workloads_of(team.name, run),
+                platform,
             ),
             cleanup=cleanup,
         )
@@ -62,26 +72,11 @@ def plan_one(
     team: Team,
     tenant: TenantPlan,
     queues: Sequence[TeamQueuePlan],
-    environment: QueuesPlan | None,
-    available: Available,
-    cloud: Cloud,
-    classes: Sequence[StorageClassPlan],
-    volumes: Sequence[VolumePlan],
-    run: Sequence[TeamWorkloadsPlan] = (),
+    run: Sequence[TeamWorkloadsPlan],
+    platform: GuidedPlatform,
 ) -> GuidePlan:
-    """Return the guide of the team of a stack of its own. `environment`: the queues of its environment."""
-    queue = queue_of(team.name, queues)
-    return _plan(
-        team,
-        tenant,
-        queue,
-        environment,
-        available,
-        cloud,
-        classes,
-        volumes,
-        workloads_of(team.name, run),
-    )
+    """Return the guide of the team of a stack of its own. `queues`, `run`: of this team, if it has them."""
+    return _plan(team, tenant, queue_of(team.name, queues), workloads_of(team.name, run), platform)
 
 
 def _cleanup(cleanup: Cleanup | None) -> GuideCleanup | None:
@@ -105,24 +100,21 @@ def _plan(
     team: Team,
     tenant: TenantPlan,
     queue: TeamQueuePlan | None,
-    queues: QueuesPlan | None,
-    available: Available,
-    cloud: Cloud,
-    classes: Sequence[StorageClassPlan],
-    volumes: Sequence[VolumePlan],
     run: TeamWorkloadsPlan | None,
+    platform: GuidedPlatform,
 ) -> GuidePlan:
+    queues, available, classes = platform.queues, platform.available, platform.classes
     pods = run.all_pods if run is not None else ()
     declared = replace(tenant, workloads=(*tenant.workloads, *(pod.workload for pod in pods)))
     examples, missing = plan_examples(team, declared, queue, _pool_by_flavor(queues), available)
     own_queues = queues if queue is not None else None
     levels, provisioned = levels_of(own_queues), provisioned_by(own_queues)
     examples = [replace(one, node_seconds=provisioned.get(one.workload.pool)) for one in examples]
-    own = [one for one in volumes if one.namespace == team.name]
+    own = [one for one in platform.volumes if one.namespace == team.name]
     return GuidePlan(
         namespace=team.name,
-        cluster=cloud.cluster.name,
-        login=cloud.login_commands(team.everybody),
+        cluster=platform.cloud.cluster.name,
+        login=platform.cloud.login_commands(team.everybody),
         priority=team.priority,
         pools=tuple(_pool(pool, tenant, available) for pool in available.pools if _granted(pool, tenant)),
         examples=tuple(_with_checkpoints(_together(one, levels, available), classes, own) for one in examples),

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, most_of
-from gpu_platform.planning.clouds.vendors import DEFAULT_MAX_PODS, eks_kubelet_pods
+from gpu_platform.planning.clouds.vendors import DEFAULT_MAX_PODS, vendor_of
 from gpu_platform.planning.nodes.allocatable import NodeResources, allocatable
 from gpu_platform.planning.pools.section import PoolPlan
 
@@ -63,5 +63,5 @@ def _less(resources: NodeResources, daemonsets: Iterable[DaemonSet], huge_pages_
 
 def _free_pods(machine: MachineType | None, daemonsets: Iterable[DaemonSet]) -> int:
     """Return the pods that teams can run on a node: the kubelet's limit less those of DaemonSets."""
-    most = eks_kubelet_pods(machine) if machine is not None and machine.vendor == "aws" else DEFAULT_MAX_PODS
+    most = vendor_of(machine).kubelet_pods(machine) if machine is not None else DEFAULT_MAX_PODS
     return max(0, most - sum(one.pods for one in daemonsets))

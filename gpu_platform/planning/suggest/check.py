@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.catalog.families import family_of
 from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.suggest.options import PodRequest
 from gpu_platform.quantity import counted
@@ -78,7 +79,7 @@ def _check_reservations(demands: Demands, catalog: Catalog, problems: Problems) 
         machine = catalog.machine_types.get(one.machine_type)
         if machine is None:
             here.at("machine_type").add(*unknown_machine_type(one.machine_type, catalog))
-        elif not machine.has_gpus or machine.vendor not in ("aws", "gcp"):
+        elif not machine.has_gpus or not vendor_of(machine).is_cloud:
             here.at("machine_type").add(
                 f"{one.machine_type!r}", "a machine type of a cloud with GPUs", "remove the reservation"
             )

@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from gpu_platform.catalog import Catalog, Gpu, MachineType
 from gpu_platform.catalog.models import Mig
-from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB, vendor_of
+from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.mig.layouts import largest_multisets
 from gpu_platform.planning.nodes.allocatable import NodeResources
 from gpu_platform.planning.pools import free
@@ -91,9 +91,9 @@ class PodRequest:
 
 
 def free_of_machine(machine: MachineType, kind: str) -> NodeResources:
-    """Return what DaemonSets leave on a node; training on machines with EFA has huge pages, too."""
-    efa = machine.vendor == "aws" and machine.rdma_interfaces > 0 and kind == "training"
-    left = free.free_of_machine(machine, huge_pages_mib=EFA_HUGE_PAGES_MIB if efa else 0)
+    """Return what DaemonSets leave on a node, less the huge pages of training over RDMA."""
+    uses_rdma = machine.rdma_interfaces > 0 and kind == "training"
+    left = free.free_of_machine(machine, huge_pages_mib=vendor_of(machine).rdma_huge_pages_mib if uses_rdma else 0)
     return NodeResources(left.cpu_millicores, left.memory_mib)
 
 

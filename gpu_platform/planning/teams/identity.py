@@ -106,8 +106,8 @@ def _places(environment: Environment, problems: Problems) -> Iterator[tuple[str,
 def _check_form(identity: TeamIdentity, cloud: Cloud, here: Problems) -> None:
     """Record fields that the provider lacks, none or several of the alternatives, and a directory named twice."""
     provider = cloud.cluster.provider
-    if provider == "sandbox":
-        here.add("an identity in the sandbox", "no identity: a sandbox is in no cloud", "remove it")
+    if not cloud.has_identities:
+        here.add(f"an identity on provider {provider}", "no identity: the cluster is in no cloud", "remove it")
         return
     check_declared_fields(identity, provider, here)
     declared = [name for name in ("buckets", *_EXISTING) if getattr(identity, name)]

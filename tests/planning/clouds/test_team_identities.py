@@ -191,7 +191,7 @@ def test_an_existing_cluster_has_no_buckets_and_a_sandbox_no_identity() -> None:
     for identity in ({"role_arn": ROLE}, {"buckets": [READS]}):
         sandbox = {"provider": "sandbox"}
         found = refused(lambda *teams: on(sandbox, *teams), with_identity(**identity))  # noqa: B023
-        assert "a sandbox is in no cloud" in found["teams[0].identity"]
+        assert "the cluster is in no cloud" in found["teams[0].identity"]
 
 
 def test_a_role_or_account_of_another_cloud_is_refused() -> None:

@@ -9,7 +9,7 @@ from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds import daemonsets
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.gke.capacity import region_of
-from gpu_platform.planning.clouds.gke.cluster import check_gke_cluster, plan_gke_cluster
+from gpu_platform.planning.clouds.gke.cluster import StackDemands, check_gke_cluster, plan_gke_cluster
 from gpu_platform.planning.clouds.gke.compute_class import CLASS_KEY, check_compute_class, class_taint
 from gpu_platform.planning.clouds.gke.egress import (
     API_EGRESS,
@@ -251,10 +251,9 @@ class Gke(Cloud):
             pools,
             release,
             catalog,
-            self._window,
-            self._storage,
-            self._members,
-            self._identities,
+            StackDemands(
+                window=self._window, storage=self._storage, members=self._members, identities=self._identities
+            ),
         )
 
     def plan_storage(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.api_access import check_api_access
@@ -84,21 +85,29 @@ def _check_location(cluster: GkeCluster, problems: Problems) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackDemands:
+    """What other sections of a stack file demand of its cluster.
+
+    `window`: of `changes`; `storage`: declared classes; `members`: of all teams; `identities`: names of the teams
+    that have one.
+    """
+
+    window: WindowPlan | None
+    storage: Mapping[str, StorageClass]
+    members: Sequence[str]
+    identities: Sequence[str]
+
+
 def plan_gke_cluster(
     cluster: GkeCluster,
     stack: str,
     pools: Sequence[PoolPlan],
     release: OperatorRelease,
     catalog: Catalog,
-    window: WindowPlan | None = None,
-    storage: Mapping[str, StorageClass] | None = None,
-    members: Sequence[str] = (),
-    identities: Sequence[str] = (),
+    demands: StackDemands,
 ) -> Decided[GkeClusterPlan]:
-    """Return the plan of a cluster for pools that are planned, with the drivers of declared storage classes.
-
-    `members`: of all teams of the stack; `identities`: teams that have one.
-    """
+    """Return the plan of a cluster for pools that are planned, with the drivers of declared storage classes."""
     decisions: tuple[Decision, ...] = ()
     on_gke = [(pool, pool.cloud) for pool in pools if isinstance(pool.cloud, GkePoolPlan)]
     clouds = [cloud for _, cloud in on_gke]
@@ -113,11 +122,11 @@ def plan_gke_cluster(
             newest_gpus=newest,
             mtu=cluster_mtu(clouds),
             gke_owned=gke_owned,
-            window=recurring_window(window) if window is not None else None,
-            storage={_kind(one) for one in (storage or {}).values()},
+            window=recurring_window(demands.window) if demands.window is not None else None,
+            storage={_kind(one) for one in demands.storage.values()},
         )
         create, decisions = created.value, created.decisions
-    logins = iam_members(members) if manages_iam(cluster) else ()
+    logins = iam_members(demands.members) if manages_iam(cluster) else ()
     if logins:
         decisions += (granted_decision(cluster, logins),)
     networks = plan_gpu_networks(network_name(cluster), cluster, clouds, catalog)
@@ -151,8 +160,8 @@ def plan_gke_cluster(
             if pool.has_gpus
         ),
         logins=logins,
-        groups=google_groups(members),
-        identities=tuple(identities),
+        groups=google_groups(demands.members),
+        identities=tuple(demands.identities),
         installers=plan_installers(on_gke, catalog),
         minimum_version=highest(minimums_of_plans(clouds, catalog)),
         node_versions={pool.name: cloud.version for pool, cloud in on_gke if cloud.version is not None},

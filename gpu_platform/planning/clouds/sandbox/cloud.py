@@ -35,6 +35,7 @@ class Sandbox(Cloud):
 
     access = "sandbox"
     installs_charts = False
+    has_identities = False
     runs_kueue = True
 
     def __init__(self, cluster: SandboxCluster) -> None:

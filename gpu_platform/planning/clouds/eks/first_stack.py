@@ -1,0 +1,15 @@
+"""First stack file of an existing EKS cluster."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpu_platform.planning.clouds.first_stack import FirstStack
+
+FIRST_STACK: Final = FirstStack(
+    aliases=("aws", "amazon"),
+    questions=("region", "zone"),
+    machine_type="p5.48xlarge",
+    cluster=lambda name, answers: {"name": name, "region": answers["region"]},
+    pool=lambda answers: {"zones": [answers["zone"]]},
+)

@@ -1,0 +1,29 @@
+"""Type of what `gpu-platform init` needs of a provider to write a first stack file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Answers = Mapping[str, str]
+"""Answers to the questions of `init`, by key, such as `region`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstStack:
+    """What `init` asks for a provider, and the fields that it writes from the answers.
+
+    `aliases`: other names that users type for the provider; `questions`: keys of its own questions;
+    `machine_type`: the default; `asks_nodes`: whether the number of nodes is asked; `groups`: whether a team's
+    members default to a group with the team's name; `cluster`: fields of `cluster`, from the stack's name and the
+    answers; `pool`: fields of the pool besides name, machine type, count and workload.
+    """
+
+    aliases: tuple[str, ...]
+    questions: tuple[str, ...] = ()
+    machine_type: str
+    asks_nodes: bool = True
+    groups: bool = True
+    cluster: Callable[[str, Answers], Mapping[str, Any]]
+    pool: Callable[[Answers], Mapping[str, Any]]
