@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -25,6 +26,14 @@ _CHANGES = ["CREATE", "UPDATE"]
 _VERSION = "v1"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentAdmissionArgs:
+    """What agents do about their node: `cordons` it while a check fails, `replaces` it (deletes its NodeClaim)."""
+
+    cordons: bool
+    replaces: bool
+
+
 class AgentAdmission(pulumi.ComponentResource):
     """Admission policies, with bindings, for requests of node agents.
 
@@ -41,16 +50,14 @@ class AgentAdmission(pulumi.ComponentResource):
     def __init__(
         self,
         name: str,
+        args: AgentAdmissionArgs,
         opts: pulumi.ResourceOptions | None = None,
-        *,
-        cordons: bool = False,
-        replaces: bool = False,
     ) -> None:
         super().__init__("gpu-platform:index:AgentAdmission", name, None, opts)
         self._child = child_options(self, opts)
         self.guards = [
             *self._create_policy(_REPORTS, ["configmaps"], [REPORT_RULE]),
-            *self._create_policy(_NODES, ["nodes", "nodes/status"], node_rules(cordons=cordons)),
+            *self._create_policy(_NODES, ["nodes", "nodes/status"], node_rules(cordons=args.cordons)),
             *self._create_policy(
                 _LEASES,
                 ["leases"],
@@ -59,11 +66,13 @@ class AgentAdmission(pulumi.ComponentResource):
                 operations=[*_CHANGES, "DELETE"],
             ),
         ]
-        if replaces:
+        if args.replaces:
             self.guards += self._create_policy(
                 _CLAIMS, ["nodeclaims"], [CLAIM_RULE], group="karpenter.sh", operations=["DELETE"]
             )
-        self.policies = pulumi.Output.from_input([_REPORTS, _NODES, _LEASES, *([_CLAIMS] if replaces else [])])
+        self.policies = pulumi.Output.from_input(
+            [_REPORTS, _NODES, _LEASES, *([_CLAIMS] if args.replaces else [])]
+        )
         self.register_outputs({"policies": self.policies})
 
     def _create_policy(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pulumi
 import pulumi_kubernetes as k8s
 
@@ -12,6 +14,14 @@ from gpu_platform.burn_in.program import PROGRAM, PROGRAM_CONFIG_MAP, SERVICE_AC
 from gpu_platform.planning.burn_in.section import BurnInPlan
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BurnInArgs:
+    """What active checks need, and the Secrets with which their pods pull the image."""
+
+    plan: BurnInPlan
+    pull_secrets: tuple[str, ...] = ()
+
+
 class BurnIn(pulumi.ComponentResource):
     """A namespace with the program, a priority below all pods of teams, and templates of claims of devices.
 
@@ -20,21 +30,15 @@ class BurnIn(pulumi.ComponentResource):
 
     namespace: pulumi.Output[str]
 
-    def __init__(
-        self,
-        name: str,
-        args: BurnInPlan,
-        opts: pulumi.ResourceOptions | None = None,
-        *,
-        pull_secrets: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, name: str, args: BurnInArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:BurnIn", name, None, opts)
-        namespace = own_namespace(args.namespace, args.pod_security, child_options(self, opts))
+        plan = args.plan
+        namespace = own_namespace(plan.namespace, plan.pod_security, child_options(self, opts))
         child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         k8s.scheduling.v1.PriorityClass(
-            args.priority_class,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=args.priority_class),
-            value=args.priority,
+            plan.priority_class,
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.priority_class),
+            value=plan.priority,
             global_default=False,
             preemption_policy="Never",
             description="Active checks of idle nodes: they displace no pod, and every pod displaces them.",
@@ -43,15 +47,15 @@ class BurnIn(pulumi.ComponentResource):
         # No token: the pods talk to each other alone.
         k8s.core.v1.ServiceAccount(
             "burn-in-account",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=SERVICE_ACCOUNT, namespace=args.namespace),
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=SERVICE_ACCOUNT, namespace=plan.namespace),
             automount_service_account_token=False,
-            image_pull_secrets=[k8s.core.v1.LocalObjectReferenceArgs(name=secret) for secret in pull_secrets]
+            image_pull_secrets=[k8s.core.v1.LocalObjectReferenceArgs(name=secret) for secret in args.pull_secrets]
             or None,
             opts=child,
         )
         k8s.core.v1.ConfigMap(
             PROGRAM_CONFIG_MAP,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=PROGRAM_CONFIG_MAP, namespace=args.namespace),
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=PROGRAM_CONFIG_MAP, namespace=plan.namespace),
             data={PROGRAM: program()},
             opts=child,
         )
@@ -59,7 +63,7 @@ class BurnIn(pulumi.ComponentResource):
         everybody = k8s.meta.v1.LabelSelectorArgs()
         k8s.networking.v1.NetworkPolicy(
             "burn-in-own-pods",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name="own-pods", namespace=args.namespace),
+            metadata=k8s.meta.v1.ObjectMetaArgs(name="own-pods", namespace=plan.namespace),
             spec=k8s.networking.v1.NetworkPolicySpecArgs(
                 pod_selector=everybody,
                 policy_types=["Ingress"],
@@ -71,7 +75,7 @@ class BurnIn(pulumi.ComponentResource):
             ),
             opts=child,
         )
-        for claim in (claim for pool in args.pools for claim in pool.claims):
-            claim_template(claim.name, args.namespace, of_team(claim), child, logical_name=f"burn-in-{claim.name}")
+        for claim in (claim for pool in plan.pools for claim in pool.claims):
+            claim_template(claim.name, plan.namespace, of_team(claim), child, logical_name=f"burn-in-{claim.name}")
         self.namespace = namespace.metadata.name
         self.register_outputs({"namespace": self.namespace})

@@ -13,7 +13,7 @@ from components._charts import with_chart_settings
 from components._objects import with_object_settings
 from components._options import child_of_stack
 from components.addons import Addons
-from components.burn_in import BurnIn
+from components.burn_in import BurnIn, BurnInArgs
 from components.cleanup import Cleanup
 from components.cluster import Cluster, ClusterArgs
 from components.device_claims import DeviceClasses
@@ -26,7 +26,7 @@ from components.priority_classes import PriorityClasses
 from components.queues import Queues
 from components.storage import StorageClasses, StorageClassesArgs
 from components.team_volumes import TeamVolumes, TeamVolumesArgs
-from components.tenant import Tenant
+from components.tenant import Tenant, TenantArgs
 from gpu_platform.planning.changes import cluster_facts, pool_facts, protected, software_facts, team_facts
 from gpu_platform.planning.guide import guide_of
 from gpu_platform.planning.operator import allocation
@@ -90,11 +90,13 @@ class Environment(pulumi.ComponentResource):
         tenants = [
             Tenant(
                 tenant.namespace,
-                tenant,
+                TenantArgs(
+                    plan=tenant,
+                    queue=queue_of(tenant.namespace, queues),
+                    guide=guide_of(tenant.namespace, args.guides),
+                    workloads=workloads_of(tenant.namespace, args.workloads),
+                ),
                 self._child(cluster, *before, *identities.get(tenant.namespace, ())),
-                queue_of(tenant.namespace, queues),
-                guide_of(tenant.namespace, args.guides),
-                workloads_of(tenant.namespace, args.workloads),
             )
             for tenant in args.tenants
         ]
@@ -104,7 +106,8 @@ class Environment(pulumi.ComponentResource):
             )
         if args.burn_in is not None:
             on_settled = self._child(cluster, priorities)
-            BurnIn("burn-in", args.burn_in, on_settled, pull_secrets=args.objects.pull_secrets)
+            checks = BurnInArgs(plan=args.burn_in, pull_secrets=args.objects.pull_secrets)
+            BurnIn("burn-in", checks, on_settled)
         if args.cleanup is not None:
             Cleanup("cleanup", args.cleanup, self._child(cluster, *tenants))
         self.exports = {

@@ -13,7 +13,7 @@ import pulumi_kubernetes as k8s
 
 from components._in_namespace import grant, immutable_config_map, own_namespace, role_ref
 from components._options import child_options
-from components.agent_admission import AgentAdmission
+from components.agent_admission import AgentAdmission, AgentAdmissionArgs
 from components.device_claims import claim_template, every_gpu
 from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
@@ -98,7 +98,9 @@ class NodeValidation(pulumi.ComponentResource):
         actions = args.validation.on_failure.values()
         self._replaces = "replace" in actions
         admission = AgentAdmission(
-            f"{name}-admission", child_options(self, opts), cordons=bool(actions), replaces=self._replaces
+            f"{name}-admission",
+            AgentAdmissionArgs(cordons=bool(actions), replaces=self._replaces),
+            child_options(self, opts),
         )
         account = [*self._create_account(), *admission.guards, self._create_network_policy()]
         if args.validation.claims_devices:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi
@@ -143,6 +144,14 @@ class Queues(pulumi.ComponentResource):
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamQueueArgs:
+    """The planned queue of a team, and the members who may read it."""
+
+    plan: TeamQueuePlan
+    subjects: list[k8s.rbac.v1.SubjectArgs]
+
+
 class TeamQueue(pulumi.ComponentResource):
     """The queue of a team: ClusterQueue, LocalQueue in its namespace, rights of members, and admission rules.
 
@@ -154,29 +163,24 @@ class TeamQueue(pulumi.ComponentResource):
     guards: list[pulumi.Resource]
     local_queue: pulumi.Output[str]
 
-    def __init__(
-        self,
-        name: str,
-        args: TeamQueuePlan,
-        subjects: list[k8s.rbac.v1.SubjectArgs],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
+    def __init__(self, name: str, args: TeamQueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:TeamQueue", name, None, opts)
+        plan = args.plan
         child = child_options(self, opts)
-        queue = _object("ClusterQueue", args.namespace, _cluster_queue(args), child, _UNTIL_ACTIVE)
+        queue = _object("ClusterQueue", plan.namespace, _cluster_queue(plan), child, _UNTIL_ACTIVE)
         local = k8s.apiextensions.CustomResource(
-            f"{args.namespace}/queue",
+            f"{plan.namespace}/queue",
             api_version=_API,
             kind="LocalQueue",
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=args.local_queue, namespace=args.namespace, annotations=_UNTIL_ACTIVE
+                name=plan.local_queue, namespace=plan.namespace, annotations=_UNTIL_ACTIVE
             ),
-            spec={"clusterQueue": args.namespace},
+            spec={"clusterQueue": plan.namespace},
             opts=pulumi.ResourceOptions(parent=self, depends_on=[queue]),
         )
-        self.guards = [local, *self._create_rules(args, child), *self._create_defaults(args, child)]
-        self._create_access(args, subjects, child)
-        self.local_queue = pulumi.Output.from_input(args.local_queue)
+        self.guards = [local, *self._create_rules(plan, child), *self._create_defaults(plan, child)]
+        self._create_access(plan, args.subjects, child)
+        self.local_queue = pulumi.Output.from_input(plan.local_queue)
         self.register_outputs({"local_queue": self.local_queue})
 
     def _create_rules(self, args: TeamQueuePlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:

@@ -11,7 +11,7 @@ from components._objects import with_object_settings
 from components._options import child_of_stack
 from components.cluster import Cluster, ClusterArgs
 from components.team_volumes import TeamVolumes, TeamVolumesArgs
-from components.tenant import Tenant
+from components.tenant import Tenant, TenantArgs
 from gpu_platform.planning.changes import protected, team_facts
 from gpu_platform.planning.guide import guide_of
 from gpu_platform.planning.plan import TeamPlan
@@ -43,11 +43,13 @@ class Team(pulumi.ComponentResource):
         tenants = [
             Tenant(
                 tenant.namespace,
-                tenant,
+                TenantArgs(
+                    plan=tenant,
+                    queue=queue_of(tenant.namespace, args.queues),
+                    guide=guide_of(tenant.namespace, args.guides),
+                    workloads=workloads_of(tenant.namespace, args.workloads),
+                ),
                 on_cluster,
-                queue_of(tenant.namespace, args.queues),
-                guide_of(tenant.namespace, args.guides),
-                workloads_of(tenant.namespace, args.workloads),
             )
             for tenant in args.tenants
         ]

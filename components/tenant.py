@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -12,7 +13,7 @@ from components._in_namespace import role_ref
 from components._options import child_options, retained
 from components._policies_in_effect import policies_in_effect
 from components.device_claims import claim_template, compute_domain, of_team
-from components.queues import TeamQueue
+from components.queues import TeamQueue, TeamQueueArgs
 from components.team_workloads import create_workloads
 from components.tenant_admission import (
     TenantAdmission,
@@ -62,8 +63,8 @@ _CILIUM_POLICY_API = "cilium.io/v2"
 _CILIUM_NAMESPACE_LABEL = "k8s:io.kubernetes.pod.namespace"
 # No pods at all: of a priority class that the team may not use; such that keep those of others off nodes.
 _FORBIDDEN_PODS = {"pods": "0"}
-# An update deletes a pod before it creates the next: a surge would need GPUs beyond the quota.
 _SHARED_MEMORY = "shared-memory"  # name of the volume at /dev/shm
+# An update deletes a pod before it creates the next: a surge would need GPUs beyond the quota.
 _MAX_SURGE = 0
 _MAX_UNAVAILABLE = 1
 # Of every workload: what `restricted` asks of a container, which images that run as root bear as well.
@@ -71,6 +72,16 @@ _DROPPED_CAPABILITIES = ["ALL"]
 _SECCOMP = "RuntimeDefault"
 # A pod that cannot start is the team's: it must not stop the platform or other teams. `up` reports it.
 _NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantArgs:
+    """The plan of a team, and those of its queue, of its members' guide and of its workloads, if it has them."""
+
+    plan: TenantPlan
+    queue: TeamQueuePlan | None = None
+    guide: GuidePlan | None = None
+    workloads: TeamWorkloadsPlan | None = None
 
 
 class Tenant(pulumi.ComponentResource):
@@ -81,21 +92,14 @@ class Tenant(pulumi.ComponentResource):
 
     namespace: pulumi.Output[str]
 
-    def __init__(
-        self,
-        name: str,
-        args: TenantPlan,
-        opts: pulumi.ResourceOptions | None = None,
-        queue: TeamQueuePlan | None = None,
-        guide: GuidePlan | None = None,
-        workloads: TeamWorkloadsPlan | None = None,
-    ) -> None:
+    def __init__(self, name: str, args: TenantArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:Tenant", name, None, opts)
-        self._args = args
+        plan, queue, guide = args.plan, args.queue, args.guide
+        self._plan = plan
         self._queue = queue
         namespace = k8s.core.v1.Namespace(
-            args.namespace,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=args.labels),
+            plan.namespace,
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.namespace, labels=plan.labels),
             opts=retained(child_options(self, opts, *self._create_pod_security(opts))),
         )
         self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
@@ -103,91 +107,92 @@ class Tenant(pulumi.ComponentResource):
         admission = TenantAdmission(
             self._logical("admission"),
             TenantAdmissionArgs(
-                namespace=args.namespace,
-                rules=args.rules,
-                template_rules=args.template_rules,
-                claim_rules=args.claim_rules,
-                scaling_rules=args.scaling_rules,
-                route_rules=args.route_rules,
-                object_rules=args.object_rules,
-                accounts=args.accounts,
+                namespace=plan.namespace,
+                rules=plan.rules,
+                template_rules=plan.template_rules,
+                claim_rules=plan.claim_rules,
+                scaling_rules=plan.scaling_rules,
+                route_rules=plan.route_rules,
+                object_rules=plan.object_rules,
+                accounts=plan.accounts,
             ),
             self._child,
         )
         guards = [*self._create_quotas(), self._create_limits(), *admission.guards]
-        if args.pod_defaults is not None:
+        if plan.pod_defaults is not None:
             guards += TenantPodDefaults(
                 self._logical("pod-defaults"),
                 TenantPodDefaultsArgs(
-                    namespace=args.namespace,
-                    defaults=args.pod_defaults,
-                    default_request=args.default_request,
-                    default_limit=args.default_limit,
+                    namespace=plan.namespace,
+                    defaults=plan.pod_defaults,
+                    default_request=plan.default_request,
+                    default_limit=plan.default_limit,
                 ),
                 self._child,
             ).guards
         self._create_network_policies()
-        for claim in args.claims:
+        for claim in plan.claims:
             template = claim_template(
                 claim.name,
-                args.namespace,
+                plan.namespace,
                 of_team(claim),
                 self._child,
                 logical_name=self._logical(claim.name),
             )
             guards.append(template)
         if queue is not None:
-            subjects = [_rbac_subject(member) for member in args.members]
-            guards += TeamQueue(self._logical("team-queue"), queue, subjects, self._child).guards
+            subjects = [_rbac_subject(member) for member in plan.members]
+            queue_args = TeamQueueArgs(plan=queue, subjects=subjects)
+            guards += TeamQueue(self._logical("team-queue"), queue_args, self._child).guards
         # Members come when everything that judges what they create is there.
         self._create_access(guards)
-        if args.service_account is not None:
-            guards.append(self._create_service_account(args.service_account))
+        if plan.service_account is not None:
+            guards.append(self._create_service_account(plan.service_account))
         if guide is not None:
             k8s.core.v1.ConfigMap(
                 self._logical("guide"),
                 metadata=self._meta(GUIDE_CONFIG_MAP),
-                data=config_map_data(guide, args, queue),
+                data=config_map_data(guide, plan, queue),
                 opts=self._child,
             )
         guarded = pulumi.ResourceOptions(parent=self, depends_on=guards)
-        for workload in args.workloads:
+        for workload in plan.workloads:
             if workload.compute_domain is not None:
                 compute_domain(
                     workload.name,
-                    args.namespace,
+                    plan.namespace,
                     workload.compute_domain,
                     self._child,
                     logical_name=self._logical(f"domain/{workload.name}"),
                 )
             self._create_workload(workload, guarded)
-        if workloads is not None:
-            labels = {names.TEAM_LABEL: args.namespace}
-            create_workloads(TeamPods(args, queue, labels), workloads, guarded)
+        if args.workloads is not None:
+            labels = {names.TEAM_LABEL: plan.namespace}
+            create_workloads(TeamPods(plan, queue, labels), args.workloads, guarded)
         self.namespace = namespace.metadata.name
         self.register_outputs({"namespace": self.namespace})
 
     def _create_pod_security(self, opts: pulumi.ResourceOptions | None) -> Sequence[pulumi.Resource]:
         """Create the planned policies that enforce the Pod Security level in place of the namespace's label."""
-        if self._args.fabric is None:
+        if self._plan.fabric is None:
             return ()
         return TenantPodSecurity(
             self._logical("pod-security"),
-            TenantPodSecurityArgs(namespace=self._args.namespace, fabric=self._args.fabric),
+            TenantPodSecurityArgs(namespace=self._plan.namespace, fabric=self._plan.fabric),
             child_options(self, opts),
         ).guards
 
     def _logical(self, name: str) -> str:
         """Return the logical name of an object of this tenant: teams share names such as `default-deny`."""
-        return f"{self._args.namespace}/{name}"
+        return f"{self._plan.namespace}/{name}"
 
     def _meta(self, name: str) -> k8s.meta.v1.ObjectMetaArgs:
-        return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._args.namespace)
+        return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._plan.namespace)
 
     def _create_quotas(self) -> Sequence[pulumi.Resource]:
-        metadata, hard = self._meta("gpu-quota"), self._args.quota
+        metadata, hard = self._meta("gpu-quota"), self._plan.quota
         if self._queue is not None:
-            granted = json.dumps(dict(self._args.quota), sort_keys=True)
+            granted = json.dumps(dict(self._plan.quota), sort_keys=True)
             metadata.annotations, hard = {names.GRANTED_ANNOTATION: granted}, self._queue.ceiling
         total = k8s.core.v1.ResourceQuota(
             self._logical("quota"),
@@ -196,10 +201,10 @@ class Tenant(pulumi.ComponentResource):
             opts=self._kept,
         )
         others = [k8s.core.v1.ScopedResourceSelectorRequirementArgs(scope_name="PriorityClass", operator="Exists")]
-        if self._args.priorities:
+        if self._plan.priorities:
             others.append(
                 k8s.core.v1.ScopedResourceSelectorRequirementArgs(
-                    scope_name="PriorityClass", operator="NotIn", values=list(self._args.priorities)
+                    scope_name="PriorityClass", operator="NotIn", values=list(self._plan.priorities)
                 )
             )
         above = k8s.core.v1.ResourceQuota(
@@ -221,12 +226,12 @@ class Tenant(pulumi.ComponentResource):
             opts=self._kept,
         )
         quotas = [total, above, elsewhere]
-        if self._args.object_quota:
+        if self._plan.object_quota:
             quotas.append(
                 k8s.core.v1.ResourceQuota(
                     self._logical("objects"),
                     metadata=self._meta("object-quota"),
-                    spec=k8s.core.v1.ResourceQuotaSpecArgs(hard=self._args.object_quota),
+                    spec=k8s.core.v1.ResourceQuotaSpecArgs(hard=self._plan.object_quota),
                     opts=self._kept,
                 )
             )
@@ -240,8 +245,8 @@ class Tenant(pulumi.ComponentResource):
                 limits=[
                     k8s.core.v1.LimitRangeItemArgs(
                         type="Container",
-                        default=self._args.default_limit,
-                        default_request=self._args.default_request,
+                        default=self._plan.default_limit,
+                        default_request=self._plan.default_request,
                     )
                 ]
             ),
@@ -253,7 +258,7 @@ class Tenant(pulumi.ComponentResource):
         return k8s.core.v1.ServiceAccount(
             self._logical(account.name),
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=account.name, namespace=self._args.namespace, annotations=account.annotations or None
+                name=account.name, namespace=self._plan.namespace, annotations=account.annotations or None
             ),
             image_pull_secrets=[
                 k8s.core.v1.LocalObjectReferenceArgs(name=name) for name in account.image_pull_secrets
@@ -268,7 +273,7 @@ class Tenant(pulumi.ComponentResource):
 
         Viewer and admin have Roles only where the team names somebody. `guards`: what the bindings wait for.
         """
-        args = self._args
+        args = self._plan
         writes, reads = ((COMPUTE_DOMAINS,), (COMPUTE_DOMAINS_READ,)) if args.compute_domains else ((), ())
         self._create_role("member", (*USER, *writes), args.members, guards)
         if args.admins:
@@ -332,7 +337,7 @@ class Tenant(pulumi.ComponentResource):
             ),
             opts=self._kept,
         )
-        by_cilium = self._args.host_policy == "CiliumNetworkPolicy"
+        by_cilium = self._plan.host_policy == "CiliumNetworkPolicy"
         dns_pods = k8s.networking.v1.NetworkPolicyPeerArgs(
             namespace_selector=k8s.meta.v1.LabelSelectorArgs(
                 match_labels={"kubernetes.io/metadata.name": _DNS_NAMESPACE}
@@ -363,7 +368,7 @@ class Tenant(pulumi.ComponentResource):
             opts=self._kept,
         )
 
-        for one in self._args.egress:
+        for one in self._plan.egress:
             name = f"allow-{one.name}"
             k8s.networking.v1.NetworkPolicy(
                 self._logical(name),
@@ -381,15 +386,15 @@ class Tenant(pulumi.ComponentResource):
             spec=k8s.networking.v1.NetworkPolicySpecArgs(
                 pod_selector=everything,
                 policy_types=_DENIED,
-                ingress=[_ingress_rule(one) for one in self._args.ingress],
-                egress=[_egress_rule(one) for one in self._args.declared_egress],
+                ingress=[_ingress_rule(one) for one in self._plan.ingress],
+                egress=[_egress_rule(one) for one in self._plan.declared_egress],
             ),
             opts=self._kept,
         )
         if by_cilium:
-            self._create_cilium_policy(self._args.hosts)
+            self._create_cilium_policy(self._plan.hosts)
         else:
-            for one in self._args.hosts:
+            for one in self._plan.hosts:
                 self._create_host_policy(one)
 
     def _create_host_policy(self, egress: HostEgress) -> None:
@@ -436,8 +441,8 @@ class Tenant(pulumi.ComponentResource):
         )
 
     def _create_workload(self, workload: WorkloadPlan, opts: pulumi.ResourceOptions) -> None:
-        labels = {names.NAME_LABEL: workload.name, names.TEAM_LABEL: self._args.namespace}
-        account = self._args.service_account
+        labels = {names.NAME_LABEL: workload.name, names.TEAM_LABEL: self._plan.namespace}
+        account = self._plan.service_account
         queued = {} if self._queue is None else {names.QUEUE_LABEL: self._queue.local_queue}
         container = k8s.core.v1.ContainerArgs(
             name=workload.name,
@@ -461,7 +466,7 @@ class Tenant(pulumi.ComponentResource):
         k8s.apps.v1.Deployment(
             self._logical(workload.name),
             metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=workload.name, namespace=self._args.namespace, labels=labels, annotations=_NOT_AWAITED
+                name=workload.name, namespace=self._plan.namespace, labels=labels, annotations=_NOT_AWAITED
             ),
             spec=k8s.apps.v1.DeploymentSpecArgs(
                 replicas=workload.replicas,
@@ -506,7 +511,7 @@ class Tenant(pulumi.ComponentResource):
 
     def _pod_security(self, workload: WorkloadPlan) -> k8s.core.v1.PodSecurityContextArgs | None:
         """Return the security context of a pod, which also applies to injected and ephemeral containers."""
-        restricted = self._args.pod_security == "restricted"
+        restricted = self._plan.pod_security == "restricted"
         if not restricted and workload.run_as_user is None:
             return None
         return k8s.core.v1.PodSecurityContextArgs(

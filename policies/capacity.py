@@ -121,7 +121,7 @@ def _shares(quotas: list[tuple[str, Value, Decimal]]) -> str:
 quota_exceeds_capacity = Rule(
     id="quota-exceeds-capacity",
     severity=Severity.CRITICAL,
-    description="Quotas promise no more than the pools can have: pods within quota stay pending otherwise.",
+    description="Quotas do not exceed the maximum of the pools: otherwise pods within quota stay pending.",
     subjects=lambda stack: stack.view(_all_quotas),
     check=_promised_too_much,
     settings=OvercommitSettings,
@@ -146,7 +146,7 @@ def _promised_in_vain(stack: Stack, _: _Quotas, settings: CapacitySettings) -> I
 quota_unplaceable = Rule(
     id="quota-unplaceable",
     severity=Severity.HIGH,
-    description="Every quota is of a resource that some pool offers: it is sold and cannot be used otherwise.",
+    description="Every quota is for a resource that some pool offers: otherwise it cannot be used.",
     subjects=lambda stack: stack.view(_all_quotas),
     check=_promised_in_vain,
     settings=CapacitySettings,

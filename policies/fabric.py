@@ -207,7 +207,7 @@ def _own_group_on_reservation(stack: Stack, pool: EksNodeGroup, _: Settings) -> 
 reservation_placement = Rule(
     id="reservation-placement",
     severity=Severity.HIGH,
-    description="Reserved nodes keep the placement of their reservation: a group of one's own loses part of it.",
+    description="Reserved nodes use the placement of their reservation: another group loses part of the capacity.",
     subjects=lambda stack: stack.view(node_groups),
     check=_own_group_on_reservation,
     settings=Settings,

@@ -58,7 +58,7 @@ def _visible_devices(_: Stack, workload: Workload, settings: SystemSettings) -> 
 gpu_visible_devices_bypass = Rule(
     id="gpu-visible-devices-bypass",
     severity=Severity.CRITICAL,
-    description="A pod gets GPUs by requests alone: an environment variable takes those of others.",
+    description="A pod gets GPUs only by requests: an environment variable takes those of others.",
     subjects=lambda stack: stack.view(with_additions),
     check=_visible_devices,
     settings=SystemSettings,
@@ -82,7 +82,7 @@ def _device_annotations(stack: Stack, workload: Workload, settings: SystemSettin
 gpu_device_annotation = Rule(
     id="gpu-device-annotation",
     severity=Severity.CRITICAL,
-    description="A pod gets GPUs by requests alone: an annotation takes any device of the node.",
+    description="A pod gets GPUs only by requests: an annotation takes any device of the node.",
     subjects=lambda stack: stack.view(with_additions),
     check=_device_annotations,
     settings=SystemSettings,
@@ -105,7 +105,8 @@ def _runtime_class(_: Stack, workload: Workload, settings: SystemSettings) -> It
 gpu_runtime_class = Rule(
     id="gpu-runtime-class",
     severity=Severity.CRITICAL,
-    description="The runtime class of NVIDIA is for pods with GPUs: it gives others those that their image names.",
+    description="The runtime class of NVIDIA is for pods with GPUs: it gives other pods the GPUs that their "
+    "image names.",
     subjects=lambda stack: stack.view(workloads),
     check=_runtime_class,
     settings=SystemSettings,
@@ -120,7 +121,7 @@ def _names_a_node(_: Stack, workload: Workload, settings: SystemSettings) -> Ite
         yield Breach(
             at=node,
             found=f"nodeName {node.text()}",
-            allowed="nodes that the scheduler chooses: taints and free GPUs count for it alone",
+            allowed="nodes that the scheduler chooses: only the scheduler respects taints and free GPUs",
             fix="remove it, and write a nodeSelector",
         )
 
@@ -235,7 +236,7 @@ def _needless_toleration(stack: Stack, workload: Workload, settings: SystemSetti
                 at=toleration,
                 found=("a toleration of every taint" if every else f"a toleration of {tolerated}")
                 + " on pods that request no GPU",
-                allowed="tolerations of GPU nodes' taints on pods with GPUs alone",
+                allowed="tolerations of GPU nodes' taints only on pods with GPUs",
                 fix="remove it, or name the keys of the taints that the pods must tolerate",
             )
 
@@ -273,7 +274,7 @@ def _no_controller(_: Stack, pod: BarePod, settings: BarePodSettings) -> Iterato
         yield Breach(
             at=pod.resource.inputs.get("kind"),
             found=f"a pod without a controller in namespace {namespace}",
-            allowed="pods of a Job, a Deployment or a StatefulSet: network policies hold for those alone",
+            allowed="pods of a Job, a Deployment or a StatefulSet: network policies are enforced only for those",
             fix="write it as one of them, or allow_bare_pods: true for the team in the stack file",
         )
 

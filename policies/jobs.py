@@ -186,7 +186,7 @@ def _blocks_drain(stack: Stack, budget: DisruptionBudget, _: Settings) -> Iterat
     yield Breach(
         at=at,
         found=found,
-        allowed="a budget that lets at least one pod go",
+        allowed="a budget that allows at least one eviction",
         fix="write maxUnavailable: 1; drains of nodes wait for ever otherwise, and upgrades with them",
     )
 
@@ -206,7 +206,8 @@ def _selected(stack: Stack, budget: DisruptionBudget) -> Iterator[Resource]:
 pdb_blocks_drain = Rule(
     id="pdb-blocks-drain",
     severity=Severity.MEDIUM,
-    description="A disruption budget lets at least one pod go: drains and upgrades of its nodes hang otherwise.",
+    description="A disruption budget allows at least one eviction: otherwise drains and upgrades of its "
+    "nodes hang.",
     subjects=lambda stack: stack.view(budgets),
     check=_blocks_drain,
     settings=Settings,

@@ -57,7 +57,7 @@ def _consolidates_training(_: Stack, pool: KarpenterNodePool, __: Settings) -> I
 karpenter_consolidation = Rule(
     id="karpenter-consolidation",
     severity=Severity.MEDIUM,
-    description="Training pools are consolidated when empty alone: other consolidation evicts running jobs.",
+    description="Training pools are consolidated only when empty: other consolidation evicts running jobs.",
     subjects=lambda stack: stack.view(_pools),
     check=_consolidates_training,
     settings=Settings,
@@ -103,7 +103,7 @@ def _claims_not_simulated(stack: Stack, workload: Workload, _: Settings) -> Iter
             return
     yield Breach(
         at=claims,
-        found="claims of devices on nodes that Karpenter alone creates",
+        found="claims of devices on nodes that only Karpenter creates",
         allowed="Karpenter with settings.enableDRA, or a pool of another provisioner",
         fix="set enableDRA: without it Karpenter does not see the claim and creates no node for the pod",
     )

@@ -183,7 +183,7 @@ def _joins_others(stack: Stack, queued: QueuedObject, _: Settings) -> Iterator[B
 queue_workload = Rule(
     id="queue-workload",
     severity=Severity.HIGH,
-    description="What waits has a Workload of its own: with that of others GPUs go uncounted.",
+    description="A queued object has its own Workload: with another object's Workload its GPUs are not counted.",
     subjects=lambda stack: stack.view(queued_objects),
     check=_joins_others,
     settings=Settings,

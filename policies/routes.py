@@ -66,7 +66,7 @@ def _takes_hosts(_: Stack, route: Route, settings: RouteHostSettings) -> Iterato
         yield Breach(
             at=at,
             found=f"host {host}" if host else "a route for all hosts",
-            allowed=", ".join(settings.hosts) or "no host: whoever has the route gets the requests",
+            allowed=", ".join(settings.hosts) or "no host: the owner of the route gets the requests",
             fix="name a host of the team, or add it to teams[].routes of the stack file",
         )
 

@@ -101,7 +101,8 @@ def _asks_elsewhere(_: Stack, scaled: ScaledObject, settings: TriggerSettings) -
 keda_trigger_server = Rule(
     id="keda-trigger-server",
     severity=Severity.HIGH,
-    description="A trigger asks servers that the platform names: KEDA asks for a team what its pods cannot reach.",
+    description="A trigger queries only servers that the stack file allows: KEDA reaches some that the "
+    "team's pods cannot.",
     subjects=lambda stack: stack.view(scaled_objects),
     check=_asks_elsewhere,
     settings=TriggerSettings,

@@ -194,7 +194,7 @@ def _any_gpu_will_do(stack: Stack, workload: Workload, settings: TargetingSettin
 gpu_node_targeting = Rule(
     id="gpu-node-targeting",
     severity=Severity.MEDIUM,
-    description="A pod with GPUs says which: otherwise a small job takes the most expensive GPU of the cluster.",
+    description="A pod with GPUs selects a model or pool: otherwise a small job can take the most expensive GPU.",
     subjects=lambda stack: stack.view(workloads),
     check=_any_gpu_will_do,
     settings=TargetingSettings,

@@ -32,8 +32,8 @@ _REMEDIES: Final[Mapping[str, str]] = {
     _PRODUCTS: "the GPU computes wrong results without an error: drain the node and replace the GPU",
     "all-reduce": "see the checks nvlink-count, fabric-state and peer-access and the fabric manager's log; reboot "
     "the node, and replace it if it stays slow",
-    "all-reduce-nodes": "run it again: the node is in another pair then, which tells it from its partner; see the "
-    "checks fabric-nics and nic-affinity, and the NICs' counters",
+    "all-reduce-nodes": "run it again: the node is paired with another one then, which shows which node is slow; "
+    "see the checks fabric-nics and nic-affinity, and the NICs' counters",
 }
 
 
@@ -100,7 +100,7 @@ def _each_gpu(measure: Measure, values: Sequence[float], pool: BurnInPoolPlan, w
         return _unknown(measure, least, f"{len(values)} of {pool.gpus_per_node} GPUs measured{when}")
     span = _span(values)
     if least is None:
-        return _not_applicable(measure, f"{span}; no least bandwidth is published{when}")
+        return _not_applicable(measure, f"{span}; no minimum bandwidth is published{when}")
     slow = [index for index, value in enumerate(values) if value < least.gb_per_second]
     observed = ", ".join(f"GPU {index}: {values[index]:g} GB/s" for index in slow) or span
     return _compared(measure, least, not slow, observed + when, slow)
@@ -169,7 +169,7 @@ def _reduced(
     speed = float(reduced["gb_per_second"])
     observed = f"{speed:g} GB/s{where}{when}"
     if least is None:
-        return _not_applicable(measure, f"{observed}; no least bandwidth is published")
+        return _not_applicable(measure, f"{observed}; no minimum bandwidth is published")
     return _compared(measure, least, speed >= least.gb_per_second, observed, [])
 
 

@@ -8,7 +8,7 @@ import pulumi
 from components.public._cluster import kubernetes_options
 from components.public._planning import plan_team
 from components.public.types import DeviceClass, GpuCluster, Operator, Pool, TeamSettings
-from components.tenant import Tenant
+from components.tenant import Tenant, TenantArgs
 
 
 class GpuTeamArgs(TeamSettings, total=False):
@@ -48,10 +48,8 @@ class GpuTeam(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:GpuTeam", name, None, opts)
         tenant = Tenant(
             plan.namespace,
-            plan,
+            TenantArgs(plan=plan, guide=guide, workloads=workloads),
             kubernetes_options(self, name, arguments["cluster"], opts),
-            guide=guide,
-            workloads=workloads,
         )
         self.namespace = tenant.namespace
         self.quota = pulumi.Output.from_input(dict(plan.quota))

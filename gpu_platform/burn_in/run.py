@@ -205,7 +205,7 @@ class _Runner:
         """Return the result of a Job that has ended, or cannot run; else None."""
         live = self._client.get("batch/v1", "Job", job.name, self._plan.namespace)
         if live is None:
-            return {"not_run": "somebody has deleted the Job"}
+            return {"not_run": "the Job was deleted"}
         selector = f"batch.kubernetes.io/job-name={job.name}"
         pods = list(self._client.objects("v1", "Pod", namespace=self._plan.namespace, label_selector=selector))
         ended = {one["type"]: one for one in items_at(live, "status", "conditions") if one["status"] == "True"}

@@ -132,7 +132,7 @@ class Run:
                 done = "deleted"
                 self._tell(finding, namespace)
             except (Conflict, NotFound):
-                done = "changed since it was looked at: left alone"
+                done = "changed since it was read: not deleted"
             except ApiError as error:
                 done = f"not deleted: {error}"
                 self._fail(f"{place}: {error}")

@@ -114,7 +114,7 @@ def _expired(kind: Kind, live: Object, now: datetime, problems: list[str]) -> Fi
         return None
     if now < last + timedelta(days=1):
         return None
-    return Finding(kind, live, "expired", f"its label {EXPIRES_LABEL} says {text}")
+    return Finding(kind, live, "expired", f"its label {EXPIRES_LABEL} is {text}")
 
 
 def _idle(
@@ -129,7 +129,7 @@ def _idle(
     pods = [pod for pod in objects.get(POD, ()) if status_of(pod).get("phase") not in ("Succeeded", "Failed")]
     labelled = any(_may_be_idle(pod) for pod in pods)
     if labelled and activity is None:
-        problems.append("idle GPUs: Prometheus gave no answer, so nothing counts as idle")
+        problems.append("idle GPUs: Prometheus did not answer, so nothing counts as idle")
         return
     top: dict[str, tuple[Kind, Object, list[Object]]] = {}
     for pod in pods:

@@ -108,7 +108,7 @@ def _show(out: Console, document: Mapping[str, Any]) -> None:
         f"{_usd(cost['unallocated_usd_per_hour'])}"
     )
     highest = _usd(cost["most_usd_per_hour"])
-    out.print(f"highest cost: {highest}, of the most nodes of all pools at their dearest machine types")
+    out.print(f"highest cost: {highest}, with every pool at its maximum size and its most expensive machine type")
     out.print(escape(f"prices: {cost['prices']}"))
     if cost["unknown_price"]:
         out.print(f"not included in the cost, price unknown: {', '.join(cost['unknown_price'])}")
@@ -193,7 +193,7 @@ def _show_compute(out: Console, document: Mapping[str, Any]) -> None:
             f"{one['offered']:g}{most} on the nodes of all pools{unlimited}"
         )
         if one["allocated"] > one["offered_most"]:
-            alone = f"; each by itself: {', '.join(one['unreachable'])}" if one["unreachable"] else ""
+            alone = f"; individually: {', '.join(one['unreachable'])}" if one["unreachable"] else ""
             out.print(f"  quotas of {one['name']} exceed the nodes and cannot be used in full together{alone}")
 
 

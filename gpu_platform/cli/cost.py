@@ -145,9 +145,9 @@ def _show_teams(out: Console, document: Mapping[str, Any]) -> None:
 
 def _show_savings(out: Console, document: Mapping[str, Any]) -> None:
     if not document["savings"]:
-        out.print("no change of the stack file was found that saves and fits")
+        out.print("found no change of the stack file that reduces the cost and still fits")
         return
-    out.print("changes that save, each by itself:")
+    out.print("changes that reduce the cost, each applied alone:")
     for number, saving in enumerate(document["savings"], 1):
         saved = saving["usd_per_hour"]
         amount = "an unknown amount: no list has spot prices" if saved is None else f"{_usd(saved)} USD/h"

@@ -79,7 +79,7 @@ def _picture(document: Mapping[str, Any], colours: Mapping[str, str]) -> Iterato
     if not priced:
         return
     most = max(pool["usd_per_hour"] for pool in priced)
-    yield "<h2>Who pays which pool</h2>"
+    yield "<h2>Cost of each pool by team</h2>"
     keys = "".join(
         f'<span class="key"><span {_fill(who, colours)}></span>{escape(who)}</span>' for who in (*colours, _NOBODY)
     )
@@ -154,9 +154,9 @@ def _teams(document: Mapping[str, Any]) -> Iterator[str]:
 def _savings(document: Mapping[str, Any]) -> Iterator[str]:
     yield "<h2>Changes that save</h2>"
     if not document["savings"]:
-        yield "<p>No change of the stack file was found that saves and fits.</p>"
+        yield "<p>Found no change of the stack file that reduces the cost and still fits.</p>"
         return
-    yield "<p>Each by itself; all quotas and declared workloads still fit.</p><ol>"
+    yield "<p>Each applied alone; all quotas and declared workloads still fit.</p><ol>"
     for saving in document["savings"]:
         saved = saving["usd_per_hour"]
         amount = "an unknown amount: no list has spot prices" if saved is None else f"{_usd(saved)} USD/h"

@@ -342,7 +342,9 @@ def _release_queues(prepared: _Prepared, outputs: Mapping[str, Any]) -> None:
     if not declared or (plan.kind == "environment" and not outputs):
         return  # the cluster may not exist yet
     for name in release_deleted_queues(prepared.cluster.client(), [one.namespace for one in declared]):
-        prepared.progress.line(f"queue {name} was being deleted; it is created again, and what runs there runs on")
+        prepared.progress.line(
+            f"queue {name} was being deleted; it is created again, and its running workloads continue"
+        )
 
 
 def _observe(summary: Summary, prepared: _Prepared, *, failed: bool) -> None:

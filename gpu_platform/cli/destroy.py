@@ -125,7 +125,8 @@ def refuse_protected_pools(stack: str, changes: Sequence[PoolChange] | None) -> 
             change.protected_by,
             f"true in the last deployment, and pool {change.pool} is {change.effect}",
             "false in the last deployment before the pool is deleted",
-            f"undo the change, set {change.protected_by}: false and run `gpu-platform up {stack}` with that alone "
+            f"undo the change, set {change.protected_by}: false and run `gpu-platform up {stack}` with only "
+            "that change "
             f"first; {_UNTOUCHED}",
         )
         for change in changes or ()
@@ -203,9 +204,9 @@ def _show(run: Destruction, found: _ClusterContents, *, delete_data: bool) -> No
     if run.deletes_cluster:
         out.print(escape(f"  cluster {plan.cluster.name}: deleted, with everything in it"))
     if found.unread:
-        out.print(escape(f"  stacks of teams, and what members made, could not be read: {found.unread}"))
+        out.print(escape(f"  stacks of teams, and the objects of members could not be read: {found.unread}"))
     for namespace, contents in found.own:
-        fate = "retained, because members made what is in it"
+        fate = "retained, because members created the objects in it"
         if _goes(run, contents, delete_data):
             fate = "deleted"
         out.print(escape(f"  namespace {namespace.name}: {fate}, holds {contents}"))

@@ -248,7 +248,9 @@ class PulumiDeployment:
             _warn_of_open_access(self.loaded, client, self.progress)
             refuse_foreign_objects(client, self.loaded.stack, declared, driver.objects())
         except UnknownOutcome as reason:  # a cluster that is only being created, or the CLI says what it lacks
-            self.progress.line(f"objects of others are not known, the cluster was not read: {reason}")
+            self.progress.line(
+                f"whether others own some of the objects is unknown, the cluster was not read: {reason}"
+            )
 
     def _client_to_look(self) -> KubernetesClient:
         """Return a client of the cluster, that of an existing one before the first `up` by its cloud's API."""
@@ -278,7 +280,7 @@ class PulumiDeployment:
             for node in pool.nodes.names
         }
         for node in repair_taints(self.cluster.client(), declared) if declared else ():
-            self.progress.line(f"{node}: its taints are those of the stack again")
+            self.progress.line(f"{node}: the stack's taints were set again")
 
     def _settle(self, tenants: Collection[TenantPlan]) -> None:
         """Mark the namespaces of teams that left as retained, and delete empty ones: Pulumi only leaves them."""

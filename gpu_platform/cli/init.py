@@ -46,7 +46,7 @@ _QUESTIONS: Mapping[str, tuple[str, str]] = {
     "project": ("Google Cloud project", ""),
     "machine_type": ("Machine type (`gpu-platform machines list`)", ""),
     "nodes": ("Number of nodes", "2"),
-    "node_names": ("Names of the GPU nodes, with commas", ""),
+    "node_names": ("Names of the GPU nodes, separated by commas", ""),
     "workload": ("Workload (training, inference, development)", "training"),
     "team": ("Name of the first team", "research"),
     "member": ("Its members, such as group:research", ""),

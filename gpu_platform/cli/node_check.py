@@ -112,6 +112,6 @@ def _machine(name: str, catalog: Catalog) -> MachineType:
     if machine is None:
         raise BadInput("node-check", [Problem("--machine", *unknown_machine_type(name, catalog))])
     if not machine.has_gpus:
-        allowed = "a machine type with GPUs: the node agent reads GPUs alone"
+        allowed = "a machine type with GPUs: the node agent reads only GPUs"
         raise BadInput("node-check", [Problem("--machine", repr(name), allowed, "remove --machine")])
     return machine

@@ -40,9 +40,9 @@ def list_rules(stack: str | None, *, to_json: bool) -> ExitCode:
     ]
     show_table(out, columns, rows)
     own = sum(entry.module is not None for entry in entries)
-    theirs = f", {own} of them own rules of the stack" if own else ""
+    theirs = f", {own} of them the stack's own" if own else ""
     option = f" --stack {stack}" if stack is not None else ""
-    hint = "" if stack is not None else "; `--stack STACK` adds the own rules of a stack"
+    hint = "" if stack is not None else "; `--stack STACK` adds a stack's own rules"
     out.print(
         f"{counted(len(rows), 'rule')}{theirs}; `gpu-platform policies explain RULE{option}` has the settings of "
         f"one{hint}",
@@ -69,7 +69,7 @@ def explain_rule(name: str, stack: str | None, *, to_json: bool) -> ExitCode:
 
 def _where_listed(name: str, stack: str | None) -> str:
     if "." in name and stack is None:
-        return "an own rule is known with `--stack STACK`, of a stack that names its module in policy.own_rules"
+        return "a rule of your own needs `--stack STACK`, a stack that lists its module in policy.own_rules"
     return "see `gpu-platform policies list`"
 
 
@@ -111,7 +111,7 @@ def _print(entry: _Entry, document: Mapping[str, Any], stack: str | None) -> Non
     out.print(f"  policy: {{rules: {{{rule.id}: {{enforcementLevel: mandatory{own}}}}}}}", markup=False)
     exempt = "{resource: NAME, reason: why, owner: who, until: 2027-01-31}"
     out.print(f"  policy: {{rules: {{{rule.id}: {{exempt: [{exempt}]}}}}}}", markup=False)
-    reference = "" if entry.module is not None else "; examples of both sides: docs/reference/policies.md"
+    reference = "" if entry.module is not None else "; right and wrong examples: docs/reference/policies.md"
     out.print(f"levels: advisory, mandatory, disabled{reference}")
 
 

@@ -110,5 +110,5 @@ def _print(loaded: LoadedStack, points: Sequence[Point]) -> None:
     left = [point.name for point in missing(points)]
     asked = sum(point.status is Status.UNKNOWN for point in points)
     text = f"not done: {len(left)} of {len(points)}: {', '.join(left)}" if left else "nothing is left to do"
-    unknown = f"; {asked} cannot be seen from here" if asked else ""
+    unknown = f"; {asked} cannot be checked by this program" if asked else ""
     out.print(Text(text + unknown, style="red" if left else "green"))

@@ -130,10 +130,12 @@ def _read_options(options: Options) -> tuple[Assumptions, dict[str, str]]:
 def _assumption_texts(stack: RehearsalStack, assumptions: Assumptions) -> Iterator[str]:
     if any(pool.scaled for pool in stack.platform.pools):
         start, idle = duration_text(assumptions.node_start), duration_text(assumptions.node_idle)
-        yield f"a new node is ready after {start}, and goes after {idle} without pods"
+        yield f"a new node is ready after {start}, and is removed after {idle} without pods"
     every = assumptions.checkpoint
     yield "a stopped job " + (
-        "starts over" if every is None else f"goes on from its last checkpoint, one every {duration_text(every)}"
+        "starts over"
+        if every is None
+        else f"continues from its last checkpoint, saved every {duration_text(every)}"
     )
 
 
@@ -208,7 +210,7 @@ def _lines(one: Mapping[str, Any], *, several: bool) -> Iterator[str]:
         yield f"{counted(count, 'job')} waited for {reason}"
     yield f"GPUs idle while jobs waited: {one['idle_while_waiting']:.1%} of all GPU hours"
     if total["lost_gpu_hours"]:
-        yield f"work that was done again: {total['lost_gpu_hours']:.1f} GPU h"
+        yield f"repeated work: {total['lost_gpu_hours']:.1f} GPU h"
     if total["unfinished"]:
         yield f"never got all their pods: {counted(total['unfinished'], 'job')}"
     for found in one["impossible"][:_MOST_IMPOSSIBLE]:

@@ -50,7 +50,7 @@ class MaintenanceWindow:
         closed = self.closed()
         if closed and left:
             named = ", ".join(f"{impact.subject} {impact.effect.value}" for impact in left)
-            raise Finding(f"{closed}: {named} and all other changes were not begun; run `up` again then")
+            raise Finding(f"{closed}: {named} and all other changes were not started; run `up` again then")
 
     def line(self, impacts: Sequence[Impact], at: datetime | None = None) -> str:
         """Return a line for `preview`; empty without a window."""

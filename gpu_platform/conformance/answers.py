@@ -184,7 +184,7 @@ def _fabric(plan: EnvironmentPlan) -> _Finding:
             by,
             "no claim names the interfaces; write network: {via: dranet} where possible",
         )
-    return _Finding(Status.NOT_APPLICABLE, ("no pool has machines with a network of their own between GPUs",))
+    return _Finding(Status.NOT_APPLICABLE, ("no pool has machines with a separate network between GPUs",))
 
 
 def _disaggregated(plan: EnvironmentPlan) -> _Finding:
@@ -217,7 +217,7 @@ def _node_scaling(plan: EnvironmentPlan) -> _Finding:
     if ranges:
         return _Finding(Status.IMPLEMENTED, ranges)
     return _Finding(
-        Status.MISSING, missing="no pool has a range of nodes that something scales: write count: {min, max}"
+        Status.MISSING, missing="no pool has a range of nodes that an autoscaler changes: write count: {min, max}"
     )
 
 
@@ -299,14 +299,14 @@ def _access(plan: EnvironmentPlan) -> _Finding:
     return _Finding(
         Status.PARTIAL,
         by,
-        f"{len(plan.tenants)} teams can still create such pods themselves: nothing refuses them there",
+        f"{len(plan.tenants)} teams can still create such pods: no admission policy refuses them",
     )
 
 
 def _sandboxes(_: EnvironmentPlan) -> _Finding:
     return _Finding(
         Status.MISSING,
-        missing="this program installs no runtime class with a kernel of its own (gVisor, Kata Containers)",
+        missing="this program installs no runtime class with a separate kernel (gVisor, Kata Containers)",
     )
 
 

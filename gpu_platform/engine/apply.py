@@ -246,7 +246,7 @@ class _Run:
             self._waiter.until_deleted([live], timeout)
         except NotReady as error:
             (unready,) = error.unready
-            return f"is being deleted, and that does not end: {unready.reason}"
+            return f"is being deleted, and the deletion does not finish: {unready.reason}"
         return ""
 
 

@@ -97,7 +97,7 @@ class Contents:
             parts.append(_counted(len(self.bare_pods), "ended pod"))
         if self.unread:
             parts.append("objects that could not be listed")
-        return ", ".join(parts) or "nothing that a member made"
+        return ", ".join(parts) or "no objects that members created"
 
     def _size(self, kind: str) -> str:
         if kind != "PersistentVolumeClaim":

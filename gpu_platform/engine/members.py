@@ -87,15 +87,15 @@ def ownership(
     if uid and uid == live["metadata"].get("uid"):
         if label == set_id:
             return Ownership()
-        return Ownership(taken_back=f"somebody {'changed' if label else 'removed'} its label {PART_OF_LABEL}")
+        return Ownership(taken_back=f"its label {PART_OF_LABEL} was {'changed' if label else 'removed'}")
     known = recorded is None or uid is not None
     if known and applied and label == set_id:
         return Ownership()
     if uid and not (applied and label):
-        return Ownership(taken_back="somebody deleted it and created it again", recreated=True)
+        return Ownership(taken_back="it was deleted and created again", recreated=True)
     stripped = applied and label is None and labels.get(STACK_LABEL, stack) == stack
     if stripped and (uid is not None or (recorded is None and key.group_kind in kinds)):
-        return Ownership(taken_back=f"somebody removed its label {PART_OF_LABEL}")
+        return Ownership(taken_back=f"its label {PART_OF_LABEL} was removed")
     return Ownership(foreign=_foreign(labels, set_id, stack))
 
 

@@ -1,4 +1,4 @@
-"""Keeps the namespace of a team that leaves its stack, with everything that members made in it.
+"""Keeps the namespace of a team that leaves its stack, with everything that members created in it.
 
 What the platform made there is deleted, with two exceptions. Network policies, quotas, limits and the admission
 policies of the namespace stay for as long as it does: pods that run on must not become less isolated, and their
@@ -249,7 +249,8 @@ def refuse_other_stack(namespace: TeamNamespace, stack: str) -> None:
     if namespace.is_retained and namespace.retained_from != stack:
         raise Finding(
             f"namespace {namespace.name} is retained from stack {namespace.retained_from!r} since "
-            f"{namespace.retained_since}, with what its members made; stack {stack!r} does not take it over. "
+            f"{namespace.retained_since}, with the objects that its members created; stack {stack!r} does "
+            "not take it over. "
             f"Rename the team, remove the namespace for good with `gpu-platform team remove STACK "
             f"{namespace.name}`, or give it to this stack with `kubectl annotate namespace {namespace.name} "
             f"--overwrite {names.RETAINED_FROM_ANNOTATION}={stack}`"

@@ -51,4 +51,4 @@ def _foreign(client: KubernetesClient, live: Mapping[str, Any], stack: str) -> s
     entries = items_at(live, "metadata", "managedFields")
     if any(one["operation"] == "Apply" and str(one["manager"]).startswith(_PROVIDER) for one in entries):
         return ""
-    return "was created by somebody else. Delete it, or rename one of the two"
+    return "was not created by this stack. Delete it, or rename one of the two"

@@ -139,7 +139,7 @@ def _name(member: TeamMember) -> str:
 
 
 def _grants(tenant: TenantPlan, queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]:
-    yield "## What the team has\n"
+    yield "## Quota of the team\n"
     granted = {key: quantity for key, quantity in tenant.quota.items() if quantity != "0"}
     if not granted:
         yield "No GPUs, and no limit of CPU and memory."
@@ -160,10 +160,10 @@ def _grants(tenant: TenantPlan, queue: TeamQueuePlan | None, live: LiveGuide | N
             }
         )
         if {"requests.cpu", "requests.memory"} & granted.keys():
-            yield "CPU and memory are those of pods on nodes without GPUs: a GPU comes with its part of its node."
+            yield "CPU and memory limit pods on nodes without GPUs; a pod with GPUs gets their part of its node."
         if borrowed:
             yield f"What other teams do not use can be borrowed: {', '.join(borrowed)}."
-            yield "Its owner gets it back on demand: what runs on it is stopped, and waits again."
+            yield "The team that owns the quota can reclaim it: workloads on it are then stopped, and wait again."
     else:
         yield "Pods beyond the quota are refused. `kubectl describe resourcequota gpu-quota` shows what is in use."
 
@@ -194,7 +194,7 @@ def _pools(guide: GuidePlan, live: LiveGuide | None) -> Iterator[str]:
         [*heads, *([] if live is None else ["free now"])], [[c.replace("<br>", "; ") for c in row] for row in rows]
     )
     yield ""
-    yield "A pod asks for the resource under `resources.limits`, selects its pool, and tolerates its taints:"
+    yield "A pod requests the resource under `resources.limits`, selects its pool, and tolerates its taints:"
     for pool in guide.pools:
         taints = ", ".join(f"`{taint.key}:{taint.effect}`" for taint in pool.tolerations) or "no taints"
         labels = ", ".join(f"`{key}: {value}`" for key, value in pool.node_selector.items())
@@ -203,8 +203,9 @@ def _pools(guide: GuidePlan, live: LiveGuide | None) -> Iterator[str]:
         if pool.schedule is not None:
             yield ""
             yield (
-                f"Pool `{pool.name}` has nodes {pool.schedule} only. At {pool.schedule.stop} its pods are ended: "
-                "save what you need on a volume before. What a controller or a queue starts again waits for "
+                f"Pool `{pool.name}` has nodes {pool.schedule} only. At {pool.schedule.stop} its pods are "
+                "terminated: "
+                "save your data on a volume before. Pods that a controller or a queue starts again wait until "
                 f"{pool.schedule.start}."
             )
     for pool in guide.pools:
@@ -213,7 +214,8 @@ def _pools(guide: GuidePlan, live: LiveGuide | None) -> Iterator[str]:
             yield ""
             yield (
                 f"A NUMA node of pool `{pool.name}` has {counted(gpus, 'GPU')} and {cpus} CPUs, and a pod starts "
-                "only with its GPUs on as few as can be. Whole CPUs are exclusive, and must be on the same ones: "
+                "only if its GPUs are on as few NUMA nodes as possible. Whole CPUs are exclusive, and must "
+                "be on the same NUMA nodes: "
                 "write `cpu: 15500m`, which is not whole, or as many as those NUMA nodes have. Else the pod ends "
                 "with `TopologyAffinityError`."
             )
@@ -259,9 +261,9 @@ def _running(guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None) 
     lower = f" Lower classes are allowed too: {', '.join(f'`{name}`' for name in others)}." if others else ""
     yield f"Write `priorityClassName: {guide.priority}`; a pod without a class is stopped first.{lower}"
     if queue is not None and queue.default_priority is not None:
-        yield f"A Job, or what else waits in the queue, has {queue.default_priority} there if it names none."
+        yield f"A Job or other workload that names no priority has {queue.default_priority} in the queue."
     if tenant.pod_defaults is not None:
-        yield "A pod that requests a GPU and leaves them out gets this class, the toleration of GPU nodes, and its"
+        yield "A pod that requests a GPU without them gets this class, the toleration of GPU nodes, and its"
         yield "GPUs' part of the CPU and memory of a node. Other pods get 500m CPU and 1 GiB."
     else:
         yield "Pods without requests get 500m CPU and 1 GiB; their limits are 4 CPUs and 16 GiB."
@@ -322,17 +324,17 @@ def _cleanup(guide: GuidePlan) -> Iterator[str]:
         return
     yield "## What is cleaned up\n"
     done = "is deleted" if cleanup.delete else "is reported to the operator, and not deleted"
-    yield f"Once in a while a job looks for what nobody needs any more; it {done}:\n"
+    yield f"A scheduled job looks for objects that are no longer needed; each {done}:\n"
     if cleanup.finished_after is not None:
-        yield f"- what ended more than {cleanup.finished_after} ago: Jobs and the like, and pods of their own"
-    yield "- what has the label `gpu-platform.dev/expires-on`, a date such as `2026-12-31`, when that day is over"
+        yield f"- Jobs, and pods without a controller, that ended more than {cleanup.finished_after} ago"
+    yield "- objects with the label `gpu-platform.dev/expires-on`, a date such as `2026-12-31`, after that day"
     if cleanup.idle_after is not None:
         yield (
-            f"- notebooks that have left their GPUs idle for {cleanup.idle_after}, and what else has the label "
+            f"- notebooks whose GPUs have been idle for {cleanup.idle_after}, and other objects with the label "
             f'`{names.IDLE_LABEL}: "true"` on its pods'
         )
     yield ""
-    yield f"Volumes stay, and so does what has the label `{names.CLEANUP_LABEL}: never`."
+    yield f"Volumes stay, and so do objects with the label `{names.CLEANUP_LABEL}: never`."
 
 
 def _rules(tenant: TenantPlan, queue: TeamQueuePlan | None) -> tuple[PodRule, ...]:
@@ -376,7 +378,7 @@ def _examples(guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None,
     if any(one.kind == "notebook" for one in guide.examples):
         yield from (
             "",
-            "The notebook prints its address with a token, and is reached by a port of your machine:",
+            "The notebook prints its address with a token; forward a port of your machine to it:",
             "",
             "```console",
             f"$ kubectl -n {guide.namespace} logs job/notebook | grep token=",

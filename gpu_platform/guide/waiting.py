@@ -22,8 +22,8 @@ _NEVER: Final = re.compile(
 _TAINT: Final = re.compile(r"untolerated taint \{(\S+) [^}]*\} in flavor")
 _STOPPED: Final[Mapping[str, str]] = {
     "InClusterQueue": "a workload of a higher class of the team needed its quota",
-    "InCohortReclamation": "the owner of what it had borrowed needed it",
-    "InCohortReclaimWhileBorrowing": "the owner of what it had borrowed needed it",
+    "InCohortReclamation": "the team that owns the borrowed quota needed it",
+    "InCohortReclaimWhileBorrowing": "the team that owns the borrowed quota needed it",
     "InCohortFairSharing": "another team had borrowed less",
     "PodsReadyTimeout": "its pods did not become ready in time",
     "AdmissionCheck": "no nodes were provisioned for it",
@@ -37,7 +37,7 @@ _STOPPED: Final[Mapping[str, str]] = {
 def why_it_waits(workload: Mapping[str, Any], pools: Mapping[str, str]) -> str:
     """Return why a workload without quota waits, and why it was stopped before. `pools`: by flavor."""
     conditions = {str(one["type"]): one for one in items_at(workload, "status", "conditions")}
-    message = str(conditions.get("QuotaReserved", {}).get("message", "Kueue has not looked at it yet"))
+    message = str(conditions.get("QuotaReserved", {}).get("message", "Kueue has not processed it yet"))
     why = _shortage(message, pools)
     stopped = [conditions[one] for one in ("Preempted", "Evicted") if one in conditions]
     reason = next((_STOPPED[one["reason"]] for one in stopped if one.get("reason") in _STOPPED), None)
@@ -64,7 +64,7 @@ def _shortage(message: str, pools: Mapping[str, str]) -> str:
     if not most:
         return message
     return "can never start: " + "; ".join(
-        f"it asks for {asked} {resource}, and at most {capacity} can be had in one pool"
+        f"it requests {asked} {resource}, and one pool has at most {capacity}"
         for resource, (_, capacity, asked) in most.items()
     )
 

@@ -147,8 +147,8 @@ def _alerts(subject: Subject) -> _Found:
         )
         found.questions.append(
             (
-                "who is told is a setting of Alertmanager",
-                "send a test alert, and see that it reaches who is on call",
+                "Alertmanager decides who is notified",
+                "send a test alert, and check that it reaches the person on call",
             )
         )
     return found.found()
@@ -164,12 +164,12 @@ def _quotas(subject: Subject) -> _Found:
         if gpus:
             found.evidence.append(f"{tenant.namespace}: {gpus}")
         else:
-            found.lack(f"{tenant.namespace} has a quota of nothing", f"teams[{index}].quota", "write its quota")
+            found.lack(f"{tenant.namespace} has an empty quota", f"teams[{index}].quota", "write its quota")
     if subject.spec.overcommit > 1:
         found.lack(
-            f"overcommit {subject.spec.overcommit:g}: quotas promise more than the pools have",
+            f"overcommit {subject.spec.overcommit:g}: quotas exceed what the pools have",
             "overcommit",
-            "remove overcommit, or say to the teams that quotas may wait",
+            "remove overcommit, or tell the teams that pods within their quotas may wait",
         )
     return found.found()
 
@@ -226,13 +226,13 @@ def _is_spot(pool: PoolPlan) -> bool:
 
 def _state(subject: Subject) -> _Found:
     if subject.plan.cluster.provider == _SIMULATED:
-        return _not_applicable("a sandbox: its own data is all the state")
+        return _not_applicable("a sandbox: all its state is in its data folder")
     found, backend = _Findings(""), subject.backend
     scheme = backend.partition("://")[0]
     if not backend:
         found.lack("no Pulumi backend is configured", "", "set PULUMI_BACKEND_URL, or backend.url in Pulumi.yaml")
     elif scheme == "file":
-        found.lack(f"{backend}: on this machine alone", "", "move the state to a bucket or to Pulumi Cloud")
+        found.lack(f"{backend}: only on this machine", "", "move the state to a bucket or to Pulumi Cloud")
     elif scheme in {"s3", "gs", "azblob"}:
         found.evidence.append(f"backend {backend}")
         found.questions.append(
@@ -293,7 +293,7 @@ def _encryption(subject: Subject) -> _Found:
         )
     if not created:
         found.questions.append(
-            ("the cluster is its owner's", "ask whether Secrets in etcd and disks of nodes are encrypted")
+            ("the owner of the cluster decides", "ask whether Secrets in etcd and disks of nodes are encrypted")
         )
     return found.found()
 
@@ -324,7 +324,7 @@ def _identities(subject: Subject) -> _Found:
         people = [one for one in (*team.members, *team.admins) if one.startswith("user:")]
         if people:
             found.lack(
-                f"{team.name} names persons ({', '.join(people)}): who leaves keeps access",
+                f"{team.name} names persons ({', '.join(people)}): a person who leaves keeps access",
                 f"teams[{index}].members",
                 "name groups of your identity provider",
             )
@@ -346,7 +346,9 @@ def _network(subject: Subject) -> _Found:
     guarded = {str(one.inputs["metadata"].get("namespace")) for one in policies}
     found.evidence.append(f"{len(policies)} NetworkPolicies in {', '.join(sorted(guarded & closed))}")
     for namespace in sorted(closed - guarded):
-        found.lack(f"{namespace} has no NetworkPolicy", "teams", "report it: each team has some")
+        found.lack(
+            f"{namespace} has no NetworkPolicy", "teams", "report this defect: each team has NetworkPolicies"
+        )
     for index, team in enumerate(subject.spec.teams):
         if team.allow_bare_pods:
             found.lack(
@@ -367,7 +369,7 @@ def _network(subject: Subject) -> _Found:
 
 
 def _enforced(resources: Sequence[ResourceRecord]) -> str | None:
-    """Return what enforces NetworkPolicies; empty: nothing; None: the cluster is its owner's."""
+    """Return what enforces NetworkPolicies; empty: nothing; None: the owner of the cluster decides."""
     for one in resources:
         if one.type == "aws:eks/addon:Addon" and one.inputs.get("addonName") == "vpc-cni":
             settings = json.loads(one.inputs.get("configurationValues") or "{}")

@@ -76,7 +76,7 @@ def components(recipe: Recipe, plan: EnvironmentPlan, catalog: Catalog) -> tuple
             else "",
             handled=catalog.recipe_components[one.name].handled
             if one.name in catalog.recipe_components
-            else "not installed, and not known here",
+            else "not installed, and unknown to this program",
         )
         for one in recipe.components
     )
@@ -161,7 +161,7 @@ def _of_nodes(
     if any(not holds(one) for one in known):
         verdict, why = Verdict.NOT_MET, ""
     elif len(known) == 0 or None in values:
-        verdict, why = Verdict.UNKNOWN, "the stack file does not say what the nodes run"
+        verdict, why = Verdict.UNKNOWN, "the stack file does not declare what the nodes run"
     else:
         verdict, why = Verdict.MET, ""
     return ConstraintResult(

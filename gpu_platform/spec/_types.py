@@ -241,7 +241,7 @@ def _member(value: str) -> str:
         raise wrong("a service account by its kind", f"write 'serviceaccount:{account.replace(':', '/')}'")
     if name.startswith("system:") or name in _EVERYBODY or (kind == "serviceaccount" and _is_system(name)):
         raise wrong(
-            "a person, a group of people or a service account of one's own: not everybody, and not the system",
+            "a user, a group or a service account; not a group of all users, and no system account",
             "name the team's own group, for example 'group:vision'",
         )
     return value

@@ -12,5 +12,5 @@ BUCKET_PATH_SEGMENT: Final = r"[A-Za-z0-9_=+-][A-Za-z0-9_=+.-]*"
 BUCKET_PREFIX: Final = rf"^{BUCKET_PATH_SEGMENT}(/{BUCKET_PATH_SEGMENT})*/?$"
 KMS_KEY: Final = r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[0-9a-zA-Z-]+$"
 KMS_OF_BUCKET: Final = On(
-    ("eks",), "Cloud Storage decrypts objects itself for whoever may read them", fix="remove kms_key"
+    ("eks",), "Cloud Storage decrypts objects for every reader with access", fix="remove kms_key"
 )

@@ -88,8 +88,8 @@ class CreateEks(SpecModel):
     them."""
     system: SystemNodes = SystemNodes()
     support: Literal["standard", "extended"] = "standard"
-    """What happens at the end of standard support of the Kubernetes version: EKS upgrades the control plane by
-    itself, or keeps it for a year at six times the price."""
+    """What happens at the end of standard support of the Kubernetes version: EKS upgrades the control plane
+    automatically, or keeps it for a year at six times the price."""
     logs_retention_days: Literal[7, 14, 30, 60, 90, 180, 365] = 90
     kms_key: str | None = Field(
         default=None,

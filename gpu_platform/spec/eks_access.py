@@ -28,7 +28,7 @@ def _principal(value: str) -> str:
 def _group(value: str) -> str:
     if value.startswith(_OF_KUBERNETES):
         raise wrong(
-            "a group that does not start with system:, which Kubernetes keeps for itself and EKS refuses",
+            "a group that does not start with system:, which Kubernetes reserves and EKS refuses",
             "write for example speech-members; cluster-admins belong in create.admins",
         )
     return value

@@ -55,7 +55,7 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, An
             mark = key_node.start_mark
             place = f"line {mark.line + 1}, column {mark.column + 1}"
             loader.twice.append(
-                Problem(place, f"the key {key!r} is written twice", "each key once", "remove it here, or above")
+                Problem(place, f"the key {key!r} twice", "each key once", "remove it here, or above")
             )
         else:
             seen[key] = construct(value_node, deep=True)
@@ -149,7 +149,7 @@ def _read(path: Path, construct: Callable[[str, list[Problem]], _Read]) -> tuple
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "(the whole file)"
-        found = (error.problem or "something that is not YAML").removeprefix("found ")
+        found = f"invalid YAML: {error.problem}" if error.problem else "something that is not YAML"
         raise BadInput(
             str(path), [*problems, Problem(place, found, "valid YAML, each key once", "correct that line")]
         ) from None

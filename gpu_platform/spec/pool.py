@@ -199,7 +199,7 @@ class Placement(SpecModel):
     that is not dense accepts only the policy that it was created with: name it here."""
 
 
-_KUBELET = On(("eks", "gke"), "elsewhere the program configures no kubelet, and nodes report the policy alone")
+_KUBELET = On(("eks", "gke"), "elsewhere the program configures no kubelet, and nodes only report the policy")
 _SCOPE = On(("eks", "gke", "sandbox"), "on existing nodes the program configures no kubelet")
 
 

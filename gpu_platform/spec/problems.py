@@ -400,9 +400,9 @@ def _described(schema: Schema, root: Schema) -> str:
     if schema.get("minItems") or schema.get("minProperties"):
         text += " with at least one entry"
     if examples := schema.get("examples"):
-        text += f" like {examples[0]!r}"
+        text += f" such as {examples[0]!r}"
     elif pattern := schema.get("pattern"):
-        text += f" like {pattern}"
+        text += f" that matches {pattern}"
     if schema.get("type") == "object" and schema.get("properties"):
         text += " with " + ", ".join(schema["properties"])
     return text

@@ -20,7 +20,7 @@ class Destination(SpecModel):
     credentials of their own."""
     fqdn: Annotated[
         HostName | None,
-        On(("gke", "existing"), "a NetworkPolicy knows addresses alone", fix="write cidr, or internet"),
+        On(("gke", "existing"), "a NetworkPolicy supports only addresses", fix="write cidr, or internet"),
     ] = None
     """The name of a host, or `*.` and a domain for all hosts one label below it: on GKE with
     `cluster.fqdn_policies`, where at most 50 addresses of it are known at a time, and on an existing cluster with

@@ -1,4 +1,4 @@
-"""Manifest of a notebook: a suspended CronJob, of which members make Jobs that end when nobody uses them.
+"""Manifest of a notebook: a suspended CronJob, from which members create Jobs that end when nobody uses them.
 
 A Job, not a Deployment: a server that ends gives its GPU back. `kubectl create job NAME --from=cronjob/ENTRY`
 starts one, as often as members need.

@@ -117,7 +117,7 @@ def _requests(pod: Mapping[str, Any], container: Container, node: AlignedNode) -
 
 
 def _of_pod(requests: Sequence[Mapping[str, int]], stays: Sequence[bool]) -> Mapping[str, int]:
-    """Return what a pod asks for as a whole; `stays`: whether a container runs beside all that start after it."""
+    """Return what a pod requests as a whole; `stays`: whether a container runs beside all that start after it."""
     running: Counter[str] = Counter()
     most: Counter[str] = Counter()
     for wanted, beside in zip(requests, stays, strict=True):

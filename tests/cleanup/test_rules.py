@@ -147,7 +147,7 @@ def test_a_notebook_is_idle_by_what_was_measured_for_long_enough(
 
 def test_without_an_answer_of_prometheus_nothing_is_idle_and_that_is_reported() -> None:
     findings, problems = find({POD: [notebook("nb-1")]}, [], IDLE, None, NOW)
-    assert (findings, problems) == ([], ["idle GPUs: Prometheus gave no answer, so nothing counts as idle"])
+    assert (findings, problems) == ([], ["idle GPUs: Prometheus did not answer, so nothing counts as idle"])
 
 
 def test_a_deployment_is_found_only_if_all_its_pods_are_idle() -> None:

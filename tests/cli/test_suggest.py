@@ -168,8 +168,8 @@ _ONE = "{name: a, kind: inference, count: 1, trust_domain: x, gpu_memory: 4GB"
             f"provider: aws\nmachine_families: [g4dn]\nworkloads: [{_ONE}, cpu: 500}}]",
             "workloads[0].cpu: found 500000m CPU and 4096 MiB of memory in one pod",
         ),
-        ("workloads: [{", "line 2, column 1: found did not find"),
-        (f"provider: aws\nprovider: gcp\nworkloads: [{_ONE}}}]", "written twice"),
+        ("workloads: [{", "line 2, column 1: found invalid YAML: did not find"),
+        (f"provider: aws\nprovider: gcp\nworkloads: [{_ONE}}}]", "the key 'provider' twice"),
     ],
 )
 def test_a_wrong_workloads_file_is_refused_with_place_found_allowed_and_fix(

@@ -1,4 +1,4 @@
-"""Head-room as it is planned for EKS, on the real scheduler of a sandbox: work of teams takes it at once."""
+"""Headroom as it is planned for EKS, on the real scheduler of a sandbox: work of teams takes it at once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def planned() -> list[dict[str, Any]]:
 
 @pytest.fixture
 def kept_free(deployed: Platform) -> Iterator[Platform]:
-    """The base stack, whose job has four GPUs of the training node: the head-room has the other four."""
+    """The base stack, whose job has four GPUs of the training node: the headroom has the other four."""
     made = [deployed.client.create(one) for one in planned()]
     eventually(lambda: phases(deployed) == ["Running"])
     yield deployed

@@ -30,7 +30,7 @@ from tests.support.prometheus_programs import PROMETHEUS, needs_prometheus
 pytestmark = [
     pytest.mark.long,
     pytest.mark.sandbox,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(5400),
     pytest.mark.xdist_group("e2e-keda"),
     pytest.mark.skipif(not build.has_keda(), reason="KEDA is not built: make test-keda"),
     needs_prometheus,

@@ -285,7 +285,7 @@ def test_live_names_the_move_after_which_a_pending_pod_runs(
     assert ran.code == 1, ran.err
     assert [(one["name"], one["pending"]) for one in ran.json["groups"]] == [("large", 1)]
     assert ran.json["pending"][0]["reasons"] == [
-        {"resource": GPU, "text": f"{GPU}: at most 6 free on a node, 12 on 2 nodes together; the pod asks for 8"}
+        {"resource": GPU, "text": f"{GPU}: at most 6 free on a node, 12 on 2 nodes together; the pod requests 8"}
     ]
     [plan] = [one for one in ran.json["moves"] if one["purpose"] == "pod"]
     [move] = plan["moves"]

@@ -24,7 +24,7 @@ CREATED = [name for name, platform in SHAPES.items() if "create" in platform["cl
 pytestmark = [
     pytest.mark.long,
     *NEEDS_PULUMI,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(5400),
     pytest.mark.xdist_group("pulumi-preview-shapes"),
 ]
 

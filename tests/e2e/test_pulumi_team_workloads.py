@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.long,
     *NEEDS_PULUMI,
     pytest.mark.sandbox,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(5400),
     pytest.mark.xdist_group("e2e-pulumi-jobs"),
 ]
 

@@ -58,7 +58,7 @@ pytestmark = [
     pytest.mark.long,
     *NEEDS_PULUMI,
     pytest.mark.sandbox,
-    pytest.mark.timeout(900),  # a whole life in one test, on the CLI
+    pytest.mark.timeout(5400),  # a whole life in one test: minutes, and more beside much other work
     pytest.mark.xdist_group("e2e-pulumi"),
 ]
 

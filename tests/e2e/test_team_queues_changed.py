@@ -127,7 +127,7 @@ def test_where_a_queue_must_be_named_a_job_without_one_is_refused_and_one_beyond
     finally:
         platform.client.delete(node)
     guide = platform.run("guide", str(platform.write(wanted)), "vision", "--live").out
-    assert "| 1 | many | can never start: it asks for 5 cpu, and at most 4 can be had in one pool |" in guide
+    assert "| 1 | many | can never start: it requests 5 cpu, and one pool has at most 4 |" in guide
     assert "| nvidia.com/gpu | 8 | 1 |" in guide
     vision.remove()
 

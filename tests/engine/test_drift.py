@@ -159,5 +159,5 @@ def test_an_object_that_somebody_created_again_has_only_the_real_additions(stack
 
     _, said = notices(stack, objects)
 
-    taken_back = "taken back: somebody deleted it and created it again"
+    taken_back = "taken back: it was deleted and created again"
     assert said == (taken_back, "changed by gpu-platform: spec.template.spec.containers[extra]")

@@ -78,7 +78,7 @@ def test_a_member_object_that_was_created_again_is_taken_back(stack: Stack) -> N
 
     changes = stack.up(PARTS)
 
-    assert change_of(changes, "one").notices == ("taken back: somebody deleted it and created it again",)
+    assert change_of(changes, "one").notices == ("taken back: it was deleted and created again",)
     assert live(stack.client, "one")["data"]["a"] == "1"
     assert stack.up(PARTS).is_empty
 
@@ -223,7 +223,7 @@ def test_a_deployment_without_a_record_gets_one_and_loses_no_object(stack: Stack
     changes = stack.up(PARTS[:3])
 
     assert change_of(changes, "three").action is Action.DELETE
-    assert change_of(changes, "one").notices == (f"taken back: somebody removed its label {PART_OF}",)
+    assert change_of(changes, "one").notices == (f"taken back: its label {PART_OF} was removed",)
     assert live(stack.client, "own")["data"]["a"] == "mine"
     recorded = ApplySet(stack.client, stack.name).read_parent().inventory.recorded
     assert recorded is not None

@@ -40,15 +40,13 @@ def test_a_request_above_all_that_can_be_had_never_starts_and_the_most_is_told()
         NEVER.format("nvidia.com/gpu", "train-56c125", 24, 16),
     )
     assert why_it_waits(found, POOLS) == (
-        "can never start: it asks for 24 nvidia.com/gpu, and at most 16 can be had in one pool"
+        "can never start: it requests 24 nvidia.com/gpu, and one pool has at most 16"
     )
 
 
 def test_cpus_beyond_the_quota_are_told_and_not_the_taint_of_gpu_nodes() -> None:
     found = workload(NEVER.format("cpu", CPU_NODES, 70, 64), UNTOLERATED)
-    assert (
-        why_it_waits(found, POOLS) == "can never start: it asks for 70 cpu, and at most 64 can be had in one pool"
-    )
+    assert why_it_waits(found, POOLS) == "can never start: it requests 70 cpu, and one pool has at most 64"
 
 
 def test_gpus_without_the_toleration_of_their_nodes_never_start_and_the_fix_is_told() -> None:
@@ -63,7 +61,7 @@ def test_gpus_without_the_toleration_of_their_nodes_never_start_and_the_fix_is_t
     [
         (
             {"Preempted": "InCohortReclamation", "Evicted": "Preempted"},
-            "the owner of what it had borrowed needed it",
+            "the team that owns the borrowed quota needed it",
         ),
         ({"Preempted": "InClusterQueue", "Evicted": "Preempted"}, "a workload of a higher class of the team"),
         ({"Evicted": "PodsReadyTimeout"}, "its pods did not become ready in time"),
@@ -79,4 +77,4 @@ def test_a_workload_that_was_stopped_says_why_beside_what_it_waits_for(stopped: 
 def test_other_messages_of_kueue_are_printed_as_they_are() -> None:
     condition = {"type": "QuotaReserved", "status": "False", "message": "Workload has failed admission checks"}
     assert why_it_waits({"status": {"conditions": [condition]}}, {}) == "Workload has failed admission checks"
-    assert why_it_waits({}, {}) == "Kueue has not looked at it yet"
+    assert why_it_waits({}, {}) == "Kueue has not processed it yet"

@@ -138,7 +138,7 @@ def test_a_zone_that_eks_excludes_is_for_nodes_alone_where_two_others_are_left()
     (finding,) = compare_control_plane_zones(("us-east-1a", "us-east-1b", "us-east-1e"), ZONES, UNUSABLE)
 
     assert finding.severity == "fine"
-    assert finding.found.endswith("us-east-1e is use1-az3, for nodes alone")
+    assert finding.found.endswith("us-east-1e is use1-az3, only for nodes")
 
 
 def test_a_zone_that_the_account_does_not_have_stops_up() -> None:

@@ -86,7 +86,8 @@ def test_what_the_stack_file_says_is_present_is_left_alone_and_missed_where_it_i
     assert f"cluster.parts.{part}: present" in found_in(workload(image))[f"{title} in the cluster"].fix
     plan = plan_of(parts={part: "present"})
     finding = found_in(workload(image), plan=plan)[f"{title} in the cluster"]
-    assert (finding.severity, finding.found) == ("fine", "exists already, and is left alone: Deployment theirs/it")
+    found = "exists already, and is not changed: Deployment theirs/it"
+    assert (finding.severity, finding.found) == ("fine", found)
     missing = found_in(plan=plan)[f"{title} in the cluster"]
     assert (missing.severity, missing.found) == ("stops", "none")
 

@@ -277,6 +277,6 @@ def test_new_subnets_of_pods_are_used_by_each_node_once_it_is_replaced() -> None
     [impact] = impacts(plan(), plan(pods_cidr="100.64.0.0/16"))
     assert impact.effect is Effect.IN_PLACE
     assert "100.64.0.0/19 in us-east-2a" in impact.new
-    assert "nodes that run keep the addresses of their pods" in impact.because
+    assert "running nodes keep the addresses of their pods" in impact.because
     [back] = impacts(plan(pods_cidr="100.64.0.0/16"), plan())
     assert "AWS deletes no subnet in which pods have addresses" in back.because

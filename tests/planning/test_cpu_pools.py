@@ -111,8 +111,8 @@ def test_a_cpu_pool_stands_beside_pools_with_dra(make_plan: PlanMaker) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "reason"),
     [
-        ("sharing", {"mode": "time-slicing", "replicas": 4}, "it says how pods share a GPU"),
-        ("sharing", "quarters", "it says how pods share a GPU"),
+        ("sharing", {"mode": "time-slicing", "replicas": 4}, "it sets how pods share a GPU"),
+        ("sharing", "quarters", "it sets how pods share a GPU"),
         ("per_node", [{"nodes": ["monitoring-0"], "sharing": "quarters"}], "it gives GPUs of some nodes"),
         ("topology", {"policy": "restricted"}, "its policies align GPUs and NICs with CPUs"),
         ("utilisation", 0.5, "it is the utilisation of GPUs"),

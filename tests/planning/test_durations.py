@@ -102,7 +102,7 @@ def test_a_pool_that_is_replaced_with_its_cluster_says_that_the_cluster_comes_on
     before = eks()
     moved = dataclasses.replace(EKS, region="us-east-1")
     after = dataclasses.replace(before, cluster=dataclasses.replace(before.cluster, cloud=moved))
-    assert "the cluster is replaced, too" in duration(before, after).why
+    assert "the replacement of the cluster takes additional time" in duration(before, after).why
 
 
 def test_a_gke_pool_rolls_as_many_nodes_together_as_its_upgrade_settings_allow() -> None:
@@ -210,7 +210,7 @@ def test_nothing_limits_a_driver_and_the_limits_of_its_parts_are_named() -> None
     found = duration(before, after)
     assert found.seconds is None
     assert "2 rounds of 1 node" in found.why
-    assert "GPU pods have 15 min to leave" in found.why
+    assert "GPU pods have 15 min to terminate" in found.why
     assert "`up` waits for at most 15 min (validation.timeout)" in found.why
 
 

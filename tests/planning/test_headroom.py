@@ -1,4 +1,4 @@
-"""Head-room of pools that grow: which pods hold it, where it makes no sense, what it leaves alone."""
+"""Headroom of pools that grow: which pods hold it, where it makes no sense, what it leaves alone."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_pods_run_on_the_pools_nodes_alone() -> None:
 
 
 def test_the_decision_says_what_it_costs_while_nobody_uses_it() -> None:
-    (decision,) = [one for one in planned({**GROWS, "usd_per_hour": 80}).decisions if one.what == "head-room"]
+    (decision,) = [one for one in planned({**GROWS, "usd_per_hour": 80}).decisions if one.what == "headroom"]
     assert decision.chosen == "8 nvidia.com/gpu"
     assert "for 80.00 USD/h while no team uses it" in decision.why
 
@@ -111,7 +111,7 @@ def test_head_room_that_makes_no_sense_is_refused(pool: dict[str, Any], found: s
 def test_a_class_below_the_head_room_is_refused() -> None:
     path, found, allowed = refusal(GROWS, priorities={"spare": -10})
     assert (path, found) == ("priorities.spare", "-10")
-    assert allowed == "above -10, the priority of head-room"
+    assert allowed == "above -10, the priority of headroom"
 
 
 def test_the_pods_are_preempted_at_once_and_preempt_nothing(recorded: Recorded) -> None:

@@ -236,7 +236,7 @@ def test_a_raised_pod_security_level_is_announced_and_stops_no_pod_and_a_lowered
     [raised] = impacts(open_team, plan_of(), pod("a"))
     assert (raised.effect, raised.field) == (Effect.CUTS_ACCESS, "pod_security")
     assert (raised.old, raised.new, raised.pods) == ("baseline", "restricted", ())
-    assert "pods that run stay" in raised.because
+    assert "running pods stay" in raised.because
     [lowered] = impacts(plan_of(), open_team, pod("a"))
     assert (lowered.effect, lowered.old, lowered.new) == (Effect.IN_PLACE, "restricted", "baseline")
     assert impacts(open_team, open_team) == ()

@@ -282,7 +282,7 @@ def test_what_no_queue_can_have_is_refused_at_its_place(
 
 
 def test_topology_that_pools_cannot_have_is_refused_with_their_names(make_plan: PlanMaker) -> None:
-    with pytest.raises(BadInput, match="more grows with the demand"):
+    with pytest.raises(BadInput, match="more is autoscaled"):
         make_plan(pool(), pool("more", count={"desired": 1, "max": 2}), queueing={"topology": True})
 
 

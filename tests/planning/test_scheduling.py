@@ -54,26 +54,26 @@ def test_a_pod_of_four_gpus_does_not_fit_on_two_nodes_with_three_free_each() -> 
         nodes=(node("n0", gpus=4), node("n1", gpus=4)), groups=(pods("a", 2, gpus=1), pods("b", gpus=4))
     )
     assert pending_of(scenario, place(scenario)) == {"b": 1}
-    assert reasons(scenario) == [f"{GPU}: at most 3 free on a node, 6 on 2 nodes together; the pod asks for 4"]
+    assert reasons(scenario) == [f"{GPU}: at most 3 free on a node, 6 on 2 nodes together; the pod requests 4"]
 
 
 def test_the_reason_names_cpu_where_gpus_are_free_and_cpu_is_not() -> None:
     scenario = Scenario(nodes=(node(cpu=27, gpus=4),), groups=(pods("a", 2, gpus=2, cpu=15.8),))
     assert reasons(scenario) == [
-        f"cpu: 1 node has 2 or more free {GPU} but at most 11.2 cores free; the pod asks for 15.8 cores"
+        f"cpu: 1 node has 2 or more free {GPU} but at most 11.2 cores free; the pod requests 15.8 cores"
     ]
 
 
 def test_a_pod_larger_than_every_node_is_told_the_largest() -> None:
     scenario = Scenario(nodes=(node(cpu=8, gpus=4),), groups=(pods("a", gpus=2, cpu=16),))
     assert reasons(scenario) == [
-        "cpu: no node that it may run on has more than 8 cores; the pod asks for 16 cores"
+        "cpu: no node that it may run on has more than 8 cores; the pod requests 16 cores"
     ]
 
 
 def test_a_resource_that_no_node_offers_is_the_reason() -> None:
     scenario = Scenario(nodes=(node(gpus=8),), groups=(pods("a", shares=1),))
-    assert reasons(scenario) == [f"{SHARE}: none of 1 node that it may run on has any; the pod asks for 1"]
+    assert reasons(scenario) == [f"{SHARE}: none of 1 node that it may run on has any; the pod requests 1"]
 
 
 def test_higher_priority_goes_first_whatever_the_order_of_the_file() -> None:
@@ -90,7 +90,7 @@ def test_pods_above_a_quota_stay_pending_and_the_quota_is_used_in_the_order_of_t
         quotas={"vision": {f"requests.{GPU}": 5}},
     )
     assert pending_of(scenario, place(scenario)) == {"second": 2}
-    assert reasons(scenario) == [f"quota of team vision: 1 of requests.{GPU} left, a pod asks for 2"]
+    assert reasons(scenario) == [f"quota of team vision: 1 of requests.{GPU} left, a pod requests 2"]
 
 
 def test_pods_that_exist_already_need_no_quota() -> None:
@@ -156,7 +156,7 @@ def test_expressions_of_an_affinity_follow_the_rules_of_kubernetes(
 def test_the_number_of_pods_on_a_node_is_limited() -> None:
     scenario = Scenario(nodes=(node(gpus=8, pods=2),), groups=(pods("a", 3, gpus=1),))
     assert pending_of(scenario, place(scenario)) == {"a": 1}
-    assert reasons(scenario) == [f"pods: 1 node has 6 or more free {GPU} but at most 0 free; the pod asks for 1"]
+    assert reasons(scenario) == [f"pods: 1 node has 6 or more free {GPU} but at most 0 free; the pod requests 1"]
 
 
 # -- where pods go ---------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def test_a_pod_whose_gpus_are_free_on_too_many_numa_nodes_stays_pending_and_is_t
     assert pending_of(scenario, place(scenario)) == {"two": 1}
     assert reasons(scenario) == [
         f"{GPU}: 2 free on a node, but on more NUMA nodes than 2 need, and its kubelet refuses such pods "
-        "(Topology Manager); the pod asks for 2"
+        "(Topology Manager); the pod requests 2"
     ]
     assert pending_of(scenario, place(replace(scenario, nodes=(node(gpus=8),)))) == {}
 

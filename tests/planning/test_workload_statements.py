@@ -90,33 +90,33 @@ EXPECTED = {
             "/scratch: disk of the node; /dev/shm: 8Gi of the pod's memory",
             "claims outlive the pods",
         ),
-        "fits": ("2 of at most 8 at once", "pool train has 8 nodes, each with room for 1"),
+        "fits": ("2 of at most 8 at once", "pool train has 8 nodes, each with capacity for 1"),
     },
     "inference service vision/chat": {
-        "pods": ("1 to 3 of 8 CPU, 64Gi and 4 nvidia.com/gpu, as a Deployment", "each copy is one pod"),
+        "pods": ("1 to 3 of 8 CPU, 64Gi and 4 nvidia.com/gpu, as a Deployment", "each replica is one pod"),
         "queue": (
             "default",
             f"Kueue starts each pod; 12 of nvidia.com/gpu, 32 {ALWAYS} allows",
         ),
         "topology": (
-            "zones and nodes of their own where there is room",
-            "copies do not fail together",
+            "different zones and nodes where possible",
+            "replicas do not fail together",
         ),
-        "storage": ("/dev/shm: 8Gi of the pod's memory", "what the pods write ends with them"),
-        "fits": ("3 of at most 16 at once", "pool train has 8 nodes, each with room for 2"),
+        "storage": ("/dev/shm: 8Gi of the pod's memory", "what the pods write is deleted with them"),
+        "fits": ("3 of at most 16 at once", "pool train has 8 nodes, each with capacity for 2"),
     },
     "inference service vision/large": {
-        "pods": ("2 of 7999m CPU, 64Gi and 8 nvidia.com/gpu, as a LeaderWorkerSet", "each copy is 2 pods"),
+        "pods": ("2 of 7999m CPU, 64Gi and 8 nvidia.com/gpu, as a LeaderWorkerSet", "each replica is 2 pods"),
         "queue": (
             "default",
-            f"Kueue starts all 2 pods of a copy or none; 16 of nvidia.com/gpu, 32 {ALWAYS} allows",
+            f"Kueue starts all 2 pods of a replica or none; 16 of nvidia.com/gpu, 32 {ALWAYS} allows",
         ),
         "topology": (
             "preferred topology.k8s.aws/network-node-layer-3",
             "Kueue starts the pods on nodes that are close to each other",
         ),
-        "storage": ("/dev/shm: 8Gi of the pod's memory", "what the pods write ends with them"),
-        "fits": ("2 of at most 8 at once", "pool train has 8 nodes, each with room for 1"),
+        "storage": ("/dev/shm: 8Gi of the pod's memory", "what the pods write is deleted with them"),
+        "fits": ("2 of at most 8 at once", "pool train has 8 nodes, each with capacity for 1"),
     },
     "Ray cluster vision/ray": {
         "pods": (
@@ -128,17 +128,17 @@ EXPECTED = {
             "w: preferred topology.k8s.aws/network-node-layer-3",
             "Kueue starts the pods on nodes that are close to each other",
         ),
-        "storage": ("/dev/shm: 8192Mi of the pod's memory", "what the pods write ends with them"),
+        "storage": ("/dev/shm: 8192Mi of the pod's memory", "what the pods write is deleted with them"),
         "fits": (
             "w: 2 of at most 32 at once",
-            "w: pool train has 8 nodes, each with room for 4; "
+            "w: pool train has 8 nodes, each with capacity for 4; "
             "head: any node without GPUs, which the plan does not count",
         ),
     },
     "notebook vision/lab": {
         "pods": (
-            "1 of 8 CPU, 64Gi and 1 nvidia.com/gpu, as a suspended CronJob, of which members make Jobs",
-            "a Job that ends gives its GPU back",
+            "1 of 8 CPU, 64Gi and 1 nvidia.com/gpu, as a suspended CronJob, from which members create Jobs",
+            "a Job that ends releases its GPU",
         ),
         "queue": (
             "default",
@@ -149,7 +149,7 @@ EXPECTED = {
             "/home/me: new claim lab-home, 1200Gi of class shared; /dev/shm: 8Gi of the pod's memory",
             "claims outlive the pods",
         ),
-        "fits": ("1 of at most 64 at once", "pool train has 8 nodes, each with room for 8"),
+        "fits": ("1 of at most 64 at once", "pool train has 8 nodes, each with capacity for 8"),
     },
     "batch job vision/sweep": {
         "pods": ("5 of 8 CPU, 64Gi and 2 nvidia.com/gpu, as an indexed Job", "9 parts, 5 at a time"),
@@ -161,9 +161,9 @@ EXPECTED = {
         "topology": ("any nodes of the pool", "parts do not communicate"),
         "storage": (
             "/scratch: disk of the node; /dev/shm: 8Gi of the pod's memory",
-            "what the pods write ends with them",
+            "what the pods write is deleted with them",
         ),
-        "fits": ("5 of at most 32 at once", "pool train has 8 nodes, each with room for 4"),
+        "fits": ("5 of at most 32 at once", "pool train has 8 nodes, each with capacity for 4"),
     },
 }
 

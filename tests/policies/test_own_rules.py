@@ -61,7 +61,7 @@ def test_policies_list_and_explain_know_the_own_rules_of_a_stack(tmp_path: Path)
     code, out, err = run("policies", "list", "--stack", stack)
     assert code == 0, err
     assert "acme.image-registry" in out
-    assert "1 of them own rules of the stack" in " ".join(out.split())
+    assert "1 of them the stack's own" in " ".join(out.split())
     listed = json.loads(run("policies", "list", "--stack", stack, "--format", "json")[1])["rules"]
     assert {one["level"] for one in listed} <= {"advisory", "disabled"}
     code, out, _ = run("policies", "explain", "acme.image-registry", "--stack", stack)

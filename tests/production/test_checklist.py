@@ -125,7 +125,7 @@ def test_a_service_with_one_replica_is_interrupted_by_each_drain() -> None:
     ("backend", "status", "words"),
     [
         ("", Status.NOT_DONE, "no Pulumi backend"),
-        ("file:///home/me", Status.NOT_DONE, "on this machine alone"),
+        ("file:///home/me", Status.NOT_DONE, "only on this machine"),
         ("s3://acme-state", Status.UNKNOWN, "keeps old versions"),
         ("https://api.pulumi.com", Status.DONE, "keeps the history"),
     ],

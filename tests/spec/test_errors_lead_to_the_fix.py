@@ -114,7 +114,7 @@ def test_duplicate_keys_and_octal_numbers_do_not_hide_other_mistakes(tmp_path: P
     )
     assert [problem.found.split(" (")[0] for problem in problems] == [
         "010, an octal number in YAML 1.1",
-        "the key 'workload' is written twice",
+        "the key 'workload' twice",
         '"warn"',
     ]
 

@@ -260,7 +260,7 @@ def test_no_more_nodes_are_held_back_than_allowed(api, token):
         f"held-train-{number}?fieldManager=gpu-platform-node-agent-{NODE_HASH}": 409 for number in (0, 1)
     }
     said, sent = tainted(api, token, "fail", [GPU], most=2)
-    assert said == "2 nodes of the pool are held back already, the most allowed"
+    assert said == "2 nodes of the pool are held back already, which is the maximum"
     assert list(sent) == ["held-train-0", "held-train-1"]
 
 

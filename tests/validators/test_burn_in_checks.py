@@ -135,7 +135,7 @@ def test_without_a_published_limit_the_figure_is_shown_and_decides_nothing() -> 
     g6 = pool("g6.48xlarge")
     found = checks(record(healthy(device_to_device=[11.0] * 8), between(5.0)), g6)
     assert found["device-device"].verdict == "not-applicable"
-    assert found["device-device"].observed.startswith("11 GB/s; no least bandwidth is published")
+    assert found["device-device"].observed.startswith("11 GB/s; no minimum bandwidth is published")
     assert found["products"].verdict == "pass"
 
 

@@ -64,7 +64,7 @@ class NodeTaints:
             elif report["verdict"] == FAIL and self._holding.most and not _held(taints):
                 lease = self._lease(report["pool"], node)
                 if not lease:
-                    return f"{self._holding.most} nodes of the pool are held back already, the most allowed"
+                    return f"{self._holding.most} nodes of the pool are held back already, which is the maximum"
                 failed = {"key": FAILED_TAINT, "value": lease, "effect": "NoSchedule", "timeAdded": now}
                 wanted = [*taints, failed]
             else:

@@ -59,9 +59,7 @@ def firmware(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
     observed = "; ".join(odd) or ", ".join(["equal", *known])
     if expectation is None:
         return not_expected(observed)
-    remedy = (
-        "the GPU was replaced or flashed by itself: bring its firmware to that of the others, or replace the node"
-    )
+    remedy = "the GPU was replaced or flashed separately: give it the firmware of the others, or replace the node"
     return compared(not odd, "equal on all GPUs", observed, remedy)
 
 

@@ -43,7 +43,9 @@ def place(
     ] = None,
     live: Annotated[
         bool,
-        typer.Option("--live", help="Start from what runs on the cluster, and find moves that free whole GPUs."),
+        typer.Option(
+            "--live", help="Start from the pods that run on the cluster, and find moves that free whole GPUs."
+        ),
     ] = False,
     profile: Annotated[
         SchedulerProfile,
@@ -53,7 +55,7 @@ def place(
         HtmlFormat, typer.Option("--format", help="Output format; html is one page with a picture of the GPUs.")
     ] = HtmlFormat.TEXT,
 ) -> None:
-    """Say where pods would go, what stays pending and why, and which change helps; exit with 1 if some do."""
+    """Show where pods would be placed, which stay pending and why, and what helps; exit with 1 if any do."""
     from gpu_platform.cli.place import show_placement
 
     leave(show_placement(stack, workloads=workloads, live=live, output=output.value, profile=profile.value))
@@ -83,22 +85,25 @@ def rehearse(
         ),
     ] = None,
     node_start: Annotated[
-        str, typer.Option("--node-start", metavar="DURATION", help="From a pending pod to a ready new node.")
+        str, typer.Option("--node-start", metavar="DURATION", help="Time from a pending pod to a ready new node.")
     ] = "10m",
     node_idle: Annotated[
-        str, typer.Option("--node-idle", metavar="DURATION", help="Without pods before a node is removed.")
+        str,
+        typer.Option("--node-idle", metavar="DURATION", help="Time without pods after which a node is removed."),
     ] = "10m",
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            "--checkpoint", metavar="DURATION", help="Jobs save their work as often; without it they start over."
+            "--checkpoint",
+            metavar="DURATION",
+            help="Interval at which jobs save checkpoints; without it a stopped job starts from the beginning.",
         ),
     ] = None,
     output: Annotated[
         HtmlFormat, typer.Option("--format", help="Output format; html is one page with a time line.")
     ] = HtmlFormat.TEXT,
 ) -> None:
-    """Say how long the jobs of a trace would wait on a stack, by team; exit with 1 if some never run."""
+    """Simulate how long the jobs of a trace would wait on a stack; exit with 1 if some never run."""
     from gpu_platform.cli.rehearse import Options, show_rehearsal
 
     options = Options(teams=teams or (), node_start=node_start, node_idle=node_idle, checkpoint=checkpoint)
@@ -161,7 +166,7 @@ def cost(
         HtmlFormat, typer.Option("--format", help="Output format; html is one page with bars by pool and team.")
     ] = HtmlFormat.TEXT,
 ) -> None:
-    """Show the cost by pool, team and workload, what is idle, and changes of the stack file that save."""
+    """Show the cost by pool, team and workload, what is idle, and changes of the stack file that reduce it."""
     from gpu_platform.cli.cost import show_cost
 
     leave(show_cost(stack, utilisation=utilisation, prometheus=prometheus, seconds=seconds, output=output.value))

@@ -40,7 +40,8 @@ TimeoutOption = Annotated[
     typer.Option(
         "--timeout",
         metavar="DURATION",
-        help="Stop after this time, such as 45m, and say what is not finished; the same command continues.",
+        help="Stop after this time, such as 45m, and print what is not finished; run the command again to "
+        "continue.",
     ),
 ]
 
@@ -52,7 +53,7 @@ def preview(
     fail_on: FailOnOption = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Show the changes that `up` would make, and what they do to nodes, GPUs, pods, data and access."""
+    """Show the changes that `up` would make, and their impact on nodes, GPUs, pods, data and access."""
     from gpu_platform.cli.deploy import preview_stack
 
     to_json = output is Format.JSON
@@ -92,15 +93,18 @@ def destroy(
     stack: StackArgument,
     engine: EngineOption = Engine.AUTO,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask for the stack's name: the consent without a terminal.")
+        bool, typer.Option("--yes", help="Do not ask for the stack's name; required without a terminal.")
     ] = False,
     delete_data: Annotated[
-        bool, typer.Option("--delete-data", help="Also delete what members of its teams made, volumes included.")
+        bool,
+        typer.Option(
+            "--delete-data", help="Also delete the objects that members of its teams created, including volumes."
+        ),
     ] = False,
     timeout: TimeoutOption = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """List and delete what a stack deployed, after consent; what members of teams made is kept."""
+    """List and delete what a stack deployed, after confirmation; objects of members of teams are kept."""
     from gpu_platform.cli.deploy import destroy_stack
 
     to_json = output is Format.JSON
@@ -113,7 +117,9 @@ def team_remove(
     team: Annotated[str, typer.Argument(metavar="TEAM", help="Name of the team, which is its namespace.")],
     confirm: Annotated[
         str | None,
-        typer.Option("--confirm", metavar="TEAM", help="The team's name: the consent without a terminal."),
+        typer.Option(
+            "--confirm", metavar="TEAM", help="The team's name, which confirms the deletion without a terminal."
+        ),
     ] = None,
     export: Annotated[
         Path | None,
@@ -128,7 +134,7 @@ def team_remove(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list, and write the file of --export.")] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Delete the retained namespace of a team that left its stack, with everything that members made in it."""
+    """Delete the retained namespace of a team that left its stack, with everything that members created in it."""
     from gpu_platform.cli.team import remove_team
 
     leave(
@@ -152,7 +158,8 @@ def doctor(
     online: Annotated[
         bool,
         typer.Option(
-            "--online", help="Also ask the cloud, read-only and with your credentials, what it would refuse."
+            "--online",
+            help="Also query the cloud, read-only and with your credentials, for what would make `up` fail.",
         ),
     ] = False,
     output: FormatOption = Format.TEXT,

@@ -19,7 +19,7 @@ policies_app = typer.Typer(
 StackOption = Annotated[
     str | None,
     typer.Option(
-        "--stack", metavar="STACK", help="Also the own rules of this stack, and each rule as it configures it."
+        "--stack", metavar="STACK", help="Also list the stack's own rules, and show its settings of each rule."
     ),
 ]
 
@@ -27,14 +27,19 @@ StackOption = Annotated[
 @machines_app.command("list")
 def machines_list(
     provider: Annotated[
-        str | None, typer.Option("--provider", metavar="NAME", help="Only of eks, gke or existing (on-premises).")
+        str | None,
+        typer.Option(
+            "--provider", metavar="NAME", help="Only machine types of eks, gke or existing (on-premises)."
+        ),
     ] = None,
     gpu: Annotated[
         str | None, typer.Option("--gpu", metavar="MODEL", help="Only with this GPU: H100-80GB, L40S.")
     ] = None,
     region: Annotated[
         str | None,
-        typer.Option("--region", metavar="REGION", help="Only what is offered there, with its prices."),
+        typer.Option(
+            "--region", metavar="REGION", help="Only machine types that this region offers, with their prices."
+        ),
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:

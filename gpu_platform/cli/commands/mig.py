@@ -32,7 +32,8 @@ def mig_list(gpu: GpuOption, output: FormatOption = Format.TEXT) -> None:
 def mig_check(
     gpu: GpuOption,
     instances: Annotated[
-        list[str], typer.Argument(metavar="PROFILE:COUNT...", help="3g.40gb:1 1g.10gb:4; = for : is accepted")
+        list[str],
+        typer.Argument(metavar="PROFILE:COUNT...", help="Instances: 3g.40gb:1 1g.10gb:4; = may replace :"),
     ],
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -52,10 +53,10 @@ def mig_solve(
         typer.Option(
             "--demand",
             metavar="PROFILE:COUNT,...",
-            help="Number of instances: 1g.10gb:14,3g.40gb:3; = for : is accepted",
+            help="Number of instances: 1g.10gb:14,3g.40gb:3; = may replace :",
         ),
     ],
-    gpus_per_node: Annotated[int, typer.Option("--gpus-per-node", min=1, max=16)] = 8,
+    gpus_per_node: Annotated[int, typer.Option("--gpus-per-node", min=1, max=16, help="GPUs of one node.")] = 8,
     seconds: Annotated[
         float, typer.Option("--seconds", min=0.1, help="Time limit of a search, in seconds.")
     ] = 10.0,

@@ -76,16 +76,16 @@ def validate(
 def burn_in(
     stack: StackArgument,
     pool: Annotated[
-        list[str] | None, typer.Option("--pool", metavar="POOL", help="Nodes of this pool alone; repeatable.")
+        list[str] | None, typer.Option("--pool", metavar="POOL", help="Only nodes of this pool; repeatable.")
     ] = None,
     node: Annotated[
-        list[str] | None, typer.Option("--node", metavar="NODE", help="This node alone; repeatable.")
+        list[str] | None, typer.Option("--node", metavar="NODE", help="Only this node; repeatable.")
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Measure idle nodes: copies, products of matrices, all-reduce in a node and between nodes.
+    """Measure idle nodes: copies, matrix products, all-reduce within a node and between nodes.
 
-    Nodes with pods that use GPUs are left alone. The results are checks of `validate`.
+    Nodes with pods that use GPUs are skipped. The results are checks of `validate`.
     """
     from gpu_platform.cli.burn_in import burn_in_stack
 
@@ -125,7 +125,7 @@ def node_check(
 
 
 def node_metrics(
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Where /metrics is.")] = 9401,
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port that serves /metrics.")] = 9401,
     interval: Annotated[
         float, typer.Option("--interval", metavar="SECONDS", min=1, help="How often NVML is read.")
     ] = 15,

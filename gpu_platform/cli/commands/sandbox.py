@@ -117,12 +117,14 @@ def sandbox_replay(
     node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a simulated node, such as train-0.")],
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="What `node-check --record` wrote on a node; none: end the replay."),
+        typer.Argument(
+            metavar="FILE", help="Recording that `node-check --record` wrote on a node; absent: end the replay."
+        ),
     ] = None,
     name: NameOption = "local",
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Let a simulated node answer as a recorded one, or end that."""
+    """Replay the recording of a real node on a simulated node, or end the replay."""
     from gpu_platform.cli.sandbox import replay
 
     replay(name, node, file, to_json=output is Format.JSON)

@@ -38,11 +38,15 @@ def init(
         str | None, typer.Option("--member", metavar="WHO", help="Its members, such as group:research.")
     ] = None,
     region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="EKS and GKE.")] = None,
-    zone: Annotated[str | None, typer.Option("--zone", metavar="ZONE", help="EKS and GKE: of the nodes.")] = None,
+    zone: Annotated[
+        str | None, typer.Option("--zone", metavar="ZONE", help="EKS and GKE: zone of the GPU nodes.")
+    ] = None,
     project: Annotated[str | None, typer.Option("--project", metavar="ID", help="GKE.")] = None,
     node_names: Annotated[
         str | None,
-        typer.Option("--node-names", metavar="NAMES", help="Existing cluster: its GPU nodes, with commas."),
+        typer.Option(
+            "--node-names", metavar="NAMES", help="Existing cluster: names of its GPU nodes, separated by commas."
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -50,7 +54,7 @@ def init(
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Write a first stack file that passes `check`; asks for what is not given, on a terminal."""
+    """Write a first stack file that passes `check`; on a terminal, asks for missing options."""
     from gpu_platform.cli.init import Answers, write_stack
 
     given = Answers(
@@ -84,7 +88,7 @@ def check(
     stack: StackArgument,
     output: Annotated[
         ReportFormat,
-        typer.Option("--format", help="Output format; sarif and junit have the findings at lines of the file."),
+        typer.Option("--format", help="Output format; sarif and junit report the findings by line of the file."),
     ] = ReportFormat.TEXT,
     production: Annotated[
         bool,
@@ -116,7 +120,7 @@ def review(
         typer.Option("--base", help="The stack file before the change, to compare with; absent: a new stack."),
     ] = None,
     preview: Annotated[
-        Path | None, typer.Option("--preview", help="What `preview STACK --format json` printed.")
+        Path | None, typer.Option("--preview", help="Output of `preview STACK --format json`.")
     ] = None,
     output: Annotated[
         ReviewFormat, typer.Option("--format", help="Output format; json has the Markdown as `markdown`.")
@@ -144,7 +148,7 @@ def conformance(
         typer.Option("--format", help="Output format; product is the file that the conformance project takes."),
     ] = ConformanceFormat.TEXT,
 ) -> None:
-    """Answer every requirement of the CNCF's Kubernetes AI Conformance: met by what, or what is missing."""
+    """Report for each requirement of the CNCF's Kubernetes AI Conformance what meets it, or what is missing."""
     from gpu_platform.cli.conformance import show_conformance
 
     leave(show_conformance(stack, output=output.value, live=live))
@@ -156,17 +160,17 @@ def guide(
     manifest: Annotated[
         str | None,
         typer.Option(
-            "--manifest", metavar="NAME", help="Print one manifest alone: training, inference, notebook or batch."
+            "--manifest", metavar="NAME", help="Print only this manifest: training, inference, notebook or batch."
         ),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Also say what is used and free now, and what waits in the queue.")
+        bool, typer.Option("--live", help="Also print what is used and free now, and what waits in the queue.")
     ] = False,
     output: Annotated[
         HtmlFormat, typer.Option("--format", help="Output format; html is one page with the manifests.")
     ] = HtmlFormat.TEXT,
 ) -> None:
-    """Tell members of a team all that they need: login, quota, pools, queue, storage, and manifests that run."""
+    """Print a guide for members of a team: login, quota, pools, queue, storage, and manifests that run."""
     from gpu_platform.cli.guide import show_guide
 
     leave(show_guide(stack, team, output=output.value, manifest=manifest, live=live))
@@ -186,7 +190,7 @@ def recipe(
     ],
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Say which constraints of NVIDIA's AICR recipe a stack meets, and what becomes of each component."""
+    """Compare a stack with a recipe of NVIDIA AICR: constraints that it meets, and each component."""
     from gpu_platform.cli.recipe import show_recipe
 
     leave(show_recipe(stack, file, to_json=output is Format.JSON))
@@ -195,11 +199,12 @@ def recipe(
 def upgrade(
     stack: StackArgument,
     today: Annotated[
-        str | None, typer.Option("--today", metavar="DATE", help="Judge by this date, YYYY-MM-DD; default: now.")
+        str | None,
+        typer.Option("--today", metavar="DATE", help="Evaluate support on this date, YYYY-MM-DD; default: today."),
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
-    """Show what is outdated or near its end of support, the steps of an upgrade, and what each would disturb."""
+    """Show what is outdated or near its end of support, the steps of an upgrade, and what each disrupts."""
     from gpu_platform.cli.upgrade import report_upgrades
 
     leave(report_upgrades(stack, today=today, to_json=output is Format.JSON))

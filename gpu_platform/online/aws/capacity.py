@@ -47,7 +47,7 @@ def compare_control_plane_zones(
         yield OnlineFinding(looked_at=looked_at, severity="stops", found=found, why=why, fix=fix)
     if not wrong:
         named = ", ".join(
-            f"{name} is {zones[name].zone_id}" + (", for nodes alone" if zones[name].zone_id in unusable else "")
+            f"{name} is {zones[name].zone_id}" + (", only for nodes" if zones[name].zone_id in unusable else "")
             for name in wanted
         )
         yield OnlineFinding(looked_at=looked_at, severity="fine", found=named)
@@ -67,7 +67,7 @@ def compare_offers(
         severity, why = "stops", "no zone of the pool has the machine type, so no node can start"
     elif missing:
         severity = "warns"
-        why = f"nodes start in the other zones alone: {', '.join(missing)} do not have the machine type"
+        why = f"nodes start only in the other zones: {', '.join(missing)} do not have the machine type"
     field = "cluster.create.zones" if anywhere else "zones"
     fix = f"write {field}: [{has}]" if severity != "fine" and offered else "choose another region or machine type"
     return OnlineFinding(

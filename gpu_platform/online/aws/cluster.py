@@ -113,7 +113,7 @@ def compare_existing_cluster(
             looked_at=looked_at,
             severity="stops",
             found=text,
-            why="node groups can be created in an active cluster alone",
+            why="node groups can be created only in an active cluster",
             fix="wait until the cluster is ACTIVE",
         )
     elif not problems:
@@ -303,7 +303,7 @@ def compare_key(key: str, state: str | None) -> OnlineFinding:
         looked_at=f"KMS key {key}",
         severity="stops",
         found=state or "no such key in this account and region",
-        why="EC2 cannot create the encrypted disks, and ends each node as it starts",
+        why="EC2 cannot create the encrypted disks, and terminates each node when it starts",
         fix="enable the key, or name another by disk.kms_key",
     )
 

@@ -257,7 +257,7 @@ class AwsCloud:
     def _subnet_addresses(self) -> Iterable[OnlineFinding]:
         found = self._found_cluster()
         if found is None:
-            raise NotLookedAt(f"there is no cluster {self._cluster.name}", "see the line of the cluster")
+            raise NotLookedAt(f"there is no cluster {self._cluster.name}", "see the result for the cluster")
         subnets = self._subnets(found)
         facts = facts_of(self._cluster, found, {}, subnets)
         types: Mapping[str, InstanceType]

@@ -90,7 +90,7 @@ _PRODUCTS: Final = (
         title="DCGM exporter",
         image=r"dcgm-exporter[:@]",
         effect="collides",
-        why="metrics of the same GPUs would be there twice",
+        why="metrics of the same GPUs would be collected twice",
         fix="write cluster.parts.dcgm_exporter: present, or exclude the nodes of the pools from it",
         part="dcgm_exporter",
     ),
@@ -170,7 +170,7 @@ def _of_product(
     present = product.part and product.part in {part.name for part in plan.operator.parts if not part.install}
     if present and others:
         yield OnlineFinding(
-            looked_at=looked_at, severity="fine", found=f"exists already, and is left alone: {_listed(others)}"
+            looked_at=looked_at, severity="fine", found=f"exists already, and is not changed: {_listed(others)}"
         )
     elif present:
         yield OnlineFinding(

@@ -58,7 +58,7 @@ def read_installed(client: KubernetesClient) -> Installed:
 def client_with(plan: EnvironmentPlan, kubeconfig: str | None) -> KubernetesClient:
     """Return a client from a kubeconfig's text; raises NotLookedAt without one, UnknownOutcome if it is bad."""
     if kubeconfig is None:
-        raise NotLookedAt(f"there is no cluster {plan.cluster.name}", "see the line of the cluster")
+        raise NotLookedAt(f"there is no cluster {plan.cluster.name}", "see the result for the cluster")
     with tempfile.NamedTemporaryFile("w", prefix="gpu-platform-kubeconfig-", encoding="utf-8") as file:
         file.write(kubeconfig)
         file.flush()

@@ -151,7 +151,7 @@ def compare_cluster(
             looked_at=looked_at,
             severity="fine" if ready else "stops",
             found=text,
-            why="" if ready else "node pools can be created in a running cluster alone",
+            why="" if ready else "node pools can be created only in a running cluster",
             fix="" if ready else "wait until the cluster is RUNNING",
         )
     yield from _compare_pools(plan, found)

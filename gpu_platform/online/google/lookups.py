@@ -71,7 +71,7 @@ class GoogleCloud:
         try:
             found = self._found_cluster()
         except Disabled as reason:
-            raise NotLookedAt(str(reason), "see the line of the cluster") from reason
+            raise NotLookedAt(str(reason), "see the result for the cluster") from reason
         if found is None:
             return None
         return existing_kubeconfig(self._cluster.name, found.facts, self._cluster.impersonate)
@@ -141,7 +141,9 @@ class GoogleCloud:
             quota = None
         if quota is None:
             raise NotLookedAt(f"Google Cloud names no quota {demand.name} for {demand.region}", check)
-        state = QuotaState(limit=quota.limit, used=quota.used, unknown="the Cloud Quotas API tells only the value")
+        state = QuotaState(
+            limit=quota.limit, used=quota.used, unknown="the Cloud Quotas API returns only the value"
+        )
         if quota.used and self._has_own_pools():
             why = f"{quota.used:g} with the stack's own nodes"
             state = QuotaState(limit=quota.limit, used=None, unknown=why)
@@ -163,7 +165,7 @@ class GoogleCloud:
     def _networks(self) -> Iterator[OnlineFinding]:
         found = self._found_cluster()
         if found is None:
-            raise NotLookedAt(f"there is no cluster {self._cluster.name}", "see the line of the cluster")
+            raise NotLookedAt(f"there is no cluster {self._cluster.name}", "see the result for the cluster")
         yield compare_network("network", found.network, self._client.network_exists(found.network))
         exists = self._client.subnet_exists(self._cluster.region, found.subnetwork)
         yield compare_network("subnet", found.subnetwork, exists)

@@ -124,7 +124,7 @@ def _closed_ports(section: AddonsPlan, cloud: Cloud) -> tuple[Decision, ...]:
             subject="addons",
             what="firewall",
             chosen="TCP " + ", ".join(map(str, ports)) + " from the control plane to the nodes",
-            why=f"webhooks of {titles} listen there, and the control plane reaches private nodes at 443 and 10250 "
-            "alone: add a rule to the network",
+            why=f"webhooks of {titles} listen there, and the control plane reaches private nodes only at 443 "
+            "and 10250: add a rule to the network",
         ),
     )

@@ -148,7 +148,7 @@ def _skipped(pool: PoolPlan) -> str:
     """Return why active checks cannot measure a pool's GPUs, or ""."""
     sharing = pool.sharing
     if sharing.mode == "mig" or sharing.partitions:
-        return "MIG: an instance has no NVLink, and a part of the GPU's bandwidths that nobody has published"
+        return "MIG: an instance has no NVLink, and no bandwidth of a part of the GPU is published"
     if sharing.mode in ("time-slicing", "mps"):
         return f"{sharing.mode}: pods of teams compute on the same GPU while it is measured"
     return ""
@@ -265,7 +265,7 @@ def _decision(planned: BurnInPoolPlan, timeout: int, usd_per_hour: float | None)
         what="burn-in",
         chosen=f"about {took} on each idle node after the image is there{cost}, all at once, at most "
         f"{duration_text(timeout)}; {between}",
-        why="on request, by gpu-platform burn-in: copies, products of matrices, all-reduce of "
+        why="on request, by gpu-platform burn-in: copies, matrix products, all-reduce of "
         f"{counted(planned.gpus_per_node, 'GPU')}; "
-        + (f"at least {', '.join(least)}" if least else "no least bandwidth is published for the machine type"),
+        + (f"at least {', '.join(least)}" if least else "no minimum bandwidth is published for the machine type"),
     )

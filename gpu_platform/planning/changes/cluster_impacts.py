@@ -71,8 +71,8 @@ def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
         field="storage",
         values=tuple(one.name for one in plan.storage.classes if one.shared),
         loss="cuts-access",
-        on_loss="files in volumes of {lost} can no longer be reached: network access to them goes, and with the "
-        "last class of a type its driver; move the data and delete the claims first",
+        on_loss="files in volumes of {lost} can no longer be reached: their network access is removed, and with "
+        "the last class of a type its driver; move the data and delete the claims first",
     )
     volumes = ClusterSetting(
         name=_TEAM_VOLUMES,

@@ -71,7 +71,7 @@ def of_pool(
         return Duration(deletion, f"the engine's limit for the deletion of the pool{drain}")
     new = pool.cloud.timeouts if pool is not None and pool.cloud is not None else old
     creation = new.create or ENGINE_SECONDS
-    beside = "; the cluster is replaced, too, which comes on top" if _replaces_cluster(change) else ""
+    beside = "; the replacement of the cluster takes additional time" if _replaces_cluster(change) else ""
     why = f"the engine's limits: {duration_text(creation)} for the new pool, {duration_text(deletion)} for the "
     return Duration(creation + deletion, f"{why}deletion of the old one{drain}{beside}")
 
@@ -168,7 +168,7 @@ def of_driver(plan: EnvironmentPlan, nodes: int) -> Duration:
     return Duration(
         None,
         f"the operator waits until the driver of a node is ready, {rounds_text(nodes, at_a_time)} over all pools; "
-        f"GPU pods have {duration_text(EVICTION_SECONDS)} to leave, else the node's upgrade fails; {waits}",
+        f"GPU pods have {duration_text(EVICTION_SECONDS)} to terminate, else the node's upgrade fails; {waits}",
     )
 
 
@@ -206,7 +206,7 @@ def of_sharing() -> Duration:
     """Return the duration of another number of logical GPUs."""
     return Duration(
         None,
-        "the device plugin of each node reads its configuration by itself; "
+        "the device plugin of each node reloads its configuration; "
         f"`up` waits for it for at most {duration_text(SETTLE_SECONDS)}",
     )
 

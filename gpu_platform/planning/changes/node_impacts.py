@@ -28,7 +28,8 @@ _POOL_EFFECTS: Final = {
 # NVIDIA GPU Operator docs, "GPU Driver Upgrades", read 2026-11-22: the upgrade controller is on by default with
 # maxParallelUpgrades 1; it cordons a node, deletes its GPU pods, restarts the driver, validates and uncordons.
 _EMPTY_FIRST: Final = (
-    "undo the change, set {path}.count.desired: 0 and min: 0 and run `gpu-platform up {stack}` with that alone; "
+    "undo the change, set {path}.count.desired: 0 and min: 0 and run `gpu-platform up {stack}` with only "
+    "that change; "
     "then make the change, run `up` again, and set desired back; nothing was changed"
 )
 _PARTITIONED: Final = "a GPU is partitioned again only while no process uses it"
@@ -61,7 +62,7 @@ def impact_of_pool(
         if kept and nodes is not None:
             nodes = tuple(name for name in nodes if name not in kept)
         elif not change.causes[0].field.endswith(".blocks"):
-            because += "; the cloud chooses the nodes that go: the pods are those of the whole pool"
+            because += "; the cloud chooses which nodes are deleted: the pods listed are those of the whole pool"
     planned = {pool.name: pool for pool in plan.pools}.get(change.successor or change.pool)
     if change.protected:
         because += "; the pool is protected, so `up` refuses"
@@ -122,7 +123,7 @@ def impacts_of_resized(
             pods=live.pods_on(members),
             parts=(Part(Phase.NODES, f"pool {pool.name}", "the nodes above the new number are deleted"),),
             because=f"an edit of count sets the number of nodes to desired: write desired: {len(members)} to keep "
-            "them; the cloud chooses the nodes that go: the pods are those of the whole pool",
+            "them; the cloud chooses which nodes are deleted: the pods listed are those of the whole pool",
             changes_nodes=True,
         )
 
@@ -204,7 +205,7 @@ def impacts_of_replaced_nodes(plan: EnvironmentPlan, live: LiveState | None, bec
             nodes=count,
             gpus=count * pool.gpus_per_node,
             pods=None if live is None or members is None else live.pods_on(members),
-            duration=durations.Duration(None, "who upgrades the nodes decides"),
+            duration=durations.Duration(None, "the owner of the nodes decides"),
             because=because,
         )
 
@@ -337,7 +338,7 @@ def _of_nodes(
             nodes=nodes,
             duration=durations.of_sharing(),
             parts=(Part(Phase.NODES, f"pool {pool.name}", "other logical GPUs"),),
-            because=f"{old.get('sharing')} becomes {new['sharing']}; pods that run keep their GPUs",
+            because=f"{old.get('sharing')} becomes {new['sharing']}; running pods keep their GPUs",
         )
 
 

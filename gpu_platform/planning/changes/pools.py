@@ -72,7 +72,8 @@ class PoolChange:
         lost = _gpus(self.gpus) if self.gpus or not self.nodes else _nodes(self.nodes)
         head = f"pool {self.pool} is {self.effect}: {lost} lost{most}{self._how()}"
         tail = (
-            f"; it is protected, so `up` refuses: set {self.protected_by}: false and run `up` with that alone "
+            f"; it is protected, so `up` refuses: set {self.protected_by}: false and run `up` with only that "
+            "change "
             "first"
             if self.protected
             else ""

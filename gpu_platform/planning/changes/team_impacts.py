@@ -29,8 +29,8 @@ _RIGHTS = (
     ("priorities", "the right to use the class", ("priorities",)),
     ("identity", "the right of pods with the service account team", ("identity",)),
     ("image_pull_secrets", "the Secret with which new pods pull images", ("image_pull_secrets",)),
-    ("egress", "the way of new connections to these addresses", ("egress",)),
-    ("ingress", "the way of new connections from there to the team's pods", ("ingress",)),
+    ("egress", "access of new connections to these addresses", ("egress",)),
+    ("ingress", "access of new connections from there to the team's pods", ("ingress",)),
     (VOLUMES, "the volume: no pod can mount it, and nothing in it is deleted", (VOLUMES,)),
 )
 
@@ -104,7 +104,8 @@ def _of_team(
             old="unlimited",
             new=", ".join(f"{name}: {amount}" for name, amount in new["objects"].items()),
             parts=(Part(Phase.TEAMS, f"team {namespace}", "quota"),),
-            because="objects and storage had no limit; what exists stays, new ones above it are refused",
+            because="objects and storage had no limit; existing objects stay, new ones above the limit are "
+            "refused",
         )
     if lower:
         over = _over_quota(namespace, {name: limit for name, (_, limit) in lower.items()}, live)
@@ -116,9 +117,9 @@ def _of_team(
             new=", ".join(f"{short(name)}: {amount}" for name, (_, amount) in lower.items()),
             parts=(Part(Phase.TEAMS, f"team {namespace}", "quota"),),
             because=(
-                "what runs goes on; the queue starts the next workload when usage is below the quota"
+                "running workloads continue; the queue starts the next workload when usage is below the quota"
                 if queued
-                else "pods that run keep running; new ones are refused above the quota"
+                else "running pods continue; new ones are refused above the quota"
             )
             + over,
         )
@@ -137,8 +138,8 @@ def _of_pod_security(namespace: str, old: Mapping[str, Any], new: Mapping[str, A
         old=before,
         new=now,
         parts=(Part(Phase.TEAMS, f"team {namespace}", "Pod Security"),),
-        because="pods that run stay; new ones, those that replace them as well, are refused unless they run as "
-        "another user than root, with a seccomp profile and without capabilities"
+        because="running pods stay; new pods, including those that replace them, are refused unless they run as a "
+        "user other than root, with a seccomp profile and without capabilities"
         if raised
         else "new pods may run as root, without a seccomp profile and with the runtime's capabilities",
     )

@@ -45,7 +45,7 @@ def _check_nri_plugin(context: CompleteContext) -> None:
     if isinstance(cdi, Mapping) and cast("Mapping[str, object]", cdi).get("nriPluginEnabled") is True:
         context.at("charts").at(OPERATOR_CHART).at("values").at("cdi").at("nriPluginEnabled").add(
             "true",
-            "false: with it a pod of any namespace takes any GPU by an annotation, past requests and quotas",
+            "false: with it a pod of any namespace can take any GPU by an annotation, without requests and quotas",
             "remove it",
         )
 
@@ -58,7 +58,7 @@ def plan(context: CompleteContext) -> Decided[ChartsPlan]:
         repositories={name: one.repository for name, one in declared.items() if one.repository is not None},
         values={name: one.values for name, one in declared.items() if one.values},
     )
-    why = "of the stack file; where the program sets a value, its own wins"
+    why = "of the stack file; the program's own values take precedence"
     decisions = [
         Decision(subject=f"chart {name}", what="additional values", chosen=", ".join(values), why=why)
         for name, values in section.values.items()

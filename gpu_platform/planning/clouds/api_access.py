@@ -29,8 +29,8 @@ def check_api_access(networks: Sequence[str], from_anywhere: bool, problems: Pro
     if wide and not from_anywhere:
         problems.at("api_access").add(
             f"{', '.join(networks)}, which is {', '.join(wide)}",
-            f"networks of a /{WIDEST_PREFIX} or narrower: anybody in a wider one can try credentials and flaws",
-            "name the networks of `up` and of the users, or write api_from_anywhere: true beside it",
+            f"networks of a /{WIDEST_PREFIX} or narrower: a wider one exposes the API server to attacks",
+            "write the networks from which `up` and the users connect, or add api_from_anywhere: true",
         )
     if from_anywhere and not wide:
         problems.at("api_from_anywhere").add(

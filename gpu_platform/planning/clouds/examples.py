@@ -15,5 +15,5 @@ def api_access_examples(cluster: CloudCluster) -> Iterator[Example]:
     """Yield the networks of `create.api_access` that are examples."""
     for network in cluster.create.api_access if cluster.create is not None else ():
         if network.startswith(_EXAMPLE_NETWORK):
-            fix = "write the network of `up` and of the users"
+            fix = "write the network from which `up` and the users connect"
             yield Example(field="cluster.create.api_access", value=network, fix=fix)

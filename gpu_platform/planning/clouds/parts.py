@@ -76,7 +76,7 @@ def _problems(part: PartPlan, found: Collection[InstalledPart], own: Collection[
             field,
             f"install, and the cluster has {', '.join(map(str, foreign))}, which this stack did not install",
             f"one {part.title}: {part.alone}",
-            f"write {field}: present to use it and leave it alone, or uninstall it first; nothing was changed",
+            f"write {field}: present to use it as it is, or uninstall it first; nothing was changed",
         )
     if not part.install and not foreign:
         yield Problem(

@@ -146,7 +146,7 @@ def decisions(
     most = "unknown" if cost.most_usd_per_hour is None else f"{cost.most_usd_per_hour:.2f} USD/h"
     sizes = ", ".join(f"{pool.name} {most_nodes(pool, cluster)}" for pool in pools)
     nowhere = any(one.reference for one in cost.prices)
-    why = "the stack file names no region" if nowhere else "the cluster's region and no other"
+    why = "the stack file names no region" if nowhere else "prices of the cluster's region only"
     why += "; `usd_per_hour` of a pool replaces it"
     return (
         Decision(subject=subject, what="prices", chosen=cost.prices_text, why=why),
@@ -154,6 +154,6 @@ def decisions(
             subject=subject,
             what="highest cost",
             chosen=most,
-            why=f"nodes at most, rolls included: {sizes}; the dearest machine type of each",
+            why=f"maximum nodes, including rolls: {sizes}; the most expensive machine type of each",
         ),
     )

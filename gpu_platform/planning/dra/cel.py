@@ -54,7 +54,7 @@ _DOMAINS: Final = (
     names.DRA_DRIVER,
     "resource.kubernetes.io",
 )  # the latter's attributes are the same for all drivers
-_NOT_PUBLISHED: Final = "the NVIDIA DRA driver is not known to publish it, and to read what a device lacks fails"
+_NOT_PUBLISHED: Final = "the NVIDIA DRA driver is not known to publish it, and reading what a device lacks fails"
 _SHOWN: Final = 160  # the most characters of the library's message, which quotes the expression
 _ALLOWED: Final = "a CEL expression over device, as Kubernetes 1.36 checks it"
 _LITERALS: Final = {

@@ -80,7 +80,7 @@ def expectations_for_machine(
         expect["pcie-width"] = Expectation(gpu.pcie_width, of_gpu)
         expect["pcie-generation"] = Expectation(gpu.pcie_generation, of_gpu)
     elif not machine.nvlinks_per_gpu:
-        expect["pcie-width"] = Expectation(MOST, "always: all lanes that GPU and slot have together")
+        expect["pcie-width"] = Expectation(MOST, "always: all lanes that both the GPU and the slot have")
     registered = machine.gpu_count >= _HGX_GPUS and gpu.architecture in _WITH_FABRIC_STATE
     if catalog.nvlink_domain(machine) is not None or (machine.nvlinks_per_gpu and registered):
         expect["fabric-state"] = Expectation(True, of_machine)

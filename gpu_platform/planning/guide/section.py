@@ -39,7 +39,7 @@ class ExamplePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuidePool:
-    """A pool whose resources the team's quota has, as a pod asks for it. Memory in MiB.
+    """A pool whose resources the team's quota has, as a pod requests it. Memory in MiB.
 
     `resources`: most units that one pod can get, by extended resource or device class; `capacity`: how nodes are
     bought, as in the stack file.

@@ -1,4 +1,4 @@
-"""Plan the head-room of pools that grow: pods of the lowest priority, which hold GPUs until other pods need them.
+"""Plan the headroom of pools that grow: pods of the lowest priority, which hold GPUs until other pods need them.
 
 A pod of a team preempts them at once and starts on a node that exists; they become pending, and the autoscaler
 adds the node that the team would have waited for.
@@ -28,43 +28,43 @@ _PREPAID: Final = (Reservation, CapacityBlock)
 
 
 def check(context: CompleteContext, planned: Sequence[PoolPlan]) -> None:
-    """Record head-room that no pod can hold, or that nothing needs, and classes that it would preempt."""
+    """Record headroom that no pod can hold, or that nothing needs, and classes that it would preempt."""
     asked = [(index, pool) for index, pool in context.pools if pool.headroom is not None]
     for index, pool in asked:
         _check_pool(pool, planned[index], context.at(f"pools[{index}]").at("headroom"))
     for name, value in context.environment.priorities.items() if asked else ():
         if value <= PRIORITY:
             context.at("priorities").at(name).add(
-                str(value), f"above {PRIORITY}, the priority of head-room", f"write {PRIORITY + 1} or more"
+                str(value), f"above {PRIORITY}, the priority of headroom", f"write {PRIORITY + 1} or more"
             )
 
 
 def _check_pool(pool: Pool, plan: PoolPlan, problems: Problems) -> None:
     found = f"{pool.headroom} GPUs"
     if not plan.has_gpus:
-        problems.add(found, "head-room on a pool with GPUs", "remove headroom")
+        problems.add(found, "headroom on a pool with GPUs", "remove headroom")
     elif not pool.count.is_range:
         problems.add(
             f"{found} on a pool of a fixed number of nodes",
-            "head-room on a pool that an autoscaler changes: count.min below count.max",
+            "headroom on a pool that an autoscaler changes: count.min below count.max",
             "write count: {min: 0, ...}, or remove headroom",
         )
     elif isinstance(pool.capacity, _PREPAID):
         problems.add(
             f"{found} of capacity that is paid for in advance",
-            "head-room on pools that are paid by the hour",
+            "headroom on pools that are paid by the hour",
             "remove headroom, and write count.min: nodes of a reservation cost the same when they are idle",
         )
     elif isinstance(pool.capacity, FlexStart):
         problems.add(
             f"{found} of flex-start capacity",
-            "head-room on pools that get nodes when pods need them",
+            "headroom on pools that get nodes when pods need them",
             "remove headroom: flex-start queues requests until there is capacity",
         )
     elif any("/" not in offer.name for offer in plan.resources):
         problems.add(
             f"{found} on a pool whose GPUs are claimed (DRA)",
-            "head-room in extended resources: autoscalers do not add nodes for claims",
+            "headroom in extended resources: autoscalers do not add nodes for claims",
             "remove headroom, or set operator.allocation to device-plugin",
         )
     elif (limit := plan.gpus_per_node * plan.nodes.max) < (asked := pool.headroom or 0):
@@ -75,7 +75,7 @@ def _check_pool(pool: Pool, plan: PoolPlan, problems: Problems) -> None:
 
 
 def plan(context: CompleteContext, planned: Sequence[PoolPlan]) -> HeadroomPlan | None:
-    """Return the pods, or None where no pool has head-room."""
+    """Return the pods, or None where no pool has headroom."""
     pods = [
         one
         for index, pool in context.pools
@@ -129,7 +129,7 @@ def decisions(plan: HeadroomPlan | None, pools: Sequence[PoolPlan]) -> Iterator[
         costs = "at an unknown price" if price is None else f"for {price * units / per_node:.2f} USD/h"
         yield Decision(
             subject=f"pool {pods.pool}",
-            what="head-room",
+            what="headroom",
             chosen=f"{units} {pods.resource}",
             why=f"held by {pods.replicas} pods of priority {plan.priority if plan else PRIORITY}, {costs} while"
             " no team uses it: pods of teams preempt them, and the autoscaler then adds nodes",

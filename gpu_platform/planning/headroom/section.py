@@ -1,4 +1,4 @@
-"""Types of the plan of head-room."""
+"""Types of the plan of headroom."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class HeadroomPods:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadroomPlan:
-    """Head-room of all pools: a Deployment for each of `pods`, of one priority class."""
+    """Headroom of all pools: a Deployment for each of `pods`, of one priority class."""
 
     image: str
     namespace: str

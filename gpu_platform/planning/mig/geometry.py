@@ -111,7 +111,7 @@ def check_layout(gpu: Gpu, layout: Mapping[str, int]) -> IllegalLayout | None:
             return IllegalLayout(
                 found=f"{name} x{count} on {gpu.product}",
                 allowed=f"at most {profile.max_instances} of {name} on one GPU",
-                fix=f"ask for {profile.max_instances} or fewer",
+                fix=f"request {profile.max_instances} or fewer",
             )
     return IllegalLayout(
         found=f"{layout_text(layout)} on {gpu.product}",
@@ -141,4 +141,4 @@ def _nearest_fix(mig: Mig, layout: Mapping[str, int]) -> str:
             smaller = {other: count for other, count in {**layout, name: fewer}.items() if count}
             if smaller and place(mig, smaller) is not None:
                 return f"{layout_text(smaller)} is legal"
-    return "ask for fewer or smaller instances"
+    return "request fewer or smaller instances"

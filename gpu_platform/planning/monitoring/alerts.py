@@ -47,7 +47,9 @@ def gpu_alerts(monitoring: Monitoring, catalog: Catalog) -> Iterator[AlertRule]:
     yield xid(
         "GpuXidRestart", f'xid=~"{codes["restart"]}"', "critical", "the GPU is off the bus: restart the node"
     )
-    yield xid("GpuXidWorkflow", f'xid=~"{codes["own-workflow"]}"', "critical", "follow its own workflow")
+    yield xid(
+        "GpuXidWorkflow", f'xid=~"{codes["own-workflow"]}"', "critical", "follow NVIDIA's workflow for this XID"
+    )
     yield xid("GpuXidApplication", f'xid=~"{codes["application"]}"', "info", "a fault of the program on it")
     yield xid("GpuXidUnclassified", f'xid!="", xid!="0", xid!~"{known}"', "warning", "look it up")
     yield AlertRule(

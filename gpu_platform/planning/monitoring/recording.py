@@ -21,7 +21,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 GPU_LABELS: Final = "node, pool, gpu, UUID, modelName, GPU_I_ID, GPU_I_PROFILE, namespace, pod, container"
 HELD: Final = f'pod!="", namespace!="{names.HEADROOM_NAMESPACE}"'
-"""Matcher of GPUs that somebody holds: those of head-room are free for everybody."""
+"""Matcher of GPUs that somebody holds: those of headroom are free for everybody."""
 _ONE: Final = "node, pool, UUID, GPU_I_ID, modelName"
 """Labels of one GPU or instance, whoever uses it."""
 

@@ -35,7 +35,7 @@ def allocation_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) ->
             subject="cluster",
             what="Kubernetes patch",
             chosen=f"{MINIMUM_PATCH} or newer, to be verified by you",
-            why="the DRA driver needs it, and a stack file has the minor version alone",
+            why="the DRA driver needs it, and a stack file has only the minor version",
         )
     for pool in pools:
         if pool.sharing.partitions:

@@ -122,7 +122,7 @@ def plan_dra_driver(
         subject="cluster",
         what="Kubernetes patch",
         chosen=f"{MINIMUM_PATCH} or newer, to be verified by you",
-        why="the DRA driver needs it, and a stack file has the minor version alone",
+        why="the DRA driver needs it, and a stack file has only the minor version",
     )
     return Decided(plan, (decision, patch) if context.kubernetes == MINIMUM_KUBERNETES else (decision,))
 

@@ -88,7 +88,7 @@ def open_policies(policies: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         if _at(spec, "cdi").get("nriPluginEnabled") is True:
             yield (
                 f"ClusterPolicy {name}: with spec.cdi.nriPluginEnabled a pod takes any GPU by an annotation, "
-                "which is refused in namespaces of teams alone; its owner sets it to false"
+                "which is refused only in namespaces of teams; its owner sets it to false"
             )
 
 

@@ -36,7 +36,6 @@ _NOWHERE = np.inf
 
 _Integers = NDArray[np.int64]
 _Floats = NDArray[np.float64]
-_Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ _GPU_FIELDS = {
     "topology": "its policies align GPUs and NICs with CPUs",
     "network": "its interfaces are for traffic between GPUs",
     "utilisation": "it is the utilisation of GPUs",
-    "gate_nodes": "the node agent, which proves nodes, runs on GPU nodes",
+    "gate_nodes": "the node agent, which validates nodes, runs on GPU nodes",
 }
 
 
@@ -74,7 +74,7 @@ def check_cpu_pool(pool: Pool, machine: MachineType, problems: Problems) -> None
 def _used(pool: Pool) -> Iterator[tuple[str, str]]:
     """Yield the GPU fields that the stack file has, and why they need GPUs."""
     if isinstance(pool.declared_sharing, str) or not isinstance(pool.declared_sharing, NoSharing):
-        yield "sharing", "it says how pods share a GPU"
+        yield "sharing", "it sets how pods share a GPU"
     for field, because in _GPU_FIELDS.items():
         if field in pool.model_fields_set and getattr(pool, field) not in (None, ()):
             yield field, because

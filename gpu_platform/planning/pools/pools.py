@@ -95,8 +95,8 @@ def _of_schedule(pool: PoolPlan) -> Iterator[Decision]:
             subject=f"pool {pool.name}",
             what="schedule",
             chosen=f"{schedule}, {schedule.hours_text}",
-            why=f"at {schedule.stop} its nodes are drained for 15 minutes at most and terminated; `up` leaves "
-            "them so, the cost counts these hours alone, and validation expects no nodes while it is off",
+            why=f"at {schedule.stop} its nodes are drained for 15 minutes at most and terminated; `up` does "
+            "not change that, the cost counts only these hours, and validation expects no nodes while it is off",
         )
 
 

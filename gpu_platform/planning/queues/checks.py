@@ -36,14 +36,14 @@ def check_queueing(environment: Environment, cloud: Cloud, available: Available,
     if environment.overcommit > 1:
         problems.at("overcommit").add(
             f"{environment.overcommit:g} with queueing",
-            "1: a queue starts a workload when its quota is free, and then nodes must be, too",
+            "1: a queue starts a workload when its quota is free, and then nodes must be free, too",
             "remove overcommit, and lower the quotas: teams borrow what others do not use",
         )
     if queueing.topology and (found := unsuitable(available.pools)):
         here.at("topology").add(
             f"true, and {', '.join(found)}",
             "true only if all pools have a fixed size and a device plugin: Kueue counts nodes that exist",
-            "remove topology, or write count: {desired: N} alone",
+            "remove topology, or write only count: {desired: N}",
         )
     _check_sizes(available, here)
 

@@ -42,7 +42,8 @@ def queueing_decisions(
             subject=subject,
             what="ResourceQuotas of teams",
             chosen="nominal quota and borrowing limit together",
-            why="one of the quota alone would refuse the pods of workloads that Kueue starts on what they borrow",
+            why="with the nominal quota alone the API server would refuse pods that Kueue starts on borrowed "
+            "quota",
         ),
     ]
     return tuple(found)

@@ -21,7 +21,7 @@ def is_topology_aware(queueing: Queueing, pools: Sequence[PoolPlan]) -> bool:
 def unsuitable(pools: Sequence[PoolPlan]) -> tuple[str, ...]:
     """Return the pools whose nodes may not exist yet, or whose devices are claimed, each with the reason."""
     return tuple(
-        f"{pool.name} " + ("has DRA" if pool.devices else "grows with the demand")
+        f"{pool.name} " + ("has DRA" if pool.devices else "is autoscaled")
         for pool in pools
         if pool.devices or pool.nodes.desired < pool.nodes.max
     )

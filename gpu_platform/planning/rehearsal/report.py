@@ -33,7 +33,7 @@ class TeamReport:
 
     `unfinished`: jobs that never got all their pods; `impossible`: jobs that no empty node or whole quota has room
     for. `waited_for`: jobs that waited, by what they waited for last. `gpu_hours`: on which jobs ran;
-    `lost_gpu_hours`: of them, work that was done again after a preemption. `utilisation`: of all nodes' GPU hours.
+    `lost_gpu_hours`: of them, repeated work after a preemption. `utilisation`: of all nodes' GPU hours.
     `usd`: cost of the GPU hours; None: a price is not known.
     """
 

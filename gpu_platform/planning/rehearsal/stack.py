@@ -203,15 +203,15 @@ def _assumptions(plan: EnvironmentPlan, platform: Platform) -> Iterator[str]:
     if not platform.queues:
         yield "no queues: pods above the quota are not created, and a job's pods get nodes one by one"
     elif platform.topology:
-        yield "Kueue admits a job when quota and nodes have room for all its pods; only nodes count, not racks"
+        yield "Kueue admits a job when quota and nodes have capacity for all its pods; only nodes count, not racks"
     else:
         timeout = duration_text(platform.pods_ready_timeout)
         yield f"Kueue admits by quota alone; a job without all its pods after {timeout} goes back to its queue"
     if aligned := [pool.name for pool in platform.pools if pool.numa]:
-        yield f"kubelets of {', '.join(aligned)} align GPUs by NUMA nodes; CPUs of pods are such that they can"
+        yield f"kubelets of {', '.join(aligned)} align GPUs by NUMA nodes; CPU requests are assumed to allow it"
     if without := [pool.name for pool in plan.pools if not pool.has_gpus]:
         yield f"left out, no GPUs: pools {', '.join(without)}"
     if claimed := [pool.name for pool in plan.pools if pool.devices]:
         yield f"GPUs of {', '.join(claimed)} are claimed whole"
     if plan.queues is not None and plan.queues.provisioning:
-        yield "nodes that are provisioned at admission come as other nodes do"
+        yield "nodes that are provisioned at admission start as other nodes do"

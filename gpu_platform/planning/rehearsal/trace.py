@@ -13,7 +13,6 @@ from gpu_platform.planning.rehearsal.stack import RehearsalStack
 
 ALL_OTHERS = "*"
 """In a mapping of teams: those of the trace that are not named."""
-MOST_PODS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,14 +9,12 @@ borrowWithinCohort, which no plan sets; FairSharingPreemptWithinNominal is on by
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpu_platform.planning.rehearsal.model import Job
 from gpu_platform.planning.rehearsal.nodes import PoolNodes, release_all, take_all
 from gpu_platform.planning.rehearsal.quota import Cells, Queue, Requests, Share
-
-Fits = Callable[[], bool]
 
 
 class Victim(NamedTuple):

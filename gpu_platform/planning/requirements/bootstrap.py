@@ -26,6 +26,7 @@ def plan_bootstrap(pool: Pool) -> Decided[NodeBootstrap | None]:
         subject=f"pool {pool.name}",
         what="additions to nodes",
         chosen="; ".join(chosen) or "none",
-        why="the stack file has them: nodes run them as root before they join, and the program checks no effect",
+        why="declared in the stack file: nodes run them as root before they join, and the program does not "
+        "check their effect",
     )
     return Decided(planned, (decision,))

@@ -28,7 +28,7 @@ def check_kernel(pool: Pool, machine: MachineType, problems: Problems) -> None:
     if pages > most:
         here.at("huge_pages").add(
             f"{pages} of {HUGE_PAGE_MIB} MiB on {machine.name}",
-            f"at most {most}, half of its memory: pods cannot use that memory otherwise",
+            f"at most {most}, half of its memory: pods can use it only as huge pages",
             f"write huge_pages: {most} or less",
         )
 

@@ -97,7 +97,7 @@ def _gate_decisions(context: CompleteContext, pool: Pool, requirements: NodeRequ
     subject = f"pool {pool.name}"
     by = "the Node Readiness Controller" if context.environment.validation.node_readiness else "the node agent"
     why = f"no pod of a team starts on a node that has not passed: {by} removes the taint when it does"
-    if requirements.startup_taints and context.cloud.cluster.provider == "existing":
+    if requirements.startup_taints and context.cloud.owner_prepares_nodes:
         why += "; nodes of an existing cluster must register with it themselves"
     starting = tuple(
         Decision(subject=subject, what="taint of new nodes", chosen=str(taint), why=why)

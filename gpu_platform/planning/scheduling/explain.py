@@ -75,7 +75,7 @@ def _quota(group: PodGroup, pending: Pending) -> Reason:
     return Reason(
         resource=pending.key,
         text=f"quota of team {group.team}: {amount_text(resource, max(0, pending.quota_left))} of {pending.key} "
-        f"left, a pod asks for {amount_text(resource, group.needs()[resource])}",
+        f"left, a pod requests {amount_text(resource, group.needs()[resource])}",
     )
 
 
@@ -96,7 +96,7 @@ def _resources(scenario: Scenario, group: PodGroup, pending: Pending) -> Reason:
     scarce = scarce_resource(pending.lacks)
     asked = group.needs()[scarce]
     most_total = max(lack.total[scarce] for lack in pending.lacks)
-    wanted = f"the pod asks for {amount_text(scarce, asked)}"
+    wanted = f"the pod requests {amount_text(scarce, asked)}"
     if most_total < asked:
         has = f"no node that it may run on has more than {amount_text(scarce, most_total)}"
         if most_total == 0:

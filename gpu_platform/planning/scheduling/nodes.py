@@ -61,10 +61,12 @@ def daemonsets_text(plan: EnvironmentPlan) -> str:
     """Return what is left for DaemonSets on the nodes, as text."""
     pools = [pool.daemonsets for pool in plan.pools]
     if all(daemonsets == (AGENT,) for daemonsets in pools):
-        return f"{AGENT.cpu_millicores}m CPU and {AGENT.memory_mib} MiB of each node are left for the node agent"
+        return (
+            f"{AGENT.cpu_millicores}m CPU and {AGENT.memory_mib} MiB of each node are reserved for the node agent"
+        )
     cpu = _range({sum(one.cpu_millicores for one in daemonsets) for daemonsets in pools})
     memory = _range({sum(one.memory_mib for one in daemonsets) for daemonsets in pools})
-    return f"{cpu}m CPU and {memory} MiB of each node are left for DaemonSets"
+    return f"{cpu}m CPU and {memory} MiB of each node are reserved for DaemonSets"
 
 
 def _range(amounts: set[int]) -> str:

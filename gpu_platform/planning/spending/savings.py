@@ -275,7 +275,7 @@ def _spot(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
             what=f"pool {pool.name}: spot capacity, since all of its training jobs have checkpoints",
             usd_per_hour=None,
             edits=edits,
-            proof=f"{_placed(pool.nodes.desired)}; when a spot node is taken away, its job continues",
+            proof=f"{_placed(pool.nodes.desired)}; when a spot node is reclaimed, its job continues",
         )
 
 
@@ -290,7 +290,7 @@ def _off_at_night(pool: PoolPlan, trial: _Trial) -> Iterator[Saving]:
             what=f"pool {pool.name}: off at night and at weekends",
             usd_per_hour=saved,
             edits=edits,
-            proof=f"{_placed(pool.nodes.desired)} while it is on; what runs on it at the stop is ended",
+            proof=f"{_placed(pool.nodes.desired)} while it is on; pods that run on it at the stop are terminated",
         )
 
 

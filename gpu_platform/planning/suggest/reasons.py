@@ -48,7 +48,7 @@ def _mode(option: Option, requests: Sequence[PodRequest]) -> Iterator[str]:
     match option.mode:
         case "none":
             if any(request.gpus > 1 for request in requests):
-                yield "whole GPUs: a pod of several holds them alone"
+                yield "whole GPUs: a pod of several GPUs does not share them"
             else:
                 yield (
                     "whole GPUs: no cheaper way to share that the rules allow holds these pods, and "

@@ -32,7 +32,7 @@ def bare_pod_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
     else:
         chosen, why = (
             "refused",
-            "AWS promises network policies of the VPC CNI for pods with an owner alone; "
+            "AWS promises network policies of the VPC CNI only for pods with a controller; "
             + ("allow_bare_pods of the team admits them"),
         )
     return (Decision(subject=f"team {team.name}", what="pods without a controller", chosen=chosen, why=why),)

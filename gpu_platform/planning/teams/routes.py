@@ -52,7 +52,7 @@ def check_routes(teams: Sequence[tuple[str, Team]], problems: Problems) -> None:
                 if taken is not None:
                     Problems(f"{path}.routes.hosts[{number}]", problems.found).add(
                         f"{host!r}, which overlaps {taken!r} of team {other.name}",
-                        "hosts of one team alone: whoever has the route gets the requests",
+                        "hosts of one team only: the owner of the route gets the requests",
                         "name a host, or a domain, for each team",
                     )
 

@@ -123,7 +123,8 @@ def check_team(team: Team, available: Available, problems: Problems, *, queues: 
             problems.at("quota").at(quota_place(resource)).add(
                 str(count),
                 f"a resource that some pool offers ({', '.join(sorted(offered)) or 'none'})",
-                did_you_mean(resource, offered) or f"remove it, or add a pool that offers {resource}",
+                did_you_mean(quota_place(resource), [quota_place(one) for one in offered])
+                or f"remove it, or add a pool that offers {resource}",
             )
     pods = declared_pods(team, available)
     for one in pods:
@@ -187,7 +188,7 @@ def _check_nodes_by_request(workload: WorkloadSpec, available: Available, here: 
     if pool is not None and pool.cloud is not None and pool.cloud.nodes_by_request:
         here.at("pool").add(
             f"{pool.name!r}, whose capacity is queued, without queues",
-            "a queued pool with `queueing`: Kueue requests its nodes, which no waiting pod brings",
+            "a queued pool with `queueing`: Kueue requests its nodes; waiting pods alone do not add any",
             "add `queueing: {}`, or write queued: false in the capacity of the pool",
         )
 

@@ -78,9 +78,7 @@ class _Walk:
         planned = self._plan.cluster.kubernetes
         if planned is not None and minor(planned) > minor(current):
             for number in range(minor(current), minor(planned)):
-                self._add_kubernetes(
-                    f"1.{number}", f"1.{number + 1}", "the stack file plans it, and it does not run"
-                )
+                self._add_kubernetes(f"1.{number}", f"1.{number + 1}", "it is in the stack file, and does not run")
             self._kubernetes = planned
 
     def operator_and_kubernetes(self, target: str | None) -> None:

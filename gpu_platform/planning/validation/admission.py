@@ -32,7 +32,7 @@ class AgentRule:
 
 REPORT_RULE: Final = AgentRule(
     f"object.metadata.name == '{REPORT_PREFIX}' + {_NODE}",
-    "the node agent writes the report of its own node alone",
+    "the node agent writes only the report of its own node",
 )
 
 _OURS: Final = f"['{names.VALIDATED_LABEL}']"
@@ -70,7 +70,7 @@ def _other_taints(where: str) -> str:
 LEASE_RULE: Final = AgentRule(
     f"(request.operation == 'DELETE' || object.spec.holderIdentity == {_NODE}) && "
     f"(request.operation == 'CREATE' || oldObject.spec.holderIdentity == {_NODE})",
-    "the node agent takes and gives back Leases for its own node alone",
+    "the node agent takes and releases Leases only for its own node",
 )
 
 
@@ -99,7 +99,7 @@ _CORDONS: Final = (
 
 CLAIM_RULE: Final = AgentRule(
     f"oldObject.?status.?nodeName.orValue('') == {_NODE}",
-    "the node agent deletes the NodeClaim of its own node alone",
+    "the node agent deletes only the NodeClaim of its own node",
 )
 
 
@@ -113,7 +113,7 @@ def node_rules(*, cordons: bool) -> tuple[AgentRule, ...]:
 
 def _node_rules(cordon: tuple[str, ...]) -> tuple[AgentRule, ...]:
     return (
-        AgentRule(f"object.metadata.name == {_NODE}", "the node agent marks its own node alone"),
+        AgentRule(f"object.metadata.name == {_NODE}", "the node agent marks only its own node"),
         AgentRule(
             " && ".join(
                 (

@@ -29,7 +29,7 @@ from gpu_platform.spec.addons import Addons
 from gpu_platform.spec.team import Team
 
 _LAUNCHER: Final = "workloads.train"  # its checkpoints need no renames (workloads/checkpoints.py)
-_APART: Final = "zones and nodes of their own where there is room: copies do not fail together"
+_APART: Final = "different zones and nodes where possible: replicas do not fail together"
 _TRAINING: Final = {"job": "an indexed Job", "jobset": "a JobSet", "trainjob": "a TrainJob"}
 
 
@@ -135,8 +135,10 @@ def _service(field: str, service: InferenceServicePlan, asked: StatementContext)
         field=field,
         pods={"": service.pod},
         how="a LeaderWorkerSet" if several else "a Deployment",
-        why=f"each copy is {service.nodes} pods" if several else "each copy is one pod",
-        start=f"Kueue starts all {service.nodes} pods of a copy or none" if several else "Kueue starts each pod",
+        why=f"each replica is {service.nodes} pods" if several else "each replica is one pod",
+        start=f"Kueue starts all {service.nodes} pods of a replica or none"
+        if several
+        else "Kueue starts each pod",
         most=None if scaling is None else most * service.nodes,
         spread=_APART if most > 1 and not several else "",
     )
@@ -159,8 +161,8 @@ def _notebook(field: str, notebook: NotebookPlan, asked: StatementContext) -> _E
         subject=f"notebook {asked.team.name}/{notebook.pod.workload.name}",
         field=field,
         pods={"": notebook.pod},
-        how="a suspended CronJob, of which members make Jobs",
-        why="a Job that ends gives its GPU back",
+        how="a suspended CronJob, from which members create Jobs",
+        why="a Job that ends releases its GPU",
         start="Kueue starts each notebook",
         claim=notebook.claim,
     )
@@ -231,7 +233,7 @@ def _topology(entry: _Entry, asked: StatementContext) -> Decision:
     if chosen and why:
         return Decision(subject=entry.subject, what="topology", chosen=chosen, why=why)
     several = any(pod.workload.replicas > 1 for pod in entry.pods.values())
-    reason = "one pod" if not several else "no `queueing`" if asked.queue is None else "the queues see no topology"
+    reason = "one pod" if not several else "no `queueing`" if asked.queue is None else "the queues use no topology"
     return Decision(subject=entry.subject, what="topology", chosen="none", why=reason)
 
 
@@ -250,7 +252,7 @@ def _storage(entry: _Entry) -> Decision:
         subject=entry.subject,
         what="storage",
         chosen="; ".join(found) or "none",
-        why="claims outlive the pods" if kept else "what the pods write ends with them",
+        why="claims outlive the pods" if kept else "what the pods write is deleted with them",
     )
 
 
@@ -275,7 +277,7 @@ def _room(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementConte
         prefix = f"{name}: " if name else ""
         chosen.append(f"{prefix}{pods_at_once(one, topology=asked.topology)} of at most {room.most} at once")
         nodes, each = counted(room.nodes, "node"), "" if room.nodes == 1 else "each "
-        why.append(f"{prefix}pool {pool.name} has {nodes}, {each}with room for {room.on_node}")
+        why.append(f"{prefix}pool {pool.name} has {nodes}, {each}with capacity for {room.on_node}")
     if len(names) < len(entry.pods):
         why.append("head: any node without GPUs, which the plan does not count")
     return Decision(subject=entry.subject, what="fits", chosen="; ".join(chosen), why="; ".join(why))

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from components.tenant import Tenant
+from components.tenant import Tenant, TenantArgs
 from gpu_platform.planning.teams.section import TeamMember, TenantPlan, WorkloadPlan
 
 
@@ -32,11 +32,13 @@ levels: tuple[tuple[str, Literal["restricted", "baseline"]], ...] = (
 for namespace, level in levels:
     Tenant(
         namespace,
-        TenantPlan(
-            namespace=namespace,
-            quota={"requests.nvidia.com/gpu": "8"},
-            members=(TeamMember(kind="Group", name=namespace),),
-            workloads=(workload("pause", None), workload("own-user", 1000)),
-            pod_security=level,
+        TenantArgs(
+            plan=TenantPlan(
+                namespace=namespace,
+                quota={"requests.nvidia.com/gpu": "8"},
+                members=(TeamMember(kind="Group", name=namespace),),
+                workloads=(workload("pause", None), workload("own-user", 1000)),
+                pod_security=level,
+            ),
         ),
     )

@@ -40,7 +40,7 @@ def check_alternatives(pool: Pool, machine: MachineType, catalog: Catalog, probl
     if of_karpenter and reserved(pool.capacity):
         old.add(
             f"{', '.join(of_karpenter)} beside a reservation",
-            f"no alternatives: the reservation has {machine.name} alone",
+            f"no alternatives: the reservation has only {machine.name}",
             "remove alternatives",
         )
     here = new if of_capacity else old

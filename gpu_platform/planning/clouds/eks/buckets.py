@@ -70,7 +70,7 @@ def plan_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Iterator[
             },
             mount_options=tuple(_mount_options(one, cluster)),
             read_only=not one.writable,
-            renames=False,  # Mountpoint for S3, Semantics: renames in directory buckets alone; read 2026-11-25
+            renames=False,  # Mountpoint for S3, Semantics: renames in directory buckets only; read 2026-11-25
         )
 
 

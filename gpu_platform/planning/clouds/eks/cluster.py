@@ -61,7 +61,7 @@ def check_eks_cluster(
         )
     for tag in cluster.tags:
         if tag.casefold().startswith("aws:") or tag == names.STACK_LABEL:
-            problems.at("tags").add(f"{tag!r}", "tags of the company: AWS and the program set theirs", "rename it")
+            problems.at("tags").add(f"{tag!r}", "another key: AWS and the program set this one", "rename it")
     for pool in pools:
         for zone in zones_of(pool):
             _check_zone(zone, f"pool {pool.name} in zone {zone}", cluster, problems.at("region"))
@@ -301,7 +301,7 @@ def _plan_create(
     reach = ", ".join(create.api_access) or "no network outside the VPC"
     locked_out = not create.api_access and create.network is None
     if create.api_from_anywhere:
-        why = "api_from_anywhere: everybody on the internet reaches it, and IAM alone guards it"
+        why = "api_from_anywhere: it is reachable from the whole internet, protected only by IAM"
     elif create.api_access:
         why = "create.api_access declares it"
     elif create.network is not None:
@@ -378,7 +378,8 @@ def _retained(cluster: EksCluster, created: CreateEksPlan | None) -> tuple[str, 
     if not created.retain_data:
         return (volumes,)
     return (
-        f"log group {created.log_group}, whose entries go after {counted(created.logs_retention_days, 'day')}; "
+        f"log group {created.log_group}, whose entries are deleted after "
+        f"{counted(created.logs_retention_days, 'day')}; "
         "delete or import it before a cluster of that name is created again",
         *((f"KMS key of the secrets of {cluster.name}",) if created.kms_key is None else ()),
         volumes,

@@ -78,7 +78,7 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         on_gain="connections to the internet from a zone with a new NAT gateway end once, and then come from its "
         "new public address",
     )
-    later = "nodes that run keep the addresses of their pods: each node uses the new subnets once it is replaced"
+    later = "running nodes keep the addresses of their pods: each node uses the new subnets once it is replaced"
     yield ClusterSetting(
         name="pod_subnets",
         what="subnets of pods",
@@ -111,8 +111,8 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         field="cluster.create.support",
         values=(create.support_type.lower(),),
         loss="in-place",
-        on_loss="it decides whether EKS upgrades the control plane by itself at the end of standard support, or "
-        "keeps it at a higher price; EKS refuses standard once extended support has begun",
+        on_loss="it decides whether EKS upgrades the control plane automatically at the end of standard support, "
+        "or keeps it at a higher price; EKS refuses standard once extended support has begun",
     )
     yield ClusterSetting(
         name="kept_by_destroy",
@@ -137,7 +137,7 @@ def _of_system(pool: SystemPool) -> Iterator[ClusterSetting]:
         field="cluster.create.system.desired",
         values=pool.desired_size,
         loss="removes-capacity",
-        on_loss="{lost} of the nodes of add-ons and controllers go, and their pods move",
+        on_loss="{lost} of the nodes of add-ons and controllers are deleted, and their pods move",
         resizes=True,
     )
     yield ClusterSetting(

@@ -35,7 +35,7 @@ DISRUPTION: Mapping[Workload, Disruption] = {
         expire_after="504h",
         termination_grace="1h",
         budgets=({"nodes": "10%"},),
-        why="replicas can move: little used nodes are consolidated, a tenth of the nodes at a time",
+        why="replicas can move: underused nodes are consolidated, a tenth of the nodes at a time",
     ),
     "development": Disruption(
         policy="WhenEmpty",
@@ -51,6 +51,6 @@ DISRUPTION: Mapping[Workload, Disruption] = {
         expire_after="504h",
         termination_grace="1h",
         budgets=({"nodes": "10%"},),
-        why="controllers and data loaders can move: little used nodes are consolidated, a tenth of them at a time",
+        why="controllers and data loaders can move: underused nodes are consolidated, a tenth of them at a time",
     ),
 }

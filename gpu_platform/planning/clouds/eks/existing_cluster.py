@@ -120,7 +120,7 @@ def network_policy_warning(found: ExistingEksFacts, plan: EksClusterPlan) -> Pro
     problems.at("name").add(
         f"the VPC CNI of {plan.name} without {_NETWORK_POLICY}",
         "it set, unless another network plugin enforces NetworkPolicies: without, the pods of teams reach each "
-        "other and every address, whatever `egress` and the isolation of the teams say",
+        "other and every address, regardless of `egress` and the isolation of the teams",
         f"aws eks update-addon --cluster-name {plan.name} --addon-name {VPC_CNI} --resolve-conflicts PRESERVE "
         f"--configuration-values '{values}'",
     )

@@ -108,7 +108,7 @@ def _statements(identity: TeamIdentity, cluster: EksCluster, partition: str) -> 
 
 def _decisions(team: str, identity: TeamIdentity, cluster: EksCluster) -> Iterator[Decision]:
     if identity.role_arn is None:
-        chosen, trust = f"an IAM role for its {counted(len(identity.buckets), 'bucket')} alone", ""
+        chosen, trust = f"an IAM role for its {counted(len(identity.buckets), 'bucket')} only", ""
     else:
         chosen = identity.role_arn
         trust = (

@@ -104,7 +104,8 @@ def _check_bypass(pool: Pool, release: str, here: Problems) -> None:
     if first := _first_if_older(family, release, _FIRST_WITHOUT_BYPASS):
         here.add(
             f"{release!r}",
-            f"{family} {first} or newer: with older ones a pod that asked for no GPU uses all GPUs of its node",
+            f"{family} {first} or newer: with older images a pod that requests no GPU can use all GPUs of "
+            "its node",
             "name a newer release, or remove release",
         )
 

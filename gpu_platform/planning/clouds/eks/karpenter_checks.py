@@ -70,7 +70,7 @@ def _check_sharing(pool: Pool, here: Problems) -> None:
         case TimeSlicing() | Mps() if pool.sharing.rename:
             here.at("rename").add(
                 "true: nvidia.com/gpu.shared",
-                "false: Karpenter supports nvidia.com/gpu alone, and creates no node for pods that request "
+                "false: Karpenter supports only nvidia.com/gpu, and creates no node for pods that request "
                 "another resource",
                 f"write rename: false (Karpenter then plans with a whole GPU for each share), or {_MANAGED}",
             )
@@ -101,7 +101,7 @@ def _check_primary_interface(pool: Pool, machine: MachineType, family: AwsFamily
         )
     else:
         here.at("rdma").add(
-            f"EFA on {machine.name}, whose card 0 supports it on the primary interface alone",
+            f"EFA on {machine.name}, whose card 0 supports it only on the primary interface",
             f"no EFA there with Karpenter: {plain}",
             f"write rdma: false, or {_MANAGED}",
         )

@@ -35,7 +35,7 @@ def version_problem(running: str, planned: str) -> Problem | None:
             "cluster.kubernetes",
             f"{planned!r}, and the cluster has {running}",
             "the next minor version: EKS upgrades a control plane by one at a time",
-            f'write kubernetes: "{next_version}", run `up`, then go on; nothing was changed',
+            f'write kubernetes: "{next_version}", run `up`, then continue; nothing was changed',
         )
     return None
 
@@ -48,7 +48,7 @@ def explain_support(
     end = f"{kubernetes}: {dates.standard_until}" if dates is not None else f"{kubernetes}: date unknown"
     platform = catalog.kubernetes_platforms["eks"]
     why = {
-        "standard": f"at the end of standard support ({end}) EKS upgrades the control plane by itself",
+        "standard": f"at the end of standard support ({end}) EKS upgrades the control plane automatically",
         "extended": f"after standard support ({end}) the cluster stays on its version for a year, for "
         f"{platform.extended_usd_per_hour} instead of {platform.usd_per_hour} USD/h",
     }

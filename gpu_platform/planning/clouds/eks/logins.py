@@ -94,7 +94,7 @@ def _logs_in(login: Login, member: str) -> bool:
 
 
 def login_notes(cluster: EksCluster, team: str, members: Sequence[str]) -> tuple[Decision, ...]:
-    """Return a warning about members of a team that nobody can log in as.
+    """Return a warning about members of a team that no user can log in as.
 
     An existing cluster may have access entries of its owner, which planning cannot know: none is warned of.
     """
@@ -105,7 +105,7 @@ def login_notes(cluster: EksCluster, team: str, members: Sequence[str]) -> tuple
         Decision(
             subject=f"team {team}",
             what="warning: members",
-            chosen=f"nobody can log in as {', '.join(unreachable)}",
+            chosen=f"no user can log in as {', '.join(unreachable)}",
             why=_fix(unreachable),
         ),
     )

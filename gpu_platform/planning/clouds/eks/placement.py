@@ -111,7 +111,7 @@ def _check_with_reservation(group: str | None, capacity: Reservation, here: Prob
     elif capacity.placement_group is None:
         here.at("type").add(
             "'cluster' with a reservation that names no group",
-            "no group, or the reservation's own: an own group in front of one cut 16 reserved nodes to 11 "
+            "no group, or the reservation's own: another group in front of one reduced 16 reserved nodes to 11 "
             "(eksctl-io/eksctl#7949)",
             "remove placement; name the group of the reservation, if any, in capacity.placement_group",
         )
@@ -139,7 +139,7 @@ def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems:
     if placement_group(pool, machine, cluster) is not None:
         here.add(
             found,
-            "exactly one zone: a cluster placement group lies in one"
+            "exactly one zone: a cluster placement group is in one"
             + (
                 ""
                 if pool.placement

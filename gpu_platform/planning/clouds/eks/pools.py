@@ -228,4 +228,4 @@ def _check_tags(pool: Pool, problems: Problems) -> None:
     own = ("Name", names.POOL_LABEL, names.STACK_LABEL, names.WORKLOAD_LABEL)
     for tag in pool.tags:
         if tag.casefold().startswith(("aws:", "karpenter.sh/", "kubernetes.io/", "eks:")) or tag in own:
-            problems.at(tag).add(f"{tag!r}", "tags of the company: AWS and the program set theirs", "rename it")
+            problems.at(tag).add(f"{tag!r}", "another key: AWS and the program set this one", "rename it")

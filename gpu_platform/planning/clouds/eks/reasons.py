@@ -51,7 +51,8 @@ def _image(machine: MachineType, plan: EksPoolPlan) -> _Line:
     return (
         "image",
         plan.ami_type,
-        f"EKS's own for {whom}, its newest release at the creation of the pool; nodes are then patched only when "
+        f"EKS's image for {whom}, at its newest release when the pool is created; nodes are then patched "
+        "only when "
         "image.release is set to a newer one, or Kubernetes is upgraded",
     )
 
@@ -62,12 +63,13 @@ def _size(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> tuple[str, str]
     if plan.schedule:
         return (
             f"{plan.desired_size} or 0",
-            "scheduled actions set the number of nodes; `up` leaves it alone, and an edit of count applies at "
+            "scheduled actions set the number of nodes; `up` does not change it, and an edit of count applies at "
             "once while the pool is on, else at the next start",
         )
     return (
         f"{plan.desired_size} at first, then {plan.min_size} to {plan.max_size}",
-        f"{_who_scales(pool, plan, cluster)}; `up` leaves the number alone after the first deploy, and an edit of "
+        f"{_who_scales(pool, plan, cluster)}; `up` does not change the number after the first deployment, "
+        "and an edit of "
         "count applies once, with desired as the new number",
     )
 
@@ -77,14 +79,14 @@ def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
         return "EKS, at the end of the block, sets the number of nodes, and no autoscaler changes it"
     if plan.group_tags:
         disruption = DISRUPTION[pool.workload]
-        removed = "little used" if disruption.policy == "WhenEmptyOrUnderutilized" else "empty"
+        removed = "underused" if disruption.policy == "WhenEmptyOrUnderutilized" else "empty"
         return (
             f"the Cluster Autoscaler adds nodes for pending pods, and removes one that is {removed} for "
             f"{disruption.consolidate_after}"
         )
     if cluster.parts.cluster_autoscaler == "none":
-        return "cluster.parts.cluster_autoscaler: none, so a person sets it"
-    return f"a person sets it: {fixed_because(pool)}"
+        return "cluster.parts.cluster_autoscaler: none, so you set the number of nodes"
+    return f"you set the number of nodes: {fixed_because(pool)}"
 
 
 def _late_gpus(plan: EksPoolPlan) -> Iterator[_Line]:
@@ -93,7 +95,7 @@ def _late_gpus(plan: EksPoolPlan) -> Iterator[_Line]:
         yield (
             "warning: autoscaler",
             f"may add up to {plan.max_size} nodes for one pending pod",
-            "it waits for nvidia.com/gpu of a new node alone, and these nodes offer GPUs under other names; "
+            "it waits only for nvidia.com/gpu of a new node, and these nodes offer GPUs under other names; "
             "unused ones are removed again. rename: false, and strategy: single with MIG, keep that name",
         )
 
@@ -161,7 +163,7 @@ def _block_lines(pool: Pool, blocks: tuple[BlockPlan, ...]) -> Iterator[_Line]:
         window, start = block.window, block.start
         ends = utc_text(window.ends) or "its end"
         if start is None:
-            begins = "it must have begun when the pool is created, else write starts, or desired: 0"
+            begins = "it must have begun when the pool is created; otherwise write starts, or desired: 0"
         else:
             begins = (
                 f"no nodes before it begins, then a scheduled action starts {start.nodes} at {start.recurrence} "
@@ -216,7 +218,7 @@ def _repair(pool: Pool, machine: MachineType, plan: EksPoolPlan) -> _Line:
     elif plan.node_repair:
         why = "EKS reboots or replaces " + ("nodes with broken GPUs" if machine.has_gpus else "unhealthy nodes")
     else:
-        why = "a capacity block has no spare: a replacement would wait for the host that was released"
+        why = "a capacity block has no spare instance: a replacement would wait for the host that was released"
     return "repair", "on" if plan.node_repair else "off", why
 
 

@@ -50,7 +50,8 @@ def check_schedule(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
     elif pool.workload != "development" and not pool.schedule.stops_work:
         here.add(
             f"a schedule on a pool with workload {pool.workload}",
-            "development pools, or stops_work: true: what runs at stop is ended, jobs without checkpoints lose "
+            "development pools, or stops_work: true: pods that run at stop are terminated, jobs without "
+            "checkpoints lose "
             "their work, and services do not answer",
             "write stops_work: true, or remove schedule",
         )

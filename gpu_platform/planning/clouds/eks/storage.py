@@ -163,7 +163,7 @@ def plan_eks_storage(
                 subject="storage",
                 what="default class",
                 chosen=f"{DEFAULT_CLASS}, encrypted EBS volumes",
-                why="EKS has no default class: claims that name none would wait for ever",
+                why="EKS has no default class: claims without a class would stay pending",
             )
         )
     lustre = {

@@ -140,7 +140,7 @@ def check_existing_vpc(
             "add a zone, or name control_plane_subnets",
         )
     if len(network.control_plane_subnets) == 1:
-        here.at("control_plane_subnets").add("one subnet", "two at least, in different zones", "add another")
+        here.at("control_plane_subnets").add("one subnet", "at least two, in different zones", "add another")
     _check_pod_subnets(network, here.at("pod_subnets"))
     for pool, zones in pool_zones.items():
         missing = sorted(set(zones) - set(network.subnets))

@@ -78,7 +78,7 @@ class Existing(Cloud):
         if self._cluster.network_policies is None:
             problems.add(
                 "a host by name without cluster.network_policies",
-                "fqdn only where Cilium enforces network policies: others know addresses alone",
+                "fqdn only where Cilium enforces network policies: others support only addresses",
                 "write network_policies: cilium there if it does, or cidr or internet here",
             )
 
@@ -87,7 +87,7 @@ class Existing(Cloud):
         if pool.nodes is None:
             problems.at("nodes").add(
                 "nothing",
-                "names or selector: which nodes of the existing cluster are this pool",
+                "names or selector, which choose the nodes of the existing cluster for this pool",
                 "add nodes: {names: [gpu-0]} or nodes: {selector: {key: value}}",
             )
         elif pool.nodes.names is not None and len(pool.nodes.names) != pool.count.desired:

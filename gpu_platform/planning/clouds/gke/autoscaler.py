@@ -31,14 +31,14 @@ def check_autoscaler(pool: Pool, machine: MachineType, nodes: Sizes, problems: P
     if whole:
         problems.at("count").at("min").add(
             f"{found} beside {names.GPU_RESOURCE}",
-            f"1 or more: from zero nodes GKE's cluster autoscaler expects {names.GPU_RESOURCE} alone of a new "
+            f"1 or more: from zero nodes GKE's cluster autoscaler expects only {names.GPU_RESOURCE} of a new "
             "node, so pods that request another resource get none",
             "write min: 1, or a fixed number of nodes",
         )
         return
     problems.at("count").add(
         f"{found} and no {names.GPU_RESOURCE}",
-        f"a fixed number of nodes: GKE's cluster autoscaler knows GPUs as {names.GPU_RESOURCE} alone; it adds no "
+        f"a fixed number of nodes: GKE's cluster autoscaler knows GPUs only as {names.GPU_RESOURCE}; it adds no "
         "node for pods that request another resource, and counts nodes without it as unready",
         _fix(pool),
     )

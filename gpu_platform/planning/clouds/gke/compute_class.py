@@ -51,7 +51,7 @@ def check_compute_class(compute_class: ComputeClass, pools: Sequence[Pool], prob
         if isinstance(pool.capacity, FlexStart) and pool.capacity.queued:
             problems.at("pools").at(f"[{compute_class.pools.index(pool.name)}]").add(
                 f"{pool.name!r} with queued provisioning",
-                "pools without it: its nodes are for pods of a ProvisioningRequest alone",
+                "pools without it: its nodes are only for pods of a ProvisioningRequest",
                 "write queued: false, or remove it from the class",
             )
     if pools and not any(pool.count.is_range or isinstance(pool.capacity, FlexStart) for pool in pools):

@@ -126,16 +126,16 @@ def _decisions(team: str, identity: TeamIdentity, cluster: GkeCluster) -> Iterat
     yield Decision(
         subject=f"team {team}",
         what="identity",
-        chosen=f"roles on its {counted(len(identity.buckets), 'bucket')} alone" if account is None else account,
+        chosen=f"roles on its {counted(len(identity.buckets), 'bucket')} only" if account is None else account,
         why=f"of pods with the service account {SERVICE_ACCOUNT}, by Workload Identity Federation; a namespace "
         f"{team} in another cluster of project {cluster.project} has the same identity",
     )
     if cluster.create is None:
         yield Decision(
             subject=f"team {team}",
-            what="way to its identity",
+            what="access to its identity",
             chosen="169.254.169.254, TCP 80 (Dataplane V2), and 169.254.169.252, TCP 987 and 988",
-            why="egress of its namespace alone; a node pool of the cluster that does not conceal its own "
+            why="egress only from its namespace; a node pool of the cluster that does not conceal its own "
             "credentials there is refused at the deploy",
         )
     if any(bucket.directory for bucket in identity.buckets):

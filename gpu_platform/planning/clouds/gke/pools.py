@@ -256,6 +256,4 @@ def _check_tags(pool: Pool, problems: Problems) -> None:
                 "change it",
             )
         elif key in own or key.startswith("goog"):
-            problems.at(key).add(
-                f"{key!r}", "labels of the company: Google and the program set theirs", "rename it"
-            )
+            problems.at(key).add(f"{key!r}", "another key: Google and the program set this one", "rename it")

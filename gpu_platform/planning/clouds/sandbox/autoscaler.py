@@ -55,7 +55,7 @@ def check_same_sharing(pools: Sequence[tuple[int, Pool]], problems: Problems) ->
                     f"another sharing of {pool.machine_type} than autoscaled pool {before.name} has",
                     "one sharing for all autoscaled pools of a machine type: in a sandbox Karpenter knows by "
                     "the machine type what a node offers",
-                    "write the same sharing, another machine type, or count.desired alone for one of them",
+                    "write the same sharing, another machine type, or only count.desired for one of them",
                 )
 
 

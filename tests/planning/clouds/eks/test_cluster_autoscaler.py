@@ -68,7 +68,7 @@ def test_pods_with_claims_get_no_node_from_zero_so_a_person_scales_a_pool_with_d
     pool = {**SCALED, "sharing": {"mode": "dra"}}
     found = plan(stack_cluster(kubernetes="1.36"), pool, operator={"release": "v26.7.0"})
     (size,) = [one for one in found.decisions if one.what == "size"]
-    assert "a person sets it" in size.why
+    assert "you set the number of nodes" in size.why
     assert "ResourceSlices" in size.why
     assert found.cluster.cloud is not None
     assert found.cluster.cloud.parts == ()
@@ -77,11 +77,11 @@ def test_pods_with_claims_get_no_node_from_zero_so_a_person_scales_a_pool_with_d
 def test_the_plan_says_who_scales_the_pool_and_when_a_node_goes() -> None:
     _, said = plan_and_decisions(**G6)
     assert "the Cluster Autoscaler adds nodes for pending pods" in said["size"].why
-    assert "little used for 15m" in said["size"].why
+    assert "underused for 15m" in said["size"].why
     _, said = plan_and_decisions(**A100)
     assert "empty for 30m" in said["size"].why
     _, said = plan_and_decisions(eks(parts={"cluster_autoscaler": "none"}), **G6)
-    assert "so a person sets it" in said["size"].why
+    assert "so you set the number of nodes" in said["size"].why
 
 
 # -- what a node offers, before there is one --------------------------------------------------------------------

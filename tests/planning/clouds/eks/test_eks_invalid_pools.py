@@ -99,7 +99,7 @@ INVALID: dict[str, Invalid] = {
     ),
     # -- zones
     "placed training in no zone": Invalid(
-        {"count": {"desired": 2}}, "zones", ("every zone", "placement group lies in one", "2 nodes with EFA")
+        {"count": {"desired": 2}}, "zones", ("every zone", "placement group is in one", "2 nodes with EFA")
     ),
     "placed training in two zones": Invalid(
         {"count": {"desired": 2}, "zones": ["us-east-2a", "us-east-2b"]},
@@ -109,7 +109,7 @@ INVALID: dict[str, Invalid] = {
     "placement over two zones": Invalid(
         {**SERVE, "placement": {"type": "cluster"}, "zones": ["us-east-2a", "us-east-2b"]},
         "zones",
-        ("exactly one zone: a cluster placement group lies in one",),
+        ("exactly one zone: a cluster placement group is in one",),
     ),
     "placement in every zone": Invalid(
         {**SERVE, "placement": {"type": "cluster"}},

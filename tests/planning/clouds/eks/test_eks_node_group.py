@@ -143,7 +143,7 @@ def test_who_sets_the_size_after_the_first_deploy_and_who_must_be_let_use_a_disk
 
 def test_a_decision_states_that_a_capacity_block_must_have_begun() -> None:
     _, said = plan_and_decisions(capacity=BLOCK)
-    assert "else write starts, or desired: 0" in said["capacity"].why
+    assert "otherwise write starts, or desired: 0" in said["capacity"].why
 
 
 def test_every_choice_of_a_node_group_has_its_reason() -> None:

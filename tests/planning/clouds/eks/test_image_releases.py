@@ -101,7 +101,7 @@ def test_a_pinned_release_may_have_a_driver_of_its_own() -> None:
 
 def test_a_decision_states_what_patches_the_nodes() -> None:
     _, unpinned = plan_and_decisions()
-    assert "newest release at the creation" in unpinned["image"].why
+    assert "newest release when the pool is created" in unpinned["image"].why
     _, pinned = plan_and_decisions(image={"release": AL2023})
     assert pinned["image"].chosen == f"AL2023_x86_64_NVIDIA {AL2023}"
 

@@ -17,17 +17,17 @@ def login(principal: str = ROLE, **rest: Any) -> dict[str, Any]:
 
 
 def warned(members: list[str], cluster: dict[str, Any]) -> list[str]:
-    """Return the members that nobody can log in as."""
+    """Return the members that no user can log in as."""
     team = {"name": "vision", "quota": {"gpus": 1}, "priority": "training", "members": members}
     found = [one for one in plan(cluster, teams=[team]).decisions if one.what == "warning: members"]
     assert all(one.subject == "team vision" for one in found)
-    return [name for one in found for name in one.chosen.removeprefix("nobody can log in as ").split(", ")]
+    return [name for one in found for name in one.chosen.removeprefix("no user can log in as ").split(", ")]
 
 
 def test_a_team_whose_members_nobody_can_log_in_as_is_warned_of_with_the_fix() -> None:
     team = {"name": "vision", "quota": {"gpus": 1}, "priority": "training", "members": ["group:vision"]}
     (found,) = [one for one in plan(created(), teams=[team]).decisions if one.what == "warning: members"]
-    assert (found.subject, found.chosen) == ("team vision", "nobody can log in as group:vision")
+    assert (found.subject, found.chosen) == ("team vision", "no user can log in as group:vision")
     assert "logins: [{principal: arn:aws:iam::ACCOUNT:role/ROLE, groups: [vision]}]" in found.why
 
 

@@ -67,7 +67,7 @@ def test_an_api_server_for_much_of_the_internet_must_be_spelled_out(networks: li
     assert "api_from_anywhere: true" in found["cluster.create.api_access"]
     open_to_all = created({"api_access": networks, "api_from_anywhere": True})
     assert create_plan(open_to_all).api_access == tuple(networks)
-    assert "IAM alone guards it" in decisions(open_to_all)["warning: API server"][1]
+    assert "protected only by IAM" in decisions(open_to_all)["warning: API server"][1]
 
 
 def test_an_opening_that_nothing_needs_is_refused() -> None:
@@ -101,6 +101,6 @@ def test_a_zone_that_only_a_pool_names_is_warned_of() -> None:
 
 def test_a_decision_states_what_happens_at_the_end_of_standard_support() -> None:
     chosen, why = decisions(created(kubernetes="1.34"))["support"]
-    assert (chosen, "1.34: 2026-12-02" in why, "by itself" in why) == ("standard", True, True)
+    assert (chosen, "1.34: 2026-12-02" in why, "automatically" in why) == ("standard", True, True)
     chosen, why = decisions(created({"support": "extended"}, kubernetes="1.34"))["support"]
     assert (chosen, "for 0.6 instead of 0.1 USD/h" in why) == ("extended", True)
