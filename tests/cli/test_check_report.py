@@ -170,6 +170,7 @@ def test_the_file_is_named_from_the_current_folder_and_levels_follow_the_rules(
 def test_every_result_names_a_rule_that_the_log_describes(stack: Path, capsys: pytest.CaptureFixture[str]):
     _, run = sarif(stack, capsys)
     described = run["tool"]["driver"]["rules"]
+    assert run["results"]
     for result in run["results"]:
         assert described[result["ruleIndex"]]["id"] == result["ruleId"]
 

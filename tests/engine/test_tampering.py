@@ -65,7 +65,7 @@ def test_a_member_object_that_lost_its_label_is_taken_back(stack: Stack, value: 
 
     for found in (announced, changes):
         (notice,) = change_of(found, "one").notices
-        assert notice.startswith("taken back: somebody ")
+        assert notice.startswith(f"taken back: its label {PART_OF} was ")
         assert PART_OF in notice
         assert change_of(found, "one").action is Action.UPDATE
     assert change_of(changes, "three").action is Action.DELETE

@@ -79,6 +79,7 @@ def job_pods(platform: Object) -> Mapping[str, Object]:
             found["inference"] = _pod(record.inputs, spec["leaderWorkerTemplate"]["workerTemplate"])
         elif kind == "RayCluster":
             found["ray"] = _pod(record.inputs, spec["workerGroupSpecs"][0]["template"])
+    assert found, "no job, so that a loop over the pods would check nothing"
     return found
 
 
