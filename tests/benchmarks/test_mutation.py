@@ -48,7 +48,7 @@ def mutant(replacement: str) -> Mutant:
 
 
 def test_a_mutant_that_a_test_notices_is_killed_and_the_file_is_put_back(copied: Copy) -> None:
-    result = copied.judge(mutant("(a >= b)"), [Selection(WHOLE, (WHOLE,))])
+    result = copied.evaluate(mutant("(a >= b)"), [Selection(WHOLE, (WHOLE,))])
     assert (result.verdict, result.test) == ("killed", "test_thing.py::test_least")
     assert (result.path, result.line, result.operator) == ("thing.py", 2, "comparison")
     assert (copied.folder / "thing.py").read_text("utf-8") == MODULE
@@ -58,23 +58,23 @@ def test_neither_a_test_that_always_fails_nor_one_that_fails_at_times_kills_a_mu
     copied: Copy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # The flaky test fails without a change, passes with it, and so on: it is left out in every order.
-    result = copied.judge(mutant("6"), [Selection(WHOLE, (WHOLE,))])
+    result = copied.evaluate(mutant("6"), [Selection(WHOLE, (WHOLE,))])
     assert result.verdict == "survived"
     assert "left out, failing without a change: test_thing.py::test_that_fails_anyway" in capsys.readouterr().err
     copied.unchanged[WHOLE] = Unchanged(60.0, frozenset({"test_thing.py::test_that_fails_anyway"}), runs=True)
-    assert copied.judge(mutant("6"), [Selection(WHOLE, (WHOLE,))]).verdict == "survived"
+    assert copied.evaluate(mutant("6"), [Selection(WHOLE, (WHOLE,))]).verdict == "survived"
 
 
 def test_a_mutant_that_never_ends_is_a_timeout(copied: Copy) -> None:
     copied.unchanged[WHOLE] = Unchanged(3.0, frozenset(), runs=True)
     hanging = replace(mutant("6"), start=0, end=0, replacement="import time\nwhile True: time.sleep(1)\n")
-    assert copied.judge(hanging, [Selection(WHOLE, (WHOLE,))]).verdict == "timeout"
+    assert copied.evaluate(hanging, [Selection(WHOLE, (WHOLE,))]).verdict == "timeout"
     assert (copied.folder / "thing.py").read_text("utf-8") == MODULE
 
 
 def test_tests_that_cannot_run_without_a_change_leave_the_verdict_unknown(copied: Copy) -> None:
     missing = Stage(("test_missing.py",), "not sandbox")
-    assert copied.judge(mutant("6"), [Selection(missing, (missing,))]).verdict == "unknown"
+    assert copied.evaluate(mutant("6"), [Selection(missing, (missing,))]).verdict == "unknown"
 
 
 def test_the_tests_that_import_a_module_come_first_and_those_of_the_sandbox_last() -> None:
