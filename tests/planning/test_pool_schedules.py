@@ -232,7 +232,10 @@ def test_a_quota_that_other_pools_cover_is_not_lost() -> None:
 def test_the_guide_states_when_pods_of_members_end() -> None:
     plan = plan_eks(LAB, teams=[VISION])
     page = guide_to_markdown(plan.guides[0], plan.tenants[0], None)
-    assert "Pool `lab` has nodes mon-fri 07:00 to 20:00 (Europe/Berlin) only. At 20:00 its pods are terminated" in page
+    assert (
+        "Pool `lab` has nodes mon-fri 07:00 to 20:00 (Europe/Berlin) only. At 20:00 its pods are terminated"
+        in page
+    )
 
 
 @pytest.mark.parametrize(("when", "usual"), [(ON, 2), (EVENING, None)])
