@@ -129,8 +129,8 @@ def _check_provider(name: str, provider: str) -> None:
 
 def _platform(name: str, answers: Mapping[str, str]) -> dict[str, Any]:
     first = first_stacks()[answers["provider"]]
-    cluster = {"provider": answers["provider"], **first.cluster(name, answers)}
-    pool = {"name": "gpu", "machine_type": answers["machine_type"], **first.pool(answers)}
+    cluster: dict[str, Any] = {"provider": answers["provider"], **first.cluster(name, answers)}
+    pool: dict[str, Any] = {"name": "gpu", "machine_type": answers["machine_type"], **first.pool(answers)}
     nodes = int(answers["nodes"]) if answers.get("nodes", "").isdigit() else answers.get("nodes")
     if not first.asks_nodes:
         nodes = len(pool["nodes"]["names"])
