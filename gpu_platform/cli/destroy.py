@@ -204,7 +204,7 @@ def _show(run: Destruction, found: _ClusterContents, *, delete_data: bool) -> No
     if run.deletes_cluster:
         out.print(escape(f"  cluster {plan.cluster.name}: deleted, with everything in it"))
     if found.unread:
-        out.print(escape(f"  stacks of teams, and the objects of members could not be read: {found.unread}"))
+        out.print(escape(f"  stacks of teams and objects of members could not be read: {found.unread}"))
     for namespace, contents in found.own:
         fate = "retained, because members created the objects in it"
         if _goes(run, contents, delete_data):

@@ -28,6 +28,18 @@ capacity_app = typer.Typer(
 )
 
 
+UtilisationOption = Annotated[
+    Path | None, typer.Option("--utilisation", help="YAML or JSON file: measured utilisation, 0 to 1, by pool.")
+]
+PrometheusOption = Annotated[
+    str | None,
+    typer.Option("--prometheus", metavar="URL", help="Read the utilisation of the last 14 days from Prometheus."),
+]
+SecondsOption = Annotated[
+    float, typer.Option("--seconds", min=0.1, help="Time limit of one placement, in seconds.")
+]
+
+
 class SchedulerProfile(StrEnum):
     """Scores by which kube-scheduler compares nodes."""
 
@@ -113,19 +125,9 @@ def rehearse(
 @capacity_app.command("show")
 def capacity_show(
     stack: StackArgument,
-    utilisation: Annotated[
-        Path | None,
-        typer.Option("--utilisation", help="YAML or JSON file: measured utilisation, 0 to 1, by pool."),
-    ] = None,
-    prometheus: Annotated[
-        str | None,
-        typer.Option(
-            "--prometheus", metavar="URL", help="Read the utilisation of the last 14 days from Prometheus."
-        ),
-    ] = None,
-    seconds: Annotated[
-        float, typer.Option("--seconds", min=0.1, help="Time limit of one placement, in seconds.")
-    ] = 10.0,
+    utilisation: UtilisationOption = None,
+    prometheus: PrometheusOption = None,
+    seconds: SecondsOption = 10.0,
     deployed: Annotated[
         bool, typer.Option("--deployed", help="Read the quotas of the stacks of teams from the cluster.")
     ] = False,
@@ -149,19 +151,9 @@ def capacity_show(
 
 def cost(
     stack: StackArgument,
-    utilisation: Annotated[
-        Path | None,
-        typer.Option("--utilisation", help="YAML or JSON file: measured utilisation, 0 to 1, by pool."),
-    ] = None,
-    prometheus: Annotated[
-        str | None,
-        typer.Option(
-            "--prometheus", metavar="URL", help="Read the utilisation of the last 14 days from Prometheus."
-        ),
-    ] = None,
-    seconds: Annotated[
-        float, typer.Option("--seconds", min=0.1, help="Time limit of one placement, in seconds.")
-    ] = 5.0,
+    utilisation: UtilisationOption = None,
+    prometheus: PrometheusOption = None,
+    seconds: SecondsOption = 5.0,
     output: Annotated[
         HtmlFormat, typer.Option("--format", help="Output format; html is one page with bars by pool and team.")
     ] = HtmlFormat.TEXT,

@@ -15,15 +15,14 @@ class FirstStack:
     """What `init` asks for a provider, and the fields that it writes from the answers.
 
     `aliases`: other names that users type for the provider; `questions`: keys of its own questions;
-    `machine_type`: the default; `asks_nodes`: whether the number of nodes is asked; `groups`: whether a team's
-    members default to a group with the team's name; `cluster`: fields of `cluster`, from the stack's name and the
-    answers; `pool`: fields of the pool besides name, machine type, count and workload.
+    with `node_names` among them `init` does not ask for a number of nodes; `machine_type`: the default; `groups`:
+    whether a team's members default to a group with the team's name; `cluster`: fields of `cluster`, from the
+    stack's name and the answers; `pool`: fields of the pool besides name, machine type, count and workload.
     """
 
     aliases: tuple[str, ...]
     questions: tuple[str, ...] = ()
     machine_type: str
-    asks_nodes: bool = True
     groups: bool = True
     cluster: Callable[[str, Answers], Mapping[str, Any]]
     pool: Callable[[Answers], Mapping[str, Any]]

@@ -16,7 +16,6 @@ FIRST_STACK: Final = FirstStack(
     aliases=(),
     questions=("node_names",),
     machine_type="dgx-h100",
-    asks_nodes=False,
     cluster=lambda _name, _answers: {},
     pool=_pool,
 )
