@@ -48,14 +48,14 @@ settings.load_profile("suite")
 
 _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
 # pytest-xdist gives a worker whose group has one test, such as the long story, a second group at once: with the
-# four workers of `make suite` that begin with sandboxes the fifth one, which is therefore short.
+# three workers of `make suite` that begin with sandboxes the fourth one, which is therefore short.
 _LONG_GROUPS = (
     *(() if MISSING else ("e2e-played-cloud", "e2e-pulumi-story", "e2e-pulumi")),
     "e2e-story",
     "e2e-queues",
     "e2e-mig",
-    "e2e-retention",
     "sandbox-life",
+    "e2e-retention",
     "e2e-sharing",
     "e2e-base",
     "e2e-up",

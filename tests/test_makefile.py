@@ -18,6 +18,7 @@ case "$*" in
   "-m venv "*)
     mkdir -p .venv/bin && cp "$0" .venv/bin/python
     printf '#!/bin/sh\\necho "gpu-platform $*"\\n' > .venv/bin/gpu-platform && chmod +x .venv/bin/gpu-platform ;;
+  "-m pip install "*" --upgrade pip"*) touch upgraded ;;
   "-m pip install "*)
     until [ -e building ]; do sleep 0.01; done
     {pip} ;;
@@ -58,6 +59,7 @@ def test_up_builds_the_sandbox_while_pip_installs(checkout: Path) -> None:
     assert result.returncode == 0, result.stdout
     lines = result.stdout.splitlines()
     assert {"pip: done", "build: done"} <= set(lines)
+    assert (checkout / "upgraded").exists()  # before: the build may run pip, too
     assert lines[-1] == "gpu-platform up local"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.type_check import Project, check, installed_packages
+from tools.type_check import Project, check, installed_packages, node_options
 
 SETTINGS = """
 [project]
@@ -32,8 +32,8 @@ FILES = {
     "tests/test_sizes.py": "import sizes\n\nassert sizes.size\n",
 }
 CORRECT = "0 errors, 0 warnings, 0 informations "
-# Writes the files that it is given, and finds them correct.
-STAND_IN = "import sys; open({given!r}, 'w').write(' '.join(sys.argv[1:])); print({answer!r})"
+# Writes the files that it is given, and answers.
+STAND_IN = "import sys; open({given!r}, 'w').write(' '.join(sys.argv[1:])); print({answer!r}); sys.exit({code})"
 
 
 @pytest.fixture
@@ -45,13 +45,15 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def checked(root: Path, *, answer: str = CORRECT, everything: bool = False, packages: str = "") -> set[str]:
+def checked(
+    root: Path, *, answer: str = CORRECT, code: int = 0, everything: bool = False, packages: str = ""
+) -> set[str]:
     """Return the files that pyright is to check; all where it gets none by name."""
     given = root.parent / "given"
     given.unlink(missing_ok=True)
-    stand_in = (sys.executable, "-I", "-S", "-c", STAND_IN.format(given=str(given), answer=answer))
+    stand_in = (sys.executable, "-I", "-S", "-c", STAND_IN.format(given=str(given), answer=answer, code=code))
     project = Project(root, packages)
-    assert check(project, root.parent / "cache", pyright=stand_in, everything=everything) == 0
+    assert check(project, root.parent / "cache", pyright=stand_in, everything=everything) == code
     if not given.exists():
         return set()
     every = {str(file.relative_to(root)) for file in project.files}
@@ -83,7 +85,7 @@ def test_pyright_finds_the_error_that_a_changed_file_makes_in_another_one_and_lo
     assert "types: 3 of 6 files to check" in found
     assert "bill.py:3:14 - error" in found
     assert '"str" is not assignable to "int"' in found
-    assert checked(root) == {"shop/amounts.py", "shop/bill.py", "tests/test_bill.py"}
+    assert checked(root) == {"shop/bill.py"}
 
 
 @pytest.mark.parametrize(
@@ -158,9 +160,48 @@ def test_installed_packages_are_of_every_file(root: Path, monkeypatch: pytest.Mo
     assert checked(root, packages=installed_packages()) == EVERY
 
 
-def test_files_with_warnings_are_checked_again(root: Path) -> None:
-    assert checked(root, answer="0 errors, 1 warning, 0 informations ") == EVERY
+@pytest.mark.parametrize(
+    ("kind", "summary", "code"),
+    [
+        ("error", "1 error, 0 warnings, 0 informations ", 1),
+        ("warning", "0 errors, 1 warning, 0 informations ", 0),
+    ],
+)
+def test_only_the_files_with_findings_are_checked_again(root: Path, kind: str, summary: str, code: int) -> None:
+    file = root / "shop/bill.py"
+    found = f'{file}\n  {file}:3:14 - {kind}: Type of "amount" is unknown\n    more\n{summary}'
+    assert checked(root, answer=found, code=code) == EVERY
+    assert checked(root, answer=found, code=code) == {"shop/bill.py"}
+    checked(root)
+    assert checked(root) == set()
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ("2 errors, 0 warnings, 0 informations ", 1),  # none of which is named
+        ("Killed", 1),
+        (CORRECT, 3),  # pyright could not read its settings
+    ],
+)
+def test_no_file_is_known_to_be_correct_when_the_answer_is_not_understood(
+    root: Path, answer: str, code: int
+) -> None:
+    checked(root, answer=answer, code=code)
     assert checked(root) == EVERY
+
+
+@pytest.mark.parametrize(
+    ("given", "memory", "expected"),
+    [
+        ("", 24_000, "--max-old-space-size=8192"),
+        ("--no-warnings", 24_000, "--no-warnings --max-old-space-size=8192"),
+        ("--max-old-space-size=2048", 24_000, "--max-old-space-size=2048"),
+        ("", 15_000, ""),
+    ],
+)
+def test_pyright_gets_much_memory_of_a_machine_that_has_it(given: str, memory: int, expected: str) -> None:
+    assert node_options(given, memory) == expected
 
 
 def test_everything_is_checked_where_it_is_asked_for(root: Path) -> None:

@@ -14,6 +14,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -24,7 +25,12 @@ from typing import Any, Final
 
 from gpu_platform.paths import PROJECT_ROOT, cache_dir
 
-_CLEAN: Final = "0 errors, 0 warnings, 0 "  # informations, notes: pyright's last line
+_FINDING: Final = re.compile(r"^ +(/.+):\d+:\d+ - (?:error|warning)\b", re.MULTILINE)
+_SUMMARY: Final = re.compile(r"^(\d+) errors?, (\d+) warnings?, ")  # pyright's last line
+_DONE: Final = (0, 1)  # exit codes of pyright: without errors, with errors
+# pyright empties its cache of types where Node.js' memory ends, and works them out again: ten times for all files,
+# a fifth of the CPU time.
+_NODE_MEMORY_MIB: Final = 8192
 _SUFFIXES: Final = (".py", ".pyi")
 _OWN: Final = "gpu-platform"
 _MOST_DIGESTS: Final = 50_000
@@ -229,11 +235,39 @@ def check(project: Project, cache: Path, *, pyright: Sequence[str] = _PYRIGHT, e
     if not left:
         return 0
     names = [] if len(left) == len(digests) else [str(file.relative_to(project.root)) for file in left]
-    ran = subprocess.run([*pyright, *names], cwd=project.root, stdout=subprocess.PIPE, text=True, check=False)
+    ran = subprocess.run(
+        [*pyright, *names],
+        cwd=project.root,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        env={**os.environ, "NODE_OPTIONS": node_options(os.environ.get("NODE_OPTIONS", ""), memory_mib())},
+    )
     print(ran.stdout, end="", flush=True)
-    if ran.returncode == 0 and _CLEAN in ran.stdout.rstrip().rpartition("\n")[2]:
-        verdicts.add(digests[file] for file in left)
+    if ran.returncode in _DONE and (found := with_findings(ran.stdout)) is not None:
+        verdicts.add(digests[file] for file in left if file not in found)
     return ran.returncode
+
+
+def with_findings(output: str) -> frozenset[Path] | None:
+    """Return the files in which pyright found an error or a warning; None if its output cannot be read."""
+    findings = _FINDING.findall(output)
+    summary = _SUMMARY.match(output.rstrip().rpartition("\n")[2])
+    if summary is None or len(findings) != int(summary[1]) + int(summary[2]):
+        return None
+    return frozenset(Path(file) for file in findings)
+
+
+def node_options(options: str, memory: int) -> str:
+    """Return options of Node.js with a limit for pyright where the `memory` (MiB) is large and they have none."""
+    if "max-old-space-size" in options or memory < 2 * _NODE_MEMORY_MIB:
+        return options
+    return f"{options} --max-old-space-size={_NODE_MEMORY_MIB}".strip()
+
+
+def memory_mib() -> int:
+    """Return the memory of this machine in MiB."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
 
 
 def main() -> int:

@@ -14,6 +14,7 @@ from gpu_platform.engine.destroy import destroy
 from gpu_platform.engine.record import record_program
 from sandbox.control_plane import Status
 from tests.support.eventually import eventually
+from tests.support.terminating import finalized_at_once
 
 STACK = "registry-team"
 
@@ -33,7 +34,8 @@ def client(sandbox: Status) -> Iterator[KubernetesClient]:
     client = KubernetesClient(sandbox.kubeconfig)
     apply(client, program)
     yield client
-    destroy(client, STACK)
+    with finalized_at_once(sandbox.kubeconfig):
+        destroy(client, STACK)
 
 
 def pod_with(client: KubernetesClient, **spec: Any) -> dict[str, Any]:

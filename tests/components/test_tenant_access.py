@@ -14,6 +14,7 @@ from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.destroy import destroy
 from gpu_platform.engine.record import record_program
 from sandbox.control_plane import Status
+from tests.support.terminating import finalized_at_once
 
 HERE = Path(__file__).parent
 TABLE: list[Mapping[str, Any]] = yaml.load(
@@ -71,7 +72,8 @@ def may(sandbox: Status) -> Iterator[Asked]:
         return review["status"]["allowed"]
 
     yield ask
-    destroy(client, STACK)
+    with finalized_at_once(sandbox.kubeconfig):
+        destroy(client, STACK)
 
 
 @pytest.mark.sandbox

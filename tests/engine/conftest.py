@@ -16,6 +16,7 @@ from gpu_platform.engine.destroy import destroy
 from gpu_platform.engine.diff import preview
 from gpu_platform.engine.record import RecordedProgram, record_program
 from sandbox.control_plane import Status
+from tests.support.terminating import finalized_at_once
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -72,12 +73,13 @@ def client(sandbox: Status) -> KubernetesClient:
 
 
 @pytest.fixture
-def stacks(client: KubernetesClient, record: Record) -> Iterator[Callable[[str], Stack]]:
+def stacks(sandbox: Status, client: KubernetesClient, record: Record) -> Iterator[Callable[[str], Stack]]:
     """Gives stacks by name, and destroys them all after the test."""
     made: dict[str, Stack] = {}
     yield lambda name: made.setdefault(name, Stack(name, client, record))
-    for stack in made.values():
-        stack.destroy()
+    with finalized_at_once(sandbox.kubeconfig):
+        for stack in made.values():
+            stack.destroy()
 
 
 @pytest.fixture

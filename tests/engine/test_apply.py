@@ -21,6 +21,7 @@ from gpu_platform.errors import BadInput, ExitCode, Finding
 from sandbox.control_plane import Status
 from tests.engine.conftest import Objects, Record, Stack, config_map, namespace, node, workload
 from tests.support.eventually import eventually
+from tests.support.terminating import finalized_at_once
 
 PARTS: Objects = [
     namespace("engine-a"),
@@ -342,7 +343,7 @@ def test_a_secret_is_applied_in_full_and_reported_hidden(stack: Stack) -> None:
 
 
 def test_outputs_are_kept_for_other_stacks_without_the_secret_ones(
-    client: KubernetesClient, record: Record
+    sandbox: Status, client: KubernetesClient, record: Record
 ) -> None:
     recorded = record("small", stack="engine-outputs", preview=False)
     deployable = [r for r in recorded.resources if r.type.endswith(("Stack", "Namespace", "Secret"))]
@@ -357,7 +358,8 @@ def test_outputs_are_kept_for_other_stacks_without_the_secret_ones(
             "share": 0.5,
         }
     finally:
-        stack.destroy()
+        with finalized_at_once(sandbox.kubeconfig):
+            stack.destroy()
     assert stack_outputs(client, "engine-outputs") is None
 
 

@@ -12,8 +12,10 @@ from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.contents import Contents, VolumeClaim, namespace_contents
 from gpu_platform.engine.retention import is_of_platform, may_be_adopted, settle, team_namespaces
 from gpu_platform.progress import Progress
+from sandbox.control_plane import Status
 from tests.engine.conftest import Stack, config_map, workload
 from tests.support.eventually import eventually
+from tests.support.terminating import finalized_at_once
 
 PLACE = "engine-team"
 ADMISSION = "admissionregistration.k8s.io/v1"
@@ -21,7 +23,7 @@ QUIET = Progress(quiet=True)
 
 
 @pytest.fixture
-def team(client: KubernetesClient) -> Iterator[dict[str, Any]]:
+def team(sandbox: Status, client: KubernetesClient) -> Iterator[dict[str, Any]]:
     """The namespace of a team as Pulumi leaves it, with a quota and a policy."""
     labels = {names.TEAM_LABEL: PLACE, names.STACK_LABEL: "engine-pulumi"}
     live = client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE, "labels": labels}})
@@ -44,7 +46,8 @@ def team(client: KubernetesClient) -> Iterator[dict[str, Any]]:
         client.delete(found)
     for policy in live_policies(client):
         client.delete(policy)
-    eventually(lambda: client.get("v1", "Namespace", PLACE) is None)
+    with finalized_at_once(sandbox.kubeconfig):
+        eventually(lambda: client.get("v1", "Namespace", PLACE) is None)
 
 
 def policies(place: str = PLACE) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from sandbox.simulator.kube import Api, ApiError
+from tests.support.terminating import finalized_at_once
 
 # Kubernetes makes and removes these itself, after the objects that they belong to.
 _DERIVED: Final = {"events", "leases", "endpoints", "endpointslices", "componentstatuses", "apiservices"}
@@ -39,13 +40,15 @@ class Contents:
     """The objects of a sandbox that has just started."""
 
     def __init__(self, kubeconfig: Path) -> None:
+        self._kubeconfig = kubeconfig
         self._api = Api(kubeconfig)
         self._own = {found.uid for collection in self._collections() for found in self._objects(collection)}
 
     def restore(self) -> bool:
         """Delete all other objects; return whether none is left. If one stays, the sandbox is no longer of use."""
         try:
-            return self._delete_others()
+            with finalized_at_once(self._kubeconfig):
+                return self._delete_others()
         except ApiError:  # a test may have left its API server broken
             return False
 
