@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,28 +11,67 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDER, LONG_FILE = "tests/e2e", "tests/e2e/test_sharing_modes.py"
-SHORT, LONG, THOROUGH = (
-    "test_mig_change.py::test_a_change_of_the_layout_rolls_node_by_node_and_kills_no_protected_pod",
-    "test_sharing_modes.py::test_every_node_offers_the_resources_of_its_own_sharing",
-    "test_rehearsal_on_the_scheduler.py::",
-)
+MIXED, LONG_FILE = "test_mixed.py", "test_long_file.py"
+FILES = {
+    MIXED: """
+import pytest
+
+def test_short(): ...
+
+@pytest.mark.long
+def test_long(): ...
+
+@pytest.mark.thorough
+def test_thorough(): ...
+""",
+    LONG_FILE: """
+import pytest
+
+pytestmark = pytest.mark.long
+
+def test_of_a_long_file(): ...
+""",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    return tmp_path
 
 
 @pytest.mark.parametrize(
     ("tests", "place", "expected"),
     [
-        ("", FOLDER, {SHORT}),
-        ("", LONG_FILE, {LONG}),
-        ("", f"{LONG_FILE}::{LONG.partition('::')[2]}", {LONG}),
-        ("long", FOLDER, {LONG}),
-        ("thorough", FOLDER, {SHORT, LONG, THOROUGH}),
+        ("", "", {"short"}),
+        ("", LONG_FILE, {"of_a_long_file"}),
+        ("", f"{LONG_FILE}::test_of_a_long_file", {"of_a_long_file"}),
+        ("", MIXED, {"short", "long"}),
+        ("long", "", {"long", "of_a_long_file"}),
+        ("thorough", "", {"short", "long", "thorough", "of_a_long_file"}),
     ],
 )
-def test_a_run_has_its_own_tests_and_a_named_file_runs_whole(tests: str, place: str, expected: set[str]) -> None:
-    options = ["-o", "addopts=", "-q", "-p", "no:cacheprovider", "-p", "no:syrupy"]
-    command = [sys.executable, "-m", "pytest", "--collect-only", *options, place]
-    env = {**os.environ, "GPU_PLATFORM_TESTS": tests}
-    run = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+def test_a_run_has_its_own_tests_and_a_named_file_runs_whole(
+    folder: Path, tests: str, place: str, expected: set[str]
+) -> None:
+    options = [
+        "--config-file",
+        str(ROOT / "pyproject.toml"),
+        "-p",
+        "tests.conftest",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "addopts=",
+    ]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", *options, str(folder / place)],
+        cwd=ROOT,
+        env={**os.environ, "GPU_PLATFORM_TESTS": tests},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert run.returncode == 0, run.stdout
-    assert {one for one in (SHORT, LONG, THOROUGH) if one in run.stdout} == expected
+    assert set(re.findall(r"::test_(\w+)", run.stdout)) == expected

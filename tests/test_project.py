@@ -118,6 +118,7 @@ def test_the_stacks_of_the_current_folders_project_are_never_mistaken_for_those_
     assert f"found the project {copy}, and gpu-platform of {PROJECT_ROOT}" in result.stderr
 
 
+@pytest.mark.long
 def test_a_project_of_another_name_works_and_names_its_resources_after_itself(copy: Path, tmp_path: Path) -> None:
     assert run(copy, copy / "tests", "check", "speech").returncode == 0
     result = run(copy, copy, "render", "speech", "--out", str(tmp_path / "out"))

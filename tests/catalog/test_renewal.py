@@ -34,6 +34,7 @@ def renewed(seen: list[DescribedType], vendor: str = "aws", *regions: str) -> Co
     return compare(load_catalog(), vendor, seen, regions)
 
 
+@pytest.mark.long
 def test_the_catalogue_has_every_gpu_type_of_ec2_with_the_facts_that_ec2_describes(
     ec2: list[DescribedType],
 ) -> None:

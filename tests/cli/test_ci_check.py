@@ -46,6 +46,7 @@ def hook() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_the_hook_prints_findings_at_their_lines_and_leaves_other_programs_out(repository: Path) -> None:
     broken = repository / "stacks" / "Pulumi.broken.yaml"
     broken.write_text(BROKEN, "utf-8")
@@ -87,6 +88,7 @@ def steps() -> dict[str, dict[str, Any]]:
     return {one.get("name", one.get("uses", "")): one for one in read("action.yml")["runs"]["steps"]}
 
 
+@pytest.mark.long
 def test_the_action_leaves_a_log_of_each_stack_file_annotates_its_lines_and_fails_as_the_check(
     repository: Path, tmp_path: Path
 ) -> None:

@@ -136,6 +136,7 @@ def test_the_script_reviews_the_stack_files_that_differ_and_ends_with_the_worst_
     assert len(_git(repository, "worktree", "list").splitlines()) == 1
 
 
+@pytest.mark.long
 def test_the_commands_of_both_templates_write_one_comment_that_each_push_replaces(repository: Path) -> None:
     base = _git(repository, "rev-parse", "HEAD").strip()
     _edited(repository / "stacks/Pulumi.local.yaml", "workload: training", "workload: training # changed")

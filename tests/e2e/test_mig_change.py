@@ -317,6 +317,7 @@ def test_preview_and_up_name_the_nodes_the_layouts_and_the_gpu_pods_that_have_to
     )
 
 
+@pytest.mark.long
 def test_a_node_under_a_budget_that_never_allows_an_eviction_keeps_every_pod_and_is_not_cordoned(lab: Lab) -> None:
     [guarded] = lab.deployment("web", 1, node="lab-0")
     [unrelated] = lab.deployment("other", 1, node="lab-0")
@@ -456,6 +457,7 @@ def test_the_limit_of_all_pools_together_holds_beside_that_of_each_pool(lab: Lab
     assert seen.most_cordoned == 1
 
 
+@pytest.mark.long
 def test_a_node_that_fails_stays_cordoned_and_says_why_and_the_rest_is_not_begun(lab: Lab) -> None:
     lab.fault("lab-0", '{"kind": "mig-change-failed"}')
     ran = lab.platform.up(lab.stack())

@@ -175,6 +175,7 @@ def test_processes_of_two_zipapps_run_side_by_side_and_end_with_stop(own: Agents
         eventually(lambda process=process: not is_alive(process))
 
 
+@pytest.mark.long
 def test_a_server_that_was_killed_is_started_again_and_a_third_zipapp_ends_the_oldest(own: Agents) -> None:
     def server(agent: bytes) -> int:
         return int(run(own.command(agent, "import os; print(os.getppid())")).stdout)
@@ -189,6 +190,7 @@ def test_a_server_that_was_killed_is_started_again_and_a_third_zipapp_ends_the_o
     assert server(PYTHON) == again
 
 
+@pytest.mark.long
 def test_a_folder_may_be_deeper_than_the_address_of_a_socket(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 60) / ("e" * 60)
     deep.mkdir(parents=True)

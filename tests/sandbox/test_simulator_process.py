@@ -46,6 +46,7 @@ def _end(status: Status, component: str, how: signal.Signals) -> None:
     eventually(lambda: control_plane.status(NAME).pids[component], None)
 
 
+@pytest.mark.long
 def test_the_simulator_outlives_its_api_server(own: Status) -> None:
     with Cluster(own) as cluster:
         cluster.operator(**CONFIGS)

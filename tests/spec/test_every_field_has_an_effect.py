@@ -25,8 +25,8 @@ pytestmark = pytest.mark.xdist_group("fields")  # what each field does on a prov
 
 Platform = dict[str, Any]
 Place = tuple[str | int, ...]
-Outcome = str | tuple[Problem, ...]
-"""The plan as JSON, or why there is none."""
+Outcome = dict[str, Any] | tuple[Problem, ...]
+"""The plan in its JSON form, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def _outcome(platform: Platform, folder: Path | None = None) -> Outcome:
     del plan["decisions"]
     for pool in plan.get("pools", ()):
         del pool["capacity"], pool["placement"]
-    return json.dumps(plan, sort_keys=True)
+    return plan
 
 
 def _told(problems: tuple[Problem, ...]) -> str:
