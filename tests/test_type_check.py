@@ -160,6 +160,15 @@ def test_installed_packages_are_of_every_file(root: Path, monkeypatch: pytest.Mo
     assert checked(root, packages=installed_packages()) == EVERY
 
 
+def test_the_version_of_pip_is_of_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = installed_packages()
+    package = tmp_path / "pip-99.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: pip\nVersion: 99.0\n", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert installed_packages() == before
+
+
 @pytest.mark.parametrize(
     ("kind", "summary", "code"),
     [

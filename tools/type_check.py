@@ -32,7 +32,7 @@ _DONE: Final = (0, 1)  # exit codes of pyright: without errors, with errors
 # a fifth of the CPU time.
 _NODE_MEMORY_MIB: Final = 8192
 _SUFFIXES: Final = (".py", ".pyi")
-_OWN: Final = "gpu-platform"
+_NOT_IMPORTED: Final = ("gpu-platform", "pip")  # this project, whose files count by themselves, and a program
 _MOST_DIGESTS: Final = 50_000
 _PYRIGHT: Final = (sys.executable, "-m", "pyright")
 
@@ -214,12 +214,12 @@ def _replace(file: Path, text: str) -> None:
 
 
 def installed_packages() -> str:
-    """Return the name, the version and a digest of the files of each installed package but this project."""
+    """Return the name, the version and a digest of the files of each installed package that may be imported."""
     return "".join(
         sorted(
             f"{one.name}=={one.version} {hashlib.sha256((one.read_text('RECORD') or '').encode()).hexdigest()}\n"
             for one in importlib.metadata.distributions()
-            if one.name != _OWN
+            if one.name not in _NOT_IMPORTED
         )
     )
 
