@@ -19,7 +19,7 @@ from typing import Any
 
 from gpu_platform import names
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.expectations import expectations_for_machine
+from gpu_platform.planning.expectations import DeclaredNode, expectations_for_machine
 from gpu_platform.planning.expectations.section import NodeExpectation
 from sandbox.nvml import NodeProfile, install
 from validators.agent.calls import Journal
@@ -63,7 +63,7 @@ def measure(count: int, machine_type: str, broken: int) -> tuple[float, float, i
     """Return the seconds of all agents and of the report, and how many of the broken nodes fail."""
     catalog = load_catalog()
     machine = catalog.machine_types[machine_type]
-    expectations = expectations_for_machine(machine, catalog, pool="train", driver_version=DRIVER)
+    expectations = expectations_for_machine(machine, catalog, DeclaredNode(pool="train", driver_version=DRIVER))
     parsed = parse_expectations(json.dumps(expectations.to_json()), "benchmark")
     chance = random.Random(count)
     faulty = {f"train-{index}": chance.choice(FAULTS) for index in chance.sample(range(count), broken)}

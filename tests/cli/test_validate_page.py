@@ -13,7 +13,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.validate import ReportFiles, _check_files
 from gpu_platform.cli.validate_page import broken_gpus, odd_ones, validation_page
 from gpu_platform.errors import BadInput
-from gpu_platform.planning.expectations import expectations_for_machine
+from gpu_platform.planning.expectations import DeclaredNode, expectations_for_machine
 from sandbox.nvml import NodeProfile, install
 from validators.agent.calls import Journal
 from validators.agent.checks import run_checks
@@ -36,7 +36,7 @@ FAULTS = {
 def node_report(name: str, machine_type: str, *faults: object) -> NodeReport:
     catalog = load_catalog()
     document = expectations_for_machine(
-        catalog.machine_types[machine_type], catalog, driver_version=DRIVER, driver_source="test"
+        catalog.machine_types[machine_type], catalog, DeclaredNode(driver_version=DRIVER, driver_source="test")
     ).to_json()
     profile = NodeProfile.model_validate(
         {"machine_type": machine_type, "driver_version": DRIVER, "node": name, "faults": faults}

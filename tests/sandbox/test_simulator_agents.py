@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.expectations import expectations_for_machine
+from gpu_platform.planning.expectations import DeclaredNode, expectations_for_machine
 from sandbox.nvml import NodeProfile
 from sandbox.nvml.run import READER_VARIABLE, agent_environment
 from sandbox.simulator.agents import Agents
@@ -72,7 +72,7 @@ def test_the_shipped_agent_ends_as_in_an_interpreter_of_its_own(
 ) -> None:
     catalog = load_catalog()
     expected = expectations_for_machine(
-        catalog.machine_types[MACHINE], catalog, pool="train", driver_version=DRIVER
+        catalog.machine_types[MACHINE], catalog, DeclaredNode(pool="train", driver_version=DRIVER)
     )
     files = {name: tmp_path / name for name in ("agent", "profile", "expectations")}
     files["agent"].write_bytes(build_agent())

@@ -13,7 +13,7 @@ from simulated_cluster import Cluster
 
 from gpu_platform import names
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.expectations import expectations_for_machine
+from gpu_platform.planning.expectations import DeclaredNode, expectations_for_machine
 from gpu_platform.planning.expectations.section import Expectation
 from sandbox.control_plane import Status
 from sandbox.simulator.validation import (
@@ -191,7 +191,9 @@ def gate(sandbox: Status) -> Iterator[Cluster]:
 def _expectations(gpus: int) -> str:
     catalog = load_catalog()
     expected = expectations_for_machine(
-        catalog.machine_types[MACHINE], catalog, pool="train", driver_version="580.95.05", driver_source="test"
+        catalog.machine_types[MACHINE],
+        catalog,
+        DeclaredNode(pool="train", driver_version="580.95.05", driver_source="test"),
     )
     return json.dumps(
         replace(expected, expect={**expected.expect, "gpu-count": Expectation(gpus, "test")}).to_json()

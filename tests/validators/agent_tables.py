@@ -6,7 +6,7 @@ import dataclasses
 import json
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.expectations import expectations_for_machine
+from gpu_platform.planning.expectations import DeclaredNode, expectations_for_machine
 from sandbox.nvml import NodeProfile, install
 from validators.agent.calls import Journal
 from validators.agent.checks import run_checks, verdict_of
@@ -92,7 +92,9 @@ def tolerating(percent, **values):
 def of_machine(machine_type, **choices):
     """Return what the agent expects of a machine type, by way of the JSON form."""
     catalog = load_catalog()
-    document = expectations_for_machine(catalog.machine_types[machine_type], catalog, **choices).to_json()
+    document = expectations_for_machine(
+        catalog.machine_types[machine_type], catalog, DeclaredNode(**choices)
+    ).to_json()
     return parse_expectations(json.dumps(document), machine_type)
 
 

@@ -15,7 +15,7 @@ import pytest
 from agent_tables import DRIVER
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.expectations import expectations_for_machine
+from gpu_platform.planning.expectations import DeclaredNode, expectations_for_machine
 from gpu_platform.project import version
 from sandbox.nvml import NodeProfile
 from tests.support.eventually import DEADLINES_SECONDS
@@ -35,7 +35,9 @@ def agent(tmp_path_factory):
 @pytest.fixture
 def expectations(tmp_path):
     catalog = load_catalog()
-    document = expectations_for_machine(catalog.machine_types["p4de.24xlarge"], catalog, pool="train").to_json()
+    document = expectations_for_machine(
+        catalog.machine_types["p4de.24xlarge"], catalog, DeclaredNode(pool="train")
+    ).to_json()
     path = tmp_path / "expectations.json"
     path.write_text(json.dumps(document))
     return path

@@ -11,7 +11,7 @@ from agent_tables import healthy_gpu, node, of_machine
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.node_check import document_for_machine
 from gpu_platform.errors import BadInput
-from gpu_platform.planning.expectations import expectations_for_machine
+from gpu_platform.planning.expectations import DeclaredNode, expectations_for_machine
 from gpu_platform.planning.expectations.section import Expectation, expectations_hash
 from validators.agent.checks import run_checks
 from validators.agent.expectations import BadExpectations, health_of, parse_expectations
@@ -23,7 +23,7 @@ def machine(name):
 
 
 def expected_of(name, **choices):
-    return expectations_for_machine(machine(name), load_catalog(), **choices)
+    return expectations_for_machine(machine(name), load_catalog(), DeclaredNode(**choices))
 
 
 def values_of(name, **choices):
@@ -125,7 +125,9 @@ def test_only_memory_has_a_tolerance():
 def test_what_planning_writes_is_what_the_agent_reads():
     catalog = load_catalog()
     for name, machine in ((name, one) for name, one in catalog.machine_types.items() if one.has_gpus):
-        written = expectations_for_machine(machine, catalog, mig_layouts=[{}] * machine.gpu_count).expect
+        written = expectations_for_machine(
+            machine, catalog, DeclaredNode(mig_layouts=[{}] * machine.gpu_count)
+        ).expect
         read = of_machine(name, mig_layouts=[{}] * machine.gpu_count).expect
         assert {check: entry.value for check, entry in read.items()} == {
             check: entry.value for check, entry in written.items()

@@ -13,7 +13,7 @@ from gpu_platform import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.catalog.models import Measure
 from gpu_platform.planning.burn_in.section import BurnInPoolPlan, LeastBandwidth
-from gpu_platform.planning.expectations import expectations_for_machine
+from gpu_platform.planning.expectations import DeclaredNode, expectations_for_machine
 from gpu_platform.planning.expectations.section import NodeExpectation
 from gpu_platform.planning.teams.section import WorkloadPlan
 from gpu_platform.planning.workloads.section import PodPlan
@@ -98,9 +98,8 @@ def _node_checks() -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield each check of the agent with its severity and the remedy that it prints for a broken node."""
     catalog = load_catalog()
     machine = catalog.machine_types[_MACHINE_TYPE]
-    expected = expectations_for_machine(
-        machine, catalog, driver_version="580.65.06", mig_layouts=[_LAYOUT] * machine.gpu_count
-    )
+    declared = DeclaredNode(driver_version="580.65.06", mig_layouts=[_LAYOUT] * machine.gpu_count)
+    expected = expectations_for_machine(machine, catalog, declared)
     document = expected.to_json()
     document["expect"] |= {"fabric-nics": {"value": {"efa": 4}}, "nic-affinity": {"value": "efa"}}
     document["expect"] |= {"fabric-mtu": {"value": {"efa": 8896}}, "imex-domain": {"value": True}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -31,26 +32,32 @@ _WITH_FABRIC_STATE: Final = frozenset({"hopper", "blackwell"})
 MEMORY_TOLERANCE_PERCENT: Final = 1.5  # reserved pages and ECC shift NVML's total by about that much
 
 
-def expectations_for_machine(
-    machine: MachineType,
-    catalog: Catalog,
-    *,
-    pool: str = "",
-    driver_version: str | None = None,
-    driver_source: str = "",
-    mig_layouts: Sequence[MigLayout] | None = None,
-    mig_source: str = "",
-    mps: bool = False,
-    nics: FabricNics | None = None,
-    nics_source: str = "",
-) -> Expectations:
-    """Return the expected facts of a node, as far as the catalogue knows its machine type.
+@dataclass(frozen=True, slots=True)
+class DeclaredNode:
+    """What a stack declares for the nodes of a pool; each `..._source` names the place in the stack file.
 
     `driver_version` is the exact driver; None expects only the GPU's first driver branch. `mig_layouts` has
-    one entry per GPU, an empty one where MIG is off; None expects nothing about MIG. Facts that the
-    catalogue does not have are not expected. `mps`: the daemon of MPS sets the compute mode.
-    `nics`: those of the fabric that nodes are created with.
+    one entry per GPU, an empty one where MIG is off; None expects nothing about MIG. `mps`: the daemon of MPS
+    sets the compute mode. `nics`: those of the fabric that nodes are created with.
     """
+
+    pool: str = ""
+    driver_version: str | None = None
+    driver_source: str = ""
+    mig_layouts: Sequence[MigLayout] | None = None
+    mig_source: str = ""
+    mps: bool = False
+    nics: FabricNics | None = None
+    nics_source: str = ""
+
+
+_NOTHING_DECLARED: Final = DeclaredNode()
+
+
+def expectations_for_machine(
+    machine: MachineType, catalog: Catalog, declared: DeclaredNode = _NOTHING_DECLARED
+) -> Expectations:
+    """Return the expected facts of a node of a machine type, as far as the catalogue and the stack have them."""
     gpu = catalog.gpu_of(machine)
     of_machine = f"machine type {machine.name} ({machine.source})"
     of_gpu = f"GPU {gpu.model} of machine type {machine.name} ({gpu.source})"
@@ -63,7 +70,7 @@ def expectations_for_machine(
         "nvlink-count": Expectation(machine.nvlinks_per_gpu, of_machine),
         **{check: Expectation(True, always) for check in _HEALTH},
     }
-    if not mps:
+    if not declared.mps:
         expect["compute-mode"] = Expectation("default", always)
     if gpu.ecc:
         expect["ecc"] = Expectation(True, of_gpu)
@@ -88,16 +95,16 @@ def expectations_for_machine(
         expect["imex-domain"] = Expectation(True, of_machine)
     if machine.numa_nodes is not None:
         expect["numa-nodes"] = Expectation(list(machine.numa_nodes), of_machine)
-    if driver_version is not None:
-        expect["driver-version"] = Expectation(driver_version, driver_source)
-    if nics is not None:
-        expect["fabric-nics"] = Expectation({nics.kind: nics.count}, nics_source)
-        expect["nic-affinity"] = Expectation(nics.kind, nics_source)
+    if declared.driver_version is not None:
+        expect["driver-version"] = Expectation(declared.driver_version, declared.driver_source)
+    if (nics := declared.nics) is not None:
+        expect["fabric-nics"] = Expectation({nics.kind: nics.count}, declared.nics_source)
+        expect["nic-affinity"] = Expectation(nics.kind, declared.nics_source)
         if nics.mtu is not None:
-            expect["fabric-mtu"] = Expectation({nics.kind: nics.mtu}, nics_source)
-    if mig_layouts is not None:
-        expect.update(_mig(mig_layouts, mig_source))
-    return Expectations(pool, machine.name, MappingProxyType(expect))
+            expect["fabric-mtu"] = Expectation({nics.kind: nics.mtu}, declared.nics_source)
+    if declared.mig_layouts is not None:
+        expect.update(_mig(declared.mig_layouts, declared.mig_source))
+    return Expectations(declared.pool, machine.name, MappingProxyType(expect))
 
 
 def _mig(layouts: Sequence[MigLayout], source: str) -> dict[str, Expectation]:

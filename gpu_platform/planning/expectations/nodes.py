@@ -9,7 +9,7 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.clouds.section import CloudPool
 from gpu_platform.planning.context import CompleteContext
-from gpu_platform.planning.expectations.hardware import expectations_for_machine
+from gpu_platform.planning.expectations.hardware import DeclaredNode, expectations_for_machine
 from gpu_platform.planning.expectations.section import (
     NIC_DEVICES,
     RESOURCE_SLICES,
@@ -40,9 +40,7 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext, pool: Cl
     if requirements.gpu.mig is not None and not sharing.partitions:
         layouts = [layout_of_gpu(sharing, index) for index in range(machine.gpu_count)]
     part = "layouts" if any(entry.devices is not None for entry in sharing.mig_layouts) else "layout"
-    return expectations_for_machine(
-        machine,
-        context.catalog,
+    declared = DeclaredNode(
         pool=requirements.pool.name,
         driver_version=requirements.driver_version,
         driver_source=_driver_source(requirements, context),
@@ -55,6 +53,7 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext, pool: Cl
         if sharing.mig_layouts
         else f"stack: {sharing.source} (no MIG)",
     )
+    return expectations_for_machine(machine, context.catalog, declared)
 
 
 def _driver_source(requirements: NodeRequirements, context: CompleteContext) -> str:
