@@ -4,9 +4,9 @@ PYTHON ?= $(firstword $(foreach name,$(PYTHONS),$(shell command -v $(name) 2>/de
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # Not compiled: the cloud SDKs have thousands of modules, of which few are ever imported; Python compiles those.
-PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
-INSTALL = $(PIP) --no-compile \
+INSTALL = $(BIN)/python $(PIP_INSTALL) --no-compile \
   --constraint constraints.txt --editable '.[dev]' && touch $(STAMP)
 
 # Images set it to stay small; here each of hundreds of processes would compile the same modules once more.
@@ -21,7 +21,7 @@ $(BIN)/python:
 	@command -v "$(PYTHON)" >/dev/null || { echo "error: $(or $(PYTHON),Python 3.11) not found: install Python 3.11, 3.12 or 3.13, or set PYTHON=..." >&2; exit 2; }
 	$(PYTHON) -m venv --clear $(VENV)
 	@# The one that Python 3.11 brings takes twice as long for all packages. Here, before the build runs pip, too.
-	@$(PIP) --upgrade 'pip>=25.3,<27'
+	@$(BIN)/python $(PIP_INSTALL) --upgrade 'pip>=25.3,<27'
 
 $(STAMP): pyproject.toml constraints.txt $(BIN)/python
 	@echo "installing Python packages into $(VENV) (about a minute)"
@@ -91,7 +91,7 @@ LIBRARIES := accelerate==1.15.0 deepspeed==0.19.8 ray==2.60.0
 TORCH_VENV := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpu-platform/$(notdir $(PYTHON))-$(subst ==,-,$(TORCH))
 empty :=
 TORCH_STAMP := $(TORCH_VENV)/.installed-$(subst $(empty) $(empty),-,$(subst ==,-,$(LIBRARIES)))
-TORCH_PIP = $(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+TORCH_PIP = $(TORCH_VENV)/bin/python $(PIP_INSTALL) --no-compile --constraint constraints.txt
 
 $(TORCH_STAMP):
 	@echo "installing PyTorch into $(TORCH_VENV) (one to two minutes)"

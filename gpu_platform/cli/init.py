@@ -111,7 +111,7 @@ def _complete(name: str, given: Answers) -> dict[str, str]:
         ask(key)
     ask("machine_type", first.machine_type)
     for key in ("nodes", "workload", "team"):
-        if key != "nodes" or "node_names" not in first.questions:
+        if key != "nodes" or first.asks_nodes:
             ask(key)
     ask("member", f"group:{answers['team']}" if first.groups else "")
     if missing:
@@ -133,7 +133,7 @@ def _platform(name: str, answers: Mapping[str, str]) -> dict[str, Any]:
     cluster: dict[str, Any] = {"provider": answers["provider"], **first.cluster(name, answers)}
     pool: dict[str, Any] = {"name": "gpu", "machine_type": answers["machine_type"], **first.pool(answers)}
     nodes = int(answers["nodes"]) if answers.get("nodes", "").isdigit() else answers.get("nodes")
-    if "node_names" in first.questions:
+    if not first.asks_nodes:
         nodes = len(pool["nodes"]["names"])
     pool |= {"count": {"desired": nodes}, "workload": answers["workload"]}
     catalog = load_catalog()

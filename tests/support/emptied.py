@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from sandbox.simulator.kube import Api, ApiError
-from tests.support.terminating import finalized_at_once
+from tests.support.terminating import deletable_resources, finalized_at_once
 
 # Kubernetes makes and removes these itself, after the objects that they belong to.
 _DERIVED: Final = {"events", "leases", "endpoints", "endpointslices", "componentstatuses", "apiservices"}
@@ -73,11 +73,9 @@ class Contents:
 
     def _collections(self) -> Iterator[str]:
         """Return the paths of all collections whose objects can be listed and deleted."""
-        groups = self._get("/apis")["groups"]
-        for root in ("/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)):
-            for resource in self._get(root)["resources"]:
-                if {"list", "delete"} <= set(resource["verbs"]) and resource["name"] not in _DERIVED:
-                    yield f"{root}/{resource['name']}"
+        for root, resource in deletable_resources(self._get):
+            if resource["name"] not in _DERIVED:
+                yield f"{root}/{resource['name']}"
 
     def _objects(self, collection: str) -> Iterator[_Object]:
         try:

@@ -8,7 +8,7 @@ deletion waits for the controller.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,20 @@ _Collections = list[tuple[str, str]]
 """Roots and plurals: `("/apis/apps/v1", "deployments")`."""
 
 
+def deletable_resources(get: Callable[[str], Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the root, such as `/apis/apps/v1`, and the resource of all that can be listed and deleted."""
+    groups = get("/apis")["groups"]
+    for root in ("/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)):
+        for resource in get(root)["resources"]:
+            if {"list", "delete"} <= set(resource["verbs"]):
+                yield root, resource
+
+
 class _Namespaces(Api):
+    def deleted(self) -> list[Mapping[str, Any]]:
+        items = self.get("/api/v1/namespaces")["items"]
+        return [one for one in items if "deletionTimestamp" in one["metadata"]]
+
     def finalize(self, namespace: Mapping[str, Any]) -> None:
         path = f"/api/v1/namespaces/{namespace['metadata']['name']}/finalize"
         self._request("PUT", path, {**namespace, "spec": {"finalizers": []}}, "application/json")
@@ -43,14 +56,16 @@ def finalized_at_once(kubeconfig: Path) -> Iterator[None]:
 def _run(api: _Namespaces, done: threading.Event) -> None:
     collections: _Collections = []
     while not done.wait(_PAUSE_SECONDS):
-        with suppress(
-            ApiError
-        ):  # a kind may go at the same time, with its definition; the controller has the rest
-            for namespace in api.get("/api/v1/namespaces")["items"]:
-                if "deletionTimestamp" in namespace["metadata"]:
-                    collections = collections or _collections(api)
-                    if not _delete_objects(api, namespace["metadata"]["name"], collections):
-                        api.finalize(namespace)
+        # A kind may go at the same time, with its definition: what is left then is the controller's.
+        with suppress(ApiError):
+            for namespace in api.deleted():
+                collections = collections or [
+                    (root, resource["name"])
+                    for root, resource in deletable_resources(api.get)
+                    if resource["namespaced"]
+                ]
+                if not _delete_objects(api, namespace["metadata"]["name"], collections):
+                    api.finalize(namespace)
 
 
 def _delete_objects(api: Api, namespace: str, collections: _Collections) -> int:
@@ -63,15 +78,3 @@ def _delete_objects(api: Api, namespace: str, collections: _Collections) -> int:
     for path, uid in found:
         api.delete_now(path, uid)
     return len(found)
-
-
-def _collections(api: Api) -> _Collections:
-    """Return what is namespaced, can be listed and deleted."""
-    groups = api.get("/apis")["groups"]
-    roots = ["/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)]
-    return [
-        (root, resource["name"])
-        for root in roots
-        for resource in api.get(root)["resources"]
-        if resource["namespaced"] and {"list", "delete"} <= set(resource["verbs"])
-    ]

@@ -15,9 +15,9 @@ class FirstStack:
     """What `init` asks for a provider, and the fields that it writes from the answers.
 
     `aliases`: other names that users type for the provider; `questions`: keys of its own questions;
-    with `node_names` among them `init` does not ask for a number of nodes; `machine_type`: the default; `groups`:
-    whether a team's members default to a group with the team's name; `cluster`: fields of `cluster`, from the
-    stack's name and the answers; `pool`: fields of the pool besides name, machine type, count and workload.
+    `machine_type`: the default; `groups`: whether a team's members default to a group with the team's name;
+    `cluster`: fields of `cluster`, from the stack's name and the answers; `pool`: fields of the pool besides name,
+    machine type, count and workload.
     """
 
     aliases: tuple[str, ...]
@@ -26,3 +26,8 @@ class FirstStack:
     groups: bool = True
     cluster: Callable[[str, Answers], Mapping[str, Any]]
     pool: Callable[[Answers], Mapping[str, Any]]
+
+    @property
+    def asks_nodes(self) -> bool:
+        """Whether the number of nodes is asked: names of nodes have it."""
+        return "node_names" not in self.questions
