@@ -9,10 +9,12 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 from gpu_platform import project
 from gpu_platform.errors import BadInput
@@ -20,7 +22,8 @@ from gpu_platform.paths import PROJECT_ROOT
 from gpu_platform.spec import find_stack_file, read_stack_file
 from tests.support.pulumi_cli import MISSING, environment
 
-VERSION = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]["version"]
+PYPROJECT = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]
+VERSION = PYPROJECT["version"]
 COMMAND = "from gpu_platform.cli import main; main()"
 LEFT_BEHIND = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "out", "shared")
 
@@ -207,6 +210,18 @@ def test_pulumi_new_finds_nothing_to_replace_in_the_files() -> None:
 def test_pulumi_installs_the_project_with_the_pinned_versions() -> None:
     lines = (PROJECT_ROOT / "requirements.txt").read_text().splitlines()
     assert [line for line in lines if not line.startswith("#")] == ["--constraint constraints.txt", "--editable ."]
+
+
+@pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
+def test_every_pinned_package_can_be_installed_with_each_python_from_its_first_release(python: str) -> None:
+    # Long-lived systems keep an early one: Debian 12 has 3.11.2.
+    assert SpecifierSet(PYPROJECT["requires-python"]).contains(python)
+    pins = (PROJECT_ROOT / "constraints.txt").read_text().splitlines()
+    # Those of another Python are not installed here.
+    found = [package for package in distributions() if f"{package.name}=={package.version}" in pins]
+    assert len(found) > 90
+    needs = {package.name: package.metadata["Requires-Python"] or "" for package in found}
+    assert {name: need for name, need in needs.items() if not SpecifierSet(need).contains(python)} == {}
 
 
 def test_the_project_file_names_the_environment_that_make_installs_into() -> None:
