@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.quantity import parse_quantity
 from sandbox import control_plane
 from tests.support import command_line
 from tests.support.command_line import COMMAND, Ran
@@ -161,7 +162,17 @@ class Platform:
         for namespace in {pod["metadata"]["namespace"] for pod in self.created}:
             ours = {pod["metadata"]["name"] for pod in self.created if pod["metadata"]["namespace"] == namespace}
             eventually(lambda place=namespace, ours=ours: ours.isdisjoint(self._pods(place)))
+            if not self._pods(namespace):
+                # The controller of quotas gives them free afterwards; until then the next pod may be refused.
+                eventually(lambda place=namespace: not self._counted(place))
         self.created.clear()
+
+    def _counted(self, namespace: str) -> dict[str, str]:
+        """Return the GPUs, MIG instances, CPUs and memory of pods that the quotas of a namespace count."""
+        quotas = self.client.objects("v1", "ResourceQuota", namespace=namespace)
+        used = {key: amount for quota in quotas for key, amount in quota["status"].get("used", {}).items()}
+        of_pods = [key for key in used if key.startswith("requests.") and "storage" not in key]
+        return {key: used[key] for key in of_pods if parse_quantity(used[key])}
 
     def _pods(self, namespace: str) -> set[str]:
         return {pod["metadata"]["name"] for pod in self.client.objects("v1", "Pod", namespace=namespace)}
