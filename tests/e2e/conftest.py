@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.quantity import parse_quantity
 from sandbox import control_plane
 from tests.support import command_line
 from tests.support.command_line import COMMAND, Ran
@@ -65,6 +64,16 @@ BASE: dict[str, Any] = {
     ],
     "validation": {"timeout": VALIDATION_TIMEOUT},
 }
+
+
+def quotas_are_free(client: KubernetesClient, namespace: str = "") -> bool:
+    """Return whether the quotas of a namespace, or of all, count no GPUs, shares and MIG instances.
+
+    They count pods that are gone for a moment longer, in which the next pod may be refused.
+    """
+    quotas = client.objects("v1", "ResourceQuota", namespace=namespace)
+    used = [item for quota in quotas for item in quota.get("status", {}).get("used", {}).items()]
+    return all(amount == "0" for key, amount in used if key.startswith("requests.nvidia.com/"))
 
 
 @dataclass
@@ -163,16 +172,8 @@ class Platform:
             ours = {pod["metadata"]["name"] for pod in self.created if pod["metadata"]["namespace"] == namespace}
             eventually(lambda place=namespace, ours=ours: ours.isdisjoint(self._pods(place)))
             if not self._pods(namespace):
-                # The controller of quotas gives them free afterwards; until then the next pod may be refused.
-                eventually(lambda place=namespace: not self._counted(place))
+                eventually(lambda place=namespace: quotas_are_free(self.client, place))
         self.created.clear()
-
-    def _counted(self, namespace: str) -> dict[str, str]:
-        """Return the GPUs, MIG instances, CPUs and memory of pods that the quotas of a namespace count."""
-        quotas = self.client.objects("v1", "ResourceQuota", namespace=namespace)
-        used = {key: amount for quota in quotas for key, amount in quota["status"].get("used", {}).items()}
-        of_pods = [key for key in used if key.startswith("requests.") and "storage" not in key]
-        return {key: used[key] for key in of_pods if parse_quantity(used[key])}
 
     def _pods(self, namespace: str) -> set[str]:
         return {pod["metadata"]["name"] for pod in self.client.objects("v1", "Pod", namespace=namespace)}

@@ -21,7 +21,7 @@ from gpu_platform.pod_sources import read_workloads
 from gpu_platform.progress import Progress
 from gpu_platform.stacks import load_stack
 from sandbox.build import binaries
-from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
+from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform, quotas_are_free
 from tests.support.eventually import eventually
 from tests.support.restricted import satisfying
 from tests.support.size import size
@@ -120,14 +120,8 @@ class Members:
             self._client.delete(manifest)
         names = {one["metadata"]["name"] for one in self._made}
         eventually(lambda: not names & {pod["metadata"]["name"] for pod in self._client.objects("v1", "Pod")})
-        # A quota counts pods that are gone for a moment longer.
-        eventually(lambda: all(_unused(one) for one in self._client.objects("v1", "ResourceQuota")))
+        eventually(lambda: quotas_are_free(self._client))
         self._made.clear()
-
-
-def _unused(quota: dict[str, Any]) -> bool:
-    used = quota.get("status", {}).get("used", {})
-    return all(value == "0" for key, value in used.items() if key in (f"requests.{GPU}", f"requests.{SHARE}"))
 
 
 @pytest.fixture

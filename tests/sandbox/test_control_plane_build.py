@@ -40,10 +40,10 @@ elif verb == "list":
 elif verb == "build":
     for line in {compiles!r}:
         print(line, file=sys.stderr, flush=True)
+    end = time.monotonic() + {seconds}
     with open(os.path.join(os.environ["GOTMPDIR"], "object"), "w"):
-        time.sleep({seconds})
-    while {until!r} and not os.path.exists({until!r}):
-        time.sleep(0.01)
+        while time.monotonic() < end and not os.path.exists({until!r}):
+            time.sleep(0.01)
     folder = sys.argv[sys.argv.index("-o") + 1]
     for package in sys.argv[sys.argv.index("-o") + 2:]:
         *_, parent, last = package.split("/")
@@ -185,7 +185,7 @@ def test_a_cache_that_cannot_be_written_is_one_clear_error(go: Go, cache: Path) 
 
 def test_two_processes_that_need_the_programs_build_them_once(go: Go, tmp_path: Path) -> None:
     second_waits = tmp_path / "the-second-waits"
-    go.install(until=str(second_waits))
+    go.install(seconds=600, until=str(second_waits))
     first = module(stderr=subprocess.PIPE)
     while not go.calls("build"):
         assert first.poll() is None
