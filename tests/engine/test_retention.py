@@ -42,11 +42,11 @@ def team(sandbox: Status, client: KubernetesClient) -> Iterator[dict[str, Any]]:
     for policy in policies():
         client.create(policy)
     yield live
-    if (found := client.get("v1", "Namespace", PLACE)) is not None:
-        client.delete(found)
     for policy in live_policies(client):
         client.delete(policy)
     with finalized_at_once(sandbox.kubeconfig):
+        if (found := client.get("v1", "Namespace", PLACE)) is not None:
+            client.delete(found)
         eventually(lambda: client.get("v1", "Namespace", PLACE) is None)
 
 

@@ -3,12 +3,18 @@
 https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/controller/namespace/namespace_controller.go
 (`namespaceDeletionGracePeriod`, read 2026-11-26). This is for what tests leave behind; a test whose subject is a
 deletion waits for the controller.
+
+After these 5 s the controller looks at the namespace of that name, which may be another one by then. If that one
+is being deleted, too, it deletes all objects in the namespace of that name, and goes on doing so in a third one,
+which a test has created meanwhile. It does nothing in a namespace without its finalizer (`finalized` in
+`deletion/namespaced_resources_deleter.go`), so the finalizer is taken away before the deletion. A namespace whose
+deletion began before is left to the controller.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +22,10 @@ from typing import Any, Final
 from sandbox.simulator.kube import Api, ApiError
 
 _PAUSE_SECONDS: Final = 0.05
+_OF_CONTROLLER: Final = ["kubernetes"]
+_CONFLICT: Final = 409
+_JSON: Final = "application/json"
+_PERMANENT: Final = {"default", "kube-node-lease", "kube-public", "kube-system"}  # nobody can delete them
 
 _Collections = list[tuple[str, str]]
 """Roots and plurals: `("/apis/apps/v1", "deployments")`."""
@@ -31,41 +41,72 @@ def deletable_resources(get: Callable[[str], Any]) -> Iterator[tuple[str, Mappin
 
 
 class _Namespaces(Api):
-    def deleted(self) -> list[Mapping[str, Any]]:
-        items = self.get("/api/v1/namespaces")["items"]
-        return [one for one in items if "deletionTimestamp" in one["metadata"]]
+    def all(self) -> list[Mapping[str, Any]]:
+        return self.get("/api/v1/namespaces")["items"]
 
-    def finalize(self, namespace: Mapping[str, Any]) -> None:
-        path = f"/api/v1/namespaces/{namespace['metadata']['name']}/finalize"
-        self._request("PUT", path, {**namespace, "spec": {"finalizers": []}}, "application/json")
+    def exchange(self, namespace: Mapping[str, Any], finalizers: list[str]) -> bool:
+        """Replace the finalizers of the spec; return whether they were replaced."""
+        path = _path(namespace["metadata"]["name"])
+        while True:
+            try:
+                self._request("PUT", f"{path}/finalize", {**namespace, "spec": {"finalizers": finalizers}}, _JSON)
+                return True
+            except ApiError as error:
+                if error.status != _CONFLICT:
+                    return False
+            # Somebody changed it, or deleted it: what the controller may be at work on stays its own.
+            with suppress(ApiError):
+                namespace = self.get(path)
+            if finalizers == [] and _is_deleted(namespace):
+                return False
 
 
 @contextmanager
 def finalized_at_once(kubeconfig: Path) -> Iterator[None]:
-    """Empty and finalize the namespaces that are deleted in the block."""
-    done = threading.Event()
-    worker = threading.Thread(target=_run, args=[_Namespaces(kubeconfig), done])
+    """Empty and finalize the namespaces of before the block that are deleted in it."""
+    api, done = _Namespaces(kubeconfig), threading.Event()
+    taken = {
+        one["metadata"]["uid"]
+        for one in api.all()
+        if not _is_deleted(one) and one["metadata"]["name"] not in _PERMANENT and api.exchange(one, [])
+    }
+    worker = threading.Thread(target=_run, args=[api, taken, done])
     worker.start()
     try:
         yield
     finally:
         done.set()
         worker.join()
+        for one in api.all():
+            if one["metadata"]["uid"] in taken:
+                api.exchange(one, _OF_CONTROLLER)
 
 
-def _run(api: _Namespaces, done: threading.Event) -> None:
+def _run(api: _Namespaces, taken: Container[str], done: threading.Event) -> None:
     collections: _Collections = []
     while not done.wait(_PAUSE_SECONDS):
-        # A kind may go at the same time, with its definition: what is left then is the controller's.
-        with suppress(ApiError):
-            for namespace in api.deleted():
+        try:
+            for namespace in api.all():
+                metadata = namespace["metadata"]
+                if not _is_deleted(namespace) or metadata["uid"] not in taken:
+                    continue
                 collections = collections or [
                     (root, resource["name"])
                     for root, resource in deletable_resources(api.get)
                     if resource["namespaced"]
                 ]
-                if not _delete_objects(api, namespace["metadata"]["name"], collections):
-                    api.finalize(namespace)
+                if not _delete_objects(api, metadata["name"], collections):
+                    api.delete_now(_path(metadata["name"]), metadata["uid"])
+        except ApiError:  # a kind went at the same time, with its definition
+            collections = []
+
+
+def _path(name: str) -> str:
+    return f"/api/v1/namespaces/{name}"
+
+
+def _is_deleted(namespace: Mapping[str, Any]) -> bool:
+    return "deletionTimestamp" in namespace["metadata"]
 
 
 def _delete_objects(api: Api, namespace: str, collections: _Collections) -> int:
