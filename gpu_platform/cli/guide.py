@@ -10,6 +10,7 @@ from typing import Literal
 from rich.markdown import Markdown
 
 from gpu_platform.cli.console import console
+from gpu_platform.cli.options import not_with
 from gpu_platform.cluster_access import client_of
 from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.guide import (
@@ -32,9 +33,11 @@ def show_guide(
 ) -> ExitCode:
     """Print the guide of a team, or one of its manifests.
 
-    Raises BadInput for a team or manifest that the stack does not have, UnknownOutcome where the cluster does not
-    answer.
+    Raises BadInput for a team or manifest that the stack does not have and for options that a manifest has no use
+    for, UnknownOutcome where the cluster does not answer.
     """
+    if manifest is not None:
+        _check_options_of_manifest(output, live=live)
     plan = load_stack(stack).plan
     tenant = next((one for one in plan.tenants if one.namespace == team), None)
     guide = guide_of(team, plan.guides)
@@ -49,7 +52,10 @@ def show_guide(
             raise BadInput(
                 stack, [Problem("--manifest", repr(manifest), f"one of {', '.join(found) or 'none'}", fix)]
             )
-        print(manifest_text(*found[manifest]), end="")
+        if output == "json":
+            print(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(found[manifest])}, indent=2))
+        else:
+            print(manifest_text(*found[manifest]), end="")
         return ExitCode.GOOD
     now = read_live_guide(client_of(plan), team) if live else None
     if output == "json":
@@ -61,6 +67,14 @@ def show_guide(
     else:
         print(guide_to_markdown(guide, tenant, queue, now), end="")
     return ExitCode.GOOD
+
+
+def _check_options_of_manifest(output: str, *, live: bool) -> None:
+    problems = [not_with("--live", "set", "--manifest")] if live else []
+    if output == "html":
+        problems.append(not_with("--format", output, "--manifest"))
+    if problems:
+        raise BadInput("guide", problems)
 
 
 def _queues(plan: Plan) -> Sequence[TeamQueuePlan]:

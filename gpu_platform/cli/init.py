@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ import typer
 import yaml
 
 from gpu_platform.catalog import load_catalog
+from gpu_platform.cli.options import not_with
 from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.paths import stacks_dir
+from gpu_platform.planning.clouds.first_stack import FirstStack
 from gpu_platform.planning.clouds.registry import first_stacks
 from gpu_platform.spec import CONFIG_KEY, stack_name
 from gpu_platform.stacks import plan_platform
@@ -101,12 +103,15 @@ def _complete(name: str, given: Answers) -> dict[str, str]:
         elif default:
             answers[key] = default
         else:
-            flag = "--" + key.replace("_", "-")
-            missing.append(Problem(flag, "nothing", question[0].lower() + question[1:], f"add {flag}"))
+            option = _option(key)
+            missing.append(Problem(option, "nothing", question[0].lower() + question[1:], f"add {option}"))
 
     ask("provider")
     _check_provider(name, answers["provider"])
     first = first_stacks()[answers["provider"]]
+    missing.extend(_without_use(given, first))
+    if asks and missing:
+        raise BadInput(f"init {name}", missing)
     for key in first.questions:
         ask(key)
     ask("machine_type", first.machine_type)
@@ -117,6 +122,20 @@ def _complete(name: str, given: Answers) -> dict[str, str]:
     if missing:
         raise BadInput(f"init {name}", missing)
     return answers
+
+
+def _without_use(given: Answers, first: FirstStack) -> Iterator[Problem]:
+    """Yield the given answers that the stack file of their provider does not need."""
+    used = {"provider", "machine_type", "workload", "team", "member", *first.questions}
+    if first.asks_nodes:
+        used.add("nodes")
+    for key, value in asdict(given).items():
+        if value is not None and key not in used:
+            yield not_with(_option(key), repr(value), f"--provider {given.provider or 'sandbox'}")
+
+
+def _option(key: str) -> str:
+    return "--" + key.replace("_", "-")
 
 
 def _check_provider(name: str, provider: str) -> None:

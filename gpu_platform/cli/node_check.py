@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_platform.catalog import Catalog, MachineType, load_catalog
+from gpu_platform.cli.options import not_with, only_with
 from gpu_platform.errors import BadInput, ExitCode, Problem
 from gpu_platform.planning.expectations import expectations_for_machine, expected_matrix
 from gpu_platform.unknown_machine import unknown_machine_type
@@ -16,6 +17,7 @@ from validators.agent.cli import DEADLINE_SECONDS
 from validators.agent.history import Remembering
 from validators.agent.recording import write_recording
 from validators.agent.report import Report, as_text, content_of, exit_code
+from validators.agent.snapshot import Snapshot
 from validators.this_node import check_this_node, read_document, reader_of
 
 
@@ -68,16 +70,36 @@ def check_node(
     return ExitCode(exit_code(report))
 
 
-def print_topology(machine: str | None, replay: Path | None) -> ExitCode:
-    """Print how the GPUs of this machine reach each other, and where that is not as expected of a machine type."""
+def print_topology(
+    machine: str | None, recordings: Recordings, *, expect: Path | None, watch_seconds: float | None, to_json: bool
+) -> ExitCode:
+    """Print how the GPUs of this machine reach each other, and where that is not as expected of a machine type.
+
+    Raises BadInput for options of a check, which is not done.
+    """
+    _check_options_of_topology(recordings, expect, watch_seconds)
     catalog = load_catalog()
     expected = None if machine is None else expected_matrix(_machine(machine, catalog), catalog)
-    snapshot = reader_of(replay).read(DEADLINE_SECONDS)
+    snapshot = reader_of(recordings.replay).read(DEADLINE_SECONDS)
     if snapshot.failure:
         print(f"{snapshot.failure}\n{snapshot.remediation}", file=sys.stderr)
         return ExitCode.UNKNOWN
-    print(topology.as_text(snapshot, expected))
+    if to_json:
+        print(json.dumps(_topology_json(snapshot, expected), indent=2))
+    else:
+        print(f"{topology.as_text(snapshot, expected)}\n\n{topology.LEGEND}")
     return ExitCode.GOOD
+
+
+def _topology_json(snapshot: Snapshot, expected: topology.Matrix | None) -> dict[str, object]:
+    """Return the matrix, that of the machine type (None: not asked), and the best sets of places in it."""
+    found = topology.matrix(snapshot)
+    return {
+        "gpus": [{"index": gpu.index, "numaNode": gpu.numa_node.value} for gpu in snapshot.gpus],
+        "matrix": found,
+        "expected": expected,
+        "bestSets": {str(size): topology.best_sets(found, size) for size in (2, 4) if size <= len(found)},
+    }
 
 
 def _print(report: Report, *, to_json: bool) -> None:
@@ -98,6 +120,21 @@ def _check_options(
         for option, found, other, both in pairs
         if both
     ]
+    if recordings.with_serials and recordings.record is None:
+        problems.append(only_with("--with-serials", "set", "--record FILE"))
+    if problems:
+        raise BadInput("node-check", problems)
+
+
+def _check_options_of_topology(recordings: Recordings, expect: Path | None, watch_seconds: float | None) -> None:
+    """Raise BadInput for options that `--topology` would ignore."""
+    given = (
+        ("--expect", str(expect), expect is not None),
+        ("--record", str(recordings.record), recordings.record is not None),
+        ("--with-serials", "set", recordings.with_serials),
+        ("--watch", f"{watch_seconds or 0:g}", watch_seconds is not None),
+    )
+    problems = [not_with(option, found, "--topology") for option, found, is_given in given if is_given]
     if problems:
         raise BadInput("node-check", problems)
 

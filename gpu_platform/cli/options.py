@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from gpu_platform.errors import ExitCode
+from gpu_platform.errors import ExitCode, Problem
 
 
 class Format(StrEnum):
@@ -31,6 +31,16 @@ StackArgument = Annotated[
 FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 """Settings of every command and group: help by `-h`, too."""
+
+
+def only_with(option: str, found: str, other: str) -> Problem:
+    """Return the mistake of an option that would be ignored without another one."""
+    return Problem(option, found, f"only with {other}", f"add {other}, or remove {option}")
+
+
+def not_with(option: str, found: str, other: str) -> Problem:
+    """Return the mistake of an option that would be ignored beside another one."""
+    return Problem(option, found, f"not with {other}", f"remove {option}, or {other}")
 
 
 def leave(code: ExitCode) -> NoReturn:

@@ -12,6 +12,7 @@ from rich.markup import escape
 from gpu_platform.cli.consent import ask_for
 from gpu_platform.cli.console import console
 from gpu_platform.cli.export import write_manifests
+from gpu_platform.cli.options import only_with
 from gpu_platform.cluster_access import client_of
 from gpu_platform.engine import retention
 from gpu_platform.engine.client import KubernetesClient
@@ -38,11 +39,13 @@ def remove_team(
 
     `confirm`: the team's name, which is the consent where there is no terminal. Raises BadInput, before anything
     is changed, for a team that is in the stack file or deployed, for bound claims without `delete_claims`, and
-    without consent.
+    without consent, and for an option without use.
     """
+    command = f"gpu-platform team remove {stack} {team}"
+    if with_secrets and export is None:
+        raise BadInput(command, [only_with("--with-secrets", "set", "--export FILE")])
     plan = load_stack(stack).plan
     client = client_of(plan)
-    command = f"gpu-platform team remove {stack} {team}"
     namespace = _retained(client, plan, team, command)
     contents = namespace_contents(client, team)
     if not to_json:

@@ -11,6 +11,7 @@ from typing import Any
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
+from gpu_platform.cli.options import only_with
 from gpu_platform.cli.validate_page import validation_page
 from gpu_platform.cluster_access import client_of
 from gpu_platform.errors import BadInput, ExitCode, Problem, UnknownOutcome
@@ -61,7 +62,7 @@ def _check_files(files: ReportFiles) -> list[Mapping[str, Any]]:
         if file is not None and not file.parent.is_dir()
     ]
     if files.earlier and files.html is None:
-        problems.append(Problem("--earlier", str(files.earlier[0]), "only with --html", "add --html FILE"))
+        problems.append(only_with("--earlier", str(files.earlier[0]), "--html FILE"))
     earlier: list[Mapping[str, Any]] = []
     for file in files.earlier:
         try:

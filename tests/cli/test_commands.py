@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.paths import STACKS_DIR
+from tests.support.recordings import record_node
 
 
 @pytest.mark.parametrize(("stack", "package"), [("eks-training", "aws"), ("gke-training", "gcp")])
@@ -193,6 +194,35 @@ def test_node_check_takes_one_of_expect_and_machine(run: Any, tmp_path: Path) ->
     code, _, err = run("node-check", "--machine", "p5.48xlarge", "--expect", str(tmp_path / "e.json"))
     assert code == 2
     assert "one of --expect and --machine" in err
+
+
+def test_the_topology_of_a_node_is_printed_with_what_its_labels_mean(run: Any, tmp_path: Path) -> None:
+    record_node(tmp_path / "node.json", machine_type="g5.12xlarge", driver_version="580.126.20")
+
+    code, out, _ = run("node-check", "--topology", "--replay", str(tmp_path / "node.json"))
+
+    assert code == 0
+    first, *rows = [line.split() for line in out.splitlines()[:5]]
+    assert first == ["GPU0", "GPU1", "GPU2", "GPU3", "NUMA"]
+    meanings = [line.split()[0] for line in out.split("\n\n")[1].splitlines()]
+    assert {label for row in rows for label in row[1:-1]} <= set(meanings)
+
+
+def test_the_topology_of_a_node_as_json_has_the_matrix_and_the_one_of_the_machine_type(
+    run: Any, tmp_path: Path
+) -> None:
+    record_node(tmp_path / "node.json", machine_type="p4de.24xlarge", driver_version="580.126.20")
+    arguments = ["--topology", "--replay", str(tmp_path / "node.json"), "--format", "json"]
+
+    code, out, _ = run("node-check", *arguments, "--machine", "p4de.24xlarge")
+
+    assert code == 0
+    document = json.loads(out)
+    assert [gpu["index"] for gpu in document["gpus"]] == list(range(8))
+    assert document["matrix"][0] == ["X", *["NV12"] * 7]
+    assert document["expected"] == document["matrix"]
+    assert len(document["bestSets"]["2"]) == 28
+    assert json.loads(run("node-check", *arguments)[1])["expected"] is None
 
 
 @pytest.mark.parametrize(

@@ -118,10 +118,11 @@ def node_check(
     """Run the node agent on this machine."""
     from gpu_platform.cli.node_check import Recordings, check_node, print_topology
 
-    if topology:
-        leave(print_topology(machine, replay))
     recordings = Recordings(record=record, replay=replay, with_serials=with_serials)
-    leave(check_node(expect, machine, recordings, to_json=output is Format.JSON, watch_seconds=watch))
+    to_json = output is Format.JSON
+    if topology:
+        leave(print_topology(machine, recordings, expect=expect, watch_seconds=watch, to_json=to_json))
+    leave(check_node(expect, machine, recordings, to_json=to_json, watch_seconds=watch))
 
 
 def node_metrics(

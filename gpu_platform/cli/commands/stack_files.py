@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from gpu_platform.cli.options import Format, FormatOption, HtmlFormat, StackArgument, leave
+from gpu_platform.cli.options import Format, FormatOption, HtmlFormat, StackArgument, leave, not_with
+from gpu_platform.errors import BadInput
 
 
 class ReportFormat(StrEnum):
@@ -219,4 +220,6 @@ def schema(
     """Write the JSON Schema of stack files to stacks/, for editors; `--format json` prints it instead."""
     from gpu_platform.cli.schema import print_schema, write_schema
 
+    if check_only and output is Format.JSON:
+        raise BadInput("schema", [not_with("--check", "set", "--format json")])
     leave(print_schema() if output is Format.JSON else write_schema(check_only=check_only))
