@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,8 +23,7 @@ from sandbox.simulator.kube import Api, ApiError
 
 _PAUSE_SECONDS: Final = 0.05
 _OF_CONTROLLER: Final = ["kubernetes"]
-_CONFLICT: Final = 409
-_JSON: Final = "application/json"
+_REFUSED: Final = {403, 422}
 _PERMANENT: Final = {"default", "kube-node-lease", "kube-public", "kube-system"}  # nobody can delete them
 
 _Collections = list[tuple[str, str]]
@@ -44,21 +43,24 @@ class _Namespaces(Api):
     def all(self) -> list[Mapping[str, Any]]:
         return self.get("/api/v1/namespaces")["items"]
 
-    def exchange(self, namespace: Mapping[str, Any], finalizers: list[str]) -> bool:
-        """Replace the finalizers of the spec; return whether they were replaced."""
-        path = _path(namespace["metadata"]["name"])
+    def exchange(self, uid: str, finalizers: list[str]) -> bool:
+        """Replace the finalizers of a namespace's spec; return whether they are replaced.
+
+        They are not if it is gone, if a policy refuses it, or if its deletion began before: what the controller
+        may be at work on stays its own.
+        """
         while True:
-            try:
-                self._request("PUT", f"{path}/finalize", {**namespace, "spec": {"finalizers": finalizers}}, _JSON)
-                return True
-            except ApiError as error:
-                if error.status != _CONFLICT:
-                    return False
-            # Somebody changed it, or deleted it: what the controller may be at work on stays its own.
-            with suppress(ApiError):
-                namespace = self.get(path)
-            if finalizers == [] and _is_deleted(namespace):
+            found = next((one for one in self.all() if one["metadata"]["uid"] == uid), None)
+            if found is None or (not finalizers and _is_deleted(found) and found["spec"].get("finalizers")):
                 return False
+            if found["spec"].get("finalizers", []) == finalizers:
+                return True
+            path, body = _path(found["metadata"]["name"]), {**found, "spec": {"finalizers": finalizers}}
+            try:
+                self._request("PUT", f"{path}/finalize", body, "application/json")
+            except ApiError as error:  # others: it was changed at the same time, or no answer came in time
+                if error.status in _REFUSED:
+                    return False
 
 
 @contextmanager
@@ -68,7 +70,7 @@ def finalized_at_once(kubeconfig: Path) -> Iterator[None]:
     taken = {
         one["metadata"]["uid"]
         for one in api.all()
-        if not _is_deleted(one) and one["metadata"]["name"] not in _PERMANENT and api.exchange(one, [])
+        if one["metadata"]["name"] not in _PERMANENT and api.exchange(one["metadata"]["uid"], [])
     }
     worker = threading.Thread(target=_run, args=[api, taken, done])
     worker.start()
@@ -77,9 +79,8 @@ def finalized_at_once(kubeconfig: Path) -> Iterator[None]:
     finally:
         done.set()
         worker.join()
-        for one in api.all():
-            if one["metadata"]["uid"] in taken:
-                api.exchange(one, _OF_CONTROLLER)
+        for uid in taken:
+            api.exchange(uid, _OF_CONTROLLER)
 
 
 def _run(api: _Namespaces, taken: Container[str], done: threading.Event) -> None:
