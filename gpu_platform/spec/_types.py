@@ -111,7 +111,7 @@ def _not_a_number(value: object) -> object:
 
 
 def _unit_for(number: str) -> str:
-    return f"add the unit: {number}s, {number}m or {number}h"
+    return f"write {number}s, {number}m or {number}h"
 
 
 def _duration(value: str) -> str:

@@ -11,6 +11,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -319,4 +320,5 @@ def kill_all(pid: int) -> None:
     pids = [int(child) for found in children for child in found.read_text("ascii").split()]
     os.kill(pid, signal.SIGKILL)
     for child in pids:
-        os.kill(child, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it ended with its parent
+            os.kill(child, signal.SIGKILL)

@@ -26,6 +26,7 @@ from sandbox import _objects, control_plane
 from sandbox._layout import Layout, Settings
 from sandbox.control_plane import Status
 from tests.support.eventually import eventually
+from tests.support.processes import is_alive
 
 # One after the other: each test may find the sandbox that the one before left.
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("sandbox-life")]
@@ -76,13 +77,6 @@ def run_a_pod(status: Status, pod: str) -> None:
     spec = {"containers": [{"name": "main", "image": "busybox"}]}
     api.create_namespaced_pod("default", {"metadata": {"name": pod}, "spec": spec})
     eventually(lambda: api.read_namespaced_pod(pod, "default").status.phase == "Running")
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False
 
 
 def processes_of(folder: Path) -> list[int]:

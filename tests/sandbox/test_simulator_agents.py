@@ -21,6 +21,7 @@ from sandbox.nvml import NodeProfile
 from sandbox.nvml.run import READER_VARIABLE, agent_environment
 from sandbox.simulator.agents import Agents
 from tests.support.eventually import eventually
+from tests.support.processes import is_alive
 from validators.zipapp import build_agent
 
 MACHINE, DRIVER = "p4de.24xlarge", "580.95.05"
@@ -57,13 +58,6 @@ def run(
     command: list[str], env: Mapping[str, str] | None = None, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False, **options)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False
 
 
 @pytest.mark.parametrize("faults", [[], [{"kind": "gpu-missing", "index": 3}], [{"kind": "nvml-crash"}]])
