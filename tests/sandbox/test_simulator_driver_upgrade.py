@@ -268,20 +268,21 @@ def test_a_changed_driver_rolls_node_by_node_through_all_states(cluster: Cluster
     for name in nodes:
         eventually(lambda name=name: (state(cluster, name), version(cluster, name)), ("upgrade-done", NEW))
         eventually(lambda name=name: cluster.gpus(name), {"gpu": "1"})
+    steps = [
+        "upgrade-required",
+        "cordon-required",
+        "wait-for-jobs-required",
+        "pod-deletion-required",
+        "pod-restart-required",
+        "validation-required",
+        "uncordon-required",
+        "upgrade-done",
+    ]
+    for name in nodes:  # the watch may come after what was read here
+        eventually(lambda name=name: [one for one in watched.states[name] if one in steps][-len(steps) :], steps)
     watched.stop()
     assert watched.most_cordoned == 1
     for name in nodes:
-        steps = [
-            "upgrade-required",
-            "cordon-required",
-            "wait-for-jobs-required",
-            "pod-deletion-required",
-            "pod-restart-required",
-            "validation-required",
-            "uncordon-required",
-            "upgrade-done",
-        ]
-        assert [one for one in watched.states[name] if one in steps][-len(steps) :] == steps
         assert not cluster.get_node(name)["spec"].get("unschedulable")
     eventually(
         lambda: [one["metadata"]["uid"] != gpu_pod["metadata"]["uid"] for one in running(cluster, "serving")],
