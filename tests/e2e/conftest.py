@@ -66,14 +66,18 @@ BASE: dict[str, Any] = {
 }
 
 
-def quotas_are_free(client: KubernetesClient, namespace: str = "") -> bool:
-    """Return whether the quotas of a namespace, or of all, count no GPUs, shares and MIG instances.
+OF_GPUS = ("requests.nvidia.com/",)
+OF_PODS = ("requests.", "limits.", "cpu", "memory")
+
+
+def quotas_are_free(client: KubernetesClient, namespace: str = "", resources: tuple[str, ...] = OF_GPUS) -> bool:
+    """Return whether the quotas of a namespace, or of all, count nothing of the resources, given by prefixes.
 
     They count pods that are gone for a moment longer, in which the next pod may be refused.
     """
     quotas = client.objects("v1", "ResourceQuota", namespace=namespace)
     used = [item for quota in quotas for item in quota.get("status", {}).get("used", {}).items()]
-    return all(amount == "0" for key, amount in used if key.startswith("requests.nvidia.com/"))
+    return all(amount == "0" for key, amount in used if key.startswith(resources))
 
 
 @dataclass

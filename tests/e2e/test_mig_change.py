@@ -625,7 +625,8 @@ def test_a_mig_manager_older_than_the_new_config_is_started_anew_on_its_node_bef
     lab.fault("lab-1", '{"kind": "mig-change-failed"}')
     time.sleep(1.1)  # the API's times are whole seconds
     assert _results(lab.platform.up(lab.stack())) == {"lab-0": "changed", "lab-1": "failed"}
-    once = managers()
+    once = eventually(lambda: managers() if len(managers()) == 2 else None)
+    assert once is not None
     assert not set(before.values()) & set(once.values())
     lab.fault("lab-1")
     assert lab.platform.up(lab.stack()).code == 0
