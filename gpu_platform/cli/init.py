@@ -17,7 +17,6 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.options import not_with
 from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.paths import stacks_dir
-from gpu_platform.planning.clouds.first_stack import FirstStack
 from gpu_platform.planning.clouds.registry import first_stacks
 from gpu_platform.spec import CONFIG_KEY, stack_name
 from gpu_platform.stacks import plan_platform
@@ -109,7 +108,7 @@ def _complete(name: str, given: Answers) -> dict[str, str]:
     ask("provider")
     _check_provider(name, answers["provider"])
     first = first_stacks()[answers["provider"]]
-    missing.extend(_without_use(given, first))
+    missing.extend(_without_use(given, answers["provider"]))
     if asks and missing:
         raise BadInput(f"init {name}", missing)
     for key in first.questions:
@@ -124,14 +123,15 @@ def _complete(name: str, given: Answers) -> dict[str, str]:
     return answers
 
 
-def _without_use(given: Answers, first: FirstStack) -> Iterator[Problem]:
-    """Yield the given answers that the stack file of their provider does not need."""
+def _without_use(given: Answers, provider: str) -> Iterator[Problem]:
+    """Yield the given answers that a stack file of the provider does not need."""
+    first = first_stacks()[provider]
     used = {"provider", "machine_type", "workload", "team", "member", *first.questions}
     if first.asks_nodes:
         used.add("nodes")
     for key, value in asdict(given).items():
         if value is not None and key not in used:
-            yield not_with(_option(key), repr(value), f"--provider {given.provider or 'sandbox'}")
+            yield not_with(_option(key), repr(value), f"--provider {provider}")
 
 
 def _option(key: str) -> str:

@@ -191,18 +191,13 @@ class NodeRoll:
 
     def _restart_manager(self) -> None:
         """Delete the MIG manager's pod if it is older than its configs: a mounted ConfigMap is updated late."""
-        pods = manager_pods(self._client, self.change.node)
-        old = [
-            pod
-            for pod in pods
-            if pod["metadata"]["creationTimestamp"] <= self._configs_changed and not _is_leaving(pod)
-        ]
+        pods = [pod for pod in manager_pods(self._client, self.change.node) if not _is_leaving(pod)]
+        old = [pod for pod in pods if pod["metadata"]["creationTimestamp"] <= self._configs_changed]
         for pod in old:
             self._client.delete(pod)
             self._restarted = True
-        # One that was just deleted is still listed as ready.
-        ready = [pod for pod in pods if is_ready(pod) and not _is_leaving(pod) and pod not in old]
-        if self._restarted and not ready:
+        # One that was just deleted was listed as ready.
+        if self._restarted and not any(is_ready(pod) for pod in pods if pod not in old):
             if time.monotonic() > self._deadline:
                 self._fail(f"its MIG manager did not become ready within {duration_text(MIG_MANAGER_SECONDS)}")
             return

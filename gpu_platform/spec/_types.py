@@ -104,14 +104,11 @@ def _label_value(value: str) -> str:
 _DURATION: Final = "a duration above zero such as 90s, 15m or 1h30m"
 
 
-def _not_a_number(value: object) -> object:
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        raise wrong(_DURATION, _unit_for(str(value)))
+def _has_unit(value: object) -> object:
+    number = value if isinstance(value, str) or type(value) is int else ""
+    if str(number).isdecimal() and int(number) > 0:
+        raise wrong(_DURATION, f"write {number}s, {number}m or {number}h")
     return value
-
-
-def _unit_for(number: str) -> str:
-    return f"write {number}s, {number}m or {number}h"
 
 
 def _duration(value: str) -> str:
@@ -120,7 +117,7 @@ def _duration(value: str) -> str:
     except ValueError:
         seconds = 0
     if seconds <= 0:
-        raise wrong(_DURATION, _unit_for(value) if value.isdecimal() and int(value) else "write for example 15m")
+        raise wrong(_DURATION, "write for example 15m")
     if seconds > _YEAR:
         raise wrong("a duration of at most a year (8760h)", "write for example 24h")
     return value
@@ -325,7 +322,7 @@ SecretName = Annotated[str, AfterValidator(_secret_name)]
 DnsLabel = Annotated[str, AfterValidator(_dns_label)]
 LabelKey = Annotated[str, AfterValidator(_label_key)]
 LabelValue = Annotated[str, AfterValidator(_label_value)]
-Duration = Annotated[str, BeforeValidator(_not_a_number), AfterValidator(_duration), Field(examples=["15m"])]
+Duration = Annotated[str, BeforeValidator(_has_unit), AfterValidator(_duration), Field(examples=["15m"])]
 Quantity = Annotated[str, BeforeValidator(_quantity, json_schema_input_type=str | int | float)]
 Cpu = Annotated[Quantity, AfterValidator(_cpu)]
 """CPUs: of a pod, a quota or a limit."""

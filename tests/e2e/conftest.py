@@ -66,18 +66,15 @@ BASE: dict[str, Any] = {
 }
 
 
-OF_GPUS = ("requests.nvidia.com/",)
-OF_PODS = ("requests.", "limits.", "cpu", "memory")
-
-
-def quotas_are_free(client: KubernetesClient, namespace: str = "", resources: tuple[str, ...] = OF_GPUS) -> bool:
-    """Return whether the quotas of a namespace, or of all, count nothing of the resources, given by prefixes.
+def quotas_are_free(client: KubernetesClient, namespace: str = "") -> bool:
+    """Return whether the quotas of a namespace, or of all, count no GPUs, MIG instances, CPUs and memory of pods.
 
     They count pods that are gone for a moment longer, in which the next pod may be refused.
     """
     quotas = client.objects("v1", "ResourceQuota", namespace=namespace)
     used = [item for quota in quotas for item in quota.get("status", {}).get("used", {}).items()]
-    return all(amount == "0" for key, amount in used if key.startswith(resources))
+    of_pods = ("requests.", "limits.", "cpu", "memory")
+    return all(amount == "0" for key, amount in used if key.startswith(of_pods) and "storage" not in key)
 
 
 @dataclass

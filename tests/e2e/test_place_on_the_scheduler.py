@@ -21,7 +21,7 @@ from gpu_platform.pod_sources import read_workloads
 from gpu_platform.progress import Progress
 from gpu_platform.stacks import load_stack
 from sandbox.build import binaries
-from tests.e2e.conftest import OF_PODS, SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform, quotas_are_free
+from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform, quotas_are_free
 from tests.support.eventually import eventually
 from tests.support.restricted import satisfying
 from tests.support.size import size
@@ -120,7 +120,7 @@ class Members:
             self._client.delete(manifest)
         names = {one["metadata"]["name"] for one in self._made}
         eventually(lambda: not names & {pod["metadata"]["name"] for pod in self._client.objects("v1", "Pod")})
-        eventually(lambda: quotas_are_free(self._client, resources=OF_PODS))
+        eventually(lambda: quotas_are_free(self._client))
         self._made.clear()
 
 

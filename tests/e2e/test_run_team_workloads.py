@@ -112,7 +112,7 @@ def test_all_pods_run_under_pod_security_restricted_and_a_second_up_changes_noth
 ) -> None:
     eventually(lambda: running(up.client, "pretrain") == 2)
     eventually(lambda: running(up.client, "chat") == 2)
-    eventually(lambda: running(up.client, "embed") > 0)
+    eventually(lambda: running(up.client, "embed") == 1)
     for name in ("pretrain", "chat", "embed"):
         for one in pods(up.client, name):
             assert violations(one["spec"]) == []
@@ -206,7 +206,7 @@ def test_checkpoints_outlive_the_team_and_are_found_again(up: Platform, declared
 
 def test_a_job_that_fails_is_reported_by_up_which_does_not_fail(up: Platform, declared: Object) -> None:
     job = find(up.client, "batch/v1", "Job", "embed")
-    eventually(lambda: running(up.client, "embed") > 0)
+    eventually(lambda: running(up.client, "embed") == 1)
     for one in pods(up.client, "embed"):
         ended(up.client, one, 127)
     eventually(lambda: "Failed" in str(find(up.client, "batch/v1", "Job", "embed")["status"].get("conditions")))

@@ -115,6 +115,11 @@ def node(name: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
     return {"manifest": {"apiVersion": "v1", "kind": "Node", "metadata": metadata}}
 
 
+def limited(seconds: float) -> dict[str, Any]:
+    """How long `up` waits for an object, whether it creates it or finds it from an earlier attempt."""
+    return {"timeouts": dict.fromkeys(("create", "update"), f"{seconds:g}s")}
+
+
 def workload(
     kind: str, name: str, place: str, pod: Mapping[str, Any] | None = None, **spec: Any
 ) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.wait import NotReady
 from gpu_platform.errors import BadInput, ExitCode, Finding
 from sandbox.control_plane import Status
-from tests.engine.conftest import Objects, Record, Stack, config_map, namespace, node, workload
+from tests.engine.conftest import Objects, Record, Stack, config_map, limited, namespace, node, workload
 from tests.support.eventually import DEADLINES_SECONDS, eventually
 from tests.support.terminating import finalized_at_once
 
@@ -385,9 +385,8 @@ def test_a_workload_is_waited_for_before_what_depends_on_it_is_applied(stack: St
 def not_ready_with(reason: str, stack: Stack, declared: dict[str, Any], others: Objects) -> NotReady:
     """Return the error of a run in which an object is not ready in time, for a reason that controllers write."""
     for seconds in DEADLINES_SECONDS:
-        timeouts = dict.fromkeys(("create", "update"), f"{seconds:g}s")
         with pytest.raises(NotReady) as caught:
-            stack.up([*others, {**declared, "timeouts": timeouts}])
+            stack.up([*others, declared | limited(seconds)])
         if reason in str(caught.value):
             return caught.value
     pytest.fail(f"{reason!r} is in none of the errors")

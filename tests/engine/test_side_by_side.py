@@ -9,7 +9,7 @@ import pytest
 from gpu_platform.engine.apply import apply
 from gpu_platform.engine.wait import NotReady
 from gpu_platform.progress import Progress
-from tests.engine.conftest import Stack, config_map, namespace, node, workload
+from tests.engine.conftest import Stack, config_map, limited, namespace, node, workload
 from tests.engine.test_lock import Said
 from tests.support.eventually import DEADLINES_SECONDS
 
@@ -22,11 +22,6 @@ def never(name: str, timeout: str, **item: Any) -> dict[str, Any]:
     declared = node(name)
     declared["manifest"]["metadata"]["annotations"]["pulumi.com/waitFor"] = "jsonpath={.status.colour}=red"
     return {**declared, "timeouts": {"create": timeout}, **item}
-
-
-def limited(seconds: float) -> dict[str, Any]:
-    """How long `up` waits for an object, whether it creates it or finds it from the last attempt."""
-    return {"timeouts": dict.fromkeys(("create", "update"), f"{seconds:g}s")}
 
 
 def up(stack: Stack, objects: list[dict[str, Any]], progress: Progress) -> None:
