@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pulumi
-import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject, Manifest
 from gpu_platform.planning.config_maps import content_hash
 
 _NOBODY: Final = 65534
@@ -15,59 +15,61 @@ _NOBODY: Final = 65534
 
 def own_namespace(
     name: str, pod_security: str, opts: pulumi.ResourceOptions, labels: Mapping[str, str] | None = None
-) -> k8s.core.v1.Namespace:
+) -> KubernetesObject:
     """Create a component's namespace, whose pods Pod Security holds to a level."""
-    return k8s.core.v1.Namespace(
+    return KubernetesObject(
         name,
-        metadata=k8s.meta.v1.ObjectMetaArgs(
-            name=name, labels={"pod-security.kubernetes.io/enforce": pod_security, **(labels or {})}
-        ),
+        "v1/Namespace",
+        metadata={"name": name, "labels": {"pod-security.kubernetes.io/enforce": pod_security, **(labels or {})}},
         opts=opts,
     )
 
 
-def restricted_pod() -> k8s.core.v1.PodSecurityContextArgs:
+def restricted_pod() -> Manifest:
     """Return the security context of a pod that Pod Security's level `restricted` admits."""
-    return k8s.core.v1.PodSecurityContextArgs(
-        run_as_non_root=True,
-        run_as_user=_NOBODY,
-        run_as_group=_NOBODY,
-        seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
-    )
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": _NOBODY,
+        "runAsGroup": _NOBODY,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
 
 
-def restricted_container() -> k8s.core.v1.SecurityContextArgs:
+def restricted_container() -> Manifest:
     """Return the security context of a container of such a pod, which writes no files of its image."""
-    return k8s.core.v1.SecurityContextArgs(
-        allow_privilege_escalation=False,
-        read_only_root_filesystem=True,
-        capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
-    )
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
 
 
-def role_ref(kind: str, name: str) -> k8s.rbac.v1.RoleRefArgs:
+def role_ref(kind: str, name: str) -> Manifest:
     """Return the reference of a binding to a Role or a ClusterRole."""
-    return k8s.rbac.v1.RoleRefArgs(api_group="rbac.authorization.k8s.io", kind=kind, name=name)
+    return {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
 
 
 def grant(
     logical: str,
-    account: k8s.rbac.v1.SubjectArgs,
+    account: Manifest,
     namespace: str,
-    rules: Sequence[k8s.rbac.v1.PolicyRuleArgs],
+    rules: Sequence[Manifest],
     opts: pulumi.ResourceOptions,
 ) -> list[pulumi.Resource]:
     """Create a Role in a namespace, named after the account that it is for, and its binding.
 
     `logical`: the name of both in the program.
     """
-    metadata = k8s.meta.v1.ObjectMetaArgs(name=account.name, namespace=namespace)
-    name = str(account.name)
-    role = k8s.rbac.v1.Role(logical, metadata=metadata, rules=list(rules), opts=opts)
-    binding = k8s.rbac.v1.RoleBinding(
+    metadata = {"name": account["name"], "namespace": namespace}
+    name = str(account["name"])
+    role = KubernetesObject(
+        logical, "rbac.authorization.k8s.io/v1/Role", metadata=metadata, rules=list(rules), opts=opts
+    )
+    binding = KubernetesObject(
         logical,
+        "rbac.authorization.k8s.io/v1/RoleBinding",
         metadata=metadata,
-        role_ref=role_ref("Role", name),
+        roleRef=role_ref("Role", name),
         subjects=[account],
         opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[role])),
     )
@@ -81,18 +83,19 @@ def immutable_config_map(
     *,
     text: Mapping[str, str] | None = None,
     binary: Mapping[str, str] | None = None,
-) -> tuple[str, k8s.core.v1.ConfigMap]:
+) -> tuple[str, KubernetesObject]:
     """Return the name and the resource of a ConfigMap that is named after its content.
 
     `text` by key, or `binary` by key in base64. Other content is another ConfigMap: pods roll, and nobody can
     change what a running pod reads.
     """
     name = f"{prefix}-{content_hash(dict(text or binary or {}))}"
-    config_map = k8s.core.v1.ConfigMap(
+    config_map = KubernetesObject(
         name,
-        metadata=k8s.meta.v1.ObjectMetaArgs(name=name, namespace=namespace),
+        "v1/ConfigMap",
+        metadata={"name": name, "namespace": namespace},
         data=text,
-        binary_data=binary,
+        binaryData=binary,
         immutable=True,
         opts=opts,
     )

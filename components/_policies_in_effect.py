@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject
 from gpu_platform.planning.teams.admission import POLICY_SECONDS
 
-_POLICIES = (
-    k8s.admissionregistration.v1.MutatingAdmissionPolicyBinding,
-    k8s.admissionregistration.v1.ValidatingAdmissionPolicyBinding,
+_POLICY_BINDINGS = tuple(
+    f"admissionregistration.k8s.io/v1/{kind}"
+    for kind in ("MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicyBinding")
 )
 
 
@@ -22,7 +23,9 @@ def policies_in_effect(guards: Sequence[pulumi.Resource]) -> list[pulumi.Input[p
 
     Only a new policy is waited for, by the time at which the API server created it. A preview waits for nothing.
     """
-    bindings = [one for one in guards if isinstance(one, _POLICIES)]
+    bindings = [
+        guard for guard in guards if isinstance(guard, KubernetesObject) and guard.resource in _POLICY_BINDINGS
+    ]
     if not bindings or pulumi.runtime.is_dry_run():
         return list(guards)
 
@@ -30,12 +33,12 @@ def policies_in_effect(guards: Sequence[pulumi.Resource]) -> list[pulumi.Input[p
         await asyncio.sleep(seconds_left(created, datetime.datetime.now(datetime.UTC)))
         return bindings[-1]
 
-    created = pulumi.Output.all(*(one.metadata.apply(_created) for one in bindings))
+    created = pulumi.Output.all(*(binding.metadata.apply(_created) for binding in bindings))
     return [*guards, created.apply(wait)]
 
 
-def _created(metadata: k8s.meta.v1.outputs.ObjectMeta | None) -> str | None:
-    return None if metadata is None else metadata.creation_timestamp
+def _created(metadata: Mapping[str, Any] | None) -> str | None:
+    return None if metadata is None else metadata.get("creationTimestamp")
 
 
 def seconds_left(created: Sequence[str | None], now: datetime.datetime) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject
 from components._options import child_options
 from gpu_platform.planning.addons.section import AddonPlan, AddonsPlan
 
@@ -31,11 +32,10 @@ class Addons(pulumi.ComponentResource):
                 after = [releases[one] for one in addon.after if one in releases]
                 releases[addon.name] = self._create(addon, child, after)
         if args.gateway_class is not None:
-            k8s.apiextensions.CustomResource(
+            KubernetesObject(
                 "gateway-class",
-                api_version="gateway.networking.k8s.io/v1",
-                kind="GatewayClass",
-                metadata=k8s.meta.v1.ObjectMetaArgs(name=args.gateway_class),
+                "gateway.networking.k8s.io/v1/GatewayClass",
+                metadata={"name": args.gateway_class},
                 spec={"controllerName": _ENVOY},
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[releases["gateway"]], retain_on_delete=True),
             )
@@ -46,8 +46,8 @@ class Addons(pulumi.ComponentResource):
         self, addon: AddonPlan, opts: pulumi.ResourceOptions, after: list[pulumi.Resource]
     ) -> pulumi.Resource:
         kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(retain_on_delete=True))
-        namespace = k8s.core.v1.Namespace(
-            addon.namespace, metadata=k8s.meta.v1.ObjectMetaArgs(name=addon.namespace), opts=kept
+        namespace = KubernetesObject(
+            addon.namespace, "v1/Namespace", metadata={"name": addon.namespace}, opts=kept
         )
         oci = addon.repository.startswith("oci://")
         return k8s.helm.v3.Release(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
-import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject
 from components._options import child_options
 from gpu_platform.planning.validation.admission import (
     BY_THE_AGENT,
@@ -84,40 +84,36 @@ class AgentAdmission(pulumi.ComponentResource):
         group: str = "",
         operations: Sequence[str] = _CHANGES,
     ) -> list[pulumi.Resource]:
-        metadata = k8s.meta.v1.ObjectMetaArgs(name=name)
-        policy = k8s.admissionregistration.v1.ValidatingAdmissionPolicy(
+        metadata = {"name": name}
+        policy = KubernetesObject(
             name,
+            "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy",
             metadata=metadata,
-            spec=k8s.admissionregistration.v1.ValidatingAdmissionPolicySpecArgs(
-                failure_policy="Fail",  # a token without a node's name writes nothing
-                match_constraints=k8s.admissionregistration.v1.MatchResourcesArgs(
-                    resource_rules=[
-                        k8s.admissionregistration.v1.NamedRuleWithOperationsArgs(
-                            api_groups=[group],
-                            api_versions=[_VERSION],
-                            operations=list(operations),
-                            resources=resources,
-                        )
+            spec={
+                "failurePolicy": "Fail",  # a token without a node's name writes nothing
+                "matchConstraints": {
+                    "resourceRules": [
+                        {
+                            "apiGroups": [group],
+                            "apiVersions": [_VERSION],
+                            "operations": list(operations),
+                            "resources": resources,
+                        }
                     ]
-                ),
-                match_conditions=[
-                    k8s.admissionregistration.v1.MatchConditionArgs(name="node-agent", expression=BY_THE_AGENT)
-                ],
-                validations=[
-                    k8s.admissionregistration.v1.ValidationArgs(
-                        expression=rule.expression, message=rule.message, reason="Forbidden"
-                    )
+                },
+                "matchConditions": [{"name": "node-agent", "expression": BY_THE_AGENT}],
+                "validations": [
+                    {"expression": rule.expression, "message": rule.message, "reason": "Forbidden"}
                     for rule in rules
                 ],
-            ),
+            },
             opts=self._child,
         )
-        binding = k8s.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
+        binding = KubernetesObject(
             name,
+            "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicyBinding",
             metadata=metadata,
-            spec=k8s.admissionregistration.v1.ValidatingAdmissionPolicyBindingSpecArgs(
-                policy_name=name, validation_actions=["Deny"]
-            ),
+            spec={"policyName": name, "validationActions": ["Deny"]},
             opts=pulumi.ResourceOptions.merge(self._child, pulumi.ResourceOptions(depends_on=[policy])),
         )
         return [policy, binding]

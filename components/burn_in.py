@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pulumi
-import pulumi_kubernetes as k8s
 
 from components._in_namespace import own_namespace
+from components._kubernetes_object import KubernetesObject
 from components._options import child_options
 from components.device_claims import claim_template, of_team
 from gpu_platform.burn_in.program import PROGRAM, PROGRAM_CONFIG_MAP, SERVICE_ACCOUNT, program
@@ -35,47 +35,46 @@ class BurnIn(pulumi.ComponentResource):
         plan = args.plan
         namespace = own_namespace(plan.namespace, plan.pod_security, child_options(self, opts))
         child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
-        k8s.scheduling.v1.PriorityClass(
+        KubernetesObject(
             plan.priority_class,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.priority_class),
+            "scheduling.k8s.io/v1/PriorityClass",
+            metadata={"name": plan.priority_class},
             value=plan.priority,
-            global_default=False,
-            preemption_policy="Never",
+            globalDefault=False,
+            preemptionPolicy="Never",
             description="Active checks of idle nodes: they displace no pod, and every pod displaces them.",
             opts=child_options(self, opts),
         )
         # No token: the pods talk to each other alone.
-        k8s.core.v1.ServiceAccount(
+        KubernetesObject(
             "burn-in-account",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=SERVICE_ACCOUNT, namespace=plan.namespace),
-            automount_service_account_token=False,
-            image_pull_secrets=[k8s.core.v1.LocalObjectReferenceArgs(name=secret) for secret in args.pull_secrets]
-            or None,
+            "v1/ServiceAccount",
+            metadata={"name": SERVICE_ACCOUNT, "namespace": plan.namespace},
+            automountServiceAccountToken=False,
+            imagePullSecrets=[{"name": secret} for secret in args.pull_secrets] or None,
             opts=child,
         )
-        k8s.core.v1.ConfigMap(
+        KubernetesObject(
             PROGRAM_CONFIG_MAP,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=PROGRAM_CONFIG_MAP, namespace=plan.namespace),
+            "v1/ConfigMap",
+            metadata={"name": PROGRAM_CONFIG_MAP, "namespace": plan.namespace},
             data={PROGRAM: program()},
             opts=child,
         )
         # A selector without labels is every pod of the namespace.
-        everybody = k8s.meta.v1.LabelSelectorArgs()
-        k8s.networking.v1.NetworkPolicy(
+        everybody = {}
+        KubernetesObject(
             "burn-in-own-pods",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name="own-pods", namespace=plan.namespace),
-            spec=k8s.networking.v1.NetworkPolicySpecArgs(
-                pod_selector=everybody,
-                policy_types=["Ingress"],
-                ingress=[
-                    k8s.networking.v1.NetworkPolicyIngressRuleArgs(
-                        from_=[k8s.networking.v1.NetworkPolicyPeerArgs(pod_selector=everybody)]
-                    )
-                ],
-            ),
+            "networking.k8s.io/v1/NetworkPolicy",
+            metadata={"name": "own-pods", "namespace": plan.namespace},
+            spec={
+                "podSelector": everybody,
+                "policyTypes": ["Ingress"],
+                "ingress": [{"from": [{"podSelector": everybody}]}],
+            },
             opts=child,
         )
         for claim in (claim for pool in plan.pools for claim in pool.claims):
             claim_template(claim.name, plan.namespace, of_team(claim), child, logical_name=f"burn-in-{claim.name}")
-        self.namespace = namespace.metadata.name
+        self.namespace = namespace.metadata["name"]
         self.register_outputs({"namespace": self.namespace})

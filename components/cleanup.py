@@ -6,7 +6,6 @@ import base64
 import json
 
 import pulumi
-import pulumi_kubernetes as k8s
 
 from components._in_namespace import (
     grant,
@@ -15,6 +14,7 @@ from components._in_namespace import (
     restricted_container,
     restricted_pod,
 )
+from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from gpu_platform import names
 from gpu_platform.cleanup.kinds import KINDS, REPLICA_SET
@@ -44,18 +44,17 @@ class Cleanup(pulumi.ComponentResource):
         namespace = own_namespace(args.namespace, "restricted", child_options(self, opts))
         self._args = args
         self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
-        self._meta = k8s.meta.v1.ObjectMetaArgs(name=_NAME, namespace=args.namespace)
-        k8s.core.v1.ServiceAccount(_NAME, metadata=self._meta, opts=self._child)
-        k8s.networking.v1.NetworkPolicy(
+        self._meta = {"name": _NAME, "namespace": args.namespace}
+        KubernetesObject(_NAME, "v1/ServiceAccount", metadata=self._meta, opts=self._child)
+        KubernetesObject(
             _NAME,
+            "networking.k8s.io/v1/NetworkPolicy",
             metadata=self._meta,
-            spec=k8s.networking.v1.NetworkPolicySpecArgs(
-                pod_selector=k8s.meta.v1.LabelSelectorArgs(), policy_types=["Ingress"]
-            ),
+            spec={"podSelector": {}, "policyTypes": ["Ingress"]},
             opts=self._child,
         )
-        report = [k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["configmaps"], verbs=["create", "patch"])]
-        account = k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=_NAME, namespace=args.namespace)
+        report = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch"]}]
+        account = {"kind": "ServiceAccount", "name": _NAME, "namespace": args.namespace}
         rights = {args.namespace: report} | dict.fromkeys(args.teams, _rules(delete=args.delete))
         for place, rules in rights.items():
             grant(f"{_NAME}-{place}", account, place, rules, self._child)
@@ -78,66 +77,58 @@ class Cleanup(pulumi.ComponentResource):
         written = {_SETTINGS: json.dumps(settings, indent=1)}
         config, _ = immutable_config_map(f"{_NAME}-settings", args.namespace, self._child, text=written)
         labels = {names.NAME_LABEL: _NAME}
-        template = k8s.core.v1.PodTemplateSpecArgs(
-            metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels), spec=_pod(args.image, program, config)
-        )
-        job = k8s.batch.v1.JobSpecArgs(
-            backoff_limit=0, active_deadline_seconds=_DEADLINE_SECONDS, template=template
-        )
-        k8s.batch.v1.CronJob(
+        template = {"metadata": {"labels": labels}, "spec": _pod(args.image, program, config)}
+        job = {"backoffLimit": 0, "activeDeadlineSeconds": _DEADLINE_SECONDS, "template": template}
+        KubernetesObject(
             _NAME,
+            "batch/v1/CronJob",
             metadata=self._meta,
-            spec=k8s.batch.v1.CronJobSpecArgs(
-                schedule=args.schedule,
-                time_zone="Etc/UTC",
-                concurrency_policy="Forbid",
-                successful_jobs_history_limit=_KEPT_RUNS,
-                failed_jobs_history_limit=_KEPT_RUNS,
-                job_template=k8s.batch.v1.JobTemplateSpecArgs(spec=job),
-            ),
+            spec={
+                "schedule": args.schedule,
+                "timeZone": "Etc/UTC",
+                "concurrencyPolicy": "Forbid",
+                "successfulJobsHistoryLimit": _KEPT_RUNS,
+                "failedJobsHistoryLimit": _KEPT_RUNS,
+                "jobTemplate": {"spec": job},
+            },
             opts=self._child,
         )
 
 
-def _rules(*, delete: bool) -> list[k8s.rbac.v1.PolicyRuleArgs]:
+def _rules(*, delete: bool) -> list[Manifest]:
     """Return what the account may do in a namespace of a team: without `delete` it only lists."""
     verbs = ["list", "delete"] if delete else ["list"]
     groups: dict[str, list[str]] = {}
     for kind in KINDS:
         groups.setdefault(kind.group, []).append(kind.plural)
-    rules = [
-        k8s.rbac.v1.PolicyRuleArgs(api_groups=[group], resources=plurals, verbs=verbs)
-        for group, plurals in groups.items()
-    ]
-    rules.append(
-        k8s.rbac.v1.PolicyRuleArgs(api_groups=[REPLICA_SET.group], resources=[REPLICA_SET.plural], verbs=["list"])
-    )
+    rules = [{"apiGroups": [group], "resources": plurals, "verbs": verbs} for group, plurals in groups.items()]
+    rules.append({"apiGroups": [REPLICA_SET.group], "resources": [REPLICA_SET.plural], "verbs": ["list"]})
     if delete:
-        rules.append(k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["events"], verbs=["create"]))
+        rules.append({"apiGroups": [""], "resources": ["events"], "verbs": ["create"]})
     return rules
 
 
-def _pod(image: str, program: str, config: str) -> k8s.core.v1.PodSpecArgs:
-    return k8s.core.v1.PodSpecArgs(
-        service_account_name=_NAME,
-        restart_policy="Never",
-        enable_service_links=False,
-        security_context=restricted_pod(),
-        volumes=[
-            k8s.core.v1.VolumeArgs(name=name, config_map=k8s.core.v1.ConfigMapVolumeSourceArgs(name=config_map))
+def _pod(image: str, program: str, config: str) -> Manifest:
+    return {
+        "serviceAccountName": _NAME,
+        "restartPolicy": "Never",
+        "enableServiceLinks": False,
+        "securityContext": restricted_pod(),
+        "volumes": [
+            {"name": name, "configMap": {"name": config_map}}
             for name, config_map in (("program", program), ("settings", config))
         ],
-        containers=[
-            k8s.core.v1.ContainerArgs(
-                name="cleanup",
-                image=image,
-                command=["python", f"{_PROGRAM_DIR}/{_PROGRAM}", f"{_SETTINGS_DIR}/{_SETTINGS}"],
-                resources=k8s.core.v1.ResourceRequirementsArgs(requests=_REQUESTS, limits=_LIMITS),
-                security_context=restricted_container(),
-                volume_mounts=[
-                    k8s.core.v1.VolumeMountArgs(name=name, mount_path=path, read_only=True)
+        "containers": [
+            {
+                "name": "cleanup",
+                "image": image,
+                "command": ["python", f"{_PROGRAM_DIR}/{_PROGRAM}", f"{_SETTINGS_DIR}/{_SETTINGS}"],
+                "resources": {"requests": _REQUESTS, "limits": _LIMITS},
+                "securityContext": restricted_container(),
+                "volumeMounts": [
+                    {"name": name, "mountPath": path, "readOnly": True}
                     for name, path in (("program", _PROGRAM_DIR), ("settings", _SETTINGS_DIR))
                 ],
-            )
+            }
         ],
-    )
+    }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pulumi
-import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject
 from components._options import child_options
 from gpu_platform.planning.config_maps import ConfigMapPlan
 
@@ -22,13 +22,14 @@ class _HashedConfigMap(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: ConfigMapPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(self.resource_type, name, None, opts)
-        config_map = k8s.core.v1.ConfigMap(
+        config_map = KubernetesObject(
             args.name,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=args.name, namespace=args.namespace),
+            "v1/ConfigMap",
+            metadata={"name": args.name, "namespace": args.namespace},
             data=args.data,
             opts=child_options(self, opts),
         )
-        self.config_map_name = config_map.metadata.name
+        self.config_map_name = config_map.metadata["name"]
         self.register_outputs({"config_map_name": self.config_map_name})
 
 

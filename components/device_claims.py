@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pulumi
-import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from gpu_platform import names
 from gpu_platform.planning.dra.section import ClaimPlan, DeviceClassPlan
@@ -29,10 +29,11 @@ class DeviceClasses(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:DeviceClasses", name, None, opts)
         child = child_options(self, opts)
         for plan in args:
-            k8s.resource.v1.DeviceClass(
+            KubernetesObject(
                 plan.name,
-                metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.name),
-                spec=k8s.resource.v1.DeviceClassSpecArgs(selectors=_selectors(plan.selectors)),
+                "resource.k8s.io/v1/DeviceClass",
+                metadata={"name": plan.name},
+                spec={"selectors": _selectors(plan.selectors)},
                 opts=child,
             )
         self.names = pulumi.Output.from_input([plan.name for plan in args])
@@ -42,22 +43,17 @@ class DeviceClasses(pulumi.ComponentResource):
 def claim_template(
     name: str,
     namespace: str,
-    request: k8s.resource.v1.ExactDeviceRequestArgs,
+    request: Manifest,
     opts: pulumi.ResourceOptions,
     *,
     logical_name: str,
 ) -> pulumi.Resource:
     """Register a ResourceClaimTemplate with one request."""
-    return k8s.resource.v1.ResourceClaimTemplate(
+    return KubernetesObject(
         logical_name,
-        metadata=k8s.meta.v1.ObjectMetaArgs(name=name, namespace=namespace),
-        spec=k8s.resource.v1.ResourceClaimTemplateSpecArgs(
-            spec=k8s.resource.v1.ResourceClaimSpecArgs(
-                devices=k8s.resource.v1.DeviceClaimArgs(
-                    requests=[k8s.resource.v1.DeviceRequestArgs(name="devices", exactly=request)]
-                )
-            )
-        ),
+        "resource.k8s.io/v1/ResourceClaimTemplate",
+        metadata={"name": name, "namespace": namespace},
+        spec={"spec": {"devices": {"requests": [{"name": "devices", "exactly": request}]}}},
         opts=pulumi.ResourceOptions.merge(opts, _IMMUTABLE),
     )
 
@@ -69,35 +65,29 @@ def compute_domain(
 
     `numNodes` 0: the domain has the nodes on which pods with such a claim run.
     """
-    return k8s.apiextensions.CustomResource(
+    return KubernetesObject(
         logical_name,
-        api_version="resource.nvidia.com/v1beta1",
-        kind="ComputeDomain",
-        metadata=k8s.meta.v1.ObjectMetaArgs(name=name, namespace=namespace),
+        "resource.nvidia.com/v1beta1/ComputeDomain",
+        metadata={"name": name, "namespace": namespace},
         spec={"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": template}}},
         opts=pulumi.ResourceOptions.merge(opts, _IMMUTABLE),
     )
 
 
-def of_team(plan: ClaimPlan) -> k8s.resource.v1.ExactDeviceRequestArgs:
+def of_team(plan: ClaimPlan) -> Manifest:
     """Return the request of a team's claim."""
-    return k8s.resource.v1.ExactDeviceRequestArgs(
-        device_class_name=plan.device_class,
-        allocation_mode="ExactCount",
-        count=plan.count,
-        selectors=_selectors(plan.selectors) or None,
-    )
+    return {
+        "deviceClassName": plan.device_class,
+        "allocationMode": "ExactCount",
+        "count": plan.count,
+        "selectors": _selectors(plan.selectors) or None,
+    }
 
 
-def every_gpu() -> k8s.resource.v1.ExactDeviceRequestArgs:
+def every_gpu() -> Manifest:
     """Return a request with admin access to all GPUs of a node, which allocates none of them."""
-    return k8s.resource.v1.ExactDeviceRequestArgs(
-        device_class_name=names.GPU_DEVICE_CLASS, allocation_mode="All", admin_access=True
-    )
+    return {"deviceClassName": names.GPU_DEVICE_CLASS, "allocationMode": "All", "adminAccess": True}
 
 
-def _selectors(expressions: Sequence[str]) -> list[k8s.resource.v1.DeviceSelectorArgs]:
-    return [
-        k8s.resource.v1.DeviceSelectorArgs(cel=k8s.resource.v1.CELDeviceSelectorArgs(expression=expression))
-        for expression in expressions
-    ]
+def _selectors(expressions: Sequence[str]) -> list[Manifest]:
+    return [{"cel": {"expression": expression}} for expression in expressions]

@@ -6,6 +6,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._in_namespace import own_namespace
+from components._kubernetes_object import KubernetesObject
 from components._options import child_options
 from gpu_platform.planning.operator.section import HELM_SECONDS, DraDriverPlan, PriorityQuotaPlan
 
@@ -49,18 +50,17 @@ def admit_priority_classes(
     namespace: str, quota: PriorityQuotaPlan, opts: pulumi.ResourceOptions
 ) -> pulumi.Resource:
     """Register a ResourceQuota that admits pods of reserved priority classes to a namespace."""
-    return k8s.core.v1.ResourceQuota(
+    return KubernetesObject(
         quota.name,
-        metadata=k8s.meta.v1.ObjectMetaArgs(name=quota.name, namespace=namespace),
-        spec=k8s.core.v1.ResourceQuotaSpecArgs(
-            hard={"pods": str(quota.pods)},
-            scope_selector=k8s.core.v1.ScopeSelectorArgs(
-                match_expressions=[
-                    k8s.core.v1.ScopedResourceSelectorRequirementArgs(
-                        scope_name="PriorityClass", operator="In", values=list(quota.priority_classes)
-                    )
+        "v1/ResourceQuota",
+        metadata={"name": quota.name, "namespace": namespace},
+        spec={
+            "hard": {"pods": str(quota.pods)},
+            "scopeSelector": {
+                "matchExpressions": [
+                    {"scopeName": "PriorityClass", "operator": "In", "values": list(quota.priority_classes)}
                 ]
-            ),
-        ),
+            },
+        },
         opts=opts,
     )

@@ -9,6 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._in_namespace import own_namespace
+from components._kubernetes_object import KubernetesObject
 from components._options import child_options
 from components.config_map import GpuSharing, MigLayout
 from components.dra_driver import DraDriver, admit_priority_classes
@@ -70,9 +71,9 @@ class GpuOperator(pulumi.ComponentResource):
                     self._create_object(api, "NVIDIADriver", _DRIVER, args.nvidia_driver, args, ready)
             case "none":
                 pass
-        self.namespace = namespace.metadata.name
+        self.namespace = namespace.metadata["name"]
 
-    def _create_namespace(self, args: OperatorPlan, opts: pulumi.ResourceOptions) -> k8s.core.v1.Namespace:
+    def _create_namespace(self, args: OperatorPlan, opts: pulumi.ResourceOptions) -> KubernetesObject:
         return own_namespace(args.namespace, _POD_SECURITY, opts)
 
     def _create_configs(self, args: OperatorPlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
@@ -84,9 +85,10 @@ class GpuOperator(pulumi.ComponentResource):
         if args.metrics_config is not None:
             metrics = args.metrics_config
             configs.append(
-                k8s.core.v1.ConfigMap(
+                KubernetesObject(
                     metrics.name,
-                    metadata=k8s.meta.v1.ObjectMetaArgs(name=metrics.name, namespace=metrics.namespace),
+                    "v1/ConfigMap",
+                    metadata={"name": metrics.name, "namespace": metrics.namespace},
                     data=metrics.data,
                     opts=opts,
                 )
@@ -118,12 +120,10 @@ class GpuOperator(pulumi.ComponentResource):
         args: OperatorPlan,
         opts: pulumi.ResourceOptions,
     ) -> None:
-        k8s.apiextensions.CustomResource(
+        KubernetesObject(
             name,
-            api_version=api_version,
-            kind=kind,
-            # The chart sets this label, too; the simulated operator has no other release.
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=name, labels={names.VERSION_LABEL: args.release}),
+            f"{api_version}/{kind}",
+            metadata={"name": name, "labels": {names.VERSION_LABEL: args.release}},
             spec=spec,
             opts=opts,
         )

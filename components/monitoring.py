@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject
 from components._options import child_options
 from gpu_platform import names
 from gpu_platform.planning.monitoring.grafana import content
@@ -100,13 +100,10 @@ class Monitoring(pulumi.ComponentResource):
         )
 
     def _create_pod_monitoring(self, args: MonitoringPlan) -> None:
-        k8s.apiextensions.CustomResource(
+        KubernetesObject(
             "dcgm-exporter-pods",
-            api_version="monitoring.googleapis.com/v1",
-            kind="PodMonitoring",
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name="gpu-platform-dcgm-exporter", namespace=names.OPERATOR_NAMESPACE
-            ),
+            "monitoring.googleapis.com/v1/PodMonitoring",
+            metadata={"name": "gpu-platform-dcgm-exporter", "namespace": names.OPERATOR_NAMESPACE},
             spec={
                 "selector": {"matchLabels": {"app": args.exporter}},
                 "endpoints": [{"port": _EXPORTER_PORT, "interval": args.interval}],
@@ -122,33 +119,28 @@ class Monitoring(pulumi.ComponentResource):
         self, name: str, kind: str, object_name: str, args: MonitoringPlan, spec: Mapping[str, Any]
     ) -> None:
         """Create an object of the Prometheus operator, with the labels by which it selects them."""
-        k8s.apiextensions.CustomResource(
+        KubernetesObject(
             name,
-            api_version="monitoring.coreos.com/v1",
-            kind=kind,
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=object_name, namespace=names.OPERATOR_NAMESPACE, labels=args.labels or None
-            ),
+            f"monitoring.coreos.com/v1/{kind}",
+            metadata={"name": object_name, "namespace": names.OPERATOR_NAMESPACE, "labels": args.labels or None},
             spec=spec,
             opts=self._child,
         )
 
     def _create_dashboard(self, dashboard: DashboardPlan, *, by_operator: bool) -> None:
         labels = None if by_operator else {"grafana_dashboard": "1"}
-        k8s.core.v1.ConfigMap(
+        KubernetesObject(
             dashboard.config_map,
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=dashboard.config_map, namespace=names.OPERATOR_NAMESPACE, labels=labels
-            ),
+            "v1/ConfigMap",
+            metadata={"name": dashboard.config_map, "namespace": names.OPERATOR_NAMESPACE, "labels": labels},
             data={dashboard.file: content(dashboard)},
             opts=self._child,
         )
         if by_operator:
-            k8s.apiextensions.CustomResource(
+            KubernetesObject(
                 f"{dashboard.config_map}-grafana",
-                api_version="grafana.integreatly.org/v1beta1",
-                kind="GrafanaDashboard",
-                metadata=k8s.meta.v1.ObjectMetaArgs(name=dashboard.config_map, namespace=names.OPERATOR_NAMESPACE),
+                "grafana.integreatly.org/v1beta1/GrafanaDashboard",
+                metadata={"name": dashboard.config_map, "namespace": names.OPERATOR_NAMESPACE},
                 spec={
                     "instanceSelector": {"matchLabels": {"dashboards": "grafana"}},
                     "allowCrossNamespaceImport": True,
@@ -158,11 +150,10 @@ class Monitoring(pulumi.ComponentResource):
             )
 
     def _create_cluster_rules(self, args: MonitoringPlan) -> None:
-        k8s.apiextensions.CustomResource(
+        KubernetesObject(
             "gpu-cluster-rules",
-            api_version="monitoring.googleapis.com/v1",
-            kind="ClusterRules",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name="gpu-platform-alerts"),
+            "monitoring.googleapis.com/v1/ClusterRules",
+            metadata={"name": "gpu-platform-alerts"},
             spec={"groups": [{**group, "interval": args.interval} for group in rule_groups(args)]},
             opts=self._child,
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 
 import pulumi
-import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from components.mig_guard import guarded
 from gpu_platform import names
@@ -62,45 +62,46 @@ class NodePool(pulumi.ComponentResource):
             annotations = {names.KWOK_NODE_ANNOTATION: "fake"} | simulated_annotations(
                 args.machine_type, (*args.taints, *args.startup_taints), args.driver_version, args.kubelet
             )
-            k8s.core.v1.Node(
+            KubernetesObject(
                 node,
-                metadata=k8s.meta.v1.ObjectMetaArgs(
-                    name=node,
-                    annotations=annotations,
-                    labels={
+                "v1/Node",
+                metadata={
+                    "name": node,
+                    "annotations": annotations,
+                    "labels": {
                         **args.labels,
                         names.HOSTNAME_LABEL: node,
                         names.INSTANCE_TYPE_LABEL: args.machine_type,
                         "kubernetes.io/os": "linux",
                         "kubernetes.io/arch": args.architecture,
                     },
-                ),
-                spec=k8s.core.v1.NodeSpecArgs(taints=_taints(args)),
+                },
+                spec={"taints": _taints(args)},
                 opts=_merged(self._child, _TAINTS_OF_ALL, guarded(args)),
             )
 
     def _create_autoscaler(self, pool: str, plan: AutoscalerPlan) -> None:
-        node_class = k8s.apiextensions.CustomResource(
+        node_class = KubernetesObject(
             f"{pool}-node-class",
-            api_version=plan.node_class["apiVersion"],
-            kind=plan.node_class["kind"],
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=pool),
+            f"{plan.node_class['apiVersion']}/{plan.node_class['kind']}",
+            metadata={"name": pool},
             opts=self._child,
         )
-        k8s.apiextensions.CustomResource(
+        KubernetesObject(
             f"{pool}-node-pool",
-            api_version="karpenter.sh/v1",
-            kind="NodePool",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=pool),
+            "karpenter.sh/v1/NodePool",
+            metadata={"name": pool},
             spec=plan.node_pool,
             opts=_merged(self._child, pulumi.ResourceOptions(depends_on=[node_class])),
         )
 
     def _label_nodes(self, args: PoolPlan) -> None:
         for node in args.nodes.names:
-            k8s.core.v1.NodePatch(
+            KubernetesObject(
                 node,
-                metadata=k8s.meta.v1.ObjectMetaPatchArgs(name=node, labels=args.labels),
+                "v1/Node",
+                patch=True,
+                metadata={"name": node, "labels": args.labels},
                 opts=_merged(self._child, guarded(args)),
             )
 
@@ -109,6 +110,6 @@ def _merged(opts: pulumi.ResourceOptions, *more: pulumi.ResourceOptions) -> pulu
     return functools.reduce(pulumi.ResourceOptions.merge, more, opts)
 
 
-def _taints(args: PoolPlan) -> list[k8s.core.v1.TaintArgs]:
+def _taints(args: PoolPlan) -> list[Manifest]:
     taints = (*args.taints, *args.startup_taints)
-    return [k8s.core.v1.TaintArgs(key=taint.key, value=taint.value, effect=taint.effect) for taint in taints]
+    return [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in taints]

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pulumi
-import pulumi_kubernetes as k8s
 
 from components._in_namespace import grant, immutable_config_map, own_namespace, role_ref
+from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from components.agent_admission import AgentAdmission, AgentAdmissionArgs
 from components.device_claims import claim_template, every_gpu
@@ -125,44 +125,40 @@ class NodeValidation(pulumi.ComponentResource):
         gates = [self._create_daemon_set(pool, [*account, *args.nodes.get(pool.name, ())]) for pool in proven]
         gates += [one for pool in args.pools if pool not in proven for one in args.nodes.get(pool.name, ())]
         self.proof = self._create_proof(args, gates)
-        self.namespace = namespace.metadata.name
+        self.namespace = namespace.metadata["name"]
         self.register_outputs({"namespace": self.namespace})
 
-    def _meta(self, name: str, labels: dict[str, str] | None = None) -> k8s.meta.v1.ObjectMetaArgs:
-        return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._validation.namespace, labels=labels)
+    def _meta(self, name: str, labels: dict[str, str] | None = None) -> Manifest:
+        return {"name": name, "namespace": self._validation.namespace, "labels": labels}
 
     def _create_account(self) -> list[pulumi.Resource]:
         """Create the agents' account: reports and Leases in its namespace, marks on nodes, Events about nodes."""
-        account = k8s.core.v1.ServiceAccount(_ACCOUNT, metadata=self._meta(_ACCOUNT), opts=self._child)
-        reports = [k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["configmaps"], verbs=_AGENT_VERBS)]
+        account = KubernetesObject(_ACCOUNT, "v1/ServiceAccount", metadata=self._meta(_ACCOUNT), opts=self._child)
+        reports = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": _AGENT_VERBS}]
         if any(self._validation.most_held.values()):
             reports.append(
-                k8s.rbac.v1.PolicyRuleArgs(
-                    api_groups=["coordination.k8s.io"], resources=["leases"], verbs=[*_AGENT_VERBS, "delete"]
-                )
+                {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": [*_AGENT_VERBS, "delete"]}
             )
-        events = [k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["events"], verbs=["create"])]
-        cluster_role = k8s.rbac.v1.ClusterRole(
+        events = [{"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}]
+        cluster_role = KubernetesObject(
             _ACCOUNT,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=_ACCOUNT),
+            "rbac.authorization.k8s.io/v1/ClusterRole",
+            metadata={"name": _ACCOUNT},
             rules=[
-                k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["nodes", "nodes/status"], verbs=["patch"]),
+                {"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["patch"]},
                 *(
-                    [
-                        k8s.rbac.v1.PolicyRuleArgs(
-                            api_groups=["karpenter.sh"], resources=["nodeclaims"], verbs=["delete"]
-                        )
-                    ]
+                    [{"apiGroups": ["karpenter.sh"], "resources": ["nodeclaims"], "verbs": ["delete"]}]
                     if self._replaces
                     else []
                 ),
             ],
             opts=self._child,
         )
-        cluster_binding = k8s.rbac.v1.ClusterRoleBinding(
+        cluster_binding = KubernetesObject(
             _ACCOUNT,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=_ACCOUNT),
-            role_ref=role_ref("ClusterRole", _ACCOUNT),
+            "rbac.authorization.k8s.io/v1/ClusterRoleBinding",
+            metadata={"name": _ACCOUNT},
+            roleRef=role_ref("ClusterRole", _ACCOUNT),
             subjects=[self._subject()],
             opts=self._child,
         )
@@ -174,17 +170,16 @@ class NodeValidation(pulumi.ComponentResource):
             *grant(f"{_ACCOUNT}-{_EVENTS_NAMESPACE}", self._subject(), _EVENTS_NAMESPACE, events, self._child),
         ]
 
-    def _subject(self) -> k8s.rbac.v1.SubjectArgs:
-        return k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=_ACCOUNT, namespace=self._validation.namespace)
+    def _subject(self) -> Manifest:
+        return {"kind": "ServiceAccount", "name": _ACCOUNT, "namespace": self._validation.namespace}
 
     def _create_monitor(self, metrics: AgentMetricsPlan) -> None:
         """Create what has the agents' metrics scraped, with the label of their pool."""
         if metrics.pod_monitor:
             pool = "__meta_kubernetes_pod_label_" + re.sub("[^a-zA-Z0-9]", "_", names.POOL_LABEL)
-            k8s.apiextensions.CustomResource(
+            KubernetesObject(
                 f"{_ACCOUNT}-metrics",
-                api_version="monitoring.coreos.com/v1",
-                kind="PodMonitor",
+                "monitoring.coreos.com/v1/PodMonitor",
                 metadata=self._meta(_ACCOUNT, dict(metrics.labels) or None),
                 spec={
                     "selector": {"matchLabels": {names.NAME_LABEL: names.VALIDATION_APP}},
@@ -199,10 +194,9 @@ class NodeValidation(pulumi.ComponentResource):
                 opts=self._child,
             )
         if metrics.pod_monitoring:
-            k8s.apiextensions.CustomResource(
+            KubernetesObject(
                 f"{_ACCOUNT}-metrics",
-                api_version="monitoring.googleapis.com/v1",
-                kind="PodMonitoring",
+                "monitoring.googleapis.com/v1/PodMonitoring",
                 metadata=self._meta(_ACCOUNT),
                 spec={
                     "selector": {"matchLabels": {names.NAME_LABEL: names.VALIDATION_APP}},
@@ -222,11 +216,10 @@ class NodeValidation(pulumi.ComponentResource):
             if taint is None:
                 continue
             name = f"{_ACCOUNT}-{pool}"
-            k8s.apiextensions.CustomResource(
+            KubernetesObject(
                 name,
-                api_version="readiness.node.x-k8s.io/v1alpha1",
-                kind="NodeReadinessRule",
-                metadata=k8s.meta.v1.ObjectMetaArgs(name=name),
+                "readiness.node.x-k8s.io/v1alpha1/NodeReadinessRule",
+                metadata={"name": name},
                 spec={
                     "conditions": [{"type": names.VALIDATED_CONDITION, "requiredStatus": "True"}],
                     "enforcementMode": "bootstrap-only",
@@ -242,26 +235,23 @@ class NodeValidation(pulumi.ComponentResource):
         Metrics are for all namespaces but the teams', since nobody knows where Prometheus is.
         """
         metrics = self._validation.metrics
-        others = k8s.meta.v1.LabelSelectorArgs(
-            match_expressions=[
-                k8s.meta.v1.LabelSelectorRequirementArgs(key=names.TEAM_LABEL, operator="DoesNotExist")
-            ]
-        )
-        return k8s.networking.v1.NetworkPolicy(
+        others = {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "DoesNotExist"}]}
+        return KubernetesObject(
             _ACCOUNT,
+            "networking.k8s.io/v1/NetworkPolicy",
             metadata=self._meta(_ACCOUNT),
-            spec=k8s.networking.v1.NetworkPolicySpecArgs(
-                pod_selector=k8s.meta.v1.LabelSelectorArgs(match_labels={names.NAME_LABEL: names.VALIDATION_APP}),
-                policy_types=["Ingress"],
-                ingress=None
+            spec={
+                "podSelector": {"matchLabels": {names.NAME_LABEL: names.VALIDATION_APP}},
+                "policyTypes": ["Ingress"],
+                "ingress": None
                 if metrics is None
                 else [
-                    k8s.networking.v1.NetworkPolicyIngressRuleArgs(
-                        from_=[k8s.networking.v1.NetworkPolicyPeerArgs(namespace_selector=others)],
-                        ports=[k8s.networking.v1.NetworkPolicyPortArgs(port=metrics.port, protocol="TCP")],
-                    )
+                    {
+                        "from": [{"namespaceSelector": others}],
+                        "ports": [{"port": metrics.port, "protocol": "TCP"}],
+                    }
                 ],
-            ),
+            },
             opts=self._child,
         )
 
@@ -274,25 +264,26 @@ class NodeValidation(pulumi.ComponentResource):
         agent, program = self._agent
         labels = {names.NAME_LABEL: names.VALIDATION_APP, names.POOL_LABEL: pool.name}
         timeout = f"{self._validation.timeout_seconds}s"
-        return k8s.apps.v1.DaemonSet(
+        return KubernetesObject(
             name,
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=name,
-                namespace=self._validation.namespace,
-                labels=labels,
-                annotations=None if self._validation.gate else {"pulumi.com/skipAwait": "true"},
-            ),
-            spec=k8s.apps.v1.DaemonSetSpecArgs(
-                selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels),
-                update_strategy=k8s.apps.v1.DaemonSetUpdateStrategyArgs(
-                    type="RollingUpdate",
-                    rolling_update=k8s.apps.v1.RollingUpdateDaemonSetArgs(max_unavailable=_MAX_UNAVAILABLE),
-                ),
-                template=k8s.core.v1.PodTemplateSpecArgs(
-                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels, annotations=self._scraped()),
-                    spec=self._pod(pool, agent, expectations),
-                ),
-            ),
+            "apps/v1/DaemonSet",
+            metadata={
+                "name": name,
+                "namespace": self._validation.namespace,
+                "labels": labels,
+                "annotations": None if self._validation.gate else {"pulumi.com/skipAwait": "true"},
+            },
+            spec={
+                "selector": {"matchLabels": labels},
+                "updateStrategy": {
+                    "type": "RollingUpdate",
+                    "rollingUpdate": {"maxUnavailable": _MAX_UNAVAILABLE},
+                },
+                "template": {
+                    "metadata": {"labels": labels, "annotations": self._scraped()},
+                    "spec": self._pod(pool, agent, expectations),
+                },
+            },
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[program, expected, *needed],
@@ -300,13 +291,13 @@ class NodeValidation(pulumi.ComponentResource):
             ),
         )
 
-    def _on_failure(self, pool: PoolPlan) -> list[k8s.core.v1.EnvVarArgs]:
+    def _on_failure(self, pool: PoolPlan) -> list[Manifest]:
         action = self._validation.on_failure.get(pool.name)
         if action is None:
             return []
         return [
-            k8s.core.v1.EnvVarArgs(name=ACTION_VARIABLE, value=action),
-            k8s.core.v1.EnvVarArgs(name=FAILING_VARIABLE, value=str(self._validation.failing_seconds)),
+            {"name": ACTION_VARIABLE, "value": action},
+            {"name": FAILING_VARIABLE, "value": str(self._validation.failing_seconds)},
         ]
 
     def _scraped(self) -> dict[str, str] | None:
@@ -318,43 +309,40 @@ class NodeValidation(pulumi.ComponentResource):
 
     def _create_proof(self, args: NodeValidationArgs, gates: list[pulumi.Resource]) -> pulumi.Resource:
         """Create a ConfigMap after all gates; resources that need validated nodes depend on it."""
-        return k8s.core.v1.ConfigMap(
+        return KubernetesObject(
             "proven-pools",
+            "v1/ConfigMap",
             metadata=self._meta("proven-pools"),
             data={pool.name: pool.expectations.hash for pool in args.pools if pool.expectations.by_agent},
             opts=pulumi.ResourceOptions(parent=self, depends_on=gates),
         )
 
-    def _pod(self, pool: PoolPlan, agent: str, expectations: str) -> k8s.core.v1.PodSpecArgs:
+    def _pod(self, pool: PoolPlan, agent: str, expectations: str) -> Manifest:
         access, metrics = pool.software.gpu_access, self._validation.metrics
         claims = [_CLAIM] if access.claim else []
         driver_volumes, driver_mounts, driver_env = _driver_of_host(access.driver_dir)
         sysfs_volumes, sysfs_mounts, sysfs_env = _sysfs_of_host(pool)
-        return k8s.core.v1.PodSpecArgs(
-            service_account_name=_ACCOUNT,
-            runtime_class_name=access.runtime_class,
-            resource_claims=[
-                k8s.core.v1.PodResourceClaimArgs(name=claim, resource_claim_template_name=claim)
-                for claim in claims
-            ]
-            or None,
-            node_selector=pool.node_selector,
+        return {
+            "serviceAccountName": _ACCOUNT,
+            "runtimeClassName": access.runtime_class,
+            "resourceClaims": [{"name": claim, "resourceClaimTemplateName": claim} for claim in claims] or None,
+            "nodeSelector": pool.node_selector,
             # Nodes with any taint: a broken node is the one to check.
-            tolerations=[k8s.core.v1.TolerationArgs(operator="Exists")],
-            volumes=[
-                k8s.core.v1.VolumeArgs(name="agent", config_map=k8s.core.v1.ConfigMapVolumeSourceArgs(name=agent)),
-                k8s.core.v1.VolumeArgs(
-                    name="expectations",
-                    config_map=k8s.core.v1.ConfigMapVolumeSourceArgs(name=expectations),
-                ),
+            "tolerations": [{"operator": "Exists"}],
+            "volumes": [
+                {"name": "agent", "configMap": {"name": agent}},
+                {
+                    "name": "expectations",
+                    "configMap": {"name": expectations},
+                },
                 *driver_volumes,
                 *sysfs_volumes,
             ],
-            containers=[
-                k8s.core.v1.ContainerArgs(
-                    name="agent",
-                    image=self._validation.image,
-                    command=[
+            "containers": [
+                {
+                    "name": "agent",
+                    "image": self._validation.image,
+                    "command": [
                         "python",
                         f"{_AGENT_DIR}/{_AGENT}",
                         "serve",
@@ -364,17 +352,15 @@ class NodeValidation(pulumi.ComponentResource):
                         str(_PORT),
                         *_metrics_arguments(metrics),
                     ],
-                    ports=None
-                    if metrics is None
-                    else [k8s.core.v1.ContainerPortArgs(name=_METRICS, container_port=metrics.port)],
-                    env=[
-                        k8s.core.v1.EnvVarArgs(name="NVIDIA_VISIBLE_DEVICES", value=_VISIBLE_DEVICES),
-                        k8s.core.v1.EnvVarArgs(name="NVIDIA_DRIVER_CAPABILITIES", value=_DRIVER_CAPABILITIES),
+                    "ports": None if metrics is None else [{"name": _METRICS, "containerPort": metrics.port}],
+                    "env": [
+                        {"name": "NVIDIA_VISIBLE_DEVICES", "value": _VISIBLE_DEVICES},
+                        {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": _DRIVER_CAPABILITIES},
                         *driver_env,
                         *sysfs_env,
                         # Also where it is 0: new agents mark nodes that ran when their pool got the taint.
                         *(
-                            k8s.core.v1.EnvVarArgs(name=MOST_HELD_VARIABLE, value=str(most))
+                            {"name": MOST_HELD_VARIABLE, "value": str(most)}
                             for most in (self._validation.most_held.get(pool.name),)
                             if most is not None
                         ),
@@ -384,35 +370,33 @@ class NodeValidation(pulumi.ComponentResource):
                         _from_field("POD_UID", "metadata.uid"),
                         _from_field("POD_NAMESPACE", "metadata.namespace"),
                     ],
-                    readiness_probe=k8s.core.v1.ProbeArgs(
-                        http_get=k8s.core.v1.HTTPGetActionArgs(path="/ready", port=_PORT),
-                        period_seconds=_READY_PERIOD_SECONDS,
-                        timeout_seconds=_PROBE_TIMEOUT_SECONDS,
-                    ),
+                    "readinessProbe": {
+                        "httpGet": {"path": "/ready", "port": _PORT},
+                        "periodSeconds": _READY_PERIOD_SECONDS,
+                        "timeoutSeconds": _PROBE_TIMEOUT_SECONDS,
+                    },
                     # A changed driver fails this probe: only a new container has the library of the new driver.
-                    liveness_probe=k8s.core.v1.ProbeArgs(
-                        http_get=k8s.core.v1.HTTPGetActionArgs(path="/live", port=_PORT),
-                        initial_delay_seconds=_LIVE_DELAY_SECONDS,
-                        period_seconds=_LIVE_PERIOD_SECONDS,
-                        timeout_seconds=_PROBE_TIMEOUT_SECONDS,
-                    ),
-                    resources=k8s.core.v1.ResourceRequirementsArgs(
-                        requests=_REQUESTS,
-                        limits=_LIMITS,
-                        claims=[k8s.core.v1.ResourceClaimArgs(name=claim) for claim in claims] or None,
-                    ),
-                    security_context=_security(privileged=access.privileged),
-                    volume_mounts=[
-                        k8s.core.v1.VolumeMountArgs(name="agent", mount_path=_AGENT_DIR, read_only=True),
-                        k8s.core.v1.VolumeMountArgs(
-                            name="expectations", mount_path=_EXPECTATIONS_DIR, read_only=True
-                        ),
+                    "livenessProbe": {
+                        "httpGet": {"path": "/live", "port": _PORT},
+                        "initialDelaySeconds": _LIVE_DELAY_SECONDS,
+                        "periodSeconds": _LIVE_PERIOD_SECONDS,
+                        "timeoutSeconds": _PROBE_TIMEOUT_SECONDS,
+                    },
+                    "resources": {
+                        "requests": _REQUESTS,
+                        "limits": _LIMITS,
+                        "claims": [{"name": claim} for claim in claims] or None,
+                    },
+                    "securityContext": _security(privileged=access.privileged),
+                    "volumeMounts": [
+                        {"name": "agent", "mountPath": _AGENT_DIR, "readOnly": True},
+                        {"name": "expectations", "mountPath": _EXPECTATIONS_DIR, "readOnly": True},
                         *driver_mounts,
                         *sysfs_mounts,
                     ],
-                )
+                }
             ],
-        )
+        }
 
 
 def _metrics_arguments(metrics: AgentMetricsPlan | None) -> list[str]:
@@ -421,63 +405,63 @@ def _metrics_arguments(metrics: AgentMetricsPlan | None) -> list[str]:
     return ["--metrics-port", str(metrics.port), "--temperature", str(metrics.temperature_celsius)]
 
 
-def _security(*, privileged: bool) -> k8s.core.v1.SecurityContextArgs:
+def _security(*, privileged: bool) -> Manifest:
     if privileged:
         # Without root the process has none of the capabilities; it is privileged to be given NVML.
-        return k8s.core.v1.SecurityContextArgs(
-            privileged=True,
-            run_as_user=_NOBODY,
-            run_as_group=_NOBODY,
-            run_as_non_root=True,
-            read_only_root_filesystem=True,
-        )
-    return k8s.core.v1.SecurityContextArgs(
-        run_as_user=_NOBODY,
-        run_as_group=_NOBODY,
-        run_as_non_root=True,
-        allow_privilege_escalation=False,
-        read_only_root_filesystem=True,
-        capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
-        seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
-    )
+        return {
+            "privileged": True,
+            "runAsUser": _NOBODY,
+            "runAsGroup": _NOBODY,
+            "runAsNonRoot": True,
+            "readOnlyRootFilesystem": True,
+        }
+    return {
+        "runAsUser": _NOBODY,
+        "runAsGroup": _NOBODY,
+        "runAsNonRoot": True,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
 
 
 def _driver_of_host(
     directory: str | None,
-) -> tuple[list[k8s.core.v1.VolumeArgs], list[k8s.core.v1.VolumeMountArgs], list[k8s.core.v1.EnvVarArgs]]:
+) -> tuple[list[Manifest], list[Manifest], list[Manifest]]:
     """Return volumes, mounts and environment for the host's driver library; empty where a runtime adds it."""
     if directory is None:
         return [], [], []
-    source = k8s.core.v1.HostPathVolumeSourceArgs(path=directory, type="Directory")
+    source = {"path": directory, "type": "Directory"}
     return (
-        [k8s.core.v1.VolumeArgs(name="driver", host_path=source)],
-        [k8s.core.v1.VolumeMountArgs(name="driver", mount_path=_DRIVER_DIR, read_only=True)],
-        [k8s.core.v1.EnvVarArgs(name="LD_LIBRARY_PATH", value=f"{_DRIVER_DIR}/lib64")],
+        [{"name": "driver", "hostPath": source}],
+        [{"name": "driver", "mountPath": _DRIVER_DIR, "readOnly": True}],
+        [{"name": "LD_LIBRARY_PATH", "value": f"{_DRIVER_DIR}/lib64"}],
     )
 
 
 def _sysfs_of_host(
     pool: PoolPlan,
-) -> tuple[list[k8s.core.v1.VolumeArgs], list[k8s.core.v1.VolumeMountArgs], list[k8s.core.v1.EnvVarArgs]]:
+) -> tuple[list[Manifest], list[Manifest], list[Manifest]]:
     """Return volumes, mounts and environment for the host's PCI devices; empty where they are not needed."""
     if not pool.agent_reads_host:
         return [], [], []
     return (
         [
-            k8s.core.v1.VolumeArgs(
-                name=name,
-                host_path=k8s.core.v1.HostPathVolumeSourceArgs(path=f"/sys/{folder}", type="Directory"),
-            )
+            {
+                "name": name,
+                "hostPath": {"path": f"/sys/{folder}", "type": "Directory"},
+            }
             for name, folder in _SYSFS_FOLDERS.items()
         ],
         [
-            k8s.core.v1.VolumeMountArgs(name=name, mount_path=f"{_SYSFS_DIR}/{folder}", read_only=True)
+            {"name": name, "mountPath": f"{_SYSFS_DIR}/{folder}", "readOnly": True}
             for name, folder in _SYSFS_FOLDERS.items()
         ],
-        [k8s.core.v1.EnvVarArgs(name=SYSFS_VARIABLE, value=_SYSFS_DIR)],
+        [{"name": SYSFS_VARIABLE, "value": _SYSFS_DIR}],
     )
 
 
-def _from_field(name: str, path: str) -> k8s.core.v1.EnvVarArgs:
-    source = k8s.core.v1.EnvVarSourceArgs(field_ref=k8s.core.v1.ObjectFieldSelectorArgs(field_path=path))
-    return k8s.core.v1.EnvVarArgs(name=name, value_from=source)
+def _from_field(name: str, path: str) -> Manifest:
+    source = {"fieldRef": {"fieldPath": path}}
+    return {"name": name, "valueFrom": source}

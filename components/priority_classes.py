@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pulumi
-import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject
 from components._options import child_options
 from gpu_platform.planning.teams.section import PriorityClassPlan
 
@@ -29,12 +29,13 @@ class PriorityClasses(pulumi.ComponentResource):
     ) -> None:
         super().__init__("gpu-platform:index:PriorityClasses", name, None, opts)
         for priority in args:
-            k8s.scheduling.v1.PriorityClass(
+            KubernetesObject(
                 priority.name,
-                metadata=k8s.meta.v1.ObjectMetaArgs(name=priority.name),
+                "scheduling.k8s.io/v1/PriorityClass",
+                metadata={"name": priority.name},
                 value=priority.value,
-                global_default=_GLOBAL_DEFAULT,
-                preemption_policy=_PREEMPTION,
+                globalDefault=_GLOBAL_DEFAULT,
+                preemptionPolicy=_PREEMPTION,
                 description=priority.description,
                 opts=child_options(self, opts),
             )

@@ -11,6 +11,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._in_namespace import role_ref
+from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from gpu_platform import names
 from gpu_platform.planning.queues.admission import (
@@ -81,9 +82,7 @@ class Queues(pulumi.ComponentResource):
         """Install Kueue; return the options of what needs it."""
         if args.install == "present":
             return None
-        namespace = k8s.core.v1.Namespace(
-            NAMESPACE, metadata=k8s.meta.v1.ObjectMetaArgs(name=NAMESPACE), opts=opts
-        )
+        namespace = KubernetesObject(NAMESPACE, "v1/Namespace", metadata={"name": NAMESPACE}, opts=opts)
         in_namespace = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         if args.install == "helm":
             installed: pulumi.Resource = k8s.helm.v3.Release(
@@ -100,14 +99,15 @@ class Queues(pulumi.ComponentResource):
                 opts=in_namespace,
             )
         else:
-            installed = k8s.core.v1.ConfigMap(
+            installed = KubernetesObject(
                 CONFIG_MAP,
-                metadata=k8s.meta.v1.ObjectMetaArgs(
-                    name=CONFIG_MAP,
-                    namespace=NAMESPACE,
-                    labels={names.VERSION_LABEL: args.version},
-                    annotations=_UNTIL_RUNNING,
-                ),
+                "v1/ConfigMap",
+                metadata={
+                    "name": CONFIG_MAP,
+                    "namespace": NAMESPACE,
+                    "labels": {names.VERSION_LABEL: args.version},
+                    "annotations": _UNTIL_RUNNING,
+                },
                 data={CONFIG_KEY: json.dumps(args.config, sort_keys=True)},
                 opts=in_namespace,
             )
@@ -149,7 +149,7 @@ class TeamQueueArgs:
     """The planned queue of a team, and the members who may read it."""
 
     plan: TeamQueuePlan
-    subjects: list[k8s.rbac.v1.SubjectArgs]
+    subjects: list[Manifest]
 
 
 class TeamQueue(pulumi.ComponentResource):
@@ -168,13 +168,10 @@ class TeamQueue(pulumi.ComponentResource):
         plan = args.plan
         child = child_options(self, opts)
         queue = _object("ClusterQueue", plan.namespace, _cluster_queue(plan), child, _UNTIL_ACTIVE)
-        local = k8s.apiextensions.CustomResource(
+        local = KubernetesObject(
             f"{plan.namespace}/queue",
-            api_version=_API,
-            kind="LocalQueue",
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=plan.local_queue, namespace=plan.namespace, annotations=_UNTIL_ACTIVE
-            ),
+            f"{_API}/LocalQueue",
+            metadata={"name": plan.local_queue, "namespace": plan.namespace, "annotations": _UNTIL_ACTIVE},
             spec={"clusterQueue": plan.namespace},
             opts=pulumi.ResourceOptions(parent=self, depends_on=[queue]),
         )
@@ -185,27 +182,26 @@ class TeamQueue(pulumi.ComponentResource):
 
     def _create_rules(self, args: TeamQueuePlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
         name = f"queue-of-{args.namespace}"
-        policy = k8s.admissionregistration.v1.ValidatingAdmissionPolicy(
+        policy = KubernetesObject(
             name,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=name),
-            spec=k8s.admissionregistration.v1.ValidatingAdmissionPolicySpecArgs(
-                failure_policy="Fail",
-                match_constraints=k8s.admissionregistration.v1.MatchResourcesArgs(
-                    namespace_selector=_namespace(args),
-                    resource_rules=[
-                        k8s.admissionregistration.v1.NamedRuleWithOperationsArgs(
-                            api_groups=[group],
-                            api_versions=["*"],
-                            operations=["CREATE", "UPDATE"],
-                            resources=[resource],
-                        )
+            "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy",
+            metadata={"name": name},
+            spec={
+                "failurePolicy": "Fail",
+                "matchConstraints": {
+                    "namespaceSelector": _namespace(args),
+                    "resourceRules": [
+                        {
+                            "apiGroups": [group],
+                            "apiVersions": ["*"],
+                            "operations": ["CREATE", "UPDATE"],
+                            "resources": [resource],
+                        }
                         for group, resource in GUARDED_RESOURCES
                     ],
-                ),
-                validations=[
-                    k8s.admissionregistration.v1.ValidationArgs(
-                        expression=rule.expression, message=f"{rule.id}: {rule.message}", reason="Forbidden"
-                    )
+                },
+                "validations": [
+                    {"expression": rule.expression, "message": f"{rule.id}: {rule.message}", "reason": "Forbidden"}
                     for rule in rules_of(
                         args.local_queue,
                         args.priorities,
@@ -214,15 +210,14 @@ class TeamQueue(pulumi.ComponentResource):
                         accounts=args.accounts,
                     )
                 ],
-            ),
+            },
             opts=opts,
         )
-        binding = k8s.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
+        binding = KubernetesObject(
             name,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=name),
-            spec=k8s.admissionregistration.v1.ValidatingAdmissionPolicyBindingSpecArgs(
-                policy_name=name, validation_actions=["Deny"]
-            ),
+            "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicyBinding",
+            metadata={"name": name},
+            spec={"policyName": name, "validationActions": ["Deny"]},
             opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
         )
         return [policy, binding]
@@ -237,9 +232,7 @@ class TeamQueue(pulumi.ComponentResource):
             [one for one in QUEUED_RESOURCES if one[0]],  # pods get their own class
             [priority_patch(args.default_priority)],
             opts,
-            condition=k8s.admissionregistration.v1.MatchConditionArgs(
-                name="names-no-class", expression=NAMES_NO_CLASS
-            ),
+            condition={"name": "names-no-class", "expression": NAMES_NO_CLASS},
         )
         tolerations = self._mutate(
             f"queue-tolerations-of-{args.namespace}", args, TOLERATING_RESOURCES, TOLERATION_PATCHES, opts
@@ -253,66 +246,64 @@ class TeamQueue(pulumi.ComponentResource):
         matched: Sequence[tuple[str, str]],
         patches: Sequence[str],
         opts: pulumi.ResourceOptions,
-        condition: k8s.admissionregistration.v1.MatchConditionArgs | None = None,
+        condition: Manifest | None = None,
     ) -> list[pulumi.Resource]:
         """Create a policy that changes what is created in the team's namespace, with its binding."""
-        metadata = k8s.meta.v1.ObjectMetaArgs(name=name)
-        policy = k8s.admissionregistration.v1.MutatingAdmissionPolicy(
+        metadata = {"name": name}
+        policy = KubernetesObject(
             name,
+            "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy",
             metadata=metadata,
-            spec=k8s.admissionregistration.v1.MutatingAdmissionPolicySpecArgs(
+            spec={
                 # Without the default a Job waits longer than it has to: no reason to refuse it.
-                failure_policy="Ignore",
-                reinvocation_policy="Never",
-                match_constraints=k8s.admissionregistration.v1.MatchResourcesArgs(
-                    namespace_selector=_namespace(args),
-                    resource_rules=[
-                        k8s.admissionregistration.v1.NamedRuleWithOperationsArgs(
-                            api_groups=[group],
-                            api_versions=["*"],
-                            operations=["CREATE"],
-                            resources=[resource],
-                        )
+                "failurePolicy": "Ignore",
+                "reinvocationPolicy": "Never",
+                "matchConstraints": {
+                    "namespaceSelector": _namespace(args),
+                    "resourceRules": [
+                        {
+                            "apiGroups": [group],
+                            "apiVersions": ["*"],
+                            "operations": ["CREATE"],
+                            "resources": [resource],
+                        }
                         for group, resource in matched
                     ],
-                ),
-                match_conditions=[condition] if condition is not None else None,
-                mutations=[
-                    k8s.admissionregistration.v1.MutationArgs(
-                        patch_type="JSONPatch",
-                        json_patch=k8s.admissionregistration.v1.JSONPatchArgs(expression=patch),
-                    )
+                },
+                "matchConditions": [condition] if condition is not None else None,
+                "mutations": [
+                    {
+                        "patchType": "JSONPatch",
+                        "jsonPatch": {"expression": patch},
+                    }
                     for patch in patches
                 ],
-            ),
+            },
             opts=opts,
         )
-        binding = k8s.admissionregistration.v1.MutatingAdmissionPolicyBinding(
+        binding = KubernetesObject(
             name,
+            "admissionregistration.k8s.io/v1/MutatingAdmissionPolicyBinding",
             metadata=metadata,
-            spec=k8s.admissionregistration.v1.MutatingAdmissionPolicyBindingSpecArgs(policy_name=name),
+            spec={"policyName": name},
             opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
         )
         return [policy, binding]
 
-    def _create_access(
-        self, args: TeamQueuePlan, subjects: list[k8s.rbac.v1.SubjectArgs], opts: pulumi.ResourceOptions
-    ) -> None:
+    def _create_access(self, args: TeamQueuePlan, subjects: list[Manifest], opts: pulumi.ResourceOptions) -> None:
         """Let members read their queue and the positions of their workloads in it."""
-        role = k8s.rbac.v1.Role(
+        role = KubernetesObject(
             f"{args.namespace}/queue-viewer",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name="queue-viewer", namespace=args.namespace),
-            rules=[
-                k8s.rbac.v1.PolicyRuleArgs(
-                    api_groups=["kueue.x-k8s.io"], resources=["localqueues", "workloads"], verbs=_READ
-                )
-            ],
+            "rbac.authorization.k8s.io/v1/Role",
+            metadata={"name": "queue-viewer", "namespace": args.namespace},
+            rules=[{"apiGroups": ["kueue.x-k8s.io"], "resources": ["localqueues", "workloads"], "verbs": _READ}],
             opts=opts,
         )
-        k8s.rbac.v1.RoleBinding(
+        KubernetesObject(
             f"{args.namespace}/queue-viewers",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name="queue-viewers", namespace=args.namespace),
-            role_ref=role_ref("Role", "queue-viewer"),
+            "rbac.authorization.k8s.io/v1/RoleBinding",
+            metadata={"name": "queue-viewers", "namespace": args.namespace},
+            roleRef=role_ref("Role", "queue-viewer"),
             subjects=subjects,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
         )
@@ -342,12 +333,11 @@ def _object(
     spec: Mapping[str, Any],
     opts: pulumi.ResourceOptions,
     annotations: Mapping[str, str] | None = None,
-) -> k8s.apiextensions.CustomResource:
-    return k8s.apiextensions.CustomResource(
+) -> KubernetesObject:
+    return KubernetesObject(
         f"{kind.casefold()}-{name}",
-        api_version=_API,
-        kind=kind,
-        metadata=k8s.meta.v1.ObjectMetaArgs(name=name, annotations=annotations),
+        f"{_API}/{kind}",
+        metadata={"name": name, "annotations": annotations},
         spec=dict(spec),
         opts=opts,
     )
@@ -366,8 +356,8 @@ def _flavor(flavor: FlavorPlan) -> Mapping[str, Any]:
     return {key: value for key, value in spec.items() if value}
 
 
-def _namespace(args: TeamQueuePlan) -> k8s.meta.v1.LabelSelectorArgs:
-    return k8s.meta.v1.LabelSelectorArgs(match_labels={"kubernetes.io/metadata.name": args.namespace})
+def _namespace(args: TeamQueuePlan) -> Manifest:
+    return {"matchLabels": {"kubernetes.io/metadata.name": args.namespace}}
 
 
 def _cluster_queue(args: TeamQueuePlan) -> Mapping[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pulumi
-import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from gpu_platform.planning.clouds.storage import StorageClassPlan
 
@@ -41,25 +41,27 @@ class StorageClasses(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:StorageClasses", name, None, opts)
         child = pulumi.ResourceOptions.merge(child_options(self, opts), _IMMUTABLE)
         for plan in args.classes:
-            k8s.storage.v1.StorageClass(
+            KubernetesObject(
                 plan.name,
-                metadata=k8s.meta.v1.ObjectMetaArgs(
-                    name=plan.name, annotations={_DEFAULT_ANNOTATION: "true"} if plan.default else None
-                ),
+                "storage.k8s.io/v1/StorageClass",
+                metadata={
+                    "name": plan.name,
+                    "annotations": {_DEFAULT_ANNOTATION: "true"} if plan.default else None,
+                },
                 provisioner=plan.provisioner,
                 parameters={**plan.parameters, **args.parameters.get(plan.name, {})},
-                reclaim_policy=plan.reclaim_policy,
-                volume_binding_mode=plan.binding,
-                allow_volume_expansion=plan.expandable,
-                allowed_topologies=_topologies(plan),
+                reclaimPolicy=plan.reclaim_policy,
+                volumeBindingMode=plan.binding,
+                allowVolumeExpansion=plan.expandable,
+                allowedTopologies=_topologies(plan),
                 opts=child,
             )
         self.names = pulumi.Output.from_input([plan.name for plan in args.classes])
         self.register_outputs({"names": self.names})
 
 
-def _topologies(plan: StorageClassPlan) -> list[k8s.core.v1.TopologySelectorTermArgs] | None:
+def _topologies(plan: StorageClassPlan) -> list[Manifest] | None:
     if not plan.zones:
         return None
-    zones = k8s.core.v1.TopologySelectorLabelRequirementArgs(key=plan.topology_key, values=list(plan.zones))
-    return [k8s.core.v1.TopologySelectorTermArgs(match_label_expressions=[zones])]
+    zones = {"key": plan.topology_key, "values": list(plan.zones)}
+    return [{"matchLabelExpressions": [zones]}]

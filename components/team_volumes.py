@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pulumi
-import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from gpu_platform.planning.clouds.storage import NFS, VolumePlan
 
@@ -50,76 +50,82 @@ class TeamVolumes(pulumi.ComponentResource):
         self.names = pulumi.Output.from_input([plan.volume for plan in args.volumes])
         self.register_outputs({"names": self.names})
 
-    def _create_volume(self, plan: VolumePlan) -> k8s.core.v1.PersistentVolume:
-        return k8s.core.v1.PersistentVolume(
+    def _create_volume(self, plan: VolumePlan) -> KubernetesObject:
+        return KubernetesObject(
             plan.volume,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.volume),
-            spec=k8s.core.v1.PersistentVolumeSpecArgs(
-                capacity={"storage": _SIZE},
-                access_modes=_access_modes(plan),
-                persistent_volume_reclaim_policy=_RECLAIM,
-                storage_class_name=_NO_CLASS,
+            "v1/PersistentVolume",
+            metadata={"name": plan.volume},
+            spec={
+                "capacity": {"storage": _SIZE},
+                "accessModes": _access_modes(plan),
+                "persistentVolumeReclaimPolicy": _RECLAIM,
+                "storageClassName": _NO_CLASS,
                 # The claim of this team alone, whoever else makes one.
-                claim_ref=k8s.core.v1.ObjectReferenceArgs(
-                    api_version="v1", kind="PersistentVolumeClaim", namespace=plan.namespace, name=plan.name
-                ),
-                mount_options=list(plan.mount_options) or None,
-                nfs=_nfs(plan) if plan.driver == NFS else None,
-                csi=_csi(plan) if plan.driver != NFS else None,
-            ),
+                "claimRef": {
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolumeClaim",
+                    "namespace": plan.namespace,
+                    "name": plan.name,
+                },
+                "mountOptions": list(plan.mount_options) or None,
+                "nfs": _nfs(plan) if plan.driver == NFS else None,
+                "csi": _csi(plan) if plan.driver != NFS else None,
+            },
             opts=pulumi.ResourceOptions.merge(self._child, _IMMUTABLE),
         )
 
-    def _create_claim(self, plan: VolumePlan, volume: k8s.core.v1.PersistentVolume) -> None:
+    def _create_claim(self, plan: VolumePlan, volume: KubernetesObject) -> None:
         after = pulumi.ResourceOptions(parent=self, depends_on=[volume])
-        k8s.core.v1.PersistentVolumeClaim(
+        KubernetesObject(
             f"{plan.namespace}/{plan.name}",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.name, namespace=plan.namespace),
-            spec=k8s.core.v1.PersistentVolumeClaimSpecArgs(
-                access_modes=_access_modes(plan),
-                storage_class_name=_NO_CLASS,
-                volume_name=plan.volume,
-                resources=k8s.core.v1.VolumeResourceRequirementsArgs(requests={"storage": _SIZE}),
-            ),
+            "v1/PersistentVolumeClaim",
+            metadata={"name": plan.name, "namespace": plan.namespace},
+            spec={
+                "accessModes": _access_modes(plan),
+                "storageClassName": _NO_CLASS,
+                "volumeName": plan.volume,
+                "resources": {"requests": {"storage": _SIZE}},
+            },
             opts=pulumi.ResourceOptions.merge(after, _IMMUTABLE),
         )
 
     def _open_egress(self, namespace: str) -> None:
         """Let pods reach the metadata server and HTTPS servers outside private networks."""
         rules = [_rule(cidr, port) for cidr, port in _METADATA]
-        k8s.networking.v1.NetworkPolicy(
+        KubernetesObject(
             f"{namespace}/buckets",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name="buckets", namespace=namespace),
-            spec=k8s.networking.v1.NetworkPolicySpecArgs(
-                pod_selector=k8s.meta.v1.LabelSelectorArgs(),
-                policy_types=["Egress"],
-                egress=[*rules, _rule(_EVERYWHERE, _HTTPS, _PRIVATE_RANGES)],
-            ),
+            "networking.k8s.io/v1/NetworkPolicy",
+            metadata={"name": "buckets", "namespace": namespace},
+            spec={
+                "podSelector": {},
+                "policyTypes": ["Egress"],
+                "egress": [*rules, _rule(_EVERYWHERE, _HTTPS, _PRIVATE_RANGES)],
+            },
             opts=self._child,
         )
 
 
-def _nfs(plan: VolumePlan) -> k8s.core.v1.NFSVolumeSourceArgs:
+def _nfs(plan: VolumePlan) -> Manifest:
     server, _, path = plan.handle.partition(":")
-    return k8s.core.v1.NFSVolumeSourceArgs(server=server, path=path, read_only=plan.read_only)
+    return {"server": server, "path": path, "readOnly": plan.read_only}
 
 
-def _csi(plan: VolumePlan) -> k8s.core.v1.CSIPersistentVolumeSourceArgs:
-    return k8s.core.v1.CSIPersistentVolumeSourceArgs(
-        driver=plan.driver,
-        volume_handle=plan.handle,
-        volume_attributes=dict(plan.attributes) or None,
-        read_only=plan.read_only,
-    )
+def _csi(plan: VolumePlan) -> Manifest:
+    return {
+        "driver": plan.driver,
+        "volumeHandle": plan.handle,
+        "volumeAttributes": dict(plan.attributes) or None,
+        "readOnly": plan.read_only,
+    }
 
 
 def _access_modes(plan: VolumePlan) -> list[str]:
     return ["ReadOnlyMany" if plan.read_only else "ReadWriteMany"]
 
 
-def _rule(cidr: str, port: int, without: list[str] | None = None) -> k8s.networking.v1.NetworkPolicyEgressRuleArgs:
-    block = k8s.networking.v1.IPBlockArgs(cidr=cidr, except_=without)
-    return k8s.networking.v1.NetworkPolicyEgressRuleArgs(
-        to=[k8s.networking.v1.NetworkPolicyPeerArgs(ip_block=block)],
-        ports=[k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol="TCP")],
-    )
+def _rule(cidr: str, port: int, without: list[str] | None = None) -> Manifest:
+    block = {"cidr": cidr, "except": without}
+    return {
+        "to": [{"ipBlock": block}],
+        "ports": [{"port": port, "protocol": "TCP"}],
+    }

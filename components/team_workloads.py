@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pulumi
-import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject
 from components._options import child_options, retained
 from gpu_platform import names
 from gpu_platform.planning.workloads.section import (
@@ -34,11 +34,6 @@ _NOT_AWAITED: Final = {"pulumi.com/skipAwait": "true"}
 # What runs once: nothing in it can be changed, and the next one needs the GPUs of the last. A ComputeDomain cannot
 # be changed either.
 _RUN_ONCE: Final = {"Job", "JobSet", "TrainJob", "ComputeDomain"}
-# The provider takes no CustomResource of the core group.
-_CORE: Final[Mapping[str, Callable[..., pulumi.Resource]]] = {
-    "PersistentVolumeClaim": k8s.core.v1.PersistentVolumeClaim,
-    "Service": k8s.core.v1.Service,
-}
 
 
 class _Manifests(pulumi.ComponentResource):
@@ -73,17 +68,8 @@ def _create(manifest: Manifest, opts: pulumi.ResourceOptions) -> pulumi.Resource
         once = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
         opts = pulumi.ResourceOptions.merge(opts, once)
     logical = f"{metadata['namespace']}/{kind}/{metadata['name']}"
-    meta = k8s.meta.v1.ObjectMetaArgs(**metadata)
-    if (core := _CORE.get(kind)) is not None:
-        return core(logical, metadata=meta, opts=opts, **rest)
-    return k8s.apiextensions.CustomResource(
-        logical,
-        api_version=manifest["apiVersion"],
-        kind=kind,
-        metadata=meta,
-        opts=opts,
-        **rest,
-    )
+    resource = f"{manifest['apiVersion']}/{kind}"
+    return KubernetesObject(logical, resource, metadata=metadata, opts=opts, **rest)
 
 
 class KedaScaler(pulumi.ComponentResource):

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
-import pulumi_kubernetes as k8s
 
 from components._in_namespace import role_ref
+from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options, retained
 from components._policies_in_effect import policies_in_effect
 from components.device_claims import claim_template, compute_domain, of_team
@@ -97,9 +97,10 @@ class Tenant(pulumi.ComponentResource):
         plan, queue, guide = args.plan, args.queue, args.guide
         self._plan = plan
         self._queue = queue
-        namespace = k8s.core.v1.Namespace(
+        namespace = KubernetesObject(
             plan.namespace,
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.namespace, labels=plan.labels),
+            "v1/Namespace",
+            metadata={"name": plan.namespace, "labels": plan.labels},
             opts=retained(child_options(self, opts, *self._create_pod_security(opts))),
         )
         self._child = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
@@ -149,8 +150,9 @@ class Tenant(pulumi.ComponentResource):
         if plan.service_account is not None:
             guards.append(self._create_service_account(plan.service_account))
         if guide is not None:
-            k8s.core.v1.ConfigMap(
+            KubernetesObject(
                 self._logical("guide"),
+                "v1/ConfigMap",
                 metadata=self._meta(GUIDE_CONFIG_MAP),
                 data=config_map_data(guide, plan, queue),
                 opts=self._child,
@@ -169,7 +171,7 @@ class Tenant(pulumi.ComponentResource):
         if args.workloads is not None:
             labels = {names.TEAM_LABEL: plan.namespace}
             create_workloads(TeamPods(plan, queue, labels), args.workloads, guarded)
-        self.namespace = namespace.metadata.name
+        self.namespace = namespace.metadata["name"]
         self.register_outputs({"namespace": self.namespace})
 
     def _create_pod_security(self, opts: pulumi.ResourceOptions | None) -> Sequence[pulumi.Resource]:
@@ -186,85 +188,88 @@ class Tenant(pulumi.ComponentResource):
         """Return the logical name of an object of this tenant: teams share names such as `default-deny`."""
         return f"{self._plan.namespace}/{name}"
 
-    def _meta(self, name: str) -> k8s.meta.v1.ObjectMetaArgs:
-        return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=self._plan.namespace)
+    def _meta(self, name: str) -> Manifest:
+        return {"name": name, "namespace": self._plan.namespace}
 
     def _create_quotas(self) -> Sequence[pulumi.Resource]:
         metadata, hard = self._meta("gpu-quota"), self._plan.quota
         if self._queue is not None:
             granted = json.dumps(dict(self._plan.quota), sort_keys=True)
-            metadata.annotations, hard = {names.GRANTED_ANNOTATION: granted}, self._queue.ceiling
-        total = k8s.core.v1.ResourceQuota(
+            metadata["annotations"], hard = {names.GRANTED_ANNOTATION: granted}, self._queue.ceiling
+        total = KubernetesObject(
             self._logical("quota"),
+            "v1/ResourceQuota",
             metadata=metadata,
-            spec=k8s.core.v1.ResourceQuotaSpecArgs(hard=hard),
+            spec={"hard": hard},
             opts=self._kept,
         )
-        others = [k8s.core.v1.ScopedResourceSelectorRequirementArgs(scope_name="PriorityClass", operator="Exists")]
+        others: list[Manifest] = [{"scopeName": "PriorityClass", "operator": "Exists"}]
         if self._plan.priorities:
             others.append(
-                k8s.core.v1.ScopedResourceSelectorRequirementArgs(
-                    scope_name="PriorityClass", operator="NotIn", values=list(self._plan.priorities)
-                )
+                {"scopeName": "PriorityClass", "operator": "NotIn", "values": list(self._plan.priorities)}
             )
-        above = k8s.core.v1.ResourceQuota(
+        above = KubernetesObject(
             self._logical("priority"),
+            "v1/ResourceQuota",
             metadata=self._meta("priority-above-own"),
-            spec=k8s.core.v1.ResourceQuotaSpecArgs(
-                hard=_FORBIDDEN_PODS,
-                scope_selector=k8s.core.v1.ScopeSelectorArgs(
+            spec={
+                "hard": _FORBIDDEN_PODS,
+                "scopeSelector": {
                     # Every priority class but the allowed ones; pods without a class are allowed.
-                    match_expressions=others
-                ),
-            ),
+                    "matchExpressions": others
+                },
+            },
             opts=self._kept,
         )
-        elsewhere = k8s.core.v1.ResourceQuota(
+        elsewhere = KubernetesObject(
             self._logical("affinity"),
+            "v1/ResourceQuota",
             metadata=self._meta("affinity-to-other-namespaces"),
-            spec=k8s.core.v1.ResourceQuotaSpecArgs(hard=_FORBIDDEN_PODS, scopes=["CrossNamespacePodAffinity"]),
+            spec={"hard": _FORBIDDEN_PODS, "scopes": ["CrossNamespacePodAffinity"]},
             opts=self._kept,
         )
         quotas = [total, above, elsewhere]
         if self._plan.object_quota:
             quotas.append(
-                k8s.core.v1.ResourceQuota(
+                KubernetesObject(
                     self._logical("objects"),
+                    "v1/ResourceQuota",
                     metadata=self._meta("object-quota"),
-                    spec=k8s.core.v1.ResourceQuotaSpecArgs(hard=self._plan.object_quota),
+                    spec={"hard": self._plan.object_quota},
                     opts=self._kept,
                 )
             )
         return quotas
 
     def _create_limits(self) -> pulumi.Resource:
-        return k8s.core.v1.LimitRange(
+        return KubernetesObject(
             self._logical("limits"),
+            "v1/LimitRange",
             metadata=self._meta("defaults"),
-            spec=k8s.core.v1.LimitRangeSpecArgs(
-                limits=[
-                    k8s.core.v1.LimitRangeItemArgs(
-                        type="Container",
-                        default=self._plan.default_limit,
-                        default_request=self._plan.default_request,
-                    )
+            spec={
+                "limits": [
+                    {
+                        "type": "Container",
+                        "default": self._plan.default_limit,
+                        "defaultRequest": self._plan.default_request,
+                    }
                 ]
-            ),
+            },
             opts=self._kept,
         )
 
     def _create_service_account(self, account: ServiceAccountPlan) -> pulumi.Resource:
         """Create the service account of the team's pods: its token is for the cloud, not for the API server."""
-        return k8s.core.v1.ServiceAccount(
+        return KubernetesObject(
             self._logical(account.name),
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=account.name, namespace=self._plan.namespace, annotations=account.annotations or None
-            ),
-            image_pull_secrets=[
-                k8s.core.v1.LocalObjectReferenceArgs(name=name) for name in account.image_pull_secrets
-            ]
-            or None,
-            automount_service_account_token=False,
+            "v1/ServiceAccount",
+            metadata={
+                "name": account.name,
+                "namespace": self._plan.namespace,
+                "annotations": account.annotations or None,
+            },
+            imagePullSecrets=[{"name": name} for name in account.image_pull_secrets] or None,
+            automountServiceAccountToken=False,
             opts=self._child,
         )
 
@@ -281,16 +286,18 @@ class Tenant(pulumi.ComponentResource):
         if args.viewers:
             self._create_role("viewer", (*VIEWER, *reads), args.viewers, guards)
         name = cluster_role_name(args.namespace)
-        role = k8s.rbac.v1.ClusterRole(
+        role = KubernetesObject(
             self._logical("cluster-read"),
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=name, labels={names.TEAM_LABEL: args.namespace}),
+            "rbac.authorization.k8s.io/v1/ClusterRole",
+            metadata={"name": name, "labels": {names.TEAM_LABEL: args.namespace}},
             rules=_rbac_rules(CLUSTER_READ),
             opts=self._child,
         )
-        k8s.rbac.v1.ClusterRoleBinding(
+        KubernetesObject(
             self._logical("cluster-readers"),
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=name, labels={names.TEAM_LABEL: args.namespace}),
-            role_ref=role_ref("ClusterRole", name),
+            "rbac.authorization.k8s.io/v1/ClusterRoleBinding",
+            metadata={"name": name, "labels": {names.TEAM_LABEL: args.namespace}},
+            roleRef=role_ref("ClusterRole", name),
             subjects=[_rbac_subject(member) for member in (*args.admins, *args.members, *args.viewers)],
             opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
         )
@@ -303,92 +310,88 @@ class Tenant(pulumi.ComponentResource):
         guards: Sequence[pulumi.Resource],
     ) -> None:
         """Create the Role `team-<role>` and bind it to members."""
-        created = k8s.rbac.v1.Role(
+        created = KubernetesObject(
             self._logical(role),
+            "rbac.authorization.k8s.io/v1/Role",
             metadata=self._meta(f"team-{role}"),
             rules=_rbac_rules(rules),
             opts=self._child,
         )
-        k8s.rbac.v1.RoleBinding(
+        KubernetesObject(
             self._logical(f"{role}s"),
+            "rbac.authorization.k8s.io/v1/RoleBinding",
             metadata=self._meta(f"team-{role}s"),
-            role_ref=role_ref("Role", f"team-{role}"),
+            roleRef=role_ref("Role", f"team-{role}"),
             subjects=[_rbac_subject(member) for member in members],
             opts=pulumi.ResourceOptions(parent=self, depends_on=[created, *policies_in_effect(guards)]),
         )
 
     def _create_network_policies(self) -> None:
-        everything = k8s.meta.v1.LabelSelectorArgs()
-        k8s.networking.v1.NetworkPolicy(
+        everything: Manifest = {}
+        KubernetesObject(
             self._logical("default-deny"),
+            "networking.k8s.io/v1/NetworkPolicy",
             metadata=self._meta("default-deny"),
-            spec=k8s.networking.v1.NetworkPolicySpecArgs(pod_selector=everything, policy_types=_DENIED),
+            spec={"podSelector": everything, "policyTypes": _DENIED},
             opts=self._kept,
         )
-        peers = [k8s.networking.v1.NetworkPolicyPeerArgs(pod_selector=everything)]
-        k8s.networking.v1.NetworkPolicy(
+        peers = [{"podSelector": everything}]
+        KubernetesObject(
             self._logical("allow-own"),
+            "networking.k8s.io/v1/NetworkPolicy",
             metadata=self._meta("allow-own-namespace"),
-            spec=k8s.networking.v1.NetworkPolicySpecArgs(
-                pod_selector=everything,
-                policy_types=_DENIED,
-                ingress=[k8s.networking.v1.NetworkPolicyIngressRuleArgs(from_=peers)],
-                egress=[k8s.networking.v1.NetworkPolicyEgressRuleArgs(to=peers)],
-            ),
+            spec={
+                "podSelector": everything,
+                "policyTypes": _DENIED,
+                "ingress": [{"from": peers}],
+                "egress": [{"to": peers}],
+            },
             opts=self._kept,
         )
         by_cilium = self._plan.host_policy == "CiliumNetworkPolicy"
-        dns_pods = k8s.networking.v1.NetworkPolicyPeerArgs(
-            namespace_selector=k8s.meta.v1.LabelSelectorArgs(
-                match_labels={"kubernetes.io/metadata.name": _DNS_NAMESPACE}
-            )
-        )
-        k8s.networking.v1.NetworkPolicy(
+        dns_pods = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": _DNS_NAMESPACE}}}
+        KubernetesObject(
             self._logical("allow-dns"),
+            "networking.k8s.io/v1/NetworkPolicy",
             metadata=self._meta("allow-dns"),
-            spec=k8s.networking.v1.NetworkPolicySpecArgs(
-                pod_selector=everything,
-                policy_types=["Egress"],
-                egress=[
-                    k8s.networking.v1.NetworkPolicyEgressRuleArgs(
-                        to=[
-                            # Beside a rule of ports, Cilium ignores the one by which it reads the answers of DNS.
+            spec={
+                "podSelector": everything,
+                "policyTypes": ["Egress"],
+                "egress": [
+                    {
+                        "to": [
+                            # Cilium reads DNS answers by a rule that a rule of ports would switch off.
                             *(() if by_cilium else (dns_pods,)),
-                            k8s.networking.v1.NetworkPolicyPeerArgs(
-                                ip_block=k8s.networking.v1.IPBlockArgs(cidr=_NODE_LOCAL_DNS)
-                            ),
+                            {"ipBlock": {"cidr": _NODE_LOCAL_DNS}},
                         ],
-                        ports=[
-                            k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol=protocol)
-                            for port, protocol in _DNS_PORTS
-                        ],
-                    )
+                        "ports": [{"port": port, "protocol": protocol} for port, protocol in _DNS_PORTS],
+                    }
                 ],
-            ),
+            },
             opts=self._kept,
         )
 
         for one in self._plan.egress:
             name = f"allow-{one.name}"
-            k8s.networking.v1.NetworkPolicy(
+            KubernetesObject(
                 self._logical(name),
+                "networking.k8s.io/v1/NetworkPolicy",
                 metadata=self._meta(name),
-                spec=k8s.networking.v1.NetworkPolicySpecArgs(
-                    pod_selector=everything, policy_types=["Egress"], egress=[_egress_rule(one)]
-                ),
+                spec={"podSelector": everything, "policyTypes": ["Egress"], "egress": [_egress_rule(one)]},
                 opts=self._kept,
             )
         # One policy, with all that the stack file names or nothing: an entry that leaves the file changes it. A
         # policy of its own would stay, as all of them do when a team leaves.
-        k8s.networking.v1.NetworkPolicy(
+        KubernetesObject(
             self._logical("allow-declared"),
+            "networking.k8s.io/v1/NetworkPolicy",
             metadata=self._meta("allow-declared"),
-            spec=k8s.networking.v1.NetworkPolicySpecArgs(
-                pod_selector=everything,
-                policy_types=_DENIED,
-                ingress=[_ingress_rule(one) for one in self._plan.ingress],
-                egress=[_egress_rule(one) for one in self._plan.declared_egress],
-            ),
+            spec={
+                "podSelector": everything,
+                "policyTypes": _DENIED,
+                "ingress": [_ingress_rule(one) for one in self._plan.ingress],
+                "egress": [_egress_rule(one) for one in self._plan.declared_egress],
+            },
             opts=self._kept,
         )
         if by_cilium:
@@ -400,10 +403,9 @@ class Tenant(pulumi.ComponentResource):
     def _create_host_policy(self, egress: HostEgress) -> None:
         """Let all pods reach hosts by name. One object for each: GKE counts the addresses of an object."""
         name = "allow-" + egress.host.replace("*.", "below-")
-        k8s.apiextensions.CustomResource(
+        KubernetesObject(
             self._logical(name),
-            api_version=_HOST_POLICY_API,
-            kind="FQDNNetworkPolicy",
+            f"{_HOST_POLICY_API}/FQDNNetworkPolicy",
             metadata=self._meta(name),
             spec={
                 "podSelector": {},
@@ -431,10 +433,9 @@ class Tenant(pulumi.ComponentResource):
             }
             for one in hosts
         ]
-        k8s.apiextensions.CustomResource(
+        KubernetesObject(
             self._logical("allow-hosts"),
-            api_version=_CILIUM_POLICY_API,
-            kind="CiliumNetworkPolicy",
+            f"{_CILIUM_POLICY_API}/CiliumNetworkPolicy",
             metadata=self._meta("allow-hosts"),
             spec={"endpointSelector": {}, "egress": [dns, *reached]},
             opts=self._child,
@@ -444,126 +445,117 @@ class Tenant(pulumi.ComponentResource):
         labels = {names.NAME_LABEL: workload.name, names.TEAM_LABEL: self._plan.namespace}
         account = self._plan.service_account
         queued = {} if self._queue is None else {names.QUEUE_LABEL: self._queue.local_queue}
-        container = k8s.core.v1.ContainerArgs(
-            name=workload.name,
-            image=workload.image,
-            command=list(workload.command) or None,
+        container = {
+            "name": workload.name,
+            "image": workload.image,
+            "command": list(workload.command) or None,
             # Requests equal limits: extended resources require it, and the pod has the QoS class Guaranteed.
-            volume_mounts=None
+            "volumeMounts": None
             if workload.shared_memory is None
-            else [k8s.core.v1.VolumeMountArgs(name=_SHARED_MEMORY, mount_path="/dev/shm")],  # noqa: S108
-            resources=k8s.core.v1.ResourceRequirementsArgs(
-                requests=workload.requests,
-                limits=workload.requests,
-                claims=[k8s.core.v1.ResourceClaimArgs(name=claim) for claim in workload.claims] or None,
-            ),
-            security_context=k8s.core.v1.SecurityContextArgs(
-                allow_privilege_escalation=False,
-                capabilities=k8s.core.v1.CapabilitiesArgs(drop=_DROPPED_CAPABILITIES),
-                seccomp_profile=k8s.core.v1.SeccompProfileArgs(type=_SECCOMP),
-            ),
-        )
-        k8s.apps.v1.Deployment(
+            else [{"name": _SHARED_MEMORY, "mountPath": "/dev/shm"}],  # noqa: S108
+            "resources": {
+                "requests": workload.requests,
+                "limits": workload.requests,
+                "claims": [{"name": claim} for claim in workload.claims] or None,
+            },
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": _DROPPED_CAPABILITIES},
+                "seccompProfile": {"type": _SECCOMP},
+            },
+        }
+        KubernetesObject(
             self._logical(workload.name),
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=workload.name, namespace=self._plan.namespace, labels=labels, annotations=_NOT_AWAITED
-            ),
-            spec=k8s.apps.v1.DeploymentSpecArgs(
-                replicas=workload.replicas,
-                selector=k8s.meta.v1.LabelSelectorArgs(match_labels={names.NAME_LABEL: workload.name}),
-                strategy=k8s.apps.v1.DeploymentStrategyArgs(
-                    type="RollingUpdate",
-                    rolling_update=k8s.apps.v1.RollingUpdateDeploymentArgs(
-                        max_surge=_MAX_SURGE, max_unavailable=_MAX_UNAVAILABLE
-                    ),
-                ),
-                template=k8s.core.v1.PodTemplateSpecArgs(
-                    metadata=k8s.meta.v1.ObjectMetaArgs(
-                        labels={**labels, **queued},
-                        annotations=None
+            "apps/v1/Deployment",
+            metadata={
+                "name": workload.name,
+                "namespace": self._plan.namespace,
+                "labels": labels,
+                "annotations": _NOT_AWAITED,
+            },
+            spec={
+                "replicas": workload.replicas,
+                "selector": {"matchLabels": {names.NAME_LABEL: workload.name}},
+                "strategy": {
+                    "type": "RollingUpdate",
+                    "rollingUpdate": {"maxSurge": _MAX_SURGE, "maxUnavailable": _MAX_UNAVAILABLE},
+                },
+                "template": {
+                    "metadata": {
+                        "labels": {**labels, **queued},
+                        "annotations": None
                         if workload.gpu_memory is None
                         else {names.GPU_MEMORY_ANNOTATION: workload.gpu_memory},
-                    ),
-                    spec=k8s.core.v1.PodSpecArgs(
-                        priority_class_name=workload.priority_class,
-                        node_selector=workload.node_selector,
-                        tolerations=[
-                            k8s.core.v1.TolerationArgs(
-                                key=toleration.key, operator="Exists", effect=toleration.effect
-                            )
+                    },
+                    "spec": {
+                        "priorityClassName": workload.priority_class,
+                        "nodeSelector": workload.node_selector,
+                        "tolerations": [
+                            {"key": toleration.key, "operator": "Exists", "effect": toleration.effect}
                             for toleration in workload.tolerations
                         ],
-                        resource_claims=[
-                            k8s.core.v1.PodResourceClaimArgs(name=claim, resource_claim_template_name=claim)
-                            for claim in workload.claims
+                        "resourceClaims": [
+                            {"name": claim, "resourceClaimTemplateName": claim} for claim in workload.claims
                         ]
                         or None,
-                        service_account_name=None if account is None else account.name,
-                        security_context=self._pod_security(workload),
-                        automount_service_account_token=False,
-                        volumes=_volumes(workload),
-                        containers=[container],
-                    ),
-                ),
-            ),
+                        "serviceAccountName": None if account is None else account.name,
+                        "securityContext": self._pod_security(workload),
+                        "automountServiceAccountToken": False,
+                        "volumes": _volumes(workload),
+                        "containers": [container],
+                    },
+                },
+            },
             opts=opts,
         )
 
-    def _pod_security(self, workload: WorkloadPlan) -> k8s.core.v1.PodSecurityContextArgs | None:
+    def _pod_security(self, workload: WorkloadPlan) -> Manifest | None:
         """Return the security context of a pod, which also applies to injected and ephemeral containers."""
         restricted = self._plan.pod_security == "restricted"
         if not restricted and workload.run_as_user is None:
             return None
-        return k8s.core.v1.PodSecurityContextArgs(
-            run_as_non_root=True if restricted else None,
-            run_as_user=workload.run_as_user,
-            seccomp_profile=k8s.core.v1.SeccompProfileArgs(type=_SECCOMP) if restricted else None,
-        )
+        return {
+            "runAsNonRoot": True if restricted else None,
+            "runAsUser": workload.run_as_user,
+            "seccompProfile": {"type": _SECCOMP} if restricted else None,
+        }
 
 
-def _volumes(workload: WorkloadPlan) -> list[k8s.core.v1.VolumeArgs] | None:
+def _volumes(workload: WorkloadPlan) -> list[Manifest] | None:
     """Return the volume in memory for the processes of a pod, if it needs one."""
     if workload.shared_memory is None:
         return None
-    in_memory = k8s.core.v1.EmptyDirVolumeSourceArgs(medium="Memory", size_limit=workload.shared_memory)
-    return [k8s.core.v1.VolumeArgs(name=_SHARED_MEMORY, empty_dir=in_memory)]
+    in_memory = {"medium": "Memory", "sizeLimit": workload.shared_memory}
+    return [{"name": _SHARED_MEMORY, "emptyDir": in_memory}]
 
 
-def _rbac_rules(rules: Sequence[AccessRule]) -> list[k8s.rbac.v1.PolicyRuleArgs]:
+def _rbac_rules(rules: Sequence[AccessRule]) -> list[Manifest]:
     return [
-        k8s.rbac.v1.PolicyRuleArgs(api_groups=[rule.group], resources=list(rule.resources), verbs=list(rule.verbs))
-        for rule in rules
+        {"apiGroups": [rule.group], "resources": list(rule.resources), "verbs": list(rule.verbs)} for rule in rules
     ]
 
 
-def _rbac_subject(member: TeamMember) -> k8s.rbac.v1.SubjectArgs:
+def _rbac_subject(member: TeamMember) -> Manifest:
     if member.kind == "ServiceAccount":
-        return k8s.rbac.v1.SubjectArgs(kind=member.kind, name=member.name, namespace=member.namespace)
-    return k8s.rbac.v1.SubjectArgs(kind=member.kind, name=member.name, api_group="rbac.authorization.k8s.io")
+        return {"kind": member.kind, "name": member.name, "namespace": member.namespace}
+    return {"kind": member.kind, "name": member.name, "apiGroup": "rbac.authorization.k8s.io"}
 
 
-def _egress_rule(egress: PodEgress) -> k8s.networking.v1.NetworkPolicyEgressRuleArgs:
-    block = k8s.networking.v1.IPBlockArgs(cidr=egress.cidr, except_=list(egress.but) or None)
-    return k8s.networking.v1.NetworkPolicyEgressRuleArgs(
-        to=[k8s.networking.v1.NetworkPolicyPeerArgs(ip_block=block)],
-        ports=[
-            k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol=protocol)
-            for port, protocol in egress.ports
-        ],
-    )
+def _egress_rule(egress: PodEgress) -> Manifest:
+    block = {"cidr": egress.cidr, "except": list(egress.but) or None}
+    return {
+        "to": [{"ipBlock": block}],
+        "ports": [{"port": port, "protocol": protocol} for port, protocol in egress.ports],
+    }
 
 
-def _ingress_rule(ingress: PodIngress) -> k8s.networking.v1.NetworkPolicyIngressRuleArgs:
+def _ingress_rule(ingress: PodIngress) -> Manifest:
     peer = (
-        k8s.networking.v1.NetworkPolicyPeerArgs(ip_block=k8s.networking.v1.IPBlockArgs(cidr=ingress.cidr))
+        {"ipBlock": {"cidr": ingress.cidr}}
         if ingress.cidr is not None
-        else k8s.networking.v1.NetworkPolicyPeerArgs(
-            namespace_selector=k8s.meta.v1.LabelSelectorArgs(
-                match_labels={"kubernetes.io/metadata.name": str(ingress.namespace)}
-            )
-        )
+        else {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": str(ingress.namespace)}}}
     )
-    return k8s.networking.v1.NetworkPolicyIngressRuleArgs(
-        from_=[peer],
-        ports=[k8s.networking.v1.NetworkPolicyPortArgs(port=port, protocol="TCP") for port in ingress.ports],
-    )
+    return {
+        "from": [peer],
+        "ports": [{"port": port, "protocol": "TCP"} for port in ingress.ports],
+    }

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
-import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject
 from components._options import child_options, retained
 from gpu_platform import names
 from gpu_platform.planning.teams.admission import (
@@ -222,54 +222,51 @@ def namespace_policy(
     if not rules:  # a policy has one at least
         return []
     name = f"{prefix}-{namespace}"
-    metadata = k8s.meta.v1.ObjectMetaArgs(name=name, labels={names.TEAM_LABEL: namespace})
-    policy = k8s.admissionregistration.v1.ValidatingAdmissionPolicy(
+    metadata = {"name": name, "labels": {names.TEAM_LABEL: namespace}}
+    policy = KubernetesObject(
         name,
+        "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy",
         metadata=metadata,
-        spec=k8s.admissionregistration.v1.ValidatingAdmissionPolicySpecArgs(
-            failure_policy=_FAILURE_POLICY,
-            match_constraints=k8s.admissionregistration.v1.MatchResourcesArgs(
-                namespace_selector=k8s.meta.v1.LabelSelectorArgs(match_labels={_NAMESPACE_LABEL: namespace}),
-                resource_rules=[
-                    k8s.admissionregistration.v1.NamedRuleWithOperationsArgs(
-                        api_groups=[one.group],
-                        api_versions=list(one.versions),
-                        operations=list(operations),
-                        resources=list(one.resources),
-                        scope=one.scope,
-                    )
+        spec={
+            "failurePolicy": _FAILURE_POLICY,
+            "matchConstraints": {
+                "namespaceSelector": {"matchLabels": {_NAMESPACE_LABEL: namespace}},
+                "resourceRules": [
+                    {
+                        "apiGroups": [one.group],
+                        "apiVersions": list(one.versions),
+                        "operations": list(operations),
+                        "resources": list(one.resources),
+                        "scope": one.scope,
+                    }
                     for one in matched
                 ],
-            ),
-            match_conditions=[
-                k8s.admissionregistration.v1.MatchConditionArgs(name="changes-what-runs", expression=condition)
-            ]
+            },
+            "matchConditions": [{"name": "changes-what-runs", "expression": condition}]
             if condition is not None
             else None,
-            variables=[
-                k8s.admissionregistration.v1.VariableArgs(name=variable, expression=expression)
-                for variable, expression in variables.items()
+            "variables": [
+                {"name": variable, "expression": expression} for variable, expression in variables.items()
             ]
             if variables
             else None,
-            validations=[
-                k8s.admissionregistration.v1.ValidationArgs(
-                    expression=rule.expression,
-                    message=f"{rule.id}: {rule.message}",
-                    message_expression=rule.message_expression,
-                    reason="Forbidden",
-                )
+            "validations": [
+                {
+                    "expression": rule.expression,
+                    "message": f"{rule.id}: {rule.message}",
+                    "messageExpression": rule.message_expression,
+                    "reason": "Forbidden",
+                }
                 for rule in rules
             ],
-        ),
+        },
         opts=opts,
     )
-    binding = k8s.admissionregistration.v1.ValidatingAdmissionPolicyBinding(
+    binding = KubernetesObject(
         name,
+        "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicyBinding",
         metadata=metadata,
-        spec=k8s.admissionregistration.v1.ValidatingAdmissionPolicyBindingSpecArgs(
-            policy_name=name, validation_actions=["Deny"]
-        ),
+        spec={"policyName": name, "validationActions": ["Deny"]},
         opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=[policy])),
     )
     return [policy, binding]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pulumi
-import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from gpu_platform import names
 from gpu_platform.planning.teams.admission import ASKS_FOR_GPUS
@@ -44,17 +44,19 @@ class TenantPodDefaults(pulumi.ComponentResource):
     def __init__(self, name: str, args: TenantPodDefaultsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:TenantPodDefaults", name, None, opts)
         policy_name = f"defaults-of-{args.namespace}"
-        metadata = k8s.meta.v1.ObjectMetaArgs(name=policy_name, labels={names.TEAM_LABEL: args.namespace})
-        policy = k8s.admissionregistration.v1.MutatingAdmissionPolicy(
+        metadata = {"name": policy_name, "labels": {names.TEAM_LABEL: args.namespace}}
+        policy = KubernetesObject(
             policy_name,
+            "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy",
             metadata=metadata,
             spec=_spec(args),
             opts=child_options(self, opts),
         )
-        binding = k8s.admissionregistration.v1.MutatingAdmissionPolicyBinding(
+        binding = KubernetesObject(
             policy_name,
+            "admissionregistration.k8s.io/v1/MutatingAdmissionPolicyBinding",
             metadata=metadata,
-            spec=k8s.admissionregistration.v1.MutatingAdmissionPolicyBindingSpecArgs(policy_name=policy_name),
+            spec={"policyName": policy_name},
             opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
         )
         self.guards = [policy, binding]
@@ -62,32 +64,26 @@ class TenantPodDefaults(pulumi.ComponentResource):
         self.register_outputs({"policy": self.policy})
 
 
-def _spec(args: TenantPodDefaultsArgs) -> k8s.admissionregistration.v1.MutatingAdmissionPolicySpecArgs:
-    return k8s.admissionregistration.v1.MutatingAdmissionPolicySpecArgs(
-        failure_policy=_FAILURE_POLICY,
-        reinvocation_policy=_REINVOCATION_POLICY,
-        match_constraints=k8s.admissionregistration.v1.MatchResourcesArgs(
-            namespace_selector=k8s.meta.v1.LabelSelectorArgs(
-                match_labels={"kubernetes.io/metadata.name": args.namespace}
-            ),
-            resource_rules=[
-                k8s.admissionregistration.v1.NamedRuleWithOperationsArgs(
-                    api_groups=[""], api_versions=["v1"], operations=["CREATE"], resources=["pods"]
-                )
+def _spec(args: TenantPodDefaultsArgs) -> Manifest:
+    return {
+        "failurePolicy": _FAILURE_POLICY,
+        "reinvocationPolicy": _REINVOCATION_POLICY,
+        "matchConstraints": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": args.namespace}},
+            "resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
             ],
-        ),
-        match_conditions=[
-            k8s.admissionregistration.v1.MatchConditionArgs(name="requests-gpus", expression=ASKS_FOR_GPUS)
-        ],
-        variables=[
-            k8s.admissionregistration.v1.VariableArgs(name=variable, expression=expression)
+        },
+        "matchConditions": [{"name": "requests-gpus", "expression": ASKS_FOR_GPUS}],
+        "variables": [
+            {"name": variable, "expression": expression}
             for variable, expression in variables(args.defaults, args.default_request, args.default_limit).items()
         ],
-        mutations=[
-            k8s.admissionregistration.v1.MutationArgs(
-                patch_type="JSONPatch",
-                json_patch=k8s.admissionregistration.v1.JSONPatchArgs(expression=expression),
-            )
+        "mutations": [
+            {
+                "patchType": "JSONPatch",
+                "jsonPatch": {"expression": expression},
+            }
             for expression in mutations(args.defaults)
         ],
-    )
+    }

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 
 from components._cloud import EksOutputs
+from components._kubernetes_object import KubernetesObject
 from components._options import child_options, custom_timeouts
 from components.eks.placement_group import create_placement_group
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
@@ -50,17 +50,16 @@ class KarpenterNodePool(pulumi.ComponentResource):
 
     def _create_node_class(
         self, plan: KarpenterPoolPlan, cluster: EksOutputs, opts: pulumi.ResourceOptions
-    ) -> k8s.apiextensions.CustomResource:
+    ) -> KubernetesObject:
         groups = [cluster.cluster_security_group_id, *cluster.security_groups]
         if plan.efa and cluster.efa_security_group_id is not None:
             groups.append(cluster.efa_security_group_id)
         opts.protect = plan.protect
         opts.custom_timeouts = custom_timeouts(plan.timeouts)
-        return k8s.apiextensions.CustomResource(
+        return KubernetesObject(
             plan.name,
-            api_version="karpenter.k8s.aws/v1",
-            kind="EC2NodeClass",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.name, annotations=_WAIT_UNTIL_READY),
+            "karpenter.k8s.aws/v1/EC2NodeClass",
+            metadata={"name": plan.name, "annotations": _WAIT_UNTIL_READY},
             spec={
                 **plan.node_class,
                 "tags": {**cluster.tags, **plan.node_class["tags"]},
@@ -71,12 +70,11 @@ class KarpenterNodePool(pulumi.ComponentResource):
             opts=opts,
         )
 
-    def _create_node_pool(self, plan: KarpenterPoolPlan, node_class: k8s.apiextensions.CustomResource) -> None:
-        k8s.apiextensions.CustomResource(
+    def _create_node_pool(self, plan: KarpenterPoolPlan, node_class: KubernetesObject) -> None:
+        KubernetesObject(
             plan.name,
-            api_version="karpenter.sh/v1",
-            kind="NodePool",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.name, annotations=_WAIT_UNTIL_READY),
+            "karpenter.sh/v1/NodePool",
+            metadata={"name": plan.name, "annotations": _WAIT_UNTIL_READY},
             spec=plan.node_pool,
             opts=pulumi.ResourceOptions(
                 parent=self,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
-import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject
 from components._options import child_options
 from gpu_platform.planning.clouds.gke.plan import ComputeClassPlan
 
@@ -31,11 +31,10 @@ class GkeComputeClass(pulumi.ComponentResource):
     def __init__(self, name: str, args: GkeComputeClassArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:GkeComputeClass", name, None, opts)
         plan = args.plan
-        k8s.apiextensions.CustomResource(
+        KubernetesObject(
             plan.name,
-            api_version="cloud.google.com/v1",
-            kind="ComputeClass",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.name),
+            "cloud.google.com/v1/ComputeClass",
+            metadata={"name": plan.name},
             spec={**plan.spec, "priorities": [{"nodepools": [node_pool]} for node_pool in args.node_pools]},
             opts=child_options(self, opts),
         )

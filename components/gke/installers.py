@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import pulumi
-import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject
 from components._options import child_options
 from gpu_platform import names
 from gpu_platform.planning.clouds.gke.plan import DaemonSetPlan
@@ -31,20 +30,21 @@ class GkeInstallers(pulumi.ComponentResource):
         child = child_options(self, opts)
         for plan in args:
             labels = {names.NAME_LABEL: plan.name}
-            k8s.apps.v1.DaemonSet(
+            KubernetesObject(
                 plan.name,
-                metadata=k8s.meta.v1.ObjectMetaArgs(name=plan.name, namespace=plan.namespace, labels=labels),
-                spec=k8s.apps.v1.DaemonSetSpecArgs(
-                    selector=k8s.meta.v1.LabelSelectorArgs(match_labels=labels),
-                    update_strategy=k8s.apps.v1.DaemonSetUpdateStrategyArgs(
-                        type="RollingUpdate",
-                        rolling_update=k8s.apps.v1.RollingUpdateDaemonSetArgs(max_unavailable=_MAX_UNAVAILABLE),
-                    ),
-                    template=k8s.core.v1.PodTemplateSpecArgs(
-                        metadata=k8s.meta.v1.ObjectMetaArgs(labels=labels),
-                        spec=cast("k8s.core.v1.PodSpecArgs", dict(plan.pod_spec)),
-                    ),
-                ),
+                "apps/v1/DaemonSet",
+                metadata={"name": plan.name, "namespace": plan.namespace, "labels": labels},
+                spec={
+                    "selector": {"matchLabels": labels},
+                    "updateStrategy": {
+                        "type": "RollingUpdate",
+                        "rollingUpdate": {"maxUnavailable": _MAX_UNAVAILABLE},
+                    },
+                    "template": {
+                        "metadata": {"labels": labels},
+                        "spec": dict(plan.pod_spec),
+                    },
+                },
                 opts=child,
             )
         self.daemon_sets = pulumi.Output.from_input([plan.name for plan in args])

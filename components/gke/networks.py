@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pulumi
 import pulumi_gcp as gcp
-import pulumi_kubernetes as k8s
 
+from components._kubernetes_object import KubernetesObject
 from components._options import child_options
 from gpu_platform.planning.clouds.gke.plan import GpuNetwork
 
@@ -113,20 +113,18 @@ class GkePodNetworks(pulumi.ComponentResource):
         networks, joined = args.networks, args.joined
         child = child_options(self, opts)
         for network, (vpc, subnet) in zip(networks, joined, strict=True):
-            metadata = k8s.meta.v1.ObjectMetaArgs(name=network.kubernetes_network)
-            parameters = k8s.apiextensions.CustomResource(
+            metadata = {"name": network.kubernetes_network}
+            parameters = KubernetesObject(
                 f"{network.kubernetes_network}-parameters",
-                api_version=f"{_GROUP}/v1",
-                kind="GKENetworkParamSet",
+                f"{f'{_GROUP}/v1'}/GKENetworkParamSet",
                 metadata=metadata,
                 spec={"vpc": vpc, "vpcSubnet": subnet, "deviceMode": network.device_mode},
                 opts=child,
             )
             reference = {"group": _GROUP, "kind": "GKENetworkParamSet", "name": network.kubernetes_network}
-            k8s.apiextensions.CustomResource(
+            KubernetesObject(
                 network.kubernetes_network,
-                api_version=f"{_GROUP}/v1",
-                kind="Network",
+                f"{f'{_GROUP}/v1'}/Network",
                 metadata=metadata,
                 spec={"type": "Device", "parametersRef": reference},
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[parameters]),

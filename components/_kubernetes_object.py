@@ -1,0 +1,70 @@
+"""`KubernetesObject`: an object of the cluster, registered by its kind and its fields.
+
+The typed classes of pulumi_kubernetes register the same resources. Importing those of the core group takes a
+second of CPU time, which every `check`, `render` and `up` would pay.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias, cast
+
+import pulumi
+
+Manifest: TypeAlias = dict[str, Any]
+"""Part of an object of the Kubernetes API, with the API's own field names. A field that is None is left out."""
+
+# The engine takes the provider of the SDK's version, as it does for the SDK's own classes.
+_PROVIDER_VERSION: Final = importlib.metadata.version("pulumi-kubernetes")
+
+
+class KubernetesObject(pulumi.CustomResource):
+    """One Kubernetes object of any kind.
+
+    Args:
+        resource: API version and kind, such as `apps/v1/DaemonSet`.
+        fields: the other fields of its manifest, such as `metadata` and `spec`.
+        patch: set only these fields, of an object that exists and that Pulumi does not own.
+
+    Outputs: `metadata`.
+    """
+
+    resource: str
+    """API version and kind."""
+    metadata: pulumi.Output[dict[str, Any]]
+
+    def __init__(
+        self,
+        name: str,
+        resource: str,
+        opts: pulumi.ResourceOptions | None = None,
+        *,
+        patch: bool = False,
+        **fields: Any,  # noqa: ANN401 - each kind has its own
+    ) -> None:
+        self.resource = resource
+        api_version, _, kind = resource.rpartition("/")
+        super().__init__(
+            type_token(resource, patch=patch),
+            name,
+            {"apiVersion": api_version, "kind": kind, **_without_none(fields)},
+            pulumi.ResourceOptions.merge(pulumi.ResourceOptions(version=_PROVIDER_VERSION), opts),
+        )
+
+
+def type_token(resource: str, *, patch: bool = False) -> str:
+    """Return Pulumi's type of a kind: `kubernetes:core/v1:Namespace` of `v1/Namespace`."""
+    api_version, _, kind = resource.rpartition("/")
+    group = api_version if "/" in api_version else f"core/{api_version}"
+    return f"kubernetes:{group}:{kind}{'Patch' if patch else ''}"
+
+
+def _without_none(value: Any) -> Any:  # noqa: ANN401 - any JSON, with Outputs in it
+    """Return a copy of a value without the fields that are None, at any depth."""
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[str, Any]", value)
+        return {key: _without_none(field) for key, field in fields.items() if field is not None}
+    if isinstance(value, list | tuple):
+        return [_without_none(item) for item in cast("list[Any]", value)]
+    return value
