@@ -4,31 +4,36 @@ PYTHON ?= $(firstword $(foreach name,$(PYTHONS),$(shell command -v $(name) 2>/de
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+UV := uv==0.13.9
+# uv installs exactly what uv.lock has. INSTALLER=pip takes pip with its settings, such as the index of a company.
+INSTALLER ?= uv
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
-# Not compiled: the cloud SDKs have thousands of modules, of which few are ever imported; Python compiles those.
-INSTALL = $(BIN)/python $(PIP_INSTALL) --no-compile \
-  --constraint constraints.txt --editable '.[dev]' && touch $(STAMP)
+# Not compiled: the cloud SDKs have thousands of modules and few are ever imported. Python compiles those.
+INSTALL_BY_uv = $(BIN)/uv sync --quiet --frozen --inexact --extra dev
+INSTALL_BY_pip = $(BIN)/python $(PIP_INSTALL) --no-compile --requirement requirements.txt --editable '.[dev]'
+INSTALL = $(INSTALL_BY_$(INSTALLER)) && touch $(STAMP)
 
 # Images set it to stay small; here each of hundreds of processes would compile the same modules once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up down test test-long test-thorough suite test-workloads test-karpenter test-keda test-prometheus lint docs fmt clean help
+.PHONY: install up down test test-long test-thorough suite test-workloads test-karpenter test-keda test-prometheus lint docs lock fmt clean help
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 $(BIN)/python:
 	@command -v "$(PYTHON)" >/dev/null || { echo "error: $(or $(PYTHON),Python 3.11) not found: install Python 3.11, 3.12 or 3.13, or set PYTHON=..." >&2; exit 2; }
-	$(PYTHON) -m venv --clear $(VENV)
-	@# The one that Python 3.11 brings takes twice as long for all packages. Here, before the build runs pip, too.
-	@$(BIN)/python $(PIP_INSTALL) --upgrade 'pip>=25.3,<27'
+	@$(PYTHON) -m venv --clear $(VENV)
 
-$(STAMP): pyproject.toml constraints.txt $(BIN)/python
-	@echo "installing Python packages into $(VENV) (about a minute)"
+$(BIN)/uv: $(BIN)/python
+	@$(BIN)/python $(PIP_INSTALL) '$(UV)' && touch $@
+
+$(STAMP): pyproject.toml uv.lock requirements.txt $(BIN)/uv
+	@echo "installing Python packages into $(VENV)"
 	@$(SETUP)
 
 # `up` and `test` need the sandbox's control plane, too. Its build needs only the standard library, so it runs
-# while pip installs; where pip fails, the build is stopped and pip's message is the last one.
+# while packages are installed. Where that fails, the build is stopped and the message of uv or pip is the last.
 SETUP = $(INSTALL)
 up test test-long test-thorough: SETUP = $(BIN)/python -m sandbox.build & build=$$!; \
   { $(INSTALL); } || { kill $$build 2>/dev/null; wait $$build; exit 2; }; wait $$build
@@ -57,6 +62,15 @@ lint: $(STAMP) ## formatting, lint, types, import contracts, the stack file's sc
 docs: $(STAMP) ## write the generated pages and build the site in site/
 	$(BIN)/python -m tools.docs
 	$(BIN)/zensical build --clean --strict
+
+# For pip: `pulumi install`, the plugin, and users without uv.
+EXPORT = $(BIN)/uv export --quiet --frozen --no-dev --no-hashes --no-annotate --no-header --no-emit-project
+LIST = { echo '\# Versions of uv.lock for pip, by: make lock'; echo '--editable $(1)'; $(EXPORT); }
+
+lock: $(BIN)/uv ## renew uv.lock after a change of pyproject.toml, and the lists of its versions for pip
+	$(BIN)/uv lock
+	@$(call LIST,.) > requirements.txt
+	@$(call LIST,..) > plugin/requirements.txt
 
 fmt: $(STAMP) ## format, and fix what lint can fix
 	$(BIN)/ruff format .
@@ -91,11 +105,13 @@ LIBRARIES := accelerate==1.15.0 deepspeed==0.19.8 ray==2.60.0
 TORCH_VENV := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpu-platform/$(notdir $(PYTHON))-$(subst ==,-,$(TORCH))
 empty :=
 TORCH_STAMP := $(TORCH_VENV)/.installed-$(subst $(empty) $(empty),-,$(subst ==,-,$(LIBRARIES)))
-TORCH_PIP = $(TORCH_VENV)/bin/python $(PIP_INSTALL) --no-compile --constraint constraints.txt
+TORCH_PINS = $(TORCH_VENV)/pins.txt
+TORCH_PIP = $(TORCH_VENV)/bin/python $(PIP_INSTALL) --no-compile --constraint $(TORCH_PINS)
 
-$(TORCH_STAMP):
+$(TORCH_STAMP): $(BIN)/uv
 	@echo "installing PyTorch into $(TORCH_VENV) (one to two minutes)"
 	@test -x $(TORCH_VENV)/bin/python || $(PYTHON) -m venv --clear $(TORCH_VENV)
+	@$(EXPORT) --extra dev > $(TORCH_PINS)
 	@$(TORCH_PIP) '$(TORCH)' numpy pytest pytest-timeout setuptools
 	@# The build of DeepSpeed asks PyTorch for what it compiles: nothing, its kernels are for GPUs.
 	@DS_BUILD_OPS=0 $(TORCH_PIP) --no-build-isolation $(LIBRARIES) && touch $@

@@ -1,4 +1,4 @@
-"""`make up` on a fresh checkout: pip and the build of the sandbox side by side, with a stand-in for Python."""
+"""`make` on a fresh checkout, with stand-ins for Python and uv: packages and the sandbox are set up side by side."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ case "$*" in
   "-m venv "*)
     mkdir -p .venv/bin && cp "$0" .venv/bin/python
     printf '#!/bin/sh\\necho "gpu-platform $*"\\n' > .venv/bin/gpu-platform && chmod +x .venv/bin/gpu-platform ;;
-  "-m pip install "*" --upgrade pip"*) touch upgraded ;;
-  "-m pip install "*)
+  "-m pip install "*" uv=="*) cp "$0" .venv/bin/uv ;;
+  "sync "*" --frozen "* | "-m pip install "*" --requirement requirements.txt "*)
+    echo "installing by: $*"
     until [ -e building ]; do sleep 0.01; done
-    {pip} ;;
+    {install} ;;
   "-m sandbox.build")
     trap 'echo "build: stopped"; exit 130' TERM
     touch building
@@ -32,14 +33,16 @@ esac
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+    for name in ("Makefile", "pyproject.toml", "uv.lock", "requirements.txt"):
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
 
 
-def make(checkout: Path, *goals: str, pip: str = "true", build: str = "true") -> subprocess.CompletedProcess[str]:
+def make(
+    checkout: Path, *goals: str, install: str = "true", build: str = "true"
+) -> subprocess.CompletedProcess[str]:
     python = checkout / "python"
-    python.write_text(PYTHON.format(pip=pip, build=build))
+    python.write_text(PYTHON.format(install=install, build=build))
     python.chmod(0o755)
     return subprocess.run(
         ["make", *goals, f"PYTHON={python}"],
@@ -52,22 +55,21 @@ def make(checkout: Path, *goals: str, pip: str = "true", build: str = "true") ->
     )
 
 
-def test_up_builds_the_sandbox_while_pip_installs(checkout: Path) -> None:
+def test_up_builds_the_sandbox_while_packages_are_installed(checkout: Path) -> None:
     # Either waits for the other: one after the other, they would never end.
     met = "until [ -e met ]; do sleep 0.01; done"
-    result = make(checkout, "up", pip=f"{met}; echo pip: done", build="touch met; echo build: done")
+    result = make(checkout, "up", install=f"{met}; echo packages: done", build="touch met; echo build: done")
     assert result.returncode == 0, result.stdout
     lines = result.stdout.splitlines()
-    assert {"pip: done", "build: done"} <= set(lines)
-    assert (checkout / "upgraded").exists()  # before: the build may run pip, too
+    assert {"packages: done", "build: done"} <= set(lines)
     assert lines[-1] == "gpu-platform up local"
 
 
-def test_where_pip_fails_the_build_is_stopped_and_nothing_is_deployed(checkout: Path) -> None:
-    result = make(checkout, "up", pip="echo 'pip: no such package'; exit 1", build="while :; do sleep 0.01; done")
+def test_where_the_installation_fails_the_build_is_stopped_and_nothing_is_deployed(checkout: Path) -> None:
+    result = make(checkout, "up", install="echo 'no such package'; exit 1", build="while :; do sleep 0.01; done")
     assert result.returncode == 2
     lines = result.stdout.splitlines()
-    assert lines.index("pip: no such package") < lines.index("build: stopped")
+    assert lines.index("no such package") < lines.index("build: stopped")
     assert "gpu-platform up local" not in lines
     assert not (checkout / ".venv" / ".installed").exists()
 
@@ -87,6 +89,18 @@ def test_install_builds_no_sandbox(checkout: Path) -> None:
     assert result.returncode == 0, result.stdout
     assert (checkout / ".venv" / ".installed").exists()
     assert not (checkout / "built").exists()
+
+
+def test_the_packages_of_the_lock_are_installed_by_uv(checkout: Path) -> None:
+    (checkout / "building").touch()
+    lines = make(checkout, "install").stdout.splitlines()
+    assert [line for line in lines if line.startswith("installing by: sync") and "--frozen" in line]
+
+
+def test_pip_installs_the_same_versions_where_it_is_preferred(checkout: Path) -> None:
+    (checkout / "building").touch()
+    lines = make(checkout, "install", "INSTALLER=pip").stdout.splitlines()
+    assert [line for line in lines if line.startswith("installing by: -m pip") and "requirements.txt" in line]
 
 
 def test_without_a_supported_python_the_error_names_the_versions(checkout: Path) -> None:
