@@ -1,4 +1,4 @@
-"""`make` on a fresh checkout, with stand-ins for Python and uv: packages and the sandbox are set up side by side."""
+"""`make` on a fresh checkout, with stand-ins for Python and uv: packages and sandbox are set up side by side."""
 
 from __future__ import annotations
 
