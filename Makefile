@@ -19,7 +19,8 @@ help: ## show this
 
 $(BIN)/python:
 	@command -v "$(PYTHON)" >/dev/null || { echo "error: $(or $(PYTHON),Python 3.11) not found: install Python 3.11, 3.12 or 3.13, or set PYTHON=..." >&2; exit 2; }
-	$(PYTHON) -m venv --clear $(VENV)
+	@$(PLAN)
+	@$(PYTHON) -m venv --clear $(VENV)
 	@# The one that Python 3.11 brings takes twice as long for all packages. Here, before the build runs pip, too.
 	@$(BIN)/python $(PIP_INSTALL) --upgrade 'pip>=25.3,<27'
 
@@ -27,8 +28,11 @@ $(STAMP): pyproject.toml constraints.txt $(BIN)/python
 	@echo "installing Python packages into $(VENV) (about a minute)"
 	@$(SETUP)
 
-# `up` and `test` need the sandbox's control plane, too. Its build needs only the standard library, so it runs
-# while pip installs; where pip fails, the build is stopped and pip's message is the last one.
+# `up` and `test` need the sandbox's control plane, too. The first line says how it comes and how long that takes. Its
+# download or build needs only the standard library, so it runs while pip installs; where pip fails, it is stopped
+# and pip's message is the last one.
+PLAN = :
+up test test-long test-thorough: PLAN = $(PYTHON) -m sandbox.build --plan
 SETUP = $(INSTALL)
 up test test-long test-thorough: SETUP = $(BIN)/python -m sandbox.build & build=$$!; \
   { $(INSTALL); } || { kill $$build 2>/dev/null; wait $$build; exit 2; }; wait $$build

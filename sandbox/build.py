@@ -1,16 +1,21 @@
-"""Builds the control plane's programs from the Go modules that `go.mod` pins, once per machine and pin.
+"""Provides the control plane's programs in the versions that `go.mod` pins, once per machine and version.
 
-`python -m sandbox.build` builds those of the default Kubernetes version ahead of the first `up`, with `--all`
-those of every version, which tests of upgrades need; otherwise another version is built when a sandbox asks for
-it. With `--karpenter`, `--keda` or `--prometheus` it builds these, too. It needs the standard library only, so
-that it runs while pip still installs the rest.
+They are release binaries. Programs that cannot be downloaded are built from their Go modules. The environment
+variable GPU_PLATFORM_CONTROL_PLANE can forbid the download, or name a mirror or a folder with the programs.
+
+`python -m sandbox.build` provides the default Kubernetes version ahead of the first `up`. `--all` provides every
+version, which tests of upgrades need; otherwise another version is provided when a sandbox asks for it.
+`--karpenter`, `--keda` and `--prometheus` build these, too. `--plan` only prints what a first run will do and how
+long that takes. The module needs the standard library only, so that it runs before other packages are installed.
 """
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -29,16 +34,19 @@ from sandbox._modules import (
     KUEUE,
     PROMETHEUS,
     GoModule,
+    join_words,
     kubernetes_versions,
     module_of,
 )
+from sandbox._origin import BUILD, VARIABLE, Origin, has_programs, named_folders, named_version, read_origin
+from sandbox._releases import Reason, Survey, download, published, release_key, releases_of, survey
 
 GO_MODULE: Final = DEFAULT.folder
 
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """The built programs, in a folder for each module."""
+    """The programs, in one or more folders."""
 
     folders: tuple[Path, ...]
 
@@ -66,42 +74,66 @@ def binaries(
     keda: bool = False,
     prometheus: bool = False,
 ) -> Binaries:
-    """Return the programs of a Kubernetes version, default DEFAULT's; builds what this machine has not yet.
+    """Return the programs of a Kubernetes version, by default DEFAULT's; downloads or builds missing ones.
 
-    `kueue`, `karpenter`, `keda`, `prometheus`: with these.
+    `kueue`, `karpenter`, `keda`, `prometheus`: with these, which are built.
 
     Raises:
         LookupError: a sandbox cannot have that version.
-        UnknownOutcome: there is no Go and none could be installed, the build failed, or the cache is not writable.
+        BadInput: the environment variable has a wrong value, or the folder that it names lacks programs.
+        UnknownOutcome: a download has a wrong checksum, a named mirror lacks programs, there is no Go and none
+            could be installed, the build failed, or the cache is not writable.
     """
+    origin = read_origin()
     module = module_of(kubernetes) if kubernetes is not None else DEFAULT
+    requested = ((KUEUE, kueue), (KARPENTER, karpenter), (KEDA, keda), (PROMETHEUS, prometheus))
+    optional = [each for each, is_requested in requested if is_requested]
+    if origin.folder is not None:
+        return _named_binaries(origin.folder, module, optional, progress)
     modules = (module,) if module == DEFAULT else (module, DEFAULT)
-    wanted = ((KUEUE, kueue), (KARPENTER, karpenter), (KEDA, keda), (PROMETHEUS, prometheus))
-    more = (module for module, is_wanted in wanted if is_wanted)
-    return Binaries(tuple(_built(each, progress) for each in (*modules, *more)))
+    return Binaries(tuple(folder for each in (*modules, *optional) for folder in _provide(each, origin, progress)))
 
 
-def _built(module: GoModule, progress: Progress) -> Path:
-    folder = _folder(module)
-    if not folder.exists():
-        waiting = "Waiting for another process that builds the sandbox's control plane"
-        try:
-            with file_lock(folder.parent / "build.lock", on_wait=lambda: progress.line(waiting)):
-                if not folder.exists():  # else another process built it while we waited
-                    build_programs(module, folder, progress)
-        except OSError as error:
-            raise UnknownOutcome(f"Building the sandbox's control plane into {folder} failed: {error}") from error
-    return folder
+def plan() -> str | None:
+    """Return how this machine gets the default version and how long that takes, or None if it has the programs."""
+    origin = read_origin()
+    head = f"Control plane of Kubernetes {pinned_version(KUBERNETES)}"
+    if origin.folder is not None:
+        named_folders(origin.folder, DEFAULT.kubernetes)
+        return (
+            f"{head.removesuffix(pinned_version(KUBERNETES))}{version_of(None)}: the programs in {origin.folder}"
+        )
+    if _existing(DEFAULT, origin) is not None:
+        return None
+    answers = _survey(_missing(DEFAULT), origin)
+    if not answers.reasons:
+        return f"{head}: downloading {_binaries_of(answers, origin)} (about a minute)"
+    because = f"from Go modules, because {_because(answers.reasons)}"
+    if not answers.sums:
+        return f"{head}: building {because} (about 6 minutes on two cores)"
+    built = join_words(answers.reasons)
+    return f"{head}: downloading {_binaries_of(answers, origin)}, and building {built} {because} (some minutes)"
 
 
 def installed_version() -> str | None:
-    """Return the Kubernetes version of the programs that this machine has built, None when they are not."""
-    return pinned_version(KUBERNETES) if is_built() else None
+    """Return the Kubernetes version of the programs that this machine has, or None if it has none."""
+    return version_of(None) if is_built() else None
+
+
+def version_of(kubernetes: str | None) -> str:
+    """Return the release of a minor version that sandboxes run, such as `v1.36.3`; by default DEFAULT's."""
+    folder = read_origin().folder
+    named = named_version(folder, kubernetes or DEFAULT.kubernetes) if folder is not None else None
+    return named or pinned_version(KUBERNETES, kubernetes)
 
 
 def is_built(kubernetes: str | None = None) -> bool:
-    """Return whether this machine has built the programs of a Kubernetes version, default DEFAULT's."""
-    return _folder(module_of(kubernetes) if kubernetes is not None else DEFAULT).exists()
+    """Return whether this machine has the programs of a Kubernetes version, by default DEFAULT's."""
+    origin = read_origin()
+    module = module_of(kubernetes) if kubernetes is not None else DEFAULT
+    if origin.folder is not None:
+        return bool(named_folders(origin.folder, module.kubernetes))
+    return _existing(module, origin) is not None
 
 
 def has_karpenter() -> bool:
@@ -124,18 +156,138 @@ def _folder(module: GoModule) -> Path:
     return cache_dir() / "control-plane" / module.build_key
 
 
+def _release_folder(module: GoModule) -> Path:
+    return cache_dir() / "control-plane" / release_key(releases_of(module))
+
+
+def _named_binaries(folder: Path, module: GoModule, optional: Iterable[GoModule], progress: Progress) -> Binaries:
+    """Return the programs in a named folder; builds optional ones that it lacks."""
+    folders = [*named_folders(folder, module.kubernetes)]
+    for each in optional:
+        if not has_programs(folder, each):
+            if not _folder(each).exists():
+                progress.line(f"{folder} has no {join_words(each.packages)}: building from Go modules")
+            folders += _provide(each, Origin(build_only=True), progress)
+    return Binaries(tuple(folders))
+
+
+def _existing(module: GoModule, origin: Origin) -> tuple[Path, ...] | None:
+    """Return the folders in the cache that together have a module's programs, or None if a program is missing."""
+    if _folder(module).exists():
+        return (_folder(module),)
+    downloaded = _release_folder(module)
+    if origin.build_only or not downloaded.exists():
+        return None
+    rest = _missing(module)
+    if not rest.packages:
+        return (downloaded,)
+    return (downloaded, _folder(rest)) if _folder(rest).exists() else None
+
+
+def _missing(module: GoModule) -> GoModule:
+    """Return the module with the programs that were not downloaded."""
+    downloaded = _release_folder(module)
+    return module.only([program for program in module.packages if not (downloaded / program).exists()])
+
+
+def _provide(module: GoModule, origin: Origin, progress: Progress) -> tuple[Path, ...]:
+    """Return the folders that have a module's programs; downloads or builds them if the cache has none."""
+    folders = _existing(module, origin)
+    if folders is not None:
+        return folders
+    folder = _folder(module)
+    waiting = "Waiting for another process that provides the sandbox's control plane"
+    try:
+        with file_lock(folder.parent / "build.lock", on_wait=lambda: progress.line(waiting)):
+            folders = _existing(module, origin)  # another process may have provided them while this one waited
+            return folders if folders is not None else _download_or_build(module, origin, progress)
+    except OSError as error:
+        raise UnknownOutcome(f"Building the sandbox's control plane into {folder} failed: {error}") from error
+
+
+def _download_or_build(module: GoModule, origin: Origin, progress: Progress) -> tuple[Path, ...]:
+    if origin.build_only or not published(module):
+        build_programs(module, _folder(module), progress)
+        return (_folder(module),)
+    if reasons := _download(_missing(module), _release_folder(module), origin, progress):
+        progress.line(f"Building {join_words(reasons)} from Go modules, because {_because(reasons)}")
+    rest = _missing(module)
+    if rest.packages and not _folder(rest).exists():
+        build_programs(rest, _folder(rest), progress)
+    return tuple(folder for folder in (_release_folder(module), _folder(rest)) if folder.exists())
+
+
+def _download(module: GoModule, folder: Path, origin: Origin, progress: Progress) -> Mapping[str, Reason]:
+    """Download what the hosts have into a folder; return why each other program has to be built."""
+    answers = _survey(module, origin)
+    if not answers.sums:
+        return answers.reasons
+    for leftover in folder.parent.glob(".downloading-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    progress.line(f"Downloading {join_words(each.program for each in answers.sums)} into {folder}, once")
+    prefix = ".downloading-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=folder.parent, ignore_cleanup_errors=True) as temporary:
+        programs = Path(temporary) / "bin"
+        programs.mkdir()
+        failures = download(answers.sums, origin.mirror, programs, progress)
+        if origin.mirror and failures:
+            raise _mirror_error(origin, failures)
+        # All or nothing: an interrupted download leaves no folder, and an incomplete folder gets whole programs.
+        if folder.exists():
+            for program in programs.iterdir():
+                program.rename(folder / program.name)
+        elif len(failures) < len(answers.sums):
+            programs.rename(folder)
+    return {**answers.reasons, **failures}
+
+
+def _survey(module: GoModule, origin: Origin) -> Survey:
+    """Return what can be downloaded; raises UnknownOutcome if a named mirror lacks a program."""
+    if origin.build_only:
+        return Survey(reasons=dict.fromkeys(module.packages, Reason(f"{VARIABLE}={BUILD}", "is set")))
+    answers = survey(module, origin.mirror)
+    if origin.mirror and answers.reasons and releases_of(module):
+        raise _mirror_error(origin, answers.reasons)
+    return answers
+
+
+def _mirror_error(origin: Origin, reasons: Mapping[str, Reason]) -> UnknownOutcome:
+    return UnknownOutcome(
+        f"{VARIABLE} names the mirror {origin.mirror}, which does not provide {join_words(reasons)}:"
+        f" {_because(reasons)}. Correct the mirror, unset the variable to use the hosts themselves, or set it to"
+        f" {BUILD} to build the programs from Go modules."
+    )
+
+
+def _because(reasons: Mapping[str, Reason]) -> str:
+    """Return the reasons as a clause; subjects with the same fault are named together."""
+    subjects: dict[str, dict[str, None]] = {}
+    for reason in reasons.values():
+        subjects.setdefault(reason.fault, {})[reason.subject] = None
+    return "; ".join(f"{join_words(names)} {fault}".strip() for fault, names in subjects.items())
+
+
+def _binaries_of(answers: Survey, origin: Origin) -> str:
+    hosts = origin.mirror or join_words(dict.fromkeys(release.host for release in answers.sums))
+    return f"release binaries of {hosts}"
+
+
 def _interrupt(_signal: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Build the programs where they are missing; returns the exit code."""
+    """Provide the programs that are missing; returns the exit code."""
     # A shell's background job ignores SIGINT; a build that make started there has to end with make.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
+        if "--plan" in arguments:
+            if line := plan():
+                print(line)
+            return 0
         for version in kubernetes_versions() if "--all" in arguments else (DEFAULT.kubernetes,):
-            # No Rich: pip may be replacing it.
+            # No Rich: an installer may be replacing it.
             binaries(
                 Progress(plain=True),
                 version,
