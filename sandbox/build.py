@@ -107,7 +107,7 @@ def plan() -> str | None:
         return None
     answers = _survey(_missing(DEFAULT), origin)
     if not answers.reasons:
-        return f"{head}: downloading {_binaries_of(answers, origin)} (about a minute)"
+        return f"{head}: downloading {_binaries_of(answers, origin)} (about a minute)"  # 350 MB at 50 Mbit/s
     because = f"from Go modules, because {_because(answers.reasons)}"
     if not answers.sums:
         return f"{head}: building {because} (about 6 minutes on two cores)"
@@ -224,20 +224,21 @@ def _download(module: GoModule, folder: Path, origin: Origin, progress: Progress
         return answers.reasons
     for leftover in folder.parent.glob(".downloading-*"):
         shutil.rmtree(leftover, ignore_errors=True)
-    progress.line(f"Downloading {join_words(each.program for each in answers.sums)} into {folder}, once")
+    programs = join_words(release.program for release in answers.sums)
+    progress.line(f"Downloading {programs} into {folder}, once; it takes about a minute")
     prefix = ".downloading-"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=folder.parent, ignore_cleanup_errors=True) as temporary:
-        programs = Path(temporary) / "bin"
-        programs.mkdir()
-        failures = download(answers.sums, origin.mirror, programs, progress)
+        complete = Path(temporary) / "bin"
+        complete.mkdir()
+        failures = download(answers.sums, origin.mirror, complete, progress)
         if origin.mirror and failures:
             raise _mirror_error(origin, failures)
         # All or nothing: an interrupted download leaves no folder, and an incomplete folder gets whole programs.
         if folder.exists():
-            for program in programs.iterdir():
+            for program in complete.iterdir():
                 program.rename(folder / program.name)
         elif len(failures) < len(answers.sums):
-            programs.rename(folder)
+            complete.rename(folder)
     return {**answers.reasons, **failures}
 
 
