@@ -18,7 +18,8 @@ import threading
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, cast
@@ -194,13 +195,13 @@ def download(sums: Mapping[Release, str], mirror: str, folder: Path, progress: P
     Raises UnknownOutcome if a file does not have its published checksum; it is deleted.
     """
     events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
-    stop = threading.Event()
+    gate = _Gate()
     failures: dict[str, Reason] = {}
     running, received, shown = len(sums), 0, 0
     with progress.count("Downloading release binaries", "MB") as advance:
         try:
             for release, checksum in sums.items():
-                transfer = _Transfer(release, _url(release.file, mirror), checksum, folder, stop, events.put)
+                transfer = _Transfer(release, _url(release.file, mirror), checksum, folder, gate, events.put)
                 _start(transfer.run)
             while running:
                 event = events.get()
@@ -214,7 +215,7 @@ def download(sums: Mapping[Release, str], mirror: str, folder: Path, progress: P
                 if event.error is not None:
                     failures[event.program] = _reason_of(event.error)
         finally:
-            stop.set()
+            gate.close()
     return failures
 
 
@@ -228,6 +229,27 @@ class _Event:
     error: Exception | None = None
 
 
+class _Gate:
+    """Lets threads create files in a temporary folder until it is closed; then the folder can be removed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.closed = threading.Event()
+
+    @contextmanager
+    def open(self) -> Generator[None]:
+        """Create files in the body; raises _Cut if the gate is closed."""
+        with self._lock:
+            if self.closed.is_set():
+                raise _Cut("it is no longer needed")
+            yield
+
+    def close(self) -> None:
+        """Wait until no thread creates a file, and let none do so any more."""
+        with self._lock:
+            self.closed.set()
+
+
 class _Transfer:
     """One file on its way into a folder, in a thread of its own."""
 
@@ -237,7 +259,7 @@ class _Transfer:
         url: str,
         checksum: str,
         folder: Path,
-        stop: threading.Event,
+        gate: _Gate,
         report: Callable[[_Event], None],
     ) -> None:
         self._release = release
@@ -245,7 +267,7 @@ class _Transfer:
         self._checksum = checksum
         self._path = folder / f".{release.name}"
         self._program = folder / release.program
-        self._stop = stop
+        self._gate = gate
         self._report = report
         self._digest = hashlib.sha256()
 
@@ -253,7 +275,8 @@ class _Transfer:
         """Transfer the file, verify it and unpack it; report the end, however it ends."""
         try:
             self._transfer()
-            self._unpack()
+            with self._gate.open():
+                self._unpack()
         except Exception as error:
             self._path.unlink(missing_ok=True)
             self._program.unlink(missing_ok=True)
@@ -274,7 +297,7 @@ class _Transfer:
                     self._path.unlink(missing_ok=True)
             except (OSError, http.client.HTTPException, _Cut) as error:
                 fault = f"could not be transferred ({_describe(error)})"
-            if attempt == _TRIES or self._stop.wait(_PAUSE_SECONDS):
+            if attempt == _TRIES or self._gate.closed.wait(_PAUSE_SECONDS):
                 raise _Failure(self._url, f"{fault} in {_TRIES} tries")
         checksum = self._digest.hexdigest()
         if checksum != self._checksum:
@@ -293,9 +316,11 @@ class _Transfer:
             if not resumed:
                 self._digest = hashlib.sha256()
             length, received = response.headers.get("Content-Length"), 0
-            with self._path.open("ab" if resumed else "wb") as file:
+            with self._gate.open():
+                file = self._path.open("ab" if resumed else "wb")
+            with file:
                 while chunk := response.read1(_CHUNK):
-                    if self._stop.is_set():
+                    if self._gate.closed.is_set():
                         raise _Cut("it is no longer needed")
                     file.write(chunk)
                     self._digest.update(chunk)

@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -409,6 +410,23 @@ def test_a_silent_host_is_given_up_once(public: Hosts, go: Go, capsys: pytest.Ca
     assert len(built(go)) == len(PROGRAMS)
     assert set(Counter(public.requests).values()) == {1}
     assert "cannot be reached (no answer within 3 s)" in capsys.readouterr().err
+
+
+def test_a_name_that_is_never_resolved_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_releases, "ANSWER_SECONDS", 0.1)
+    end = threading.Event()
+
+    def resolve(*_: object, **__: object) -> list[object]:
+        end.wait()
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    before = set(threading.enumerate())
+    reasons = _releases.survey(DEFAULT, "http://mirror.example.com").reasons.values()
+    assert {reason.fault for reason in reasons} == {"cannot be reached (no answer within 3 s)"}
+    waiting = set(threading.enumerate()) - before
+    assert {thread.daemon for thread in waiting} == {True}, "the end of the process would wait for them"
+    end.set()
 
 
 def test_a_refused_connection_is_built(public: Hosts, go: Go, capsys: pytest.CaptureFixture[str]) -> None:
