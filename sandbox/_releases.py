@@ -63,7 +63,8 @@ _DL: Final = "dl.k8s.io/release/{version}/bin/linux/{architecture}/{program}"
 _ETCD: Final = "github.com/etcd-io/etcd/releases/download/{version}"
 _KWOK: Final = "kubernetes-sigs/kwok/releases"
 # Sources, read on 2026-11-28:
-# - Kubernetes: https://kubernetes.io/releases/download/ (binaries; server programs for Linux only).
+# - Kubernetes: https://kubernetes.io/releases/download/ and the CHANGELOG of each minor version, which has server
+#   programs for Linux only; https://kubernetes.io/docs/tasks/tools/install-kubectl-linux/ has the checksum's URL.
 # - etcd: scripts/release.sh of etcd-io/etcd writes SHA256SUMS of the archives.
 # - KWOK: hack/releases.sh of kubernetes-sigs/kwok uploads the programs without checksums. GitHub computes the
 #   digest of each file of a release when it is uploaded, and its API has it since 2025-06-03:
@@ -108,7 +109,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a program cannot be downloaded: `dl.k8s.io`, `cannot be reached`; the subject may be empty."""
+    """Why a program cannot be downloaded: a subject, such as `dl.k8s.io`, and its fault, `cannot be reached`."""
 
     subject: str
     fault: str

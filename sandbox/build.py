@@ -76,7 +76,7 @@ def binaries(
 ) -> Binaries:
     """Return the programs of a Kubernetes version, by default DEFAULT's; downloads or builds missing ones.
 
-    `kueue`, `karpenter`, `keda`, `prometheus`: with these, which are built.
+    `kueue`, `karpenter`, `keda` and `prometheus` add these programs, which are built.
 
     Raises:
         LookupError: a sandbox cannot have that version.
@@ -97,15 +97,13 @@ def binaries(
 def plan() -> str | None:
     """Return how this machine gets the default version and how long that takes, or None if it has the programs."""
     origin = read_origin()
-    head = f"Control plane of Kubernetes {pinned_version(KUBERNETES)}"
     if origin.folder is not None:
         named_folders(origin.folder, DEFAULT.kubernetes)
-        return (
-            f"{head.removesuffix(pinned_version(KUBERNETES))}{version_of(None)}: the programs in {origin.folder}"
-        )
+        return f"Control plane of Kubernetes {version_of(None)}: the programs in {origin.folder}"
     if _existing(DEFAULT, origin) is not None:
         return None
     answers = _survey(_missing(DEFAULT), origin)
+    head = f"Control plane of Kubernetes {pinned_version(KUBERNETES)}"
     if not answers.reasons:
         return f"{head}: downloading {_binaries_of(answers, origin)} (about a minute)"  # 350 MB at 50 Mbit/s
     because = f"from Go modules, because {_because(answers.reasons)}"
