@@ -23,6 +23,7 @@ help: ## show this
 
 $(BIN)/python:
 	@command -v "$(PYTHON)" >/dev/null || { echo "error: $(or $(PYTHON),Python 3.11) not found: install Python 3.11, 3.12 or 3.13, or set PYTHON=..." >&2; exit 2; }
+	@$(PLAN)
 	@$(PYTHON) -m venv --clear $(VENV)
 
 $(BIN)/uv: $(BIN)/python
@@ -32,8 +33,11 @@ $(STAMP): pyproject.toml uv.lock requirements.txt $(BIN)/uv
 	@echo "installing Python packages into $(VENV)"
 	@$(SETUP)
 
-# `up` and `test` need the sandbox's control plane, too. Its build needs only the standard library, so it runs
-# while packages are installed. Where that fails, the build is stopped and the message of uv or pip is the last.
+# `up` and `test` need the sandbox's control plane, too. The first line says how it comes and how long that takes. Its
+# download or build needs only the standard library, so it runs while packages are installed. Where that fails, it is
+# stopped and the message of uv or pip is the last.
+PLAN = :
+up test test-long test-thorough: PLAN = $(PYTHON) -m sandbox.build --plan
 SETUP = $(INSTALL)
 up test test-long test-thorough: SETUP = $(BIN)/python -m sandbox.build & build=$$!; \
   { $(INSTALL); } || { kill $$build 2>/dev/null; wait $$build; exit 2; }; wait $$build

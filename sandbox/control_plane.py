@@ -30,7 +30,7 @@ from sandbox._daemons import Daemon
 from sandbox._definitions import Document, read_definitions
 from sandbox._layout import ADMIN, HOST, Layout, Settings
 from sandbox._locks import file_lock
-from sandbox._modules import DEFAULT, KARPENTER, KUBERNETES
+from sandbox._modules import DEFAULT, KARPENTER
 from sandbox.diagnosis import diagnose, require_disk
 from sandbox.versions import check_kubernetes
 
@@ -175,7 +175,7 @@ def status(name: str) -> Status:
         data_dir=layout.folder,
         kubeconfig=layout.kubeconfig,
         server=settings.server if settings else None,
-        kubernetes=build.pinned_version(KUBERNETES, settings.kubernetes if settings else None),
+        kubernetes=build.version_of(settings.kubernetes if settings else None),
         pids=pids,
     )
 

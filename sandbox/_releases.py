@@ -1,0 +1,454 @@
+"""Downloads release binaries of the control plane and verifies them by the checksums that are published with them.
+
+Standard library only, like `build`. Every URL is read through urllib, which uses the proxies of the environment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http
+import http.client
+import json
+import platform
+import queue
+import re
+import shutil
+import tarfile
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final, cast
+
+from gpu_platform.errors import UnknownOutcome
+from gpu_platform.progress import Progress
+from sandbox._modules import ETCD, KUBERNETES, KUBERNETES_PROGRAMS, KWOK, GoModule
+from sandbox._origin import BUILD, VARIABLE
+
+ROOT: Final = "https://"
+ANSWER_SECONDS: Final = 3.0
+"""A host that does not answer a request for a checksum within this time counts as unreachable."""
+_NO_ANSWER: Final = f"cannot be reached (no answer within {ANSWER_SECONDS:g} s)"
+_STALL_SECONDS: Final = 30.0
+_TRIES: Final = 3
+_PAUSE_SECONDS: Final = 1.0
+_TRANSIENT: Final = (408, 416, 429)
+"""HTTP codes below 500 after which a transfer is tried again."""
+_CHUNK: Final = 1 << 18
+_MEGABYTE: Final = 1_000_000
+_LIMIT: Final = 4 * _MEGABYTE
+"""No file of checksums is larger."""
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+_SUM: Final = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Publication:
+    """Where a project publishes a program: URLs without scheme, for {version}, {architecture}, {program}."""
+
+    module: str
+    """The Go module whose version is the release."""
+    file: str
+    sums: str
+    """The checksum of the file: the sum alone, a list of sums, or a release of GitHub's API."""
+    member: str = ""
+    """Path of the program in the archive; empty if the file is the program."""
+
+
+_DL: Final = "dl.k8s.io/release/{version}/bin/linux/{architecture}/{program}"
+_ETCD: Final = "github.com/etcd-io/etcd/releases/download/{version}"
+_KWOK: Final = "kubernetes-sigs/kwok/releases"
+# Sources, read on 2026-11-28:
+# - Kubernetes: https://kubernetes.io/releases/download/ and the CHANGELOG of each minor version, which has server
+#   programs for Linux only; https://kubernetes.io/docs/tasks/tools/install-kubectl-linux/ has the checksum's URL.
+# - etcd: scripts/release.sh of etcd-io/etcd writes SHA256SUMS of the archives.
+# - KWOK: hack/releases.sh of kubernetes-sigs/kwok uploads the programs without checksums. GitHub computes the
+#   digest of each file of a release when it is uploaded, and its API has it since 2025-06-03:
+#   https://github.blog/changelog/2025-06-03-releases-now-expose-digests-for-release-assets/
+# - Kueue, Karpenter and KEDA publish their controllers as container images only, so they are built.
+_PUBLICATIONS: Final = {
+    **{program: _Publication(KUBERNETES, _DL, f"{_DL}.sha256") for program in KUBERNETES_PROGRAMS},
+    "etcd": _Publication(
+        ETCD,
+        f"{_ETCD}/etcd-{{version}}-linux-{{architecture}}.tar.gz",
+        f"{_ETCD}/SHA256SUMS",
+        "etcd-{version}-linux-{architecture}/etcd",
+    ),
+    "kwok": _Publication(
+        KWOK,
+        f"github.com/{_KWOK}/download/{{version}}/kwok-linux-{{architecture}}",
+        f"api.github.com/repos/{_KWOK}/tags/{{version}}",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One program of a release; its URLs have no scheme."""
+
+    program: str
+    version: str
+    file: str
+    sums: str
+    member: str
+
+    @property
+    def name(self) -> str:
+        """Name of the file."""
+        return self.file.rpartition("/")[2]
+
+    @property
+    def host(self) -> str:
+        """Host that publishes the file."""
+        return self.file.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a program cannot be downloaded: a subject, such as `dl.k8s.io`, and its fault, `cannot be reached`."""
+
+    subject: str
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The answers of the hosts: the checksum of each release, and why other programs cannot be downloaded."""
+
+    sums: Mapping[Release, str] = field(default_factory=dict[Release, str])
+    reasons: Mapping[str, Reason] = field(default_factory=dict[str, Reason])
+
+
+class _Failure(Exception):
+    """A file cannot be downloaded from its host."""
+
+    def __init__(self, subject: str, fault: str) -> None:
+        self.reason = Reason(subject, fault)
+        super().__init__(f"{subject} {fault}")
+
+
+class _Cut(Exception):
+    """A transfer ended before the end of the file."""
+
+
+class _WrongSum(Exception):
+    """A file does not have the published checksum."""
+
+
+def published(module: GoModule) -> bool:
+    """Return whether any program of a Go module has release binaries on some platform."""
+    return any(program in _PUBLICATIONS for program in module.packages)
+
+
+def releases_of(module: GoModule) -> tuple[Release, ...]:
+    """Return the releases of a Go module's programs for this machine; none on platforms without them."""
+    architecture = _ARCHITECTURES.get(platform.machine())
+    if platform.system() != "Linux" or architecture is None:
+        return ()
+    releases: list[Release] = []
+    for program in module.packages:
+        if publication := _PUBLICATIONS.get(program):
+            version = module.pinned(publication.module)
+            parts = {"version": version, "architecture": architecture, "program": program}
+            urls = (publication.file, publication.sums, publication.member)
+            releases.append(Release(program, version, *(url.format(**parts) for url in urls)))
+    return tuple(releases)
+
+
+def release_key(releases: Iterable[Release]) -> str:
+    """Return the name of the folder of downloaded programs: a hash of versions and platform, for any mirror."""
+    return "release-" + hashlib.sha256("\0".join(release.file for release in releases).encode()).hexdigest()[:16]
+
+
+def survey(module: GoModule, mirror: str = "") -> Survey:
+    """Ask the hosts, all at once, for the checksums of a module's programs; takes 3 s where none answers."""
+    releases = releases_of(module)
+    if not releases:
+        reason = Reason("", f"there are no release binaries for {platform.system()} on {platform.machine()}")
+        return Survey(reasons=dict.fromkeys(module.packages, reason))
+    urls = tuple(dict.fromkeys(_url(release.sums, mirror) for release in releases))
+    answers: dict[str, str | _Failure] = {}
+    threads = [_start(lambda url=url: answers.update({url: _read_sums(url)})) for url in urls]
+    for thread in threads:
+        thread.join()
+    sums: dict[Release, str] = {}
+    reasons: dict[str, Reason] = {}
+    for release in releases:
+        url = _url(release.sums, mirror)
+        answer = answers[url]
+        checksum = _sum_of(release.name, answer) if isinstance(answer, str) else None
+        if isinstance(answer, _Failure):
+            reasons[release.program] = answer.reason
+        elif checksum is None:
+            reasons[release.program] = Reason(url, f"has no SHA-256 sum of {release.name}")
+        else:
+            sums[release] = checksum
+    return Survey(sums, reasons)
+
+
+def download(sums: Mapping[Release, str], mirror: str, folder: Path, progress: Progress) -> dict[str, Reason]:
+    """Download releases into an existing folder, side by side; return why each program that is missing failed.
+
+    Raises UnknownOutcome if a file does not have its published checksum; it is deleted.
+    """
+    events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
+    gate = _Gate()
+    failures: dict[str, Reason] = {}
+    running, received, shown = len(sums), 0, 0
+    with progress.count("Downloading release binaries", "MB") as advance:
+        try:
+            for release, checksum in sums.items():
+                transfer = _Transfer(release, _url(release.file, mirror), checksum, folder, gate, events.put)
+                _start(transfer.run)
+            while running:
+                event = events.get()
+                received += event.size
+                for _ in range(received // _MEGABYTE - shown):
+                    advance()
+                shown = max(shown, received // _MEGABYTE)
+                running -= event.ended
+                if isinstance(event.error, _WrongSum):
+                    raise UnknownOutcome(str(event.error))
+                if event.error is not None:
+                    failures[event.program] = _reason_of(event.error)
+        finally:
+            gate.close()
+    return failures
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """Bytes that arrived, or the end of a transfer."""
+
+    program: str
+    size: int = 0
+    ended: bool = False
+    error: Exception | None = None
+
+
+class _Gate:
+    """Lets threads create files in a temporary folder until it is closed; then the folder can be removed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.closed = threading.Event()
+
+    @contextmanager
+    def open(self) -> Generator[None]:
+        """Create files in the body; raises _Cut if the gate is closed."""
+        with self._lock:
+            if self.closed.is_set():
+                raise _Cut("it is no longer needed")
+            yield
+
+    def close(self) -> None:
+        """Wait until no thread creates a file, and let none do so any more."""
+        with self._lock:
+            self.closed.set()
+
+
+class _Transfer:
+    """One file on its way into a folder, in a thread of its own."""
+
+    def __init__(
+        self,
+        release: Release,
+        url: str,
+        checksum: str,
+        folder: Path,
+        gate: _Gate,
+        report: Callable[[_Event], None],
+    ) -> None:
+        self._release = release
+        self._url = url
+        self._checksum = checksum
+        self._path = folder / f".{release.name}"
+        self._program = folder / release.program
+        self._gate = gate
+        self._report = report
+        self._digest = hashlib.sha256()
+
+    def run(self) -> None:
+        """Transfer the file, verify it and unpack it; report the end, however it ends."""
+        try:
+            self._transfer()
+            with self._gate.open():
+                self._unpack()
+        except Exception as error:
+            self._path.unlink(missing_ok=True)
+            self._program.unlink(missing_ok=True)
+            self._report(_Event(self._release.program, ended=True, error=error))
+        else:
+            self._report(_Event(self._release.program, ended=True))
+
+    def _transfer(self) -> None:
+        for attempt in range(1, _TRIES + 1):
+            try:
+                self._receive()
+                break
+            except urllib.error.HTTPError as error:
+                fault = f"responded with {error.code} {error.reason}"
+                if error.code < 500 and error.code not in _TRANSIENT:
+                    raise _Failure(self._url, fault) from error
+                if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                    self._path.unlink(missing_ok=True)
+            except (OSError, http.client.HTTPException, _Cut) as error:
+                fault = f"could not be transferred ({_describe(error)})"
+            if attempt == _TRIES or self._gate.closed.wait(_PAUSE_SECONDS):
+                raise _Failure(self._url, f"{fault} in {_TRIES} tries")
+        checksum = self._digest.hexdigest()
+        if checksum != self._checksum:
+            raise _WrongSum(
+                f"{self._url} has the SHA-256 sum {checksum}, but the published sum is {self._checksum}."
+                " The file was damaged or replaced; it is deleted. Run the command again, or set"
+                f" {VARIABLE}={BUILD} to build the programs from Go modules."
+            )
+
+    def _receive(self) -> None:
+        """Receive the file, or what is missing of it since the last try."""
+        size = self._path.stat().st_size if self._path.exists() else 0
+        headers = {"Range": f"bytes={size}-"} if size else {}
+        with _open(self._url, _STALL_SECONDS, headers) as response:
+            resumed = size > 0 and response.headers.get("Content-Range", "").startswith(f"bytes {size}-")
+            if not resumed:
+                self._digest = hashlib.sha256()
+            length, received = response.headers.get("Content-Length"), 0
+            with self._gate.open():
+                file = self._path.open("ab" if resumed else "wb")
+            with file:
+                while chunk := response.read1(_CHUNK):
+                    if self._gate.closed.is_set():
+                        raise _Cut("it is no longer needed")
+                    file.write(chunk)
+                    self._digest.update(chunk)
+                    received += len(chunk)
+                    self._report(_Event(self._release.program, len(chunk)))
+        if length is not None and received < int(length):
+            raise _Cut(f"{received} of {length} bytes arrived")
+
+    def _unpack(self) -> None:
+        """Make a verified file the program: take it from its archive, and let everybody run it."""
+        if not self._release.member:
+            self._path.rename(self._program)
+        else:
+            with tarfile.open(self._path) as archive:
+                try:
+                    member = archive.extractfile(self._release.member)
+                except KeyError:
+                    member = None
+                if member is None:
+                    raise _Failure(self._url, f"has no file {self._release.member}")
+                with member, self._program.open("wb") as program:
+                    shutil.copyfileobj(member, program)
+            self._path.unlink()
+        self._program.chmod(0o755)
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, but never from an encrypted to an unencrypted address."""
+
+    def __init__(self, on_redirect: Callable[[], None]) -> None:
+        self._on_redirect = on_redirect
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        """Return the request for the new address."""
+        self._on_redirect()
+        if req.full_url.startswith("https:") and not newurl.startswith("https:"):
+            raise urllib.error.HTTPError(newurl, code, "redirects to an unencrypted address", headers, fp)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _open(
+    url: str,
+    seconds: float,
+    headers: Mapping[str, str] | None = None,
+    on_redirect: Callable[[], None] = lambda: None,
+) -> http.client.HTTPResponse:
+    """Open a URL; `seconds` is the longest wait for the connection and for each part of the answer."""
+    request = urllib.request.Request(url, headers={"User-Agent": "gpu-platform", **(headers or {})})  # noqa: S310
+    opener = urllib.request.build_opener(_Redirects(on_redirect))
+    return cast("http.client.HTTPResponse", opener.open(request, timeout=seconds))
+
+
+def _read_sums(url: str) -> str | _Failure:
+    """Return a file of checksums, or why it cannot be read.
+
+    A thread reads it, because no timeout of a socket ends the resolution of a host's name.
+    """
+    host = urllib.parse.urlsplit(url).netloc
+    answers: queue.SimpleQueue[str | Exception | None] = queue.SimpleQueue()  # None: the host has answered
+
+    def read() -> None:
+        try:
+            with _open(url, ANSWER_SECONDS, on_redirect=lambda: answers.put(None)) as response:
+                answers.put(None)
+                answers.put(response.read(_LIMIT).decode("utf-8", "replace"))
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            answers.put(error)
+
+    _start(read)
+    while True:
+        try:
+            answer = answers.get(timeout=ANSWER_SECONDS)
+        except queue.Empty:
+            return _Failure(host, _NO_ANSWER)
+        if isinstance(answer, urllib.error.HTTPError):
+            return _Failure(host, f"responded with {answer.code} {answer.reason} for {url.rpartition('/')[2]}")
+        if isinstance(answer, Exception):
+            is_timeout = isinstance(getattr(answer, "reason", answer), TimeoutError)
+            return _Failure(host, _NO_ANSWER if is_timeout else f"cannot be reached ({_describe(answer)})")
+        if answer is not None:
+            return answer
+
+
+def _sum_of(name: str, text: str) -> str | None:
+    """Return the sum of a file in a list of sums, or in a release of GitHub's API."""
+    if text.lstrip().startswith("{"):
+        return _digest_of(name, text)
+    for line in text.splitlines():
+        checksum, *names = line.split() or [""]
+        if _SUM.fullmatch(checksum) and names in ([], [name], [f"*{name}"]):
+            return checksum
+    return None
+
+
+def _digest_of(name: str, text: str) -> str | None:
+    try:
+        assets: Any = json.loads(text).get("assets", [])
+    except json.JSONDecodeError:
+        return None
+    digests = (asset.get("digest") for asset in assets if asset.get("name") == name)
+    checksum = str(next(digests, "")).removeprefix("sha256:")
+    return checksum if _SUM.fullmatch(checksum) else None
+
+
+def _reason_of(error: Exception) -> Reason:
+    return error.reason if isinstance(error, _Failure) else Reason("the download", f"failed ({_describe(error)})")
+
+
+def _describe(error: Exception) -> str:
+    """Return the cause of a failure, without the words that urllib puts around it."""
+    reason = getattr(error, "reason", error)
+    return getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+
+
+def _url(path: str, mirror: str) -> str:
+    return f"{mirror}/{path}" if mirror else f"{ROOT}{path}"
+
+
+def _start(run: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=run, daemon=True)  # an interrupted command waits for no host
+    thread.start()
+    return thread
