@@ -48,7 +48,7 @@ down: $(STAMP) ## stop the sandbox of the stack `local`; nothing is left running
 lint: $(STAMP) ## formatting, lint, types, import contracts, the stack file's schema, and the documentation
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/python -m tools.type_check $(TYPES)
+	$(BIN)/pyrefly check --progress-bar no
 	$(BIN)/lint-imports
 	$(BIN)/gpu-platform schema --check
 	$(BIN)/python -m tools.docs --check

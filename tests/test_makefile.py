@@ -109,14 +109,6 @@ def test_make_test_needs_no_pytorch_and_continuous_integration_runs_both() -> No
     assert (ROOT / ".ci" / "run").read_text("utf-8").splitlines()[-1].startswith("make test")
 
 
-def test_the_types_of_all_files_are_checked_every_night() -> None:
-    assert "make lint TYPES=--all" in _runs("thorough")
-    planned = subprocess.run(
-        ["make", "-n", "lint", "TYPES=--all"], cwd=ROOT, text=True, capture_output=True, check=True
-    )
-    assert "tools.type_check --all" in planned.stdout
-
-
 def test_continuous_integration_runs_all_tests_the_long_ones_in_a_job_of_their_own() -> None:
     assert {".ci/run", "make test-long"} <= _runs("ci")
     assert "make test-thorough" in _runs("thorough")
