@@ -12,7 +12,7 @@ INSTALL = $(BIN)/python $(PIP_INSTALL) --no-compile \
 # Images set it to stay small; here each of hundreds of processes would compile the same modules once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up down test test-long test-thorough suite test-workloads test-karpenter test-keda test-prometheus lint docs fmt clean help
+.PHONY: install up down test test-long test-thorough suite test-workloads test-karpenter test-keda test-prometheus lint lint-pyright docs fmt clean help
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -53,6 +53,17 @@ lint: $(STAMP) ## formatting, lint, types, import contracts, the stack file's sc
 	$(BIN)/gpu-platform schema --check
 	$(BIN)/python -m tools.docs --check
 	$(BIN)/zensical build --clean --strict
+
+# pyright and its Node.js take a minute of CPU time and 4 GB, so they have an environment outside the repository.
+PYRIGHT := 1.1.414
+PYRIGHT_VENV := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpu-platform/$(notdir $(PYTHON))-pyright-$(PYRIGHT)
+
+$(PYRIGHT_VENV)/bin/pyright:
+	@test -x $(PYRIGHT_VENV)/bin/python || $(PYTHON) -m venv $(PYRIGHT_VENV)
+	@$(PYRIGHT_VENV)/bin/python $(PIP_INSTALL) 'pyright[nodejs]==$(PYRIGHT)'
+
+lint-pyright: $(STAMP) $(PYRIGHT_VENV)/bin/pyright ## what pyrefly does not find: needless conditions, private names of other modules
+	$(PYRIGHT_VENV)/bin/pyright
 
 docs: $(STAMP) ## write the generated pages and build the site in site/
 	$(BIN)/python -m tools.docs
