@@ -65,6 +65,6 @@ def _without_none(value: Any) -> Any:  # noqa: ANN401 - any JSON, with Outputs i
     if isinstance(value, Mapping):
         fields = cast("Mapping[str, Any]", value)
         return {key: _without_none(field) for key, field in fields.items() if field is not None}
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [_without_none(item) for item in cast("list[Any]", value)]
     return value

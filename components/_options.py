@@ -35,7 +35,7 @@ def child_options(
     waits = opts.depends_on if opts is not None else None
     if waits is None:
         return pulumi.ResourceOptions(parent=component, depends_on=list(after))
-    listed = cast("Sequence[pulumi.Resource]", waits if isinstance(waits, list | tuple) else [waits])
+    listed = cast("Sequence[pulumi.Resource]", waits if isinstance(waits, (list, tuple)) else [waits])
     return pulumi.ResourceOptions(parent=component, depends_on=[*listed, *after])
 
 

@@ -30,10 +30,12 @@ def policies_in_effect(guards: Sequence[pulumi.Resource]) -> list[pulumi.Input[p
         return list(guards)
 
     async def wait(created: Sequence[str | None]) -> pulumi.Resource:
+        # pyrefly: ignore[partially-unknown-type] - pyrefly takes the types of a coroutine as unknown
         await asyncio.sleep(seconds_left(created, datetime.datetime.now(datetime.UTC)))
         return bindings[-1]
 
     created = pulumi.Output.all(*(binding.metadata.apply(_created) for binding in bindings))
+    # pyrefly: ignore[partially-unknown-type] - pyrefly takes the types of a coroutine as unknown
     return [*guards, created.apply(wait)]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 
 from components._in_namespace import own_namespace
-from components._kubernetes_object import KubernetesObject
+from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from components.device_claims import claim_template, of_team
 from gpu_platform.burn_in.program import PROGRAM, PROGRAM_CONFIG_MAP, SERVICE_ACCOUNT, program
@@ -62,7 +62,7 @@ class BurnIn(pulumi.ComponentResource):
             opts=child,
         )
         # A selector without labels is every pod of the namespace.
-        everybody = {}
+        everybody: Manifest = {}
         KubernetesObject(
             "burn-in-own-pods",
             "networking.k8s.io/v1/NetworkPolicy",

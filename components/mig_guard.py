@@ -87,11 +87,12 @@ def _fix(pool: str, config: str) -> str:
 
 def _config(inputs: Mapping[str, Any] | None) -> str | None:
     for path in _LABELS:
-        found: Any = inputs
+        found: object = inputs
         for key in path:
-            found = cast("Mapping[str, Any]", found).get(key) if isinstance(found, Mapping) else None
-        if isinstance(found, Mapping) and names.MIG_CONFIG_LABEL in found:
-            return str(cast("Mapping[str, Any]", found)[names.MIG_CONFIG_LABEL])
+            found = cast("Mapping[str, object]", found).get(key) if isinstance(found, Mapping) else None
+        labels = cast("Mapping[str, object]", found) if isinstance(found, Mapping) else {}
+        if names.MIG_CONFIG_LABEL in labels:
+            return str(labels[names.MIG_CONFIG_LABEL])
     return None
 
 

@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 _AWS_PROFILE_KINDS: Final = {
     "sso_session": "IAM Identity Center",
@@ -90,7 +90,7 @@ def _google_kind(path: Path) -> str:
         document: object = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return ""
-    kind: object = document.get("type") if isinstance(document, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    kind = cast("dict[object, object]", document).get("type") if isinstance(document, dict) else None
     return kind if isinstance(kind, str) else ""
 
 

@@ -23,7 +23,7 @@ _Dumper.add_representer(str, _represent_text)
 
 def manifest_text(*manifests: Mapping[str, Any]) -> str:
     """Return manifests as one YAML file, in the order of their keys."""
-    return yaml.dump_all(
+    return yaml.dump_all(  # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
         [dict(one) for one in manifests], Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000
     )
 

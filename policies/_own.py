@@ -53,7 +53,7 @@ def _load(module: str) -> tuple[Rule[Any, Any], ...]:
         )
         raise BadInput(_WRONG, [Problem("", found, allowed, fix)]) from None
     rules: object = getattr(loaded, _LIST, None)
-    if not isinstance(rules, tuple | list):
+    if not isinstance(rules, (tuple, list)):
         raise BadInput(_WRONG, [Problem("", f"{module} has no {_LIST}", allowed, f"write {_LIST} = (rule, ...)")])
     problems: list[Problem] = []
     for rule in cast("Sequence[object]", rules):

@@ -59,7 +59,7 @@ def _capacity(stack: Stack) -> Mapping[str, int | None]:
     return total
 
 
-class _Quotas(ObjectSubject):
+class _Quotas(ObjectSubject):  # pyrefly: ignore[bad-class-definition] - it is no dataclass
     """The quotas of all teams together."""
 
     __slots__ = ()
@@ -244,7 +244,7 @@ def _price(stack: Stack, machine_type: str, region: str | None) -> float | None:
     return max(everywhere, default=None)
 
 
-class _Fleet(ObjectSubject):
+class _Fleet(ObjectSubject):  # pyrefly: ignore[bad-class-definition] - it is no dataclass
     """All pools together, at the first of them."""
 
     __slots__ = ()

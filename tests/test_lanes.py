@@ -38,7 +38,8 @@ def lanes(workers: list[Any]) -> Lanes:
     config: Any = SimpleNamespace(
         getvalue=lambda _: ["popen"] * len(workers), option=SimpleNamespace(loadscopereorder=False)
     )
-    found = Lanes(config, SimpleNamespace(loadscopesched=print, loadgroupsched=print))  # type: ignore[arg-type]
+    # pyrefly: ignore[bad-argument-type]
+    found = Lanes(config, SimpleNamespace(loadscopesched=print, loadgroupsched=print))
     for worker in workers:
         found.add_node(worker)
         found.add_node_collection(worker, [*SANDBOX, *COMPUTING])

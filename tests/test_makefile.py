@@ -146,12 +146,15 @@ def test_make_test_needs_no_pytorch_and_continuous_integration_runs_both() -> No
     assert (ROOT / ".ci" / "run").read_text("utf-8").splitlines()[-1].startswith("make test")
 
 
-def test_the_types_of_all_files_are_checked_every_night() -> None:
-    assert "make lint TYPES=--all" in _runs("thorough")
-    planned = subprocess.run(
-        ["make", "-n", "lint", "TYPES=--all"], cwd=ROOT, text=True, capture_output=True, check=True
-    )
-    assert "tools.type_check --all" in planned.stdout
+def test_pyrefly_checks_the_types_and_pyright_the_rest_in_ci() -> None:
+    planned = {
+        goal: subprocess.run(["make", "-n", goal], cwd=ROOT, text=True, capture_output=True, check=True).stdout
+        for goal in ("lint", "lint-pyright")
+    }
+    assert "/pyrefly check " in planned["lint"]
+    assert "pyright" not in planned["lint"]
+    assert planned["lint-pyright"].rstrip().endswith(" pyright")
+    assert "make lint-pyright" in _runs("ci")
 
 
 def test_continuous_integration_runs_all_tests_the_long_ones_in_a_job_of_their_own() -> None:

@@ -133,7 +133,7 @@ def _together(result: Mapping[str, Any], pool: BurnInPoolPlan, when: str) -> Che
     measure: Measure = "all-reduce-nodes"
     if why := _why_unknown(result):
         return _unknown(measure, pool.least.get(measure), why + when)
-    nodes = ", ".join(result.get("nodes") or [])
+    nodes: str = ", ".join(result.get("nodes") or [])
     network = str(result.get("network") or "")
     where = f" between {nodes}" + (f" over {network}" if network else "")
     if network == _TCP:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gpu_platform import names
 from gpu_platform.errors import ExitCode
@@ -183,10 +183,10 @@ def reports_of(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[st
         node = config_map["metadata"]["name"].removeprefix("node-validation-")
         try:
             data: Mapping[str, str] = config_map.get("data") or {}
-            report: Any = json.loads(data.get(REPORT_KEY, ""))
+            report: object = json.loads(data.get(REPORT_KEY, ""))
         except ValueError:
-            report = {}
-        reports[node] = report if isinstance(report, dict) else {}
+            report = None
+        reports[node] = cast("Mapping[str, Any]", report) if isinstance(report, dict) else {}
     return reports
 
 

@@ -58,7 +58,7 @@ def _bindings(name: str) -> bytes:
     """Return a file of the installed nvidia-ml-py; its license is the header of `pynvml.py`."""
     files = metadata.files("nvidia-ml-py") or []
     found = next(file for file in files if file.name == name)
-    return found.locate().read_bytes()  # type: ignore[union-attr]
+    return found.read_binary()
 
 
 def _prometheus_client() -> dict[str, bytes]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from workloads.granted import PREFIX, Granted, WrongSetting
 from workloads.sizing import STATE_SHARE, TORCH_STATE_BYTES, DoesNotFit, Layout, Machines, Model, gib, zero_layout
@@ -243,7 +243,8 @@ def to_yaml(configuration: Mapping[str, Any], indent: str = "") -> str:
     lines: list[str] = []
     for key, value in configuration.items():
         if isinstance(value, Mapping):
-            lines += [f"{indent}{key}:", to_yaml(value, f"{indent}  ").rstrip("\n")]
+            inner = to_yaml(cast("Mapping[str, Any]", value), f"{indent}  ")
+            lines += [f"{indent}{key}:", inner.rstrip("\n")]
         else:
             lines.append(f"{indent}{key}: {json.dumps(value)}")
     return "\n".join(lines) + "\n"

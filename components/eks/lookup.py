@@ -45,6 +45,7 @@ def look_up(plan: EksClusterPlan, parent: pulumi.Resource, provider: pulumi.Prov
         kubernetes=looked_up.version,
         authentication_mode=looked_up.access_configs[0].authentication_mode,
         addons={
+            # pyrefly: ignore[partially-unknown-type] - pyrefly takes the types of a coroutine as unknown
             name: pulumi.Output.from_input(_addon(plan.name, name, needed, opts))
             for name, needed in required_addons(plan).items()
         },
@@ -107,6 +108,7 @@ async def _addon(
     """
     arguments = {"clusterName": cluster, "addonName": name}
     try:
+        # pyrefly: ignore[partially-unknown-type] - pyrefly takes the types of a coroutine as unknown
         addon = await pulumi.runtime.invoke_async("aws:eks/getAddon:getAddon", arguments, opts)
     except Exception as error:  # the SDK raises no other
         pulumi.log.warn(f"the add-on {name} of {cluster} could not be looked up ({error}); {needed}")

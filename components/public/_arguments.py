@@ -47,7 +47,7 @@ _STAND_INS: Final = {
 
 def is_output(value: object) -> bool:
     """Return whether a value is not known while the program runs: an Output, an awaitable, or unknown."""
-    return isinstance(value, pulumi.Output | Awaitable | Unknown)
+    return isinstance(value, (pulumi.Output, Awaitable, Unknown))
 
 
 def output_problems(arguments: Mapping[str, Any], allowed: frozenset[str]) -> Iterator[Problem]:
@@ -78,7 +78,7 @@ def _plain(value: object, pattern: str) -> object:
     if isinstance(value, Mapping):
         fields = cast("Mapping[Any, object]", value)
         return {key: _plain(each, _below(pattern, key)) for key, each in fields.items() if each is not None}
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [_plain(each, f"{pattern}[*]") for each in cast("Sequence[object]", value)]
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -89,7 +89,7 @@ def _leaves(value: object, place: str = "", pattern: str = "") -> Iterator[tuple
     if isinstance(value, Mapping):
         for key, each in cast("Mapping[Any, object]", value).items():
             yield from _leaves(each, f"{place}.{key}" if place else str(key), _below(pattern, key))
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, (list, tuple)):
         for index, each in enumerate(cast("Sequence[object]", value)):
             yield from _leaves(each, f"{place}[{index}]", f"{pattern}[*]")
     else:

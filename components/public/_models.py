@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from components.public import types, workload_types
 from gpu_platform.spec import (
@@ -34,7 +34,7 @@ from gpu_platform.spec import (
 from gpu_platform.spec._types import SpecModel
 from gpu_platform.spec.docstrings import field_description
 
-MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
+MODELS: Final[Mapping[type[Any], tuple[type[SpecModel], ...]]] = {
     workload_types.KeptDirectory: (team_workloads.KeptDirectory,),
     workload_types.TrainingJob: (team_workloads.TrainingJob,),
     workload_types.Autoscaling: (team_workloads.Autoscaling,),
@@ -115,7 +115,7 @@ MODELS: Final[Mapping[type, tuple[type[SpecModel], ...]]] = {
 }
 
 
-def fields_of(kind: type) -> dict[str, str]:
+def fields_of(kind: type[Any]) -> dict[str, str]:
     """Return the keys that the models of a typed dictionary take, with what each means."""
     found: dict[str, str] = {}
     for model in MODELS[kind]:

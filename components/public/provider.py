@@ -86,7 +86,7 @@ class GpuPlatformProvider(ComponentProvider):
             for key, each in fields.items():
                 below = declared.get(key) or definition.additional_properties or _ANYTHING
                 yield from self._misplaced_outputs(f"{place}.{key}", each, below)
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, (list, tuple)):
             for index, each in enumerate(cast("Sequence[object]", value)):
                 yield from self._misplaced_outputs(f"{place}[{index}]", each, definition.items or _ANYTHING)
 

@@ -33,7 +33,7 @@ def lines(log: dict[str, Any], form: str) -> Iterator[str]:
             where = f"file={escaped(file, value=True)},line={region['startLine']},col={region['startColumn']}"
             yield f"::{_COMMANDS[level]} {where},title={result['ruleId']}::{escaped(text)}"
         elif level != "note":
-            flat = " ".join(text.split())
+            flat: str = " ".join(text.split())
             yield f"{file}:{region['startLine']}:{region['startColumn']}: {level}: {result['ruleId']}: {flat}"
 
 

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from pydantic import ValidationError
@@ -222,7 +222,8 @@ def read_catalog(folder: Traversable) -> Catalog:
                 if by_place[key] == 2:
                     text = f"a second entry {_label(kind, entry)}"
                     problems.append(Problem(places[id(entry)], text, "each entry once", "remove one of them"))
-    whole = CatalogFile.model_construct(None, **{kind: tuple(found) for kind, found in entries.items()})
+    fields: dict[str, Any] = {kind: tuple(found) for kind, found in entries.items()}
+    whole = CatalogFile.model_construct(None, **fields)
     problems += check_references(whole, lambda entry: places[id(entry)])
     if problems:
         raise BadInput(SOURCE, problems)
@@ -271,5 +272,5 @@ def _problems_of_form(name: str, document: object, error: ValidationError) -> It
 def _written_label(document: Any, kind: str | int, number: str | int) -> str:  # noqa: ANN401 - YAML of any form
     entry = document[kind][number]
     keys = _KEYS.get(str(kind), ("name",))
-    named = isinstance(entry, dict) and all(key in entry for key in keys)
-    return "/".join(str(document[kind][number][key]) for key in keys) if named else str(number)
+    fields = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
+    return "/".join(str(fields[key]) for key in keys) if all(key in fields for key in keys) else str(number)

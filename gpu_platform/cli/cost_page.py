@@ -134,7 +134,8 @@ def _teams(document: Mapping[str, Any]) -> Iterator[str]:
     for team in document["teams"]:
         unknown = f"; unknown for {', '.join(team['unknown'])}" if team["unknown"] else ""
         name = f'<th scope="row">{escape(team["team"])}</th>'
-        pools = escape(", ".join(team["by_pool"]) + unknown)
+        quotas: str = ", ".join(team["by_pool"])
+        pools = escape(quotas + unknown)
         yield _row((name, "<td>quota</td>", f"<td>{pools}</td>", "<td></td>", _number(team["usd_per_hour"])))
         for one in document["workloads"]:
             if one["team"] == team["team"]:

@@ -41,7 +41,7 @@ def _package(name: str) -> str:
 
 
 def _nvml() -> str:
-    import pynvml  # pyright: ignore[reportMissingTypeStubs] - it has none
+    import pynvml
 
     try:
         pynvml.nvmlInit()

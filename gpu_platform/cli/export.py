@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,7 +57,7 @@ def write_manifests(contents: Contents, file: Path, *, with_secrets: bool) -> in
 
 def manifest(live: Mapping[str, Any], *, with_secrets: bool) -> dict[str, Any]:
     """Return a live object as a manifest: without status and without what the server and controllers set."""
-    found = copy.deepcopy(dict(live))
+    found = deepcopy(dict(live))
     found.pop("status", None)
     key = object_key(live)
     metadata: dict[str, Any] = {k: v for k, v in found["metadata"].items() if k not in _SERVERS_METADATA}

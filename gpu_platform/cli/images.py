@@ -94,9 +94,10 @@ def _pull_secrets(inputs: object) -> Iterator[str]:
     """Yield the names in `imagePullSecrets` of pods and service accounts."""
     for mapping in _mappings(inputs):
         named = mapping.get("imagePullSecrets")
-        for one in cast("Sequence[object]", named) if isinstance(named, list | tuple) else ():
-            if isinstance(one, Mapping) and "name" in one:
-                yield str(cast("Mapping[str, object]", one)["name"])
+        for one in cast("Sequence[object]", named) if isinstance(named, (list, tuple)) else ():
+            reference = cast("Mapping[str, object]", one) if isinstance(one, Mapping) else {}
+            if "name" in reference:
+                yield str(reference["name"])
 
 
 def _images(inputs: object) -> Iterator[str]:
@@ -114,7 +115,7 @@ def _mappings(value: object) -> Iterator[Mapping[str, object]]:
         yield mapping
         for inner in mapping.values():
             yield from _mappings(inner)
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, (list, tuple)):
         for inner in cast("list[object]", value):
             yield from _mappings(inner)
 

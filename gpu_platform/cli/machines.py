@@ -106,7 +106,7 @@ def show_machine(name: str, *, to_json: bool) -> ExitCode:
     for head, text in lines:
         out.print(f"{head:<14}{text}", markup=False)
     if regions := document["regions"]:
-        rows = [
+        rows: list[tuple[str, str, str]] = [
             (
                 one["region"],
                 "unknown" if one["usd_per_hour"] is None else f"{one['usd_per_hour']:.2f}",

@@ -169,7 +169,7 @@ def _left_out(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"not placed: {one['name']}: {one['why']}"
     for group in document["groups"]:
         if group["not_simulated"]:
-            fields = ", ".join(group["not_simulated"])
+            fields: str = ", ".join(group["not_simulated"])
             yield f"not simulated for {group['team']}/{group['name']}: {fields}"
 
 

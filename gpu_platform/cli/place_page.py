@@ -87,7 +87,7 @@ def _picture(document: Mapping[str, Any], keys: Mapping[str, tuple[str, str]]) -
 
 def _node(nodes: Sequence[Mapping[str, Any]], keys: Mapping[str, tuple[str, str]]) -> Iterator[str]:
     node = nodes[0]
-    names = (
+    names: str = (
         node["name"] if len(nodes) == 1 else f"{len(nodes)} equal nodes: " + ", ".join(n["name"] for n in nodes)
     )
     rows = -(-len(node["gpus"]) // _IN_ROW)
@@ -221,7 +221,8 @@ def _notes(document: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"<li>Not placed: {escape(one['name'])}: {escape(one['why'])}</li>" for one in document["skipped"])
     for group in document["groups"]:
         if group["not_simulated"]:
-            name, fields = f"{group['team']}/{group['name']}", ", ".join(group["not_simulated"])
+            name = f"{group['team']}/{group['name']}"
+            fields: str = ", ".join(group["not_simulated"])
             yield f"<li>Not simulated for {escape(name)}: {escape(fields)}</li>"
     yield "</ul>"
 

@@ -29,7 +29,7 @@ _TICKS: Final = 8
 def rehearsal_page(document: Mapping[str, Any]) -> str:
     """Return the rehearsal as one HTML page without links to anything outside."""
     stacks: Sequence[Mapping[str, Any]] = document["stacks"]
-    names = " and ".join(one["stack"] for one in stacks)
+    names: str = " and ".join(one["stack"] for one in stacks)
     title = f"Rehearsal on stack {names}"
     teams = list(dict.fromkeys(team["team"] for stack in stacks for team in stack["teams"]))
     colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(teams)}

@@ -180,10 +180,11 @@ def _read(path: Path) -> Mapping[str, Any] | None:
         document: object = json.loads(text)
     except ValueError:
         document = None
-    if not isinstance(document, Mapping) or "impact" not in document:
+    report = cast("Mapping[str, Any]", document) if isinstance(document, Mapping) else {}
+    if "impact" not in report:
         allowed = "what `preview STACK --format json` prints"
         raise BadInput(str(path), [Problem("", "another document", allowed, "write its output to the file")])
-    return cast("Mapping[str, Any]", document)
+    return report
 
 
 def _details(title: str, lines: Sequence[str], *, opened: bool) -> Iterator[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import datetime
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -137,7 +137,7 @@ def _disturbances(
     catalog: Catalog,
 ) -> list[_Disturbance]:
     """Plan the stack file with the edits of each step and compare it with the step before, as `preview` does."""
-    before, document = plan, copy.deepcopy(loaded.platform)
+    before, document = plan, deepcopy(loaded.platform)
     if live is not None:
         live = dataclasses.replace(live, kubernetes=None)  # that of the step before counts, not the one that runs
     found: list[_Disturbance] = []
@@ -177,7 +177,7 @@ def _set(document: object, path: str, value: str) -> None:
     for key in parents:
         inner: Any = here.get(key)
         if not isinstance(inner, dict):
-            inner = here[key] = {}
+            inner = here[key] = dict[str, Any]()
         here = cast("dict[str, Any]", inner)
     here[last] = value
 

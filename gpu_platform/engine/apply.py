@@ -192,7 +192,7 @@ class _Run:
         owner = Ownership() if adopted else self._members.ownership(before, self._before)
         if owner.foreign:
             return Change(Action.SKIP, key, reason=owner.foreign)
-        notices = (f"taken back: {owner.taken_back}",) if owner.taken_back else ()
+        notices: tuple[str, ...] = (f"taken back: {owner.taken_back}",) if owner.taken_back else ()
         if not adopted and not notices and self._seen.get(key) == state_seen(manifest, before):
             self._settled(declared, manifest, before)
             return Change(Action.UNCHANGED, key)

@@ -139,7 +139,8 @@ class ApplySet:
                 data[_RECORD_KEY] = texts[0]
             else:
                 parts = [self._part(text) for text in texts]
-                data[_PARTS_KEY] = "\n".join(part["metadata"]["name"] for part in parts)
+                names: list[str] = [part["metadata"]["name"] for part in parts]
+                data[_PARTS_KEY] = "\n".join(names)
         if outputs is not None:
             data[_OUTPUTS_KEY] = json.dumps(outputs, sort_keys=True)
         if states and len(texts := encode_record(states, MAX_RECORD_BYTES)) == 1:

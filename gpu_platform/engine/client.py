@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import urllib3
 import yaml
-from kubernetes.config import ConfigException, new_client_from_config  # pyright: ignore[reportUnknownVariableType]
+from kubernetes.config import ConfigException, new_client_from_config
 
 from gpu_platform.engine.connection import HOW_TO_REACH, Connection, Limits, Refused
 from gpu_platform.engine.objects import WORKLOAD_GROUPS, object_key

@@ -82,7 +82,7 @@ def _change(
     owner = Ownership() if adopted else members.ownership(before, parent.inventory)
     if owner.foreign:
         return Change(Action.SKIP, key, reason=owner.foreign)
-    notices = (f"taken back: {owner.taken_back}",) if owner.taken_back else ()
+    notices: tuple[str, ...] = (f"taken back: {owner.taken_back}",) if owner.taken_back else ()
     if is_unknown(manifest):
         after: Mapping[str, Any] = {**manifest, "metadata": {**before["metadata"], **manifest["metadata"]}}
         return _compared(declared, manifest, before, after, notices, changed=bool(notices))

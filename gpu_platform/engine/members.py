@@ -125,7 +125,8 @@ def encode_record(recorded: Recorded, limit: int = MAX_RECORD_BYTES) -> list[str
         added = sum(len(text) for text in (key.group_kind, key.namespace, key.name, uid)) + 16
         if part and size + added > limit:
             texts.append(_encoded(part))
-            part, size = [], 0
+            part = []
+            size = 0
         part.append((key, uid))
         size += added
     return [*texts, _encoded(part)]

@@ -39,6 +39,7 @@ class WithoutInterruptions:
         elif text.startswith("KeyboardInterrupt"):
             self._held = []
         else:
-            held, self._held = self._held, []
+            held = self._held
+            self._held = []
             for one in [*held, line]:
                 self._write(one)

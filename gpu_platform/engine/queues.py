@@ -10,7 +10,7 @@ pkg/controller/core (clusterqueue_controller.go, reconcileOnClusterQueueActiveSt
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from gpu_platform.engine.client import KubernetesClient, Refused
@@ -31,7 +31,9 @@ def _release(client: KubernetesClient, name: str) -> bool:
     """Remove Kueue's finalizer of a ClusterQueue that is being deleted; return whether there was one."""
     while True:
         live = client.get(_API, _KIND, name)
-        found = live["metadata"].get("finalizers", ()) if live and "deletionTimestamp" in live["metadata"] else ()
+        found: Sequence[str] = (
+            live["metadata"].get("finalizers", ()) if live and "deletionTimestamp" in live["metadata"] else ()
+        )
         if live is None or _IN_USE not in found:
             return False
         metadata = {

@@ -152,6 +152,7 @@ def record_program(
             _event_loop() as loop,
             _first_on_sys_path(program.parent),
         ):
+            # pyrefly: ignore[partially-unknown-type] - pyrefly takes the types of a coroutine as unknown
             loop.run_until_complete(run_in_stack(lambda: _run_file(program)))
 
     # A failed program leaves coroutines that were never awaited; only its error is of interest.
@@ -174,6 +175,7 @@ async def _run_file(program: Path) -> None:
     runpy.run_path(str(program), run_name="__main__")
     tracked = cast("set[asyncio.Task[object]]", cast("Any", SETTINGS).outputs)  # it has it only at run time
     while pending := {task for task in tracked if not task.done()}:
+        # pyrefly: ignore[partially-unknown-type] - pyrefly takes the types of a coroutine as unknown
         done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_EXCEPTION)
         if any(task.cancelled() or task.exception() for task in done):
             return  # the SDK raises the error
@@ -236,7 +238,7 @@ class _InlineEventLoop(asyncio.SelectorEventLoop):
         try:
             future.set_result(func(*args))
         except Exception as error:
-            future.set_exception(error)
+            future.set_exception(error)  # pyrefly: ignore[partially-unknown-type] - typeshed leaves its type open
         return future
 
 
@@ -323,7 +325,7 @@ class _Recorder(MockMonitor):
     def RegisterResource(  # noqa: N802
         self, request: resource_pb2.RegisterResourceRequest
     ) -> resource_pb2.RegisterResourceResponse:
-        if request.transforms:  # pyright: ignore[reportUnknownMemberType]  # the stub lacks an import
+        if request.transforms:
             raise _unsupported(f"the resource transform on {request.type} {request.name!r}")
         record = self._record(
             request,

@@ -136,7 +136,7 @@ def _json_lines(entries: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _state_text(recorded: RecordedProgram) -> str:
-    state = {
+    state: dict[str, Any] = {
         "version": 3,
         "deployment": {
             "manifest": deployment_manifest(),

@@ -58,7 +58,7 @@ def _shortage(message: str, pools: Mapping[str, str]) -> str:
             most.get(resource, (Decimal(-1), "", "")),
             (parse_quantity(capacity), capacity, str(parse_quantity(before) + parse_quantity(request))),
         )
-    taints = ", ".join(dict.fromkeys(_TAINT.findall(message)))
+    taints: str = ", ".join(dict.fromkeys(_TAINT.findall(message)))
     if taints and all(capacity == 0 for capacity, _, _ in most.values()):
         return f"can never start: it does not tolerate the taint {taints} of the nodes; add the toleration"
     if not most:

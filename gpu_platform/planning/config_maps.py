@@ -39,6 +39,7 @@ def pinned_name(name: str, content: object) -> str:
 
 def as_yaml(document: Mapping[str, Any]) -> str:
     """Return a document as YAML in its own key order."""
+    # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
     return yaml.dump(dict(document), Dumper=yaml.CSafeDumper, sort_keys=False, default_flow_style=False)
 
 

@@ -17,12 +17,12 @@ class HasJsonForm(Protocol):
 
 
 @cache  # of a Plan's few types; isinstance with a protocol would look at every value's attributes
-def _has_json_form(kind: type) -> bool:
+def _has_json_form(kind: type[Any]) -> bool:
     return callable(getattr(kind, "to_json", None))
 
 
 @cache  # `fields` reads all fields of the class each time, and a Plan has thousands of parts
-def _names(kind: type) -> tuple[tuple[str, str], ...] | None:
+def _names(kind: type[Any]) -> tuple[tuple[str, str], ...] | None:
     """Return the attributes of a dataclass with their names in JSON, or None for another class."""
     return tuple((one.name, one.name.rstrip("_")) for one in fields(kind)) if is_dataclass(kind) else None
 
@@ -37,6 +37,6 @@ def plan_to_json(value: object) -> Any:  # noqa: ANN401 - JSON
         return {key: plan_to_json(getattr(value, name)) for name, key in names}
     if isinstance(value, Mapping):
         return {str(key): plan_to_json(item) for key, item in cast("Mapping[object, object]", value).items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [plan_to_json(item) for item in cast("tuple[object, ...]", value)]
     return value

@@ -40,7 +40,11 @@ def read_workloads(path: Path, plan: EnvironmentPlan, *, any_team: bool = False)
         found = list(_short(documents, str(path), plan, problems))
     else:
         _check_manifests(documents, problems)
-        found = [] if problems else read_manifests(documents, Cluster(plan), problems, any_team=any_team)
+        found = (
+            list[PodGroup | Skipped]()
+            if problems
+            else read_manifests(documents, Cluster(plan), problems, any_team=any_team)
+        )
         if not found and not problems:
             problems.append(Problem("(the whole file)", "no pods", _FORMS, "name a file with workloads"))
     if problems:
@@ -53,7 +57,8 @@ def read_workloads(path: Path, plan: EnvironmentPlan, *, any_team: bool = False)
 
 def _is_short(documents: Sequence[object]) -> bool:
     first = documents[0] if len(documents) == 1 else None
-    return isinstance(first, Mapping) and "pods" in first and "kind" not in first
+    keys = cast("Mapping[object, object]", first) if isinstance(first, Mapping) else {}
+    return "pods" in keys and "kind" not in keys
 
 
 def _check_manifests(documents: Sequence[object], problems: list[Problem]) -> None:

@@ -98,7 +98,7 @@ class Bootstrap(SpecModel):
             fix="write kubelet or script, or use a DaemonSet of your own",
         ),
     ] = Field(
-        default={},
+        default=dict[str, Any](),
         max_length=20,
         examples=[{"bootstrap-containers": {"acme": {"source": "IMAGE", "mode": "once", "essential": True}}}],
     )

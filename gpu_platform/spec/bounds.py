@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import yaml
 
@@ -85,7 +85,7 @@ _WRITE_OUT: Final = "write the values without aliases of aliases"
 
 
 def _events(text: str) -> Iterator[yaml.Event]:
-    parse: Callable[..., Iterator[yaml.Event]] = yaml.parse  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - no types in PyYAML
+    parse: Callable[..., Iterator[yaml.Event]] = yaml.parse
     yield from parse(text, Loader=yaml.CSafeLoader)
 
 
@@ -106,7 +106,7 @@ def _old_integer(event: yaml.ScalarEvent) -> Problem | None:
 
 
 def _at(event: yaml.Event, found: str, allowed: str, fix: str) -> Problem:
-    mark = event.start_mark
+    mark = cast("yaml.Mark", event.start_mark)  # a parsed event has its place
     return Problem(f"line {mark.line + 1}, column {mark.column + 1}", found, allowed, fix)
 
 

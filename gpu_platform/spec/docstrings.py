@@ -19,6 +19,7 @@ from pydantic import BaseModel
 def field_docstrings(model: type[BaseModel]) -> Mapping[str, str]:
     """Return the docstrings below the annotated names of a model and of those that it derives from, by name."""
     found: dict[str, str] = {}
+    # pyrefly: ignore[partially-unknown-type] - pyrefly takes the classes as unknown
     for cls in reversed(model.__mro__):
         if issubclass(cls, BaseModel) and cls is not BaseModel:
             found |= _of_module(cls.__module__).get(cls.__qualname__, {})

@@ -44,7 +44,8 @@ class _StrictLoader(yaml.CSafeLoader):
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
     loader.flatten_mapping(node)
-    construct: Callable[..., object] = loader.construct_object  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - no types in PyYAML
+    # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
+    construct: Callable[..., object] = loader.construct_object
     seen: dict[Hashable, Any] = {}
     for key_node, value_node in node.value:
         key = construct(key_node, deep=True)
@@ -119,9 +120,9 @@ def _construct(text: str, twice: list[Problem]) -> object:
     loader = _StrictLoader(text)
     loader.twice = twice
     try:
-        return loader.get_single_data()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - no types in PyYAML
+        return loader.get_single_data()
     finally:
-        loader.dispose()  # pyright: ignore[reportUnknownMemberType] - no types in PyYAML
+        loader.dispose()
 
 
 def _construct_all(text: str, twice: list[Problem]) -> list[object]:
@@ -129,10 +130,10 @@ def _construct_all(text: str, twice: list[Problem]) -> list[object]:
     loader.twice = twice
     values: list[object] = []
     try:
-        while loader.check_data():  # pyright: ignore[reportUnknownMemberType] - no types in PyYAML
-            values.append(cast("object", loader.get_data()))  # pyright: ignore[reportUnknownMemberType] - no types in PyYAML
+        while loader.check_data():  # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
+            values.append(cast("object", loader.get_data()))
     finally:
-        loader.dispose()  # pyright: ignore[reportUnknownMemberType] - no types in PyYAML
+        loader.dispose()
     return values
 
 

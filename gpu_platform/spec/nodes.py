@@ -125,7 +125,7 @@ class Tuning(SpecModel):
     intent: Literal["training", "inference"] | None = None
     """What NVIDIA's tuned profiles set for this purpose, as far as images of the clouds take it."""
     sysctls: Annotated[dict[SysctlName, SysctlValue], Field(max_length=50)] = Field(
-        default={}, examples=[{"vm.max_map_count": 1048576}]
+        default=dict[SysctlName, SysctlValue](), examples=[{"vm.max_map_count": 1048576}]
     )
     """Kernel parameters by name, in addition to those of `intent` and instead of equal ones. GKE takes a list of
     names alone."""

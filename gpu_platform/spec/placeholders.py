@@ -6,11 +6,11 @@ placeholder; an invalid optional value is removed.
 
 from __future__ import annotations
 
-import copy
 import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -123,7 +123,7 @@ def with_placeholders(platform: object, wrong: Sequence[Problem]) -> CompletedEn
 
 def with_suggestions(document: Mapping[str, Any], wrong: Iterable[Problem]) -> dict[str, Any] | None:
     """Return a document with the suggested values of all problems; None if one is missing or uncertain."""
-    corrected = cast("dict[str, Any]", copy.deepcopy(document))
+    corrected = cast("dict[str, Any]", deepcopy(document))
     for problem in wrong:
         value, path = suggestion(problem.fix), split(problem.path, corrected)
         if value is None or not _exists(corrected, path):
@@ -141,7 +141,8 @@ def split(path: str, document: object) -> Path:
     while rest:
         if item := re.match(r"\[(\d+)\]\.?", rest):
             part, rest = int(item[1]), rest[item.end() :]
-            here = here[part] if isinstance(here, list) and part < len(cast("list[Any]", here)) else None  # pyright: ignore[reportUnknownVariableType]
+            entries = cast("list[object]", here) if isinstance(here, list) else []
+            here = entries[part] if part < len(entries) else None
             parts.append(part)
             continue
         mapping: Mapping[Any, Any] = cast("Mapping[Any, Any]", here) if isinstance(here, Mapping) else {}
@@ -218,13 +219,13 @@ def _replace(document: dict[str, Any], path: Path, replaced: set[Path]) -> None:
 def _placeholder(path: Path) -> Any:  # noqa: ANN401 - a value of the file
     if path[0] in _ENTRIES and len(path) in (2, 3) and isinstance(path[1], int):
         fields = {
-            name: value.format(path[1]) if isinstance(value, str) else copy.deepcopy(value)
+            name: value.format(path[1]) if isinstance(value, str) else deepcopy(value)
             for name, value in _ENTRIES[str(path[0])].items()
         }
         return fields if len(path) == 2 else fields.get(str(path[2]))
     if path[0] == "priorities" and len(path) == 2:
         return 100
-    return copy.deepcopy(_TOP.get(str(path[0]))) if len(path) == 1 else None
+    return deepcopy(_TOP.get(str(path[0]))) if len(path) == 1 else None
 
 
 def _container(document: Any, path: Path) -> Any:  # noqa: ANN401 - a mapping or a list of the file
@@ -236,8 +237,8 @@ def _container(document: Any, path: Path) -> Any:  # noqa: ANN401 - a mapping or
 def _exists(document: object, path: Path) -> bool:
     here = document
     for part in path:
-        if isinstance(here, Mapping) and part in here:
-            here = cast("Mapping[Any, Any]", here)[part]
+        if isinstance(here, Mapping) and part in (fields := cast("Mapping[Any, Any]", here)):
+            here = fields[part]
         elif isinstance(here, list) and isinstance(part, int) and part < len(cast("list[Any]", here)):
             here = cast("list[Any]", here)[part]
         else:

@@ -48,7 +48,7 @@ class Positions:
         """Read a file; one that is no YAML has its first line for every path."""
         self._root: yaml.Node | None = None
         try:
-            compose: Callable[..., yaml.Node | None] = yaml.compose  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - no types in PyYAML
+            compose: Callable[..., yaml.Node | None] = yaml.compose
             self._root = compose(path.read_text("utf-8"), Loader=yaml.CSafeLoader)
         except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError):
             return

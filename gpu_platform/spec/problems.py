@@ -173,7 +173,7 @@ def _example_of(name: str, schema: Schema) -> str:
     """Return a key with a value that its schema allows, as far as one is known."""
     if example := re.search(rf"\b{re.escape(name)}: .+", _SHAPES.get(name, "")):
         return example[0].split(", with quotes")[0]
-    values = [
+    values: list[object] = [
         *schema.get("examples", ()),
         *schema.get("enum", ()),
         *([schema["const"]] if "const" in schema else ()),
@@ -287,7 +287,7 @@ def _locate(details: ErrorDetails, data: object, root: Schema) -> tuple[list[str
                 continue
             here = mapping.get(part)
             schema = _nullable(_property(schema, str(part), root), root, here)
-        elif isinstance(here, list | tuple) and isinstance(part, int):
+        elif isinstance(here, (list, tuple)) and isinstance(part, int):
             sequence = cast("Sequence[object]", here)
             here = sequence[part] if part < len(sequence) else None
             schema = _nullable(cast("Schema", schema.get("items", {})), root, here)
@@ -364,7 +364,7 @@ def _schema_at(parts: Sequence[str | int], data: object, root: Schema) -> Schema
     for part in parts:
         if isinstance(part, int):
             schema = cast("Schema", schema.get("items", {}))
-            sequence = cast("Sequence[object]", here) if isinstance(here, list | tuple) else ()
+            sequence: Sequence[object] = cast("Sequence[object]", here) if isinstance(here, (list, tuple)) else ()
             here = sequence[part] if part < len(sequence) else None
         else:
             schema = _property(schema, part, root)

@@ -104,7 +104,7 @@ class Table:
         self._reader = csv.reader(io.StringIO(text))
         self._problems = problems
         try:
-            self.columns = [name.strip() for name in next(self._reader, list[str]())]
+            self.columns: list[str] = [name.strip() for name in next(self._reader, list[str]())]
         except csv.Error:
             self.columns = []
 

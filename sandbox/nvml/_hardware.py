@@ -166,7 +166,7 @@ class SimulatedNode:
     missing_functions: frozenset[str] = field(default_factory=frozenset[str])
     xids: tuple[tuple[int, tuple[int, int, int], int], ...] = ()
     """Xid errors in the kernel's log: code, PCI domain, bus and device, age in seconds."""
-    events: deque[tuple[int, int]] = field(default_factory=deque["tuple[int, int]"])
+    events: deque[tuple[int, int]] = field(default_factory=deque[tuple[int, int]])
     """GPUs and Xid codes that the driver still reports to those who wait for events."""
     log_readable: bool = True
     """Whether the node agent may read the kernel's log."""
@@ -458,7 +458,7 @@ def _devices_with(
         case faults.NicFar():
             changed = [replace(nic, bridges=("pci0000:ff",))]
         case _:
-            changed = []
+            changed = list[PciDevice]()
     return tuple(new for one in devices for new in (changed if one is nic else [one]))
 
 

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 # Importing a module of handlers registers its symbols.
-from sandbox.nvml import _device, _health, _mig, _system, _topology  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from sandbox.nvml import _device, _health, _mig, _system, _topology  # noqa: F401
 from sandbox.nvml._hardware import NO_LIBRARY, BrokenCall, SimulatedNode
 from sandbox.nvml._recording import Recording
 from sandbox.nvml._replay import CRASHES, HANGS, answer, error_string
@@ -146,7 +146,7 @@ class Installation:
     """A simulated NVML in a `pynvml` module; `remove()` or the end of the `with` block removes it."""
 
     def __init__(self, bindings: ModuleType, node: SimulatedNode) -> None:
-        self._bindings: Any = bindings
+        self._bindings = cast("Any", bindings)
         self._previous_library = self._bindings.nvmlLib
         self._previous_loader = self._bindings.CDLL
         self.library = SimulatedLibrary(node) if node.load_error is None else None

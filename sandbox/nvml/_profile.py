@@ -67,7 +67,7 @@ def parse_faults(text: str | bytes, source: str = "faults") -> tuple[Fault, ...]
 
 
 def _bad_input(error: ValidationError, source: str) -> BadInput:
-    return BadInput(source, [_problem(entry) for entry in error.errors(include_url=False)])  # type: ignore[arg-type]
+    return BadInput(source, [_problem(entry) for entry in error.errors(include_url=False)])
 
 
 def _problem(entry: Mapping[str, Any]) -> Problem:

@@ -131,7 +131,7 @@ def _outputs(arguments: Sequence[Any]) -> list[Any]:
     found: list[Any] = []
     for given in arguments:
         if isinstance(given, ctypes.Array):
-            found.append(given)
+            found.append(given)  # pyrefly: ignore[partially-unknown-type] - the type of its items does not matter
         elif hasattr(given, "_obj"):
             found.append(given._obj)
     return found
@@ -141,7 +141,7 @@ def _plain(arguments: Sequence[Any], value: Any) -> None:  # noqa: ANN401 - JSON
     """Write a number, a text or several numbers to the output arguments."""
     outputs = _outputs(arguments)
     if isinstance(value, list) and isinstance(outputs[0], ctypes.Array):
-        fill(outputs[0], value)
+        fill(outputs[0], value)  # pyrefly: ignore[partially-unknown-type] - the type of its items does not matter
         return
     values = cast("list[Any]", value if isinstance(value, list) else [value])
     for target, item in zip(outputs, values, strict=True):

@@ -155,6 +155,7 @@ def _split(arguments: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     rest = iter(arguments)
     for argument in rest:
         if isinstance(argument, ctypes.Array):
+            # pyrefly: ignore[partially-unknown-type] - the type of its items does not matter
             outputs.append(argument)
             next(rest, None)
         elif hasattr(argument, "_obj"):
@@ -187,6 +188,6 @@ def fill(target: Any, value: Any) -> None:  # noqa: ANN401 - a C object and what
             setattr(target, name, item)
     elif isinstance(target, ctypes.Array):
         for place, item in enumerate(value):
-            target[place] = item
+            target[place] = item  # pyrefly: ignore[partially-unknown-type] - the type of its items does not matter
     else:
         target.value = int(value)

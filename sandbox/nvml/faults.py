@@ -463,7 +463,8 @@ Fault = (
     | RecordedNode
 )
 AnyFault = Annotated[Fault, Field(discriminator="kind")]
-_MODELS: tuple[type[_Fault], ...] = Fault.__args__  # `get_args` loses the element type
+# pyrefly: ignore[missing-attribute] - `get_args` loses the element type
+_MODELS: tuple[type[_Fault], ...] = Fault.__args__
 FAULT_KINDS: tuple[str, ...] = tuple(model.model_fields["kind"].default for model in _MODELS)
 
 

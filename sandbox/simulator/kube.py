@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import urllib3
 from kubernetes.client import Configuration
 from kubernetes.client.rest import RESTClientObject
-from kubernetes.config import load_kube_config  # pyright: ignore[reportUnknownVariableType] - no types
+from kubernetes.config import load_kube_config
 
 Object = Mapping[str, Any]
 

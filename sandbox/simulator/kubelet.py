@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from kubernetes.utils.quantity import parse_quantity  # pyright: ignore[reportUnknownVariableType] - no types
+from kubernetes.utils.quantity import parse_quantity
 
 from gpu_platform.catalog import MachineType
 from sandbox.simulator.admission import Rejection, allocation_error

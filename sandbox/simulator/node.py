@@ -93,7 +93,7 @@ def desired_node(
             except PluginError as error:
                 notes.append(f"gpu feature discovery: {error}")
     if not discovery_runs:
-        discovered = {}
+        discovered = dict[str, str]()
     own = default_labels(policy, node_labels, mig_capable=hardware.mig is not None)
     return DesiredNode(advertised, discovered | own, tuple(notes))
 

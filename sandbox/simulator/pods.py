@@ -82,7 +82,8 @@ class Pods:
 
         `message`: what the first container writes as its last message.
         """
-        if pod["status"].get("phase") != "Running" or (ending := ending_of(pod)) is None:
+        ending = ending_of(pod) if pod["status"].get("phase") == "Running" else None
+        if ending is None:
             return _IDLE_SECONDS
         now = datetime.now(UTC)
         left = seconds_left(pod, ending, now)

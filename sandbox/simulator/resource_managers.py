@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from kubernetes.utils.quantity import parse_quantity  # pyright: ignore[reportUnknownVariableType] - no types
+from kubernetes.utils.quantity import parse_quantity
 
 from gpu_platform import names
 from gpu_platform.catalog import MachineType

@@ -97,7 +97,7 @@ def command_seconds(container: Mapping[str, Any]) -> float:
     """
     command: Sequence[str] = container.get("command") or ()
     args: Sequence[str] = container.get("args") or ()
-    words = [*command, *args] if command else []
+    words: list[str] = [*command, *args] if command else []
     if len(words) == 3 and _program(words[0]) in _SHELLS and words[1] == "-c":
         try:
             # A shell would split or expand what these characters stand for.

@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -15,12 +15,12 @@ from gpu_platform.cli import main
 
 
 class _Prometheus(BaseHTTPRequestHandler):
-    asked: list[str] = []
-    values: dict[str, str] = {}
+    asked: ClassVar[list[str]] = []
+    values: ClassVar[dict[str, str]] = {}
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
-        self.asked += parse_qs(url.query).get("query", [])
+        self.asked.extend(parse_qs(url.query).get("query", []))
         result = [{"metric": {"pool": pool}, "value": [0, value]} for pool, value in self.values.items()]
         body = json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}).encode()
         self.send_response(200 if url.path == "/api/v1/query" else 404)

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,7 +52,7 @@ class Engine:
         self.changes = NO_CHANGES
 
     @contextmanager
-    def lock(self, command: str) -> Iterator[None]:
+    def lock(self, command: str) -> Generator[None]:
         self.locked_for = command
         yield
         self.locked_for = ""
@@ -222,7 +222,7 @@ def test_the_embedded_engine_gives_back_the_pools_that_the_program_exports(
     plan = loaded.plan
     assert plan.kind == "environment"
     exported = record_stack(loaded, preview=False).outputs
-    ApplySet(cluster, "local").write_parent(Inventory(), exported)  # type: ignore[arg-type]
+    ApplySet(cluster, "local").write_parent(Inventory(), exported)  # pyrefly: ignore[bad-argument-type]
     monkeypatch.setattr("gpu_platform.cluster_access.client_of", lambda _plan: cluster)
 
     access = ClusterAccess(plan)

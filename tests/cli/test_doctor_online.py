@@ -139,7 +139,12 @@ def test_a_stack_on_google_cloud_that_would_be_accepted_is_good() -> None:
 
 def test_an_existing_cluster_that_cannot_be_reached_is_unknown(tmp_path: Path) -> None:
     cluster = {"provider": "existing", "kubeconfig": str(tmp_path / "none")}
-    pool = {"name": "a", "machine_type": "dgx-h100", "count": {"desired": 1}, "workload": "training"}
+    pool: dict[str, Any] = {
+        "name": "a",
+        "machine_type": "dgx-h100",
+        "count": {"desired": 1},
+        "workload": "training",
+    }
     pool["nodes"] = {"names": ["gpu-0"]}
     platform = {"kind": "environment", "cluster": cluster, "pools": [pool]}
     file = tmp_path / "Pulumi.ours.yaml"

@@ -176,7 +176,8 @@ OWN_POOL: dict[str, Any] = {
 
 def nodes_of_own_program(**arguments: Any) -> list[ResourceRecord]:
     """The nodes of a pool in a program of one's own."""
-    return in_own_program(lambda: GpuNodePool("lab", {**OWN_POOL, **arguments})).of("Node")  # type: ignore[typeddict-item]
+    # pyrefly: ignore[bad-unpacking]
+    return in_own_program(lambda: GpuNodePool("lab", {**OWN_POOL, **arguments})).of("Node")
 
 
 @pytest.mark.usefixtures("as_pulumi")

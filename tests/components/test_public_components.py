@@ -40,14 +40,16 @@ def custom(program: Recorded) -> dict[tuple[str, str], Mapping[str, Any]]:
 
 def test_a_platform_registers_the_same_resources_as_the_stack_file_with_its_sections() -> None:
     stack = Recorded(record_shipped("local"))
-    mine = recorded(lambda: GpuPlatform("local", sections("local")), stack="local")  # type: ignore[arg-type]
+    # pyrefly: ignore[bad-argument-type]
+    mine = recorded(lambda: GpuPlatform("local", sections("local")), stack="local")
     assert custom(mine) == custom(stack)
     assert len(custom(mine)) > 40
 
 
 def test_a_platform_with_a_new_cluster_registers_the_same_resources_as_the_stack_file() -> None:
     stack = Recorded(record_shipped("gke-training"))
-    mine = recorded(lambda: GpuPlatform("ml", sections("gke-training")), stack="gke-training")  # type: ignore[arg-type]
+    # pyrefly: ignore[bad-argument-type]
+    mine = recorded(lambda: GpuPlatform("ml", sections("gke-training")), stack="gke-training")
     assert custom(mine) == custom(stack)
 
 
@@ -57,26 +59,28 @@ WINDOW = {"days": ["sat", "sun"], "start": "22:00", "duration": "6h", "time_zone
 def test_a_window_is_that_of_a_gke_cluster_that_the_platform_creates() -> None:
     platform = sections("gke-training")
     platform["cluster"]["create"].pop("maintenance", None)
-    mine = recorded(lambda: GpuPlatform("ml", {**platform, "changes": {"window": WINDOW}}))  # type: ignore[typeddict-item]
+    # pyrefly: ignore[bad-unpacking]
+    mine = recorded(lambda: GpuPlatform("ml", {**platform, "changes": {"window": WINDOW}}))
     [cluster] = mine.of("Cluster")
     assert "BYDAY=SA,SU" in str(cluster.inputs["maintenancePolicy"])
 
 
 @pytest.mark.parametrize("stack", ["local", "eks-training"])
 def test_a_window_that_nothing_would_keep_is_refused(stack: str) -> None:
-    message = refused(lambda: GpuPlatform("it", {**sections(stack), "changes": {"window": WINDOW}}))  # type: ignore[typeddict-item]
+    # pyrefly: ignore[bad-unpacking]
+    message = refused(lambda: GpuPlatform("it", {**sections(stack), "changes": {"window": WINDOW}}))
     assert "changes.window: found a window on" in message
 
 
 def test_a_pool_may_not_take_more_nodes_out_of_service_than_all_pools_together() -> None:
     train = {"name": "train", **TRAIN, "upgrade": {"max_unavailable": 3}}
     arguments = {"cluster": SANDBOX, "pools": [train], "changes": {"max_unavailable": 2}}
-    message = refused(lambda: GpuPlatform("it", arguments))  # type: ignore[arg-type]
+    message = refused(lambda: GpuPlatform("it", arguments))  # pyrefly: ignore[bad-argument-type]
     assert "pools[0].upgrade.max_unavailable: found 3" in message
 
 
 def test_everything_of_a_platform_is_below_it() -> None:
-    mine = recorded(lambda: GpuPlatform("it", sections("local")))  # type: ignore[arg-type]
+    mine = recorded(lambda: GpuPlatform("it", sections("local")))  # pyrefly: ignore[bad-argument-type]
     outside = [one.type for one in mine.resources if "gpu-platform:index:GpuPlatform" not in one.urn]
     assert outside == ["pulumi:pulumi:Stack"]
 
@@ -99,7 +103,7 @@ def test_everything_of_a_platform_waits_for_what_the_platform_waits_for() -> Non
 
 def test_what_comes_after_a_platform_has_the_stack_for_a_parent_again() -> None:
     def declare() -> None:
-        GpuPlatform("it", sections("local"))  # type: ignore[arg-type]
+        GpuPlatform("it", sections("local"))  # pyrefly: ignore[bad-argument-type]
         k8s.core.v1.Namespace("mine", metadata={"name": "mine"})
 
     assert recorded(declare).one("Namespace", "mine").parent.endswith("pulumi:pulumi:Stack::mine-test")
@@ -207,7 +211,8 @@ def test_the_operator_installs_the_plugins_of_the_clouds_pools() -> None:
     mega: Any = {"name": "train", **TRAIN, "machine_type": "a3-megagpu-8g", "zones": ["us-central1-a"]}
     networks = [{"network": f"vpc-{index}", "subnetwork": f"subnet-{index}"} for index in range(8)]
     program = recorded(
-        lambda: GpuOperator("it", {"cluster": {**GKE, "gpu_networks": networks}, "pools": [mega]})  # type: ignore[typeddict-item]
+        # pyrefly: ignore[bad-unpacking]
+        lambda: GpuOperator("it", {"cluster": {**GKE, "gpu_networks": networks}, "pools": [mega]})
     )
     assert program.of("GkeInstallers")
     parameters = program.of("GKENetworkParamSet")

@@ -15,7 +15,8 @@ TEAM = {"quota": {"gpus": 8}, "priority": "training", "members": ["group:vision"
 
 
 def node_pool(**arguments: Any) -> GpuNodePool:
-    return GpuNodePool("train", {"cluster": SANDBOX, **TRAIN, **arguments})  # type: ignore[typeddict-item]
+    # pyrefly: ignore[bad-assignment, bad-unpacking]
+    return GpuNodePool("train", {"cluster": SANDBOX, **TRAIN, **arguments})
 
 
 OUTPUT = object()  # replaced by an Output where the program runs: an Output needs its event loop
@@ -42,13 +43,15 @@ def test_every_problem_of_a_pool_is_named_at_its_argument() -> None:
 
 
 def test_a_missing_argument_is_named_with_the_fix() -> None:
-    message = refused(lambda: GpuNodePool("train", {"cluster": SANDBOX}))  # type: ignore[typeddict-item]
+    # pyrefly: ignore[bad-assignment, bad-typed-dict-key]
+    message = refused(lambda: GpuNodePool("train", {"cluster": SANDBOX}))
     assert sorted(places(message)) == ["count", "machine_type", "workload"]
     assert "Fix: add count:" in message
 
 
 def test_a_missing_cluster_is_named() -> None:
-    assert places(refused(lambda: GpuNodePool("train", TRAIN))) == ["cluster"]  # type: ignore[arg-type]
+    # pyrefly: ignore[bad-argument-type]
+    assert places(refused(lambda: GpuNodePool("train", TRAIN))) == ["cluster"]
 
 
 def test_a_problem_of_a_decision_is_named_at_its_argument() -> None:
@@ -62,7 +65,7 @@ def test_nothing_is_registered_where_arguments_are_wrong() -> None:
         with pytest.raises(pulumi.RunError):
             node_pool(workload="trainin")
         with pytest.raises(pulumi.RunError):
-            GpuPlatform("it", {"cluster": SANDBOX, "pools": []})  # type: ignore[typeddict-item]
+            GpuPlatform("it", {"cluster": SANDBOX, "pools": []})  # pyrefly: ignore[bad-assignment]
 
     assert [one.type for one in recorded(declare).resources] == ["pulumi:pulumi:Stack"]
 
@@ -113,21 +116,21 @@ def test_a_team_names_its_own_arguments_and_those_of_its_pools() -> None:
     arguments: Any = {"cluster": SANDBOX, "pools": POOLS, **TEAM, "quota": {"gpus": 17}, "priority": "urgent"}
     message = refused(lambda: GpuTeam("vision", arguments))
     assert set(places(message)) == {"quota.gpus", "priority"}
-    arguments = {"cluster": SANDBOX, "pools": [{**POOLS[0], "machine_type": "p4de"}], **TEAM}
-    assert places(refused(lambda: GpuTeam("vision", arguments))) == ["pools[0].machine_type"]
+    other: Any = {"cluster": SANDBOX, "pools": [{**POOLS[0], "machine_type": "p4de"}], **TEAM}
+    assert places(refused(lambda: GpuTeam("vision", other))) == ["pools[0].machine_type"]
 
 
 def test_a_validation_names_its_own_arguments() -> None:
     arguments: Any = {"cluster": SANDBOX, "pools": POOLS, "timeout": "soon", "gate": "yes"}
     assert sorted(places(refused(lambda: GpuValidation("it", arguments)))) == ["gate", "timeout"]
-    arguments = {
+    other: Any = {
         "cluster": SANDBOX,
         "pools": POOLS,
         "gate_nodes": "sometimes",
         "max_held_percent": 0,
         "metrics": 1,
     }
-    found = sorted(places(refused(lambda: GpuValidation("it", arguments))))
+    found = sorted(places(refused(lambda: GpuValidation("it", other))))
     assert found == ["gate_nodes", "max_held_percent", "metrics"]
 
 

@@ -18,7 +18,7 @@ from tests.components.public_programs import EKS, EXISTING, GKE, SANDBOX, TRAIN,
 
 
 def pool(cluster: Any, **arguments: Any) -> GpuNodePool:
-    return GpuNodePool("train", {"cluster": cluster, **TRAIN, **arguments})  # type: ignore[typeddict-item]
+    return GpuNodePool("train", {"cluster": cluster, **TRAIN, **arguments})  # pyrefly: ignore[bad-unpacking]
 
 
 def pools_of(stack: str) -> list[tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]]:

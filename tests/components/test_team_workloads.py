@@ -62,7 +62,7 @@ APIS = ("job", "jobset", "trainjob")
 
 
 def recorded(**rest: Any) -> Recorded:
-    entries = {
+    entries: dict[str, Any] = {
         "training_jobs": [{**JOB, "name": f"pretrain-{api}", "api": api} for api in APIS],
         "inference_services": [SERVICE, LARGE],
         "ray_clusters": [RAY],

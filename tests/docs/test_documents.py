@@ -102,7 +102,7 @@ def test_a_fragment_of_the_documents_is_part_of_a_stack_file(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.syspath_prepend(str(PROJECT_ROOT / "examples" / "policy-rules"))  # as in the project's root folder
-    whole = {
+    whole: dict[str, Any] = {
         "kind": "environment",
         "cluster": {"provider": "sandbox", "name": "documented"},
         "pools": [

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.planning.workloads.section import TrainingApi
 from gpu_platform.stacks import plan_platform
 from gpu_platform.workload_manifests import TeamPods, training_job
 
@@ -30,7 +31,8 @@ def rendered() -> dict[str, dict[str, Any]]:
     assert plan.kind == "environment"
     (tenant,), (workloads,) = plan.tenants, plan.workloads
     found: dict[str, dict[str, Any]] = {}
-    for api, kind in zip(("job", "jobset", "trainjob"), KINDS, strict=True):
+    apis: tuple[TrainingApi, ...] = ("job", "jobset", "trainjob")
+    for api, kind in zip(apis, KINDS, strict=True):
         objects = training_job(TeamPods(tenant, None), replace(workloads.training_jobs[0], api=api))
         by_kind = {one["kind"]: one["spec"] for one in objects}
         runtime = by_kind.get("TrainingRuntime")

@@ -308,7 +308,7 @@ def held(kind: str, wanted: Object) -> Object:
 
 
 def random_debugger(chance: random.Random) -> Object:
-    found = {"name": "debug", "image": "none", "securityContext": dict(CONTAINER)}
+    found: Object = {"name": "debug", "image": "none", "securityContext": dict(CONTAINER)}
     if chance.random() < 0.8:
         found["env"] = [chance.choice(DEVICES if chance.random() < 0.5 else HARMLESS)]
     return found

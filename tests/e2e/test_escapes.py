@@ -48,7 +48,7 @@ def vision(platform: Platform, base: Object) -> KubernetesClient:
 
 
 def pod(attempt: Object) -> Object:
-    container = {"name": "main", "image": "none", **attempt.get("containers", {})}
+    container: Object = {"name": "main", "image": "none", **attempt.get("containers", {})}
     limits = {"cpu": "1", "memory": "1Gi"}
     resources = container.setdefault("resources", {})
     resources["limits"] = {**limits, **resources.get("limits", {})}
@@ -174,7 +174,7 @@ def platform_objects(platform: Platform) -> list[Object]:
         ("rbac.authorization.k8s.io/v1", "Role"),
         ("rbac.authorization.k8s.io/v1", "RoleBinding"),
     )
-    found = [
+    found: list[Object] = [
         {"apiVersion": version, "kind": kind, **one}
         for version, kind in kinds
         for one in platform.client.objects(version, kind, namespace="vision")

@@ -70,7 +70,7 @@ def cluster(platform: Platform) -> Iterator[Platform]:
     if platform.state.get("shop") != stack:
         ran = platform.up(stack)
         assert ran.code == 0, ran.err
-    made = [NODE_CLASS, node_pool(most=2)]
+    made: list[dict[str, Any]] = [NODE_CLASS, node_pool(most=2)]
     for one in made:
         platform.client.create(one)
     yield platform

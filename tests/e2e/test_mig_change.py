@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -239,7 +239,7 @@ class Watched:
 
 
 @contextmanager
-def watched(lab: Lab, app: str) -> Iterator[Watched]:
+def watched(lab: Lab, app: str) -> Generator[Watched]:
     """Watch the nodes, and the pods of one app, which run by now."""
     api, seen, lock = Api(lab.platform.kubeconfig), Watched(), threading.Lock()
     collections = {"/api/v1/nodes": {}, "/api/v1/namespaces/default/pods": {"labelSelector": f"app={app}"}}

@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -83,7 +83,7 @@ def attempts(silent: tuple[int, list[str]]) -> int:
 
 
 @contextmanager
-def answering(answer: Callable[[str, str], tuple[int, dict[str, Any]]]) -> Iterator[int]:
+def answering(answer: Callable[[str, str], tuple[int, dict[str, Any]]]) -> Generator[int]:
     """Serve the answers to method and path; gives the port."""
 
     class Handler(BaseHTTPRequestHandler):

@@ -101,8 +101,8 @@ def test_workloads_go_before_namespaces_and_namespaces_before_nodes_and_the_youn
             deleted.append("-")
 
     delete_all(
-        Client(),  # type: ignore[arg-type]
-        Waiter(),  # type: ignore[arg-type]
+        Client(),  # pyrefly: ignore[bad-argument-type]
+        Waiter(),  # pyrefly: ignore[bad-argument-type]
         [
             live("apiextensions.k8s.io/v1", "CustomResourceDefinition", "definition", 0),
             live("v1", "Node", "node", 1),

@@ -100,7 +100,7 @@ def test_a_key_leaves_the_version_out() -> None:
 
 def test_the_id_of_an_apply_set_is_the_hash_that_its_specification_asks_for() -> None:
     # printf PARENT.kube-system.ConfigMap. | openssl dgst -sha256 -binary | basenc --base64url | tr -d =
-    members = ApplySet(None, "local")  # type: ignore[arg-type]  # no cluster is asked for it
+    members = ApplySet(None, "local")  # pyrefly: ignore[bad-argument-type]  # no cluster is asked for it
 
     assert members.id == "applyset-_lsSl2ritDv8Nlz8lMSbuYa157oDGaN-wzcfJXgCQms-v1"
 
@@ -108,7 +108,7 @@ def test_the_id_of_an_apply_set_is_the_hash_that_its_specification_asks_for() ->
 def test_stacks_whose_names_dns_cannot_tell_apart_are_different_sets() -> None:
     names = ("Local", "local", "local_1", "local-1")
 
-    assert len({ApplySet(None, name).id for name in names}) == len(names)  # type: ignore[arg-type]
+    assert len({ApplySet(None, name).id for name in names}) == len(names)  # pyrefly: ignore[bad-argument-type]
 
 
 def test_an_inventory_names_kinds_with_their_groups_and_all_namespaces() -> None:

@@ -133,7 +133,7 @@ def test_a_claim_that_a_stateful_set_owns_is_listed_beside_it_since_it_holds_dat
 
     stateful_set = {"apiVersion": "v1", "kind": "StatefulSet", "metadata": {"name": "db", "uid": "set"}}
     claim = owned("PersistentVolumeClaim", "data-db-0", spec={"resources": {"requests": {"storage": "5Gi"}}})
-    listed = [stateful_set, claim, owned("ConfigMap", "derived")]
+    listed: list[dict[str, Any]] = [stateful_set, claim, owned("ConfigMap", "derived")]
 
     class Client:
         """A cluster with these objects in the namespace."""
@@ -147,7 +147,7 @@ def test_a_claim_that_a_stateful_set_owns_is_listed_beside_it_since_it_holds_dat
         def objects(self, api_version: str, kind: str, *, namespace: str) -> list[dict[str, Any]]:
             return [one for one in listed if one["kind"] == kind]
 
-    found = namespace_contents(Client(), PLACE)  # type: ignore[arg-type]
+    found = namespace_contents(Client(), PLACE)  # pyrefly: ignore[bad-argument-type]
 
     assert [key["name"] for key in found.to_json()["objects"]] == ["data-db-0", "db"]
     assert [(one.name, one.size) for one in found.claims] == [("data-db-0", "5Gi")]
@@ -163,7 +163,7 @@ def test_a_kind_that_cannot_be_listed_keeps_a_namespace() -> None:
         def namespaced_kinds(self, api_version: str) -> tuple[str, ...]:
             raise Refused(f"looking for {api_version}", 503, "ServiceUnavailable", "the server is unavailable")
 
-    found = namespace_contents(Client(), PLACE)  # type: ignore[arg-type]
+    found = namespace_contents(Client(), PLACE)  # pyrefly: ignore[bad-argument-type]
 
     assert not found.is_empty
     assert str(found) == "objects that could not be listed"

@@ -291,7 +291,7 @@ def test_a_part_of_the_record_that_is_gone_is_a_finding_that_says_what_to_do(
     monkeypatch.setattr("gpu_platform.engine.applyset.MAX_RECORD_BYTES", 100)
     stack.up(PARTS)
     members = ApplySet(stack.client, stack.name)
-    members._delete_parts()  # pyright: ignore[reportPrivateUsage]
+    members._delete_parts()
 
     with pytest.raises(Finding, match=r"held a part of the record .*remove the key members.parts"):
         members.read_parent()

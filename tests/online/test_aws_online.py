@@ -135,7 +135,12 @@ def with_storage(account: AwsAccount) -> EnvironmentPlan:
     fsx = account.client("fsx").create_file_system(
         FileSystemType="LUSTRE", StorageCapacity=1200, SubnetIds=[subnet], LustreConfiguration={}
     )["FileSystem"]["FileSystemId"]
-    team = {"name": "vision", "quota": {"gpus": 1}, "priority": "training", "members": ["group:vision"]}
+    team: dict[str, Any] = {
+        "name": "vision",
+        "quota": {"gpus": 1},
+        "priority": "training",
+        "members": ["group:vision"],
+    }
     team["identity"] = {"buckets": [{"name": "acme-here"}, {"name": "acme-other"}]}
     storage = {
         **{name: {"type": "bucket", "bucket": f"acme-{name}"} for name in ("here", "far", "gone")},

@@ -28,7 +28,11 @@ def plan_of(queueing: dict[str, Any] | None = None, **cluster: Any) -> Environme
         "nodes": {"names": ["gpu-0"]},
         "workload": "training",
     }
-    platform = {"kind": "environment", "cluster": {"provider": "existing", **cluster}, "pools": [pool]}
+    platform: dict[str, Any] = {
+        "kind": "environment",
+        "cluster": {"provider": "existing", **cluster},
+        "pools": [pool],
+    }
     platform["queueing"] = queueing
     plan = plan_platform(platform, "test")
     assert plan.kind == "environment"

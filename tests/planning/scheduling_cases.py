@@ -51,7 +51,8 @@ def pods(
     for key, resource in (("gpus", GPU), ("shares", SHARE)):
         if key in rest:
             requests[resource] = int(str(rest.pop(key)))
-    return PodGroup(name=name, team=team, requests=requests, count=count, **rest)  # type: ignore[arg-type]
+    # pyrefly: ignore[bad-argument-type]
+    return PodGroup(name=name, team=team, requests=requests, count=count, **rest)
 
 
 def pending_of(scenario: Scenario, placement: Placement) -> dict[str, int]:

@@ -52,7 +52,8 @@ def ordered(
     facts = {"pools": pool_facts(before), "software": software_facts(before), "teams": team_facts(before)}
     outputs = json.loads(json.dumps(facts))
     pools = pool_changes(outputs["pools"], after, load_catalog())
-    found = classify(outputs, after, load_catalog(), **{"live": LiveState(), "pools": pools, **rest})
+    arguments: dict[str, Any] = {"live": LiveState(), "pools": pools, **rest}
+    found = classify(outputs, after, load_catalog(), **arguments)
     return found, order_of(found, after, outputs)
 
 

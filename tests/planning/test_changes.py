@@ -293,9 +293,11 @@ def test_another_provisioner_makes_another_pool() -> None:
 
 def test_a_cluster_that_is_replaced_takes_every_pool_with_it() -> None:
     for field in ("name", "region"):
-        assert what(eks(), eks(dataclasses.replace(EKS, **{field: "other"}))) == ("replaced", [f"cluster.{field}"])
+        changed: dict[str, Any] = {field: "other"}
+        assert what(eks(), eks(dataclasses.replace(EKS, **changed))) == ("replaced", [f"cluster.{field}"])
     for field in ("name", "project", "location"):
-        assert what(gke(), gke(dataclasses.replace(GKE, **{field: "other"}))) == ("replaced", [f"cluster.{field}"])
+        changed = {field: "other"}
+        assert what(gke(), gke(dataclasses.replace(GKE, **changed))) == ("replaced", [f"cluster.{field}"])
 
 
 def test_a_pool_that_names_no_zones_stays_where_it_is() -> None:

@@ -212,11 +212,13 @@ def test_a_deployment_of_an_older_release_or_of_another_kind_of_cluster_is_not_c
 
 
 def test_what_destroy_keeps_is_what_the_last_deployment_set() -> None:
-    assert retained_resources(outputs_of(plan_of()), plan_of(production=False)) == plan_of().cluster.cloud.retained  # pyright: ignore[reportOptionalMemberAccess]
+    # pyrefly: ignore[missing-attribute]
+    assert retained_resources(outputs_of(plan_of()), plan_of(production=False)) == plan_of().cluster.cloud.retained
     trial = plan_of(production=False)
     assert trial.cluster.cloud is not None
     assert retained_resources(outputs_of(trial), plan_of()) == trial.cluster.cloud.retained
-    assert retained_resources({}, plan_of()) == plan_of().cluster.cloud.retained  # pyright: ignore[reportOptionalMemberAccess]
+    # pyrefly: ignore[missing-attribute]
+    assert retained_resources({}, plan_of()) == plan_of().cluster.cloud.retained
 
 
 # -- the Kubernetes version -------------------------------------------------------------------------------

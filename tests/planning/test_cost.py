@@ -121,7 +121,7 @@ def test_the_highest_cost_counts_the_dearest_alternative(make_plan: PlanMaker) -
 
 
 def test_karpenters_limits_count_successors_so_nothing_is_added(make_plan: PlanMaker) -> None:
-    by_karpenter = {**SERVE, "count": {"desired": 0, "max": 8}, "provisioner": "karpenter"}
+    by_karpenter: dict[str, Any] = {**SERVE, "count": {"desired": 0, "max": 8}, "provisioner": "karpenter"}
     capacity = {"type": "on-demand", "alternatives": ["g6e.16xlarge"]}
     plan = make_plan(pool("serve", **by_karpenter, capacity=capacity), cluster=EKS)
     assert plan.cost.most_usd_per_hour == pytest.approx(8 * usd("g6e.16xlarge"))

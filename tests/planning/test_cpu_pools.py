@@ -266,7 +266,8 @@ def test_a_gpu_pool_has_no_alternative_without_gpus() -> None:
 
 
 def gke(**said: Any) -> PoolPlan:
-    return plan_gke(cpu(**{"machine_type": "n2-standard-8", "zones": ZONE, **said})).pools[0]
+    form: dict[str, Any] = {"machine_type": "n2-standard-8", "zones": ZONE, **said}
+    return plan_gke(cpu(**form)).pools[0]
 
 
 def gke_cloud(**said: Any) -> GkePoolPlan:
@@ -320,7 +321,7 @@ def test_no_driver_is_installed_on_nodes_without_gpus() -> None:
     )  # fmt: skip
     cluster = plan.cluster.cloud
     assert cluster is not None
-    (installer,) = cluster.installers  # type: ignore[attr-defined]
+    (installer,) = cluster.installers  # pyrefly: ignore[missing-attribute]
     assert "monitoring" not in str(installer.pod_spec)
 
 

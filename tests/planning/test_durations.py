@@ -36,7 +36,8 @@ def impacts(before: EnvironmentPlan, after: EnvironmentPlan, **rest: Any) -> tup
     facts = {"pools": pool_facts(before), "software": software_facts(before), "teams": team_facts(before)}
     outputs = json.loads(json.dumps(facts))
     pools = pool_changes(outputs["pools"], after, load_catalog())
-    return classify(outputs, after, load_catalog(), **{"live": None, "pools": pools, **rest})
+    arguments: dict[str, Any] = {"live": None, "pools": pools, **rest}
+    return classify(outputs, after, load_catalog(), **arguments)
 
 
 def duration(before: EnvironmentPlan, after: EnvironmentPlan, **rest: Any) -> durations.Duration:
@@ -163,10 +164,8 @@ def mig(names: tuple[str, ...] = ("train",), layout: str = "1g.10gb", limit: int
 
 
 def nodes(pool: str, count: int, **rest: Any) -> list[MigNodeChange]:
-    return [
-        MigNodeChange(node=f"{pool}-{index}", pool=pool, old="a", new="b", **{"at_a_time": 1, **rest})
-        for index in range(count)
-    ]
+    fields: dict[str, Any] = {"at_a_time": 1, **rest}
+    return [MigNodeChange(node=f"{pool}-{index}", pool=pool, old="a", new="b", **fields) for index in range(count)]
 
 
 def test_a_layout_takes_rounds_of_all_limits_of_a_node() -> None:
@@ -230,7 +229,7 @@ def test_helm_limits_another_operator_release_and_nothing_does_in_the_sandbox() 
 def test_the_engine_limits_the_upgrade_of_a_control_plane_that_it_created() -> None:
     plan = eks()
     assert durations.of_kubernetes(plan).seconds is None
-    created = dataclasses.replace(EKS, create=object())  # type: ignore[arg-type]
+    created = dataclasses.replace(EKS, create=object())  # pyrefly: ignore[bad-argument-type]
     owned = dataclasses.replace(plan, cluster=dataclasses.replace(plan.cluster, cloud=created))
     assert durations.of_kubernetes(owned).seconds == 2 * HOUR
     assert durations.of_kubernetes(sandbox()).seconds is None

@@ -71,7 +71,8 @@ def live(*pods: RunningPod, data: Mapping[str, tuple[DataObject, ...]] | None = 
 def impacts(before: EnvironmentPlan, after: EnvironmentPlan, *pods: RunningPod, **rest: Any) -> tuple[Impact, ...]:
     outputs = outputs_of(before)
     pools = pool_changes(json.loads(json.dumps(pool_facts(before))), after, load_catalog())
-    return classify(outputs, after, load_catalog(), **{"live": live(*pods), "pools": pools, **rest})
+    arguments: dict[str, Any] = {"live": live(*pods), "pools": pools, **rest}
+    return classify(outputs, after, load_catalog(), **arguments)
 
 
 def test_a_stack_that_is_deployed_as_it_is_has_no_impact() -> None:

@@ -32,7 +32,7 @@ def test_planning_twice_gives_the_same_plan() -> None:
 def test_a_plan_is_immutable() -> None:
     plan = load_stack("local").plan
     with pytest.raises(dataclasses.FrozenInstanceError):
-        plan.stack = "other"  # type: ignore[misc]
+        plan.stack = "other"  # pyrefly: ignore[read-only]
 
 
 def test_training_on_several_gpus_gets_a_restricted_topology_manager(make_plan: PlanMaker) -> None:

@@ -55,7 +55,8 @@ def at(text: str) -> datetime:
 
 def schedule(**other: Any) -> SchedulePlan:
     days = ("mon", "tue", "wed", "thu", "fri")
-    return SchedulePlan(**{"days": days, "time_zone": "Europe/Berlin", "start": "07:00", "stop": "20:00"} | other)
+    fields: dict[str, Any] = {"days": days, "time_zone": "Europe/Berlin", "start": "07:00", "stop": "20:00"}
+    return SchedulePlan(**(fields | other))
 
 
 def lab(**other: Any) -> EksPoolPlan:

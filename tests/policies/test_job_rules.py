@@ -91,7 +91,7 @@ def test_a_job_without_gpus_and_a_deployment_need_no_deadline():
 def test_a_cron_job_has_its_deadline_in_the_template():
     spec = {"jobTemplate": {"spec": {"template": {"spec": pod_spec()}}}}
     assert only(violations("active-deadline", kubernetes("batch/v1:CronJob", "nightly", spec)))
-    spec["jobTemplate"]["spec"]["activeDeadlineSeconds"] = 600  # type: ignore[assignment]
+    spec["jobTemplate"]["spec"]["activeDeadlineSeconds"] = 600  # pyrefly: ignore[bad-assignment]
     assert violations("active-deadline", kubernetes("batch/v1:CronJob", "nightly", spec)) == []
 
 

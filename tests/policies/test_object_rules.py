@@ -82,7 +82,7 @@ def test_claims_of_the_platforms_own_namespaces_are_left_out():
 
 
 def test_a_claim_that_is_not_known_is_not_checked():
-    assert "requests" in not_checked(CLAIM, claim(exactly(count=UNKNOWN)))  # type: ignore[arg-type]
+    assert "requests" in not_checked(CLAIM, claim(exactly(count=UNKNOWN)))  # pyrefly: ignore[bad-argument-type]
 
 
 def test_a_service_by_an_external_name_is_found_wherever_it_leads():

@@ -189,9 +189,9 @@ def test_settings_and_exemptions_cannot_be_changed_after_they_were_checked():
     (exemption,) = settings.exempt
     assert isinstance(exemption, Exemption)
     with pytest.raises(ValidationError, match="frozen"):
-        settings.exempt = ()
+        settings.exempt = ()  # pyrefly: ignore[read-only]
     with pytest.raises(ValidationError, match="frozen"):
-        exemption.reason = "another"
+        exemption.reason = "another"  # pyrefly: ignore[read-only]
 
 
 def test_two_mistakes_give_two_problems():

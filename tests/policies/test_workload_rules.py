@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from policy_records import (
     GPU_TAINT,
@@ -97,7 +99,7 @@ def test_a_pod_without_gpus_needs_no_toleration():
     ],
 )
 def test_every_kind_of_workload_is_checked(type_: str, path: tuple[str, ...]):
-    inputs = pod_spec(tolerations=[])
+    inputs: dict[str, Any] = pod_spec(tolerations=[])
     for key in reversed(path):
         inputs = {key: inputs}
     found = only(violations("gpu-toleration", record(type_, "job", inputs)))

@@ -33,12 +33,13 @@ def owned(name: str, on: str = "lab-0") -> dict[str, Any]:
 
 
 def budget(app: str, **rest: Any) -> DisruptionBudget:
+    numbers: dict[str, Any] = {"healthy": 0, "needed": 1, "expected": 2, **rest}
     return DisruptionBudget(
         namespace="vision",
         name=f"guard-{app}",
         rule="minAvailable: 1",
         selector={"matchLabels": {"app": app}},
-        **{"healthy": 0, "needed": 1, "expected": 2, **rest},
+        **numbers,
     )
 
 

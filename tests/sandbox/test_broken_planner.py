@@ -240,7 +240,7 @@ def test_a_planner_that_counts_more_replicas_than_it_configures_is_seen(
 ) -> None:
     def one_more(*arguments: Any) -> tuple[ResourceOffer, ...]:
         return tuple(
-            replace(offer, per_node=offer.per_node + offer.gpus) for offer in offered_resources(*arguments)
+            replace(offer, per_node=offer.per_node + int(offer.gpus)) for offer in offered_resources(*arguments)
         )
 
     put(monkeypatch, one_more, offered_resources)

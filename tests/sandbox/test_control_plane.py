@@ -310,8 +310,8 @@ def test_the_kinds_of_the_gpu_operator_and_of_prometheus_take_any_content(cluste
     assert found["spec"] == policy["spec"]
     custom.delete_cluster_custom_object("nvidia.com", "v1", "clusterpolicies", cluster.namespace)
     for kind, plural in (("ServiceMonitor", "servicemonitors"), ("PrometheusRule", "prometheusrules")):
-        body = {"apiVersion": "monitoring.coreos.com/v1", "kind": kind, "spec": {"any": [1]}}
-        body["metadata"] = {"name": "x"}
+        metadata = {"name": "x"}
+        body = {"apiVersion": "monitoring.coreos.com/v1", "kind": kind, "metadata": metadata, "spec": {"any": [1]}}
         place = ("monitoring.coreos.com", "v1", cluster.namespace, plural)
         assert custom.create_namespaced_custom_object(*place, body)["spec"] == {"any": [1]}
 

@@ -18,7 +18,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from email.message import Message
+from http.client import HTTPMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -248,7 +248,7 @@ def test_a_redirect_to_an_unencrypted_address_is_refused() -> None:
     redirects = _releases._Redirects(lambda: None)
     request = urllib.request.Request("https://example.com/a")
     with pytest.raises(urllib.error.HTTPError, match="unencrypted"):
-        redirects.redirect_request(request, io.BytesIO(), 302, "Found", Message(), "http://example.com/a")  # type: ignore[arg-type]
+        redirects.redirect_request(request, io.BytesIO(), 302, "Found", HTTPMessage(), "http://example.com/a")
 
 
 def test_a_proxy_of_the_environment_is_used(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,8 @@ CONTRACT = {
 
 
 def profile(**more):
-    return NodeProfile(**{"machine_type": "p4de.24xlarge", "driver_version": "580.65.06", **more})
+    fields: dict[str, Any] = {"machine_type": "p4de.24xlarge", "driver_version": "580.65.06", **more}
+    return NodeProfile(**fields)
 
 
 def test_every_fault_of_the_field_can_be_simulated():

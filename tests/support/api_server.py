@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 
 @contextmanager
-def serving(documents: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def serving(documents: Mapping[str, Mapping[str, Any]]) -> Generator[str]:
     """Serve documents by path, and give a kubeconfig as text."""
 
     class Handler(BaseHTTPRequestHandler):

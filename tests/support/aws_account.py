@@ -72,6 +72,7 @@ class AwsAccount:
         own = botocore.session.Session()
         own.register_component("data_loader", _models())
         session = boto3.Session(botocore_session=own, **_KEYS)
+        # pyrefly: ignore[bad-argument-type] - its answer is used
         session.events.register("before-call", self._before_call)
         session.events.register("after-call.eks.DescribeCluster", _as_eks_answers)
         original = session.client
@@ -79,9 +80,10 @@ class AwsAccount:
         def client(service: str, *, region_name: str, config: Config) -> Any:
             assert region_name == self.region
             assert getattr(config, "connect_timeout") <= 10, "a question must not wait for long"  # noqa: B009
-            return original(service, region_name=region_name, config=config, endpoint_url=_endpoint())  # type: ignore[call-overload]
+            # pyrefly: ignore[no-matching-overload]
+            return original(service, region_name=region_name, config=config, endpoint_url=_endpoint())
 
-        session.client = client  # type: ignore[method-assign]
+        session.client = client  # pyrefly: ignore[bad-assignment, method-assign]
         return session
 
     def _before_call(self, model: Any, params: Mapping[str, Any], **_: Any) -> tuple[AWSResponse, Any] | None:
@@ -101,7 +103,7 @@ class AwsAccount:
         answer = recorded(params["body"] or {"path": params["url_path"]})
         report = ParamValidator().validate(answer, model.output_shape)
         assert not report.has_errors(), report.generate_report()
-        return AWSResponse("", 200, {}, None), answer
+        return AWSResponse("", 200, {}, None), answer  # pyrefly: ignore[bad-argument-type] - no headers
 
     def _addon(self, body: Any) -> Mapping[str, Any]:
         name = str(body["path"]).rpartition("/")[2]
@@ -150,7 +152,8 @@ def _as_eks_answers(parsed: dict[str, Any], **_: Any) -> None:
 
 @cache
 def _client(service: str, region: str) -> Any:
-    return boto3.client(service, region_name=region, endpoint_url=_endpoint(), **_KEYS)  # type: ignore[call-overload]
+    # pyrefly: ignore[no-matching-overload]
+    return boto3.client(service, region_name=region, endpoint_url=_endpoint(), **_KEYS)
 
 
 @cache

@@ -22,7 +22,7 @@ def filled(kind: type[_Plan], **given: Any) -> _Plan:
     hints = get_type_hints(kind)
     values = {
         field.name: _filler(hints[field.name])
-        for field in dataclasses.fields(kind)  # type: ignore[arg-type]
+        for field in dataclasses.fields(kind)  # pyrefly: ignore[bad-argument-type]
         if field.name not in given and field.default is dataclasses.MISSING
     }
     return kind(**values, **given)
@@ -39,7 +39,7 @@ def _filler(hint: Any) -> Any:
     if origin is Mapping:
         return {}
     if dataclasses.is_dataclass(hint):
-        return filled(hint)  # type: ignore[arg-type]
+        return filled(hint)
     return hint()
 
 

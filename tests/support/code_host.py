@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -72,7 +72,7 @@ class CodeHost:
 
 
 @contextmanager
-def code_host(kind: str) -> Iterator[CodeHost]:
+def code_host(kind: str) -> Generator[CodeHost]:
     """Serve the API of `github` or `gitlab`."""
     host = CodeHost(kind)
 

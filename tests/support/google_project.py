@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -87,7 +87,7 @@ class GoogleProject:
             "nodePools": [],
             **changes,
         }
-        json_format.ParseDict(cluster, container_v1.Cluster.pb()())  # type: ignore[no-untyped-call]
+        json_format.ParseDict(cluster, container_v1.Cluster.pb()())
         self.answers[CLUSTER] = cluster
 
     def answer(self, path: str) -> tuple[int, dict[str, Any]]:
@@ -108,7 +108,7 @@ def _quotas(**quotas: tuple[int, int]) -> dict[str, Any]:
 
 
 @contextmanager
-def google_project() -> Iterator[GoogleProject]:
+def google_project() -> Generator[GoogleProject]:
     """Serve a project to this process, with an access token that it does not look at."""
     project = GoogleProject()
 

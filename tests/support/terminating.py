@@ -14,7 +14,7 @@ deletion began before is left to the controller.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -64,7 +64,7 @@ class _Namespaces(Api):
 
 
 @contextmanager
-def finalized_at_once(kubeconfig: Path) -> Iterator[None]:
+def finalized_at_once(kubeconfig: Path) -> Generator[None]:
     """Empty and finalize the namespaces of before the block that are deleted in it."""
     api, done = _Namespaces(kubeconfig), threading.Event()
     taken = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.expectations import DeclaredNode, expectations_for_machine
@@ -100,7 +101,7 @@ def of_machine(machine_type, **choices):
 
 def simulated(machine_type, *faults, calls=None, **profile):
     """Return the Snapshot of a simulated node; the NVML calls go to `calls`."""
-    given = {"machine_type": machine_type, "faults": faults, "driver_version": DRIVER} | profile
+    given: dict[str, Any] = {"machine_type": machine_type, "faults": faults, "driver_version": DRIVER, **profile}
     with install(NodeProfile(**given)):
         return read_nvml(
             Journal(),

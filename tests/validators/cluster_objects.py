@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from typing import Any
 
 from gpu_platform.planning.expectations.section import Expectation, Expectations, NodeExpectation
 from validators.report import ExpectedPool
@@ -14,7 +15,7 @@ LABELS = {
     "nvidia.com/device-plugin.config": "serve",
     "nvidia.com/gpu.product": "NVIDIA-A10G",
 }
-NODE = {
+NODE: dict[str, Any] = {
     "metadata": {"name": "serve-0", "labels": {**LABELS, "kubernetes.io/os": "linux"}},
     "spec": {"taints": [TAINT]},
     "status": {

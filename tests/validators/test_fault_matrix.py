@@ -195,8 +195,8 @@ class Machine:
         self.whole = self.expectations([{}] * self.machine.gpu_count)
         table = mig_table(self.gpu.product) if self.gpu.mig else None
         self.layout = None if table is None else {table.profiles[0].name: 1}
-        if self.layout is not None:
-            self.sliced = self.expectations([self.layout] * self.machine.gpu_count)
+        layouts = [self.layout] * self.machine.gpu_count
+        self.sliced = self.whole if self.layout is None else self.expectations(layouts)
 
     def expectations(self, layouts):
         nics = FabricNics(kind=KIND, count=self.machine.gpu_count, mtu=MTU)
@@ -244,7 +244,7 @@ class InProcess:
 def _fields():
     from sandbox.nvml import faults
 
-    models = faults.Fault.__args__
+    models = faults.Fault.__args__  # pyrefly: ignore[missing-attribute]
     return {model.model_fields["kind"].default: set(model.model_fields) for model in models}
 
 
@@ -287,7 +287,7 @@ def test_every_fault_is_found_with_severity_and_remedy_and_a_healthy_node_passes
             row.append(f"{kind} -")
             continue
         layout = one.layout if kind == "mig-config-failed" else None
-        faults = [one.fault(kind, found)]
+        faults: list[dict[str, Any]] = [one.fault(kind, found)]
         if kind == "growing-errors":
             lacks = {"NVLink": not one.machine.nvlinks_per_gpu, "corrected": not one.gpu.ecc}
             # As much as is seen within milliseconds; NVML's counter of replays has 32 bits.

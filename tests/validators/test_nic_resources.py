@@ -48,7 +48,7 @@ def of_efa(node: Mapping[str, Any]) -> CheckResult:
 
 @pytest.mark.parametrize(("efa", "observed"), [(None, "none"), ("0", "none"), ("31", "31")])
 def test_a_node_with_too_few_efa_interfaces_fails_validation(efa: str | None, observed: str) -> None:
-    report = collect_report(Cluster(node(efa)), plan_eks({}))  # type: ignore[arg-type]
+    report = collect_report(Cluster(node(efa)), plan_eks({}))  # pyrefly: ignore[bad-argument-type]
     failed = [(one.node, check) for one in report.nodes for check in one.checks if check.verdict == "fail"]
     assert [(name, check.name, check.expected, check.observed) for name, check in failed] == [
         ("ip-10-0-0-1", f"allocatable {EFA}", "32", observed)

@@ -37,7 +37,7 @@ def plan_of(least: int, desired: int, most: int, cloud: Any = None) -> Environme
 
 
 def size(plan: EnvironmentPlan, nodes: int) -> CheckResult | None:
-    report = collect_report(Cluster(nodes), plan)  # type: ignore[arg-type]
+    report = collect_report(Cluster(nodes), plan)  # pyrefly: ignore[bad-argument-type]
     return next((check for node in report.nodes if not node.node for check in node.checks), None)
 
 

@@ -56,7 +56,8 @@ class Cluster:
 def report_of(
     *node_classes: Mapping[str, Any], plan: EnvironmentPlan | None = None, now: datetime | None = None
 ) -> ValidationReport:
-    return collect_report(Cluster(*node_classes), plan or plan_eks(ON_RESERVATION), now)  # type: ignore[arg-type]
+    # pyrefly: ignore[bad-argument-type]
+    return collect_report(Cluster(*node_classes), plan or plan_eks(ON_RESERVATION), now)
 
 
 def findings(report: ValidationReport) -> list[tuple[str, str, str, str]]:
@@ -115,7 +116,7 @@ def test_a_reservation_that_karpenter_has_found_passes(capacity: dict[str, Any])
 @pytest.mark.parametrize("form", [FORMS["development"], {"capacity": RESERVED}])
 def test_pools_without_a_reservation_and_node_groups_read_no_ec2nodeclass(form: dict[str, Any]) -> None:
     cluster = Cluster()
-    report = collect_report(cluster, plan_eks(form))  # type: ignore[arg-type]
+    report = collect_report(cluster, plan_eks(form))  # pyrefly: ignore[bad-argument-type]
     assert "karpenter.k8s.aws/v1 EC2NodeClass" not in cluster.read
     assert not [check for one in report.nodes for check in one.checks if check.id == "capacity-reservation"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -120,8 +121,8 @@ def test_a_pool_with_another_number_of_nodes_fails(desired):
 
 def scaled(*reports, nodes=THREE, **bounds):
     """Return the report of a pool whose number of nodes something else may change."""
-    bounds = {"least": 0, "most": 10, "why": "an autoscaler sets the number", **bounds}
-    pool = dataclasses.replace(POOL, **bounds)
+    fields: dict[str, Any] = {"least": 0, "most": 10, "why": "an autoscaler sets the number", **bounds}
+    pool = dataclasses.replace(POOL, **fields)
     return build_report([pool], nodes, {report["node"]: report for report in reports})
 
 

@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,8 @@ def test_an_error_of_a_gpu_that_is_gone_is_named_by_its_address():
 
 def test_a_log_that_may_not_be_read_is_not_applicable(monkeypatch):
     snapshot = simulated("p5.48xlarge")
-    denied = type(snapshot)(**{**vars(snapshot), "xids": snapshot.gpus[0].retired_pages})
+    # pyrefly: ignore[bad-argument-type] - it has no value
+    denied = replace(snapshot, xids=snapshot.gpus[0].retired_pages)
     assert (xid_entry(denied)["verdict"], xid_entry(denied)["observed"]) == (
         "not-applicable",
         "the kernel's log is not readable",

@@ -5,8 +5,6 @@ alone, from the model of EC2's API that botocore has.
 """
 
 # boto3 and botocore have no types.
-# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownMemberType=false
 
 from __future__ import annotations
 

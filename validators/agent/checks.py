@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from validators.agent.calls import NO_ANSWER
@@ -160,7 +160,7 @@ def _silence(gpu: GpuSnapshot) -> str:
     """Return why a GPU does not answer, or ""."""
     if not gpu.handle.ok:
         return gpu.handle.problem
-    readings = [getattr(gpu, name) for name in GpuSnapshot.__dataclass_fields__ if name != "index"]
+    readings = [getattr(gpu, field.name) for field in fields(GpuSnapshot) if field.name != "index"]
     return GPU_LOST if any(reading.problem == GPU_LOST for reading in readings) else ""
 
 
@@ -428,7 +428,7 @@ def _numa_node(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snap
 def _throttle_reasons(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
     del snapshot
     mask = gpu.throttle_reasons.value
-    bad = [] if mask is None else [words for bit, words in _BAD_REASONS.items() if mask & bit]
+    bad: list[str] = [] if mask is None else [words for bit, words in _BAD_REASONS.items() if mask & bit]
     observed = "" if mask is None else ", ".join(bad) or "none"
     if expectation is None:
         return not_expected(observed)

@@ -417,11 +417,11 @@ def _ecc_errors(read: Read) -> Reading[dict[str, int]]:
 
 def _sram_exceeded(read: Read) -> Reading[bool]:
     status = pynvml.c_nvmlEccSramErrorStatus_v1_t()
-    return read(
-        pynvml.nvmlDeviceGetSramEccErrorStatus,
-        ctypes.byref(status),
-        convert=lambda _status: bool(status.bThresholdExceeded),  # pyright: ignore[reportUnknownLambdaType]
-    )
+
+    def exceeded(_status: object) -> bool:
+        return bool(status.bThresholdExceeded)
+
+    return read(pynvml.nvmlDeviceGetSramEccErrorStatus, ctypes.byref(status), convert=exceeded)
 
 
 def _retired_pages(read: Read) -> Reading[tuple[int, int, bool]]:
@@ -471,18 +471,17 @@ def _fabric(read: Read) -> Reading[list[Any]]:
     """Read the registration in the NVLink fabric: state, status, health (summary and mask), clique, cluster."""
 
     def told(function: Any, info: Any) -> Reading[list[Any]]:  # noqa: ANN401 - a C struct, which the call fills
-        return read(
-            function,
-            ctypes.byref(info),
-            convert=lambda _status: [  # pyright: ignore[reportUnknownLambdaType]
+        def values(_status: object) -> list[Any]:
+            return [
                 int(info.state),
                 int(info.status),
                 int(getattr(info, "healthSummary", 0)),
                 int(getattr(info, "healthMask", 0)),
                 int(info.cliqueId),
                 bytes(info.clusterUuid).hex(),
-            ],
-        )
+            ]
+
+        return read(function, ctypes.byref(info), convert=values)
 
     found = told(pynvml.nvmlDeviceGetGpuFabricInfoV, pynvml.c_nvmlGpuFabricInfo_v3_t())
     if found.problem in (FUNCTION_NOT_FOUND, INVALID_ARGUMENT, "argument-version-mismatch"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from validators.agent import AGENT_VERSION
 from validators.agent.calls import DID_NOT_RETURN, ENDED_THE_PROCESS, Call, Journal
@@ -79,11 +79,12 @@ def parse_recording(text: str, source: str) -> Journal:
 
 
 def _object(value: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    return dict(value) if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownArgumentType]
+    return dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else {}
 
 
 def _is_answer(value: Any) -> bool:  # noqa: ANN401 - JSON
-    return isinstance(value, list) and len(value) == 2 and isinstance(value[1], str)  # pyright: ignore[reportUnknownArgumentType]
+    parts = cast("list[object]", value) if isinstance(value, list) else []
+    return len(parts) == 2 and isinstance(parts[1], str)
 
 
 class Recorded:

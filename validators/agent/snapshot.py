@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
-T = TypeVar("T")
+T = TypeVar("T", covariant=True)
 
 NOT_SUPPORTED = "not-supported"
 NO_DRIVER_LISTED = "no-NVIDIA-driver-in-it"

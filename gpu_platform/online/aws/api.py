@@ -1,7 +1,6 @@
 """Calls of the AWS API with the user's credentials, short time-outs, and readable reasons for a failure."""
 
 # boto3 has no types; the client above it returns typed answers.
-# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # ruff: noqa: ANN401
 
 from __future__ import annotations

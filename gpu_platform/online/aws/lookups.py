@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from gpu_platform.catalog import Catalog, ServiceQuota
 from gpu_platform.online.aws.answers import Cluster, Identity, InstanceType, Subnet
@@ -318,7 +318,7 @@ class AwsCloud:
     def _kept(self, name: str, ask: Callable[[], _T]) -> _T:
         if name not in self._answers:
             self._answers[name] = ask()
-        return self._answers[name]  # pyright: ignore[reportReturnType] - one type for each name
+        return cast("_T", self._answers[name])  # one type for each name
 
 
 def compare_account(wanted: str | None, identity: Identity) -> OnlineFinding:

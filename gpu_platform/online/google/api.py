@@ -4,8 +4,6 @@ REST with google-auth: every answer is a small JSON document, and the generated 
 """
 
 # google-auth and requests have no complete types; the client above this module returns typed answers.
-# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-# pyright: reportUnknownArgumentType=false, reportMissingModuleSource=false
 # ruff: noqa: ANN401
 
 from __future__ import annotations

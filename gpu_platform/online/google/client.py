@@ -143,9 +143,9 @@ def _quotas(document: Mapping[str, Any]) -> Mapping[str, Quota]:
 
 def _applies(info: Mapping[str, Any], region: str, family: str) -> bool:
     dimensions: Mapping[str, str] = info.get("dimensions") or {}
+    locations: Sequence[str] = info.get("applicableLocations") or ()
     return dimensions.get("gpu_family") == family and (
-        dimensions.get("region") == region
-        or ("region" not in dimensions and region in (info.get("applicableLocations") or ()))
+        dimensions.get("region") == region or ("region" not in dimensions and region in locations)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding
@@ -192,7 +192,7 @@ class GoogleCloud:
     def _kept(self, name: str, ask: Callable[[], _T]) -> _T:
         if name not in self._answers:
             self._answers[name] = ask()
-        return self._answers[name]  # pyright: ignore[reportReturnType] - one type for each name
+        return cast("_T", self._answers[name])  # one type for each name
 
 
 def _with_enabled_api(

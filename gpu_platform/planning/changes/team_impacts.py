@@ -79,12 +79,13 @@ def _of_team(
         kept = {text for keeper in keepers for text in new[keeper]}
         gone = [text for text in texts_of(old.get(key)) if text not in kept]
         if gone:
+            left: str = ", ".join(new[key])
             yield Impact(
                 subject=f"team {namespace}",
                 effect=Effect.CUTS_ACCESS,
                 field=key,
                 old=", ".join(texts_of(old.get(key))),
-                new=", ".join(new[key]) or NOT_DEPLOYED,
+                new=left or NOT_DEPLOYED,
                 parts=(Part(Phase.TEAMS, f"team {namespace}", "rights"),),
                 because=f"{', '.join(gone)}: lost {what}",
             )

@@ -31,18 +31,22 @@ def cloud_of(
         case SandboxCluster():
             from gpu_platform.planning.clouds.sandbox.cloud import Sandbox
 
+            # pyrefly: ignore[bad-instantiation] - an empty method is a default, not abstract
             return Sandbox(cluster)
         case ExistingCluster():
             from gpu_platform.planning.clouds.existing.cloud import Existing
 
+            # pyrefly: ignore[bad-instantiation] - an empty method is a default, not abstract
             return Existing(cluster)
         case EksCluster():
             from gpu_platform.planning.clouds.eks.cloud import Eks
 
+            # pyrefly: ignore[bad-instantiation] - an empty method is a default, not abstract
             return Eks(cluster, storage, identities)
         case GkeCluster():
             from gpu_platform.planning.clouds.gke.cloud import Gke
 
+            # pyrefly: ignore[bad-instantiation] - an empty method is a default, not abstract
             return Gke(cluster, window, storage=storage, members=members, identities=identities)
 
 

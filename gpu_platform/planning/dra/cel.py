@@ -19,7 +19,7 @@ from gpu_platform import names
 from gpu_platform.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from cel_expr_python import cel  # pyright: ignore[reportMissingTypeStubs]
+    from cel_expr_python import cel
 
     from gpu_platform.planning.dra.cel_ast import Usage
 
@@ -181,7 +181,7 @@ def _fix(message: str, before: str) -> str:
 
 
 def _wrong_result(result: cel.Type, usage: Usage) -> Mistake | None:
-    from cel_expr_python import cel  # pyright: ignore[reportMissingTypeStubs]
+    from cel_expr_python import cel
 
     # The library calls the type of an attribute, `any`, ERROR. What comes of `device` as a whole is `dyn` here.
     taken = [cel.Type.BOOL, cel.Type.ERROR, *([cel.Type.DYN] if usage.whole_device else [])]

@@ -183,7 +183,8 @@ def _parsed_expr() -> _Message:
             if one_of:
                 made.oneof_index = 0
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
+    pool.Add(file)  # pyrefly: ignore[partially-unknown-type] - incomplete in protobuf's stubs
+    # pyrefly: ignore[partially-unknown-type, unknown-argument-type] - incomplete in protobuf's stubs
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("cel.expr.ParsedExpr"))
 
 

@@ -16,8 +16,8 @@ from functools import cache
 from itertools import groupby
 from typing import Final
 
-from cel_expr_python import cel  # pyright: ignore[reportMissingTypeStubs]
-from cel_expr_python.ext import ext_strings  # pyright: ignore[reportMissingTypeStubs]
+from cel_expr_python import cel
+from cel_expr_python.ext import ext_strings
 from google.protobuf import descriptor_pb2, descriptor_pool, struct_pb2
 
 FIELDS: Final = ("allowMultipleAllocations", "attributes", "capacity", "driver")
@@ -160,6 +160,7 @@ def environment(*, whole_device: bool) -> cel.Env:
 def literal_error(function: str, text: str) -> str:
     """Return why a function cannot parse a constant, or an empty string; most parse regular expressions."""
     call = f"{function}(text)" if function in {"duration", "timestamp"} else "''.matches(text)"
+    # pyrefly: ignore[partially-unknown-type] - incomplete in CEL's stubs
     value = _texts().compile(call).eval(data={"text": text})
     return str(value.value()).removeprefix("INVALID_ARGUMENT: ") if value.type() == cel.Type.ERROR else ""
 
@@ -189,13 +190,14 @@ def _declared(rows: Iterable[tuple[str, ...]], *, is_member: bool) -> Iterator[c
 def _messages() -> descriptor_pool.DescriptorPool:
     """Return the types of Kubernetes: `device` with its fields, and those that only functions take."""
     pool = descriptor_pool.DescriptorPool()
+    # pyrefly: ignore[partially-unknown-type] - incomplete in protobuf's stubs
     pool.AddSerializedFile(struct_pb2.DESCRIPTOR.serialized_pb)
     for name in (_QUANTITY, _SEMVER, _URL, _FORMAT, _IP, _CIDR):
         package, _, message = name.rpartition(".")
         empty = descriptor_pb2.FileDescriptorProto(name=f"cel/{name}.proto", package=package, syntax="proto3")
         empty.message_type.add(name=message)
-        pool.Add(empty)
-    pool.Add(_device())
+        pool.Add(empty)  # pyrefly: ignore[partially-unknown-type] - incomplete in protobuf's stubs
+    pool.Add(_device())  # pyrefly: ignore[partially-unknown-type] - incomplete in protobuf's stubs
     return pool
 
 

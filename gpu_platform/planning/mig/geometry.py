@@ -135,7 +135,12 @@ def _starts_text(mig: Mig, layout: Mapping[str, int]) -> str:
 
 def _nearest_fix(mig: Mig, layout: Mapping[str, int]) -> str:
     """Suggest the layout with one instance less that is legal, the smallest profile first."""
-    by_size = sorted(layout, key=lambda name: profile.memory_slices if (profile := mig.profile(name)) else 0)
+
+    def memory_slices(name: str) -> int:
+        profile = mig.profile(name)
+        return profile.memory_slices if profile is not None else 0
+
+    by_size = sorted(layout, key=memory_slices)
     for name in by_size:
         for fewer in range(layout[name] - 1, -1, -1):
             smaller = {other: count for other, count in {**layout, name: fewer}.items() if count}

@@ -44,11 +44,15 @@ def maximal_multisets(mig: Mig, *, profiles: tuple[str, ...] | None = None) -> t
     One may be part of another: two 3g fill an A100, and so do two 3g placed with nothing between.
     """
     order = {profile.name: index for index, profile in enumerate(mig.profiles)}
+
+    def by_size(layout: tuple[tuple[str, int], ...]) -> list[tuple[int, int]]:
+        return [(order[name], -count) for name, count in layout]
+
     found = {
         tuple(sorted(_count(placed).items(), key=lambda item: order[item[0]]))
         for placed in maximal_placements(mig, profiles=profiles)
     }
-    return tuple(sorted(found, key=lambda one: [(order[name], -count) for name, count in one]))
+    return tuple(sorted(found, key=by_size))
 
 
 def _placements(mig: Mig, allowed: tuple[MigProfile, ...]) -> Iterator[tuple[GpuInstance, ...]]:
@@ -145,7 +149,7 @@ def _count(placed: tuple[GpuInstance, ...]) -> dict[str, int]:
 
 def largest_multisets(mig: Mig) -> tuple[Multiset, ...]:
     """Return the maximal multisets over all profiles, media engines included; searched once per geometry."""
-    return _largest_multisets(mig)  # pyright: ignore[reportArgumentType] - a frozen model is hashable
+    return _largest_multisets(mig)
 
 
 @cache

@@ -25,9 +25,10 @@ class Master:
 
     def __init__(self, supply: Mapping[NodeShape, int], demand: _Floats, value: _Floats) -> None:
         # The import takes a tenth of a second, and only this class needs it.
-        from ortools.linear_solver import pywraplp  # pyright: ignore[reportMissingTypeStubs] - it has none
+        from ortools.linear_solver import pywraplp
 
-        make_solver = cast("Any", pywraplp.Solver.CreateSolver)  # pyright: ignore[reportUnknownMemberType]
+        # pyrefly: ignore[partially-unknown-type] - OR-tools has no types here
+        make_solver = cast("Any", pywraplp.Solver.CreateSolver)
 
         self.supply = dict(supply)
         self.demand = demand

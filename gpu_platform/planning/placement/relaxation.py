@@ -20,9 +20,10 @@ _Floats = NDArray[np.float64]
 def pools_bound(supply: Mapping[NodeShape, int], demand: Mapping[PodShape, int]) -> float:
     """Return GPU thousandths that no packing exceeds. `supply`: nodes by shape; `demand`: pods by kind."""
     # The import takes a tenth of a second, and only a packing needs it.
-    from ortools.linear_solver import pywraplp  # pyright: ignore[reportMissingTypeStubs] - it has none
+    from ortools.linear_solver import pywraplp
 
-    make_solver = cast("Any", pywraplp.Solver.CreateSolver)  # pyright: ignore[reportUnknownMemberType]
+    # pyrefly: ignore[partially-unknown-type] - OR-tools has no types here
+    make_solver = cast("Any", pywraplp.Solver.CreateSolver)
     solver: Any = make_solver("GLOP")
     least = -solver.infinity()
     kinds = tuple(demand)

@@ -93,9 +93,10 @@ def _options(fields: Sequence[FieldInfo], provider: Provider) -> list[str]:
 
 def _types(annotation: Any) -> Iterator[Any]:  # noqa: ANN401 - any annotation of a field
     """Yield the types of a union, or the type itself."""
-    if get_origin(annotation) is Annotated:
+    origin: Any = get_origin(annotation)
+    if origin is Annotated:
         yield from _types(get_args(annotation)[0])
-    elif get_origin(annotation) in (Union, UnionType):
+    elif origin in (Union, UnionType):
         for arm in get_args(annotation):
             yield from _types(arm)
     else:

@@ -45,7 +45,7 @@ def free_of_machine(machine: MachineType, *, huge_pages_mib: int = 0) -> FreeNod
 
     Computed once for each machine type: the search for pools asks it for every pair of pod and pool.
     """
-    return _free_of_machine(machine, huge_pages_mib)  # pyright: ignore[reportArgumentType] - a frozen model is hashable
+    return _free_of_machine(machine, huge_pages_mib)
 
 
 @cache

@@ -151,7 +151,7 @@ def _team(
         impossible=sum(job.state == "impossible" for job in jobs),
         wait=waits(job.waited for job in jobs if job.first_start is not None),
         completion=waits(job.ended - job.job.arrival for job in jobs if job.ended is not None),
-        waited_for=dict(Counter(job.reason for job in jobs if job.reason is not None)),
+        waited_for=dict(Counter[str](job.reason for job in jobs if job.reason is not None)),
         preemptions=sum(job.preemptions for job in jobs),
         gpu_hours=used / _HOUR,
         lost_gpu_hours=max(0.0, used - done) / _HOUR,

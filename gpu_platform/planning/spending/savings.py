@@ -6,10 +6,10 @@ declared workloads are placed on its nodes at once, and it costs less.
 
 from __future__ import annotations
 
-import copy
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -57,7 +57,7 @@ class Saving:
 
 def apply(platform: Mapping[str, Any], edits: Sequence[Edit]) -> dict[str, Any]:
     """Return a platform object with edits applied."""
-    changed = copy.deepcopy(dict(platform))
+    changed = deepcopy(dict(platform))
     for edit in edits:
         *parents, last = _parts(edit.path)
         place: Any = changed

@@ -359,7 +359,8 @@ class _Model:
         """Rule out so few nodes for so many pods: a pod less of some kind, a node more, or other layouts."""
         index = self._place_of(pool.option)
         ways: list[Any] = []
-        for layout, of_node in zip(self._options[index].menu, self._chosen.get(index, ()), strict=True):
+        numbers: Sequence[Any] = self._chosen.get(index, ())
+        for layout, of_node in zip(self._options[index].menu, numbers, strict=True):
             other = self._model.new_bool_var("")
             self._model.add(of_node > pool.option.layouts.count(layout)).only_enforce_if(other)
             ways.append(other)

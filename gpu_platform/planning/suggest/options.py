@@ -260,7 +260,7 @@ def _layouts(requests: Sequence[PodRequest], gpu: Gpu) -> list[Layout]:
         return []
     plain = {profile.name for profile in gpu.mig.profiles if not {"+", "-"} & set(profile.name)}
     useful = {name for name in plain if any(request.fits_profile(gpu, name) for request in requests)}
-    return list(_largest(gpu.mig, frozenset(useful)))  # pyright: ignore[reportArgumentType] - a frozen model is hashable
+    return list(_largest(gpu.mig, frozenset(useful)))
 
 
 @cache

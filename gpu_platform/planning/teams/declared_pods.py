@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.admission_defaults import share_of_node
@@ -79,7 +79,8 @@ def _declared(team: Team, available: Available) -> Iterator[DeclaredPods]:
 
 def head_as_workload(name: str, head: RayHead) -> Workload:
     """Return the head of a Ray cluster with a pool as a workload."""
-    return Workload.model_construct(name=f"{name}-head", pool=head.pool, gpus=0, cpu=head.cpu, memory=head.memory)
+    pool = cast("str", head.pool)
+    return Workload.model_construct(name=f"{name}-head", pool=pool, gpus=0, cpu=head.cpu, memory=head.memory)
 
 
 def as_workload(name: str, requested: RequestedResources, pods: int, available: Available, team: Team) -> Workload:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -212,7 +212,7 @@ def _endpoint() -> str:
 
 @cache
 def _client(endpoint: str, service: str) -> Any:
-    return boto3.client(
+    return boto3.client(  # pyrefly: ignore[no-matching-overload] - any service
         service,
         region_name=REGION,
         endpoint_url=endpoint,
@@ -224,7 +224,7 @@ def _client(endpoint: str, service: str) -> Any:
 
 
 @contextmanager
-def moto_cloud() -> Iterator[MotoCloud]:
+def moto_cloud() -> Generator[MotoCloud]:
     """Give an empty account; AWS's own policies are in it, so that no role gets one that does not exist."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")

@@ -68,7 +68,7 @@ def test_karpenter_gets_the_snapshot_and_the_feature_gate() -> None:
         {"name": "cached", "machine_type": "g6.xlarge", **said, **CACHED},
         {"name": "fast", "machine_type": "g6.xlarge", **said, "image": {"fast_pull": True}},
     )
-    cached, fast = (one.cloud.node_class for one in plan.pools)  # type: ignore[union-attr]
+    cached, fast = (one.cloud.node_class for one in plan.pools)  # pyrefly: ignore[missing-attribute]
     assert cached["blockDeviceMappings"][-1]["ebs"]["snapshotID"] == SNAPSHOT
     assert "FastImagePull: true" in fast["userData"]
 

@@ -49,8 +49,13 @@ def test_commands_stand_beside_the_settings_of_the_program_also_in_an_own_image(
 
 
 def test_nodes_of_karpenter_run_the_commands_by_the_user_data_of_their_node_class() -> None:
-    karpenter = {"provisioner": "karpenter", "count": {"desired": 0, "max": 2}, "workload": "development"}
-    found = planned(**{**G6, **karpenter}, **COMMANDS).cloud
+    karpenter: dict[str, Any] = {
+        **G6,
+        "provisioner": "karpenter",
+        "count": {"desired": 0, "max": 2},
+        "workload": "development",
+    }
+    found = planned(**karpenter, **COMMANDS).cloud
     assert isinstance(found, KarpenterPoolPlan)
     assert "echo late" in script(found.node_class["userData"])
 

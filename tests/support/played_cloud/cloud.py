@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -84,7 +84,7 @@ class PlayedCloud:
             run_scheduled(account, action)
 
     @contextmanager
-    def holding(self, type_: str, name: str) -> Iterator[None]:
+    def holding(self, type_: str, name: str) -> Generator[None]:
         """Let no creation of such a resource end: it exists, the engine still waits. `name`: part of its id."""
         self._store.held.write_text(f"{type_} {name}", "utf-8")
         try:
@@ -115,7 +115,7 @@ def _most_missing(events: Iterable[Mapping[str, Any]]) -> dict[str | None, int]:
 
 
 @contextmanager
-def played_cloud(folder: Path) -> Iterator[PlayedCloud]:
+def played_cloud(folder: Path) -> Generator[PlayedCloud]:
     """Give an empty account, while its network is served."""
     programs = folder / "bin"
     programs.mkdir()

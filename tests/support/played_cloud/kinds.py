@@ -23,11 +23,16 @@ class Kind:
     recomputed: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+def _kind(fields: Mapping[str, Any]) -> Kind:
+    given: dict[str, Any] = {**fields, "replaces": tuple(fields.get("replaces", ()))}
+    return Kind(**given)
+
+
 @cache
 def kinds() -> Mapping[str, Kind]:
     """Return the kinds by their Pulumi type."""
     return {
-        name: Kind(**{**fields, "replaces": tuple(fields.get("replaces", ()))})
+        name: _kind(fields)
         for file in ("kinds.yaml", "kinds_google.yaml")
         for name, fields in yaml.safe_load((Path(__file__).parent / file).read_text("utf-8")).items()
     }

@@ -14,7 +14,7 @@ import socket
 import ssl
 import tarfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -52,7 +52,7 @@ class _Page:
 
 
 @contextmanager
-def played_network(folder: Path) -> Iterator[dict[str, str]]:
+def played_network(folder: Path) -> Generator[dict[str, str]]:
     """Serve the charts; give the environment of programs in this network."""
     pages = {page: content for repository in REPOSITORIES for page, content in _pages(repository)}
     pages |= {page: content for registry in REGISTRIES for page, content in _registry_pages(registry)}
@@ -98,7 +98,7 @@ class _Proxy(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Proxy  # pyright: ignore[reportIncompatibleVariableOverride]
+    server: _Proxy  # pyrefly: ignore[bad-override-mutable-attribute]
     host = ""
 
     def do_CONNECT(self) -> None:
@@ -107,10 +107,11 @@ class _Handler(BaseHTTPRequestHandler):
         plain: socket.socket = self.connection
         try:
             self.connection = self.server.context.wrap_socket(plain, server_side=True)
-        except (OSError, ssl.SSLError):
+        except OSError:  # TLS that fails is one, too
             self.close_connection = True
             return
         self.host = self.path.partition(":")[0]
+        # pyrefly: ignore[bad-assignment] - unbuffered, as the server's own
         self.rfile, self.wfile = self.connection.makefile("rb"), self.connection.makefile("wb", 0)
         self.close_connection = False
 

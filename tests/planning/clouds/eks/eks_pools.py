@@ -51,6 +51,7 @@ def problems_of(spec: Pool, cluster: EksCluster | None = None) -> list[Problem]:
 
 def context_and_share(spec: Pool, cluster: EksCluster, path: str) -> tuple[CompleteContext, ResolvedPool]:
     """Return what a pool is checked and planned in: an environment with no other pool, the default operator."""
+    # pyrefly: ignore[missing-argument] - nothing else is looked at
     environment = Environment.model_construct(operator=Operator(), pools=(spec,))
     context = CompleteContext(
         catalog=load_catalog(),

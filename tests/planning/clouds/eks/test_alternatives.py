@@ -38,7 +38,8 @@ def found(**form: Any) -> dict[str, str]:
 
 @pytest.mark.parametrize("kind", ["spot", "on-demand"])
 def test_a_managed_node_group_has_its_types_in_the_order_of_the_file(kind: str) -> None:
-    plan = node_group(**{**SERVE, "capacity": {"type": kind, "alternatives": FOUR}})
+    form = SERVE | {"capacity": {"type": kind, "alternatives": FOUR}}
+    plan = node_group(**form)
     assert plan.instance_types == ("g6e.8xlarge", *FOUR)
     assert node_group(**SERVE).instance_types == ()
 
@@ -46,14 +47,15 @@ def test_a_managed_node_group_has_its_types_in_the_order_of_the_file(kind: str) 
 @pytest.mark.parametrize("provisioner", ["managed", "karpenter"])
 def test_pods_can_request_what_the_smallest_node_has(provisioner: str) -> None:
     count = {"desired": 0, "max": 8}
-    smallest = planned(**{**SERVE, "machine_type": "g6e.2xlarge", "provisioner": provisioner, "count": count})
+    form = SERVE | {"machine_type": "g6e.2xlarge", "provisioner": provisioner, "count": count}
+    smallest = planned(**form)
     several = planned(**spot(*FOUR, provisioner=provisioner, count=count))
     assert (several.cpu_millicores, several.memory_mib) == (smallest.cpu_millicores, smallest.memory_mib)
     assert several.machine_type == "g6e.8xlarge"
 
 
 def test_the_autoscaler_expects_a_node_of_the_smallest_type() -> None:
-    smallest = planned(**{**SERVE, "machine_type": "g6e.2xlarge"})
+    smallest = planned(**(SERVE | {"machine_type": "g6e.2xlarge"}))
     tags = node_group(**spot(*FOUR)).group_tags
     resources = "k8s.io/cluster-autoscaler/node-template/resources"
     assert tags[f"{resources}/memory"] == f"{smallest.memory_mib}Mi"
@@ -61,8 +63,8 @@ def test_the_autoscaler_expects_a_node_of_the_smallest_type() -> None:
 
 
 def test_karpenter_takes_the_same_field_and_still_the_old_one() -> None:
-    of_karpenter = {**SERVE, "provisioner": "karpenter", "count": {"desired": 0, "max": 8}}
-    new = planned(**{**of_karpenter, "capacity": {"type": "on-demand", "alternatives": FOUR}})
+    of_karpenter: dict[str, Any] = {**SERVE, "provisioner": "karpenter", "count": {"desired": 0, "max": 8}}
+    new = planned(**(of_karpenter | {"capacity": {"type": "on-demand", "alternatives": FOUR}}))
     old = planned(**of_karpenter, karpenter={"alternatives": FOUR})
     assert new.cloud == old.cloud
     assert new.cloud is not None

@@ -79,7 +79,7 @@ def test_eks_10_g7_needs_driver_595_and_a_custom_ami() -> None:
 def test_eks_8_labels_nvidia_com_gpu_present_true_beside_the_pools_own() -> None:
     plan = planned(labels={"example.com/tier": "gold"})
     assert plan.cloud is not None
-    labels = plan.cloud.labels  # type: ignore[union-attr]
+    labels = plan.cloud.labels  # pyrefly: ignore[missing-attribute]
     assert labels["nvidia.com/gpu.present"] == "true"
     assert labels["example.com/tier"] == "gold"
     assert plan.labels.items() <= labels.items()

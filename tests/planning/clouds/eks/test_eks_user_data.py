@@ -28,8 +28,8 @@ def node_config(text: str) -> dict[str, Any]:
     document = email.message_from_string(text)
     assert document.get_content_type() == "multipart/mixed"
     (part,) = document.get_payload()
-    assert part.get_content_type() == "application/node.eks.aws"  # type: ignore[union-attr]
-    return yaml.safe_load(part.get_payload())  # type: ignore[union-attr]
+    assert part.get_content_type() == "application/node.eks.aws"  # pyrefly: ignore[missing-attribute]
+    return yaml.safe_load(part.get_payload())  # pyrefly: ignore[missing-attribute]
 
 
 def kubelet_config(plan: EksPoolPlan) -> dict[str, Any]:
