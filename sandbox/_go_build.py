@@ -103,8 +103,8 @@ class _GoCommand:
         self.packages = list(module.packages.values())
         # CGO off: static programs that need no C compiler. GOWORK off: a workspace around us is not ours.
         ours = {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
-        # The compiler starts once for each package. With fewer garbage collections it takes an eighth less CPU time
-        # and 4 % more memory. Measured on etcd: 76 s instead of 86, and 77 s without any collection.
+        # The compiler starts once for each package. Fewer garbage collections save an eighth of its CPU time and
+        # take 4 % more memory. Measured on etcd: 76 s instead of 86, and 77 s without any collection.
         defaults = {"GOGC": "400", "GOTMPDIR": str(work)}
         self._env = {**defaults, **os.environ, **ours}
 
