@@ -94,16 +94,18 @@ $(COMPILED): $(STAMP)
 	@$(BIN)/pytest --collect-only --quiet --numprocesses 0 >/dev/null 2>&1; touch $@
 
 # Upgrades, which are among the long tests, need every version of Kubernetes.
+MARKS = not long and not thorough
+VERSIONS =
 suite: $(STAMP) $(COMPILED)
-	$(BIN)/python -m sandbox.build $(if $(GPU_PLATFORM_TESTS),--all)
-	$(BIN)/pytest --numprocesses 4 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m sandbox.build $(VERSIONS)
+	$(BIN)/pytest -m '$(MARKS)' --numprocesses 4 --dist loadgroup --no-loadscope-reorder
 
 test-long: $(STAMP) ## the tests that play a part of a platform's life on a cluster: changes, upgrades, queues, teams that leave
-	@GPU_PLATFORM_TESTS=long $(MAKE) --no-print-directory suite
+	@$(MAKE) --no-print-directory suite MARKS='long and not thorough' VERSIONS=--all
 
 # What tests draw or repeat is few in `test`, and the same in each run; here it is many, and others in each run.
 test-thorough: $(STAMP) ## both, with many more random examples, killed runs and generated pods; an hour or more
-	@GPU_PLATFORM_TESTS=thorough $(MAKE) --no-print-directory suite
+	@GPU_PLATFORM_TESTS=thorough $(MAKE) --no-print-directory suite MARKS= VERSIONS=--all
 
 # PyTorch and what it needs of CUDA are 5 GB: they have an environment of their own, outside the repository.
 # With PIP_EXTRA_INDEX_URL of PyTorch's builds for CPUs they are a tenth of it.
@@ -131,16 +133,16 @@ test-workloads: $(TORCH_STAMP) ## what runs in containers of jobs: on CPUs, with
 # Its build takes minutes, and `up` and `test` do not need it.
 test-karpenter: $(STAMP) ## build Karpenter, and test that it creates and removes nodes of the sandbox
 	$(BIN)/python -m sandbox.build --karpenter
-	$(BIN)/pytest -n0 -q tests/e2e/test_karpenter_nodes.py
+	$(BIN)/pytest -n0 -q -m 'not thorough' tests/e2e/test_karpenter_nodes.py
 
 # KEDA links the clients of every cloud: half an hour of CPU time and more.
 test-keda: $(STAMP) ## build KEDA, and test that it and the HPA scale a service by a metric of Prometheus
 	$(BIN)/python -m sandbox.build --keda --prometheus
-	$(BIN)/pytest -n0 -q tests/e2e/test_keda_scaling.py
+	$(BIN)/pytest -n0 -q -m 'not thorough' tests/e2e/test_keda_scaling.py
 
 test-prometheus: $(STAMP) ## build Prometheus and promtool, and run the tests of rules and of a real Prometheus with them
 	$(BIN)/python -m sandbox.build --prometheus
-	$(BIN)/pytest -n0 -q tests/planning/monitoring tests/planning/test_pool_schedules.py \
+	$(BIN)/pytest -n0 -q -m 'not thorough' tests/planning/monitoring tests/planning/test_pool_schedules.py \
 	  tests/planning/test_agent_metrics.py tests/e2e/test_real_prometheus.py
 
 clean: ## remove the virtual environment

@@ -5,8 +5,8 @@ the run ends, however its tests ended. The tests of a group (`xdist_group`) are 
 worker of pytest-xdist (`--dist loadgroup`), for they share a sandbox, and so its cluster-scoped objects. After the
 last of them the sandbox is emptied for the next group of the worker, which costs less than a start, or stopped: a
 control plane without work takes 1 s of CPU time a minute. The tests of a folder that use the fixture `sandbox` are
-a group, unless they are marked with another. The tests of a file that are in no group are run by one worker, too,
-which so computes once what they share (`support.lanes`).
+a group, unless they are marked with another. For a worker the other tests of a file are a group, too, so that what
+they share is computed once.
 
 No test depends on how fast the machine is: it waits with `support.eventually`, and none asserts an upper limit of
 time. pytest-timeout (pyproject.toml) ends a test that hangs.
@@ -19,7 +19,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,7 @@ from sandbox import build, control_plane
 from sandbox._modules import DEFAULT, kubernetes_versions
 from sandbox.control_plane import Status
 from tests.support.emptied import Contents
-from tests.support.pulumi_cli import MISSING
-from tests.support.size import LONG, THOROUGH, size
+from tests.support.size import THOROUGH, size
 
 # `make test` draws the same few examples each time, so a run that is repeated gives the same answer;
 # `make test-thorough` draws many, and others each time.
@@ -47,24 +46,7 @@ settings.register_profile(
 settings.load_profile("suite")
 
 _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
-# pytest-xdist gives a worker whose group has one test, such as the long story, a second group at once: with the
-# three workers of `make suite` that begin with sandboxes the fourth one, which is therefore short.
-_LONG_GROUPS = (
-    *(() if MISSING else ("e2e-played-cloud", "e2e-pulumi-story", "e2e-pulumi")),
-    "e2e-story",
-    "e2e-queues",
-    "e2e-mig",
-    "sandbox-life",
-    "e2e-retention",
-    "e2e-sharing",
-    "e2e-base",
-    "e2e-up",
-    "e2e-taints",
-    "sandbox-engine-drift",
-    "sandbox-engine",
-)
-# Folders whose files take longest; the short ones of the others fill up the end of a run.
-_LONG_FOLDERS = ("cli", "components", "docs", "eks", "gke", "guide", "online")
+_BEGIN_WITH_SANDBOX = 3  # of four workers
 # First part of the name of the sandbox that groups take over from each other.
 _SHARED = "e2e"
 _started: dict[str, tuple[Status, Contents]] = {}
@@ -101,47 +83,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.sandbox)
             if item.get_closest_marker("xdist_group") is None:
                 item.add_marker(pytest.mark.xdist_group(f"sandbox-{item.path.parent.name}"))
-    if hasattr(config, "workerinput"):
-        items.sort(key=_turn)
+        elif hasattr(config, "workerinput") and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(config.rootpath))))
     yield
-    # Only now, when syrupy has seen them: snapshots of tests that it never saw count as unused, a failure.
-    named = {(config.invocation_params.dir / name.split("::")[0]).resolve() for name in config.args}
-    left_out = {item for item in items if _is_left_out(item, named)}
-    if left_out:
-        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-        items[:] = [item for item in items if item not in left_out]
+    if hasattr(config, "workerinput"):
+        items[:] = _by_workers(items)
 
 
-def _is_left_out(item: pytest.Item, named: Container[Path]) -> bool:
-    """Return whether another run has a test: a long one runs here if its file is `named`, too."""
-    if THOROUGH:
-        return False
-    if item.get_closest_marker("thorough"):
-        return True
-    is_long = item.get_closest_marker("long") is not None
-    if LONG:
-        return not is_long
-    return is_long and item.path not in named
+def _by_workers(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return tests in the order in which workers take their groups, each group in one piece.
 
-
-def _turn(item: pytest.Item) -> int:
-    """Return the place of a test in the order of workers: long groups first, then others, then files."""
-    group = _group(item)
-    if group in _LONG_GROUPS:
-        return _LONG_GROUPS.index(group)
-    if group:
-        return len(_LONG_GROUPS)
-    return len(_LONG_GROUPS) + 1 + (item.path.parent.name not in _LONG_FOLDERS)
-
-
-@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Let the workers of `--dist loadgroup` begin with different kinds of tests."""
-    if config.getoption("dist") != "loadgroup":
-        return None
-    from tests.support.lanes import Lanes
-
-    return Lanes(config, log)
+    Groups with a sandbox mostly wait, the others use a whole core. So three workers begin with a sandbox and one
+    without, and the other groups of both kinds are spread evenly.
+    """
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        groups.setdefault(_group(item) or "", []).append(item)
+    waiting = [tests for tests in groups.values() if tests[0].get_closest_marker("sandbox")]
+    computing = [tests for tests in groups.values() if not tests[0].get_closest_marker("sandbox")]
+    first, rest = waiting[:_BEGIN_WITH_SANDBOX], waiting[_BEGIN_WITH_SANDBOX:]
+    places = [(index / max(len(rest), 1), tests) for index, tests in enumerate(rest)]
+    places += [(index / max(len(computing), 1), tests) for index, tests in enumerate(computing)]
+    spread = [tests for _, tests in sorted(places, key=lambda place: place[0])]
+    return [item for tests in (*first, *spread) for item in tests]
 
 
 def _group(item: pytest.Item | None) -> str | None:

@@ -1,17 +1,11 @@
-"""Which tests a run has, and how much they do.
-
-`make test` has those without the mark `long`, `make test-long` those with it. `make test-thorough` has all, and
-draws and repeats more.
-"""
+"""How much tests draw and repeat: little in `make test` and `make test-long`, much in `make test-thorough`."""
 
 from __future__ import annotations
 
 import os
 from typing import Final
 
-_TESTS: Final = os.environ.get("GPU_PLATFORM_TESTS", "")
-LONG: Final = _TESTS == "long"
-THOROUGH: Final = _TESTS == "thorough"
+THOROUGH: Final = os.environ.get("GPU_PLATFORM_TESTS") == "thorough"
 
 
 def size(usual: int, thorough: int) -> int:
