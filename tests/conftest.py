@@ -3,10 +3,10 @@
 Every sandbox that a test starts, by whatever way, keeps its data in a folder of this run and is stopped when
 the run ends, however its tests ended. The tests of a group (`xdist_group`) are run one after the other by one
 worker of pytest-xdist (`--dist loadgroup`), for they share a sandbox, and so its cluster-scoped objects. After the
-last of them the sandbox is emptied for the next group of the worker, which costs less than a start, or stopped: a
-control plane without work takes 1 s of CPU time a minute. The tests of a folder that use the fixture `sandbox` are
-a group, unless they are marked with another. For a worker the other tests of a file are a group, too, so that what
-they share is computed once.
+last of them the sandbox is emptied for a later group of the worker: a start takes 8 s of CPU time, and a control
+plane without work 1 s a minute. The tests of a folder that use the fixture `sandbox` are a group, unless they are
+marked with another. For a worker the other tests of a file are a group, too, so that what they share is computed
+once.
 
 No test depends on how fast the machine is: it waits with `support.eventually`, and none asserts an upper limit of
 time. pytest-timeout (pyproject.toml) ends a test that hangs.
@@ -51,6 +51,8 @@ _BEGIN_WITH_SANDBOX = 3  # of four workers
 _SHARED = "e2e"
 _started: dict[str, tuple[Status, Contents]] = {}
 """The sandboxes of the group that runs, by name, with what they had at their start."""
+_used: set[str] = set()
+"""Those of them that the group has used."""
 _deployed: dict[str, Any] = {}
 """The platform object last deployed by stack in the sandbox of the group that runs."""
 _groups: list[str] = []
@@ -127,11 +129,13 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if goes_on:
         return
     _deployed.clear()
-    needed = nextitem is not None and nextitem.get_closest_marker("sandbox") is not None
     for name, (_, contents) in list(_started.items()):
-        if not (needed and name == _name(_SHARED) and contents.restore()):
+        if name not in _used and nextitem is not None:
+            continue  # it is empty since an earlier group
+        if nextitem is None or name != _name(_SHARED) or not contents.restore():
             del _started[name]
             control_plane.down(name)
+    _used.clear()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -159,6 +163,7 @@ def start_sandbox() -> Callable[..., Status]:
 
     def start(part: str = _SHARED, *, karpenter: bool = False) -> Status:
         name = _name(part)
+        _used.add(name)
         if name not in _started:
             status = control_plane.up(name, karpenter=karpenter, progress=Progress(quiet=True))
             _started[name] = status, Contents(status.kubeconfig)
