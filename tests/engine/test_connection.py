@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from gpu_platform.engine.applyset import ApplySet
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.connection import Limits
 from gpu_platform.engine.objects import ObjectKey
+from gpu_platform.engine.taints import apply_over
 from gpu_platform.engine.wait import Awaited, NotReady, Waiter
 from gpu_platform.errors import ExitCode, UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan
@@ -99,6 +100,8 @@ def answering(answer: Callable[[str, str], tuple[int, dict[str, Any]]]) -> Gener
             self.rfile.read(int(self.headers["Content-Length"]))
             self.do_GET()
 
+        do_PATCH = do_POST
+
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
@@ -131,6 +134,27 @@ def test_a_server_that_never_answers_is_unknown_with_what_was_seen_and_what_to_d
     assert f"(http://127.0.0.1:{port}) does not answer: no answer within " in text
     assert "Nothing more was changed; run the command again" in text
     assert attempts(silent) == 3
+
+
+def test_a_refused_connection_is_reported_as_refused(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    client = KubernetesClient(kubeconfig(tmp_path, port), limits=Limits(connect=PATIENCE_SECONDS, read=1, total=0))
+    with pytest.raises(UnknownOutcome, match=r"does not answer: .*Connection refused \("):
+        client.get("v1", "Node", "a")
+
+
+def test_a_connection_that_is_not_accepted_is_reported_with_the_limit(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):  # fill its queue
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(server.getsockname())
+        config = kubeconfig(tmp_path, server.getsockname()[1])
+        client = KubernetesClient(config, limits=Limits(connect=0.6, read=PATIENCE_SECONDS, total=0))
+        with pytest.raises(UnknownOutcome, match=r"does not answer: no connection within 1 s \("):
+            client.get("v1", "Node", "a")
 
 
 def test_after_a_silent_server_a_command_that_tidies_up_tries_once(
@@ -196,6 +220,24 @@ def test_a_create_that_finds_the_server_starting_is_sent_again(tmp_path: Path) -
 
     with answering(answer) as port:
         assert KubernetesClient(kubeconfig(tmp_path, port), limits=Limits(total=3600)).create(made) == made
+
+
+def test_a_node_that_changed_since_it_was_read_is_read_again_at_once(tmp_path: Path) -> None:
+    asked: list[str] = []
+    served = {"resources": [{"kind": "Node", "name": "nodes", "namespaced": False}]}
+    declared = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "spec": {"taints": []}}
+    live = {**declared, "metadata": {"name": "a", "resourceVersion": "7"}}
+
+    def answer(method: str, path: str) -> tuple[int, dict[str, Any]]:
+        if path == "/api/v1":
+            return 200, served
+        asked.append(method)
+        return (409, {"reason": "Conflict", "message": "it has changed"}) if len(asked) == 1 else (200, live)
+
+    with answering(answer) as port:
+        client = KubernetesClient(kubeconfig(tmp_path, port), limits=ANSWERED)
+        assert apply_over(client, declared, live) == live
+    assert asked == ["PATCH", "GET", "PATCH"]
 
 
 def test_a_refused_manifest_is_told_by_the_causes_that_name_a_field(tmp_path: Path) -> None:

@@ -197,6 +197,13 @@ def test_a_host_path_is_found_unless_the_settings_allow_it_read_only():
     assert only(violations(HOST, mounting("/sys/../etc", read_only=True), **allowed))
 
 
+def test_a_violation_names_the_host_paths_that_are_allowed():
+    root = mounting("/", read_only=True)
+    assert only(violations(HOST, root)).problem.allowed == "no hostPath"
+    found = only(violations(HOST, root, allowedHostPaths=["/sys", "/opt"]))
+    assert found.problem.allowed == "/sys (read-only), /opt (read-only)"
+
+
 # -- gpu-wildcard-toleration ------------------------------------------------------------------------------
 
 CPU = {"cpu": "1"}

@@ -46,6 +46,12 @@ def test_the_platforms_prometheus_may_be_asked(address: str):
     assert violations(SERVER, scaled("prometheus", serverAddress=address)) == []
 
 
+def test_a_trigger_after_one_that_asks_an_allowed_server_is_checked():
+    record = scaled("prometheus", serverAddress=PROMETHEUS)
+    record["inputs"]["spec"]["triggers"].append({"type": "metrics-api", "metadata": {"url": "http://10.0.0.1"}})
+    assert only(violations(SERVER, record)).problem.path == "spec.triggers[2].metadata.url"
+
+
 def test_a_type_that_asks_a_server_in_another_way_is_found_unless_it_is_declared():
     sqs = scaled("aws-sqs-queue", awsEndpoint="http://10.0.0.1")
     assert only(violations(SERVER, sqs)).problem.path == "spec.triggers[1].type"

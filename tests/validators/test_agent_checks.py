@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pynvml
 import pytest
 from agent_tables import NOT_SUPPORTED, expecting, findings, healthy_gpu, node, tolerating, verdict
 
@@ -116,6 +117,24 @@ def test_a_gpu_is_compared_with_its_expectation(check, expected, reading, verdic
 
 
 @pytest.mark.parametrize(
+    ("check", "reading", "observed"),
+    [
+        ("ecc", "ecc", "not supported"),
+        ("fabric-state", "fabric", "no NVLink between nodes"),
+        ("mig-mode", "mig_mode", "not supported"),
+        ("nvlink-count", "nvlinks", "no NVLink"),
+        ("peer-access", "peers", "not supported"),
+        ("row-remapping", "remapped_rows", "not supported"),
+    ],
+)
+def test_only_an_unsupported_value_is_reported_without_expectation(check, reading, observed):
+    for answer, text in ((NOT_SUPPORTED, observed), (TOO_OLD, "")):
+        entries = run_checks(node(healthy_gpu(**{reading: answer})), Expectations())
+        [entry] = [entry for entry in entries if entry["id"] == check]
+        assert (entry["verdict"], entry["observed"]) == ("not-applicable", text)
+
+
+@pytest.mark.parametrize(
     ("found", "verdict"),
     [(81559, "pass"), (80336, "pass"), (80335, "fail"), (82782, "pass"), (82783, "fail"), (40960, "fail")],
 )
@@ -201,6 +220,20 @@ def test_two_gpus_with_one_uuid_fail_without_anyone_expecting_it():
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "answer", "verdict"),
+    [
+        ("uuid", TOO_OLD, UNKNOWN),
+        ("uuid", NOT_SUPPORTED, UNKNOWN),
+        ("serial", TOO_OLD, UNKNOWN),
+        ("serial", NOT_SUPPORTED, "not-applicable"),
+    ],
+)
+def test_only_a_serial_number_may_be_unsupported(value, answer, verdict):
+    entries = run_checks(node(healthy_gpu(0), healthy_gpu(1, **{value: answer})), Expectations())
+    assert [entry["verdict"] for entry in entries if entry["id"] == f"gpu-{value}"] == [verdict]
+
+
 def test_twelve_of_eighteen_links_pass_where_twelve_are_declared():
     links = [True] * 12 + [False] * 6
     assert outcome("nvlink_count", 12, healthy_gpu(nvlinks=links)) == ("pass", "12 of 18 active")
@@ -208,6 +241,24 @@ def test_twelve_of_eighteen_links_pass_where_twelve_are_declared():
 
 def test_a_pcie_card_with_unbridged_links_passes_where_none_are_declared():
     assert outcome("nvlink_count", 0, healthy_gpu(nvlinks=[False] * 12)) == ("pass", "0 of 12 active")
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (pynvml.NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED, "not supported by the chipset"),
+        (pynvml.NVML_P2P_STATUS_GPU_NOT_SUPPORTED, "not supported by the GPU"),
+        (pynvml.NVML_P2P_STATUS_IOH_TOPOLOGY_NOT_SUPPORTED, "not supported by the topology"),
+        (pynvml.NVML_P2P_STATUS_DISABLED_BY_REGKEY, "disabled by the driver's settings"),
+        (pynvml.NVML_P2P_STATUS_NOT_SUPPORTED, "not supported"),
+        (pynvml.NVML_P2P_STATUS_UNKNOWN, "unknown"),
+        (7, "status 7"),
+    ],
+)
+def test_a_pair_without_peer_access_is_reported_with_its_reason(status, reason):
+    reached, lonely = {1: (status, pynvml.NVML_P2P_STATUS_OK)}, {0: (pynvml.NVML_P2P_STATUS_OK, status)}
+    snapshot = node(healthy_gpu(0, peers=reached), healthy_gpu(1, peers=lonely))
+    assert findings(snapshot, expecting(peer_access=True)) == [("peer-access", None, "fail", f"1-0: {reason}")]
 
 
 def test_links_do_not_matter_to_a_gpu_in_mig_mode():
