@@ -11,7 +11,8 @@ from gpu_platform.engine.client import KubernetesClient, Refused
 from sandbox.control_plane import Status
 from tests.support.recorded import record_shipped
 
-pytestmark = pytest.mark.xdist_group("e2e-base")
+# Not the group of other tests, which make the same namespaces by themselves.
+pytestmark = pytest.mark.xdist_group("e2e-built-in")
 
 BUILT_IN = {
     "core/v1",
