@@ -116,6 +116,24 @@ def test_a_gpu_is_compared_with_its_expectation(check, expected, reading, verdic
 
 
 @pytest.mark.parametrize(
+    ("check", "reading", "observed"),
+    [
+        ("ecc", "ecc", "not supported"),
+        ("fabric-state", "fabric", "no NVLink between nodes"),
+        ("mig-mode", "mig_mode", "not supported"),
+        ("nvlink-count", "nvlinks", "no NVLink"),
+        ("peer-access", "peers", "not supported"),
+        ("row-remapping", "remapped_rows", "not supported"),
+    ],
+)
+def test_only_an_unsupported_value_is_reported_without_expectation(check, reading, observed):
+    for answer, text in ((NOT_SUPPORTED, observed), (TOO_OLD, "")):
+        entries = run_checks(node(healthy_gpu(0, **{reading: answer})), Expectations())
+        [entry] = [entry for entry in entries if entry["id"] == check]
+        assert (entry["verdict"], entry["observed"]) == ("not-applicable", text)
+
+
+@pytest.mark.parametrize(
     ("found", "verdict"),
     [(81559, "pass"), (80336, "pass"), (80335, "fail"), (82782, "pass"), (82783, "fail"), (40960, "fail")],
 )
