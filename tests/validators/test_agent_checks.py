@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pynvml
 import pytest
 from agent_tables import NOT_SUPPORTED, expecting, findings, healthy_gpu, node, tolerating, verdict
 
@@ -226,6 +227,24 @@ def test_twelve_of_eighteen_links_pass_where_twelve_are_declared():
 
 def test_a_pcie_card_with_unbridged_links_passes_where_none_are_declared():
     assert outcome("nvlink_count", 0, healthy_gpu(nvlinks=[False] * 12)) == ("pass", "0 of 12 active")
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (pynvml.NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED, "not supported by the chipset"),
+        (pynvml.NVML_P2P_STATUS_GPU_NOT_SUPPORTED, "not supported by the GPU"),
+        (pynvml.NVML_P2P_STATUS_IOH_TOPOLOGY_NOT_SUPPORTED, "not supported by the topology"),
+        (pynvml.NVML_P2P_STATUS_DISABLED_BY_REGKEY, "disabled by the driver's settings"),
+        (pynvml.NVML_P2P_STATUS_NOT_SUPPORTED, "not supported"),
+        (pynvml.NVML_P2P_STATUS_UNKNOWN, "unknown"),
+        (7, "status 7"),
+    ],
+)
+def test_a_pair_without_peer_access_is_reported_with_its_reason(status, reason):
+    reached, lonely = {1: (status, pynvml.NVML_P2P_STATUS_OK)}, {0: (pynvml.NVML_P2P_STATUS_OK, status)}
+    snapshot = node(healthy_gpu(0, peers=reached), healthy_gpu(1, peers=lonely))
+    assert findings(snapshot, expecting(peer_access=True)) == [("peer-access", None, "fail", f"1-0: {reason}")]
 
 
 def test_links_do_not_matter_to_a_gpu_in_mig_mode():

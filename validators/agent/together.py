@@ -14,7 +14,6 @@ P2P_OK = 0
 _MOST_XIDS = 8  # that a report shows, the newest first
 # nvmlGpuP2PStatus_t
 _P2P_STATES = {
-    0: "works",
     1: "not supported by the chipset",
     2: "not supported by the GPU",
     3: "not supported by the topology",
