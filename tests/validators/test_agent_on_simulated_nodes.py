@@ -301,6 +301,13 @@ def test_the_kernel_is_believed_before_nvml_about_numa_nodes(tmp_path, monkeypat
     assert [gpu.numa_node.value for gpu in (first, second, third)] == [-1, 1, 0]
 
 
+def test_a_numa_node_above_63_is_read_from_nvmls_second_word(monkeypatch):
+    monkeypatch.setattr(
+        pynvml, "nvmlDeviceGetMemoryAffinity", lambda _gpu, words, _scope: [0, 0b100] + [0] * (words - 2)
+    )
+    assert {gpu.numa_node.value for gpu in simulated("p5.48xlarge").gpus} == {66}
+
+
 def test_a_snapshot_survives_json():
     snapshot = simulated("p4de.24xlarge", mig_layout=(SEVEN,))
     assert Snapshot.from_json(snapshot.to_json()) == snapshot
