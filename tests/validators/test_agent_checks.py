@@ -220,6 +220,20 @@ def test_two_gpus_with_one_uuid_fail_without_anyone_expecting_it():
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "answer", "verdict"),
+    [
+        ("uuid", TOO_OLD, UNKNOWN),
+        ("uuid", NOT_SUPPORTED, UNKNOWN),
+        ("serial", TOO_OLD, UNKNOWN),
+        ("serial", NOT_SUPPORTED, "not-applicable"),
+    ],
+)
+def test_only_a_serial_number_may_be_unsupported(value, answer, verdict):
+    entries = run_checks(node(healthy_gpu(0), healthy_gpu(1, **{value: answer})), Expectations())
+    assert [entry["verdict"] for entry in entries if entry["id"] == f"gpu-{value}"] == [verdict]
+
+
 def test_twelve_of_eighteen_links_pass_where_twelve_are_declared():
     links = [True] * 12 + [False] * 6
     assert outcome("nvlink_count", 12, healthy_gpu(nvlinks=links)) == ("pass", "12 of 18 active")
