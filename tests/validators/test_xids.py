@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import gc
 import json
 import os
@@ -36,6 +37,39 @@ def test_only_xid_errors_are_read_from_the_log(tmp_path, monkeypatch):
     )
     monkeypatch.setenv("GPU_PLATFORM_KMSG", str(log))
     assert read_xids() == [[31, 0, 0x3B, 0, 90], [79, 1, 0, 0x1E, 5]]
+
+
+def test_a_record_that_was_overwritten_is_skipped(tmp_path, monkeypatch):
+    (tmp_path / "kmsg").write_text("4,1,1,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=77, name=python, Ch 0\n")
+    monkeypatch.setenv("GPU_PLATFORM_KMSG", str(tmp_path / "kmsg"))
+    answers = iter([BrokenPipeError(errno.EPIPE, "overwritten")])
+    read = os.read
+
+    def overwritten_first(file, size):
+        for error in answers:
+            raise error
+        return read(file, size)
+
+    monkeypatch.setattr(os, "read", overwritten_first)
+    assert [code for code, *_ in read_xids()] == [31]
+    answers = iter([OSError(errno.EINVAL, "the next record is larger")])
+    with pytest.raises(OSError, match="larger"):
+        read_xids()
+
+
+@pytest.mark.parametrize(
+    ("code", "meaning"),
+    [
+        (31, "the job accessed memory that it does not have"),
+        (48, "uncorrectable memory error"),
+        (74, "NVLink error"),
+        (119, "GSP firmware does not answer"),
+        (136, "link training failed"),
+        (150, "NVLink error"),
+    ],
+)
+def test_an_error_is_shown_with_its_meaning(code, meaning):
+    assert str(Xid(code, PCI, 1)) == f"Xid {code} ({meaning}) 1 s ago"
 
 
 @pytest.mark.parametrize("code", [13, 31, 43, 45, 63, 94])
