@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -131,6 +131,27 @@ def test_a_server_that_never_answers_is_unknown_with_what_was_seen_and_what_to_d
     assert f"(http://127.0.0.1:{port}) does not answer: no answer within " in text
     assert "Nothing more was changed; run the command again" in text
     assert attempts(silent) == 3
+
+
+def test_a_refused_connection_is_reported_as_refused(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    client = KubernetesClient(kubeconfig(tmp_path, port), limits=Limits(connect=PATIENCE_SECONDS, read=1, total=0))
+    with pytest.raises(UnknownOutcome, match=r"does not answer: .*Connection refused \("):
+        client.get("v1", "Node", "a")
+
+
+def test_a_connection_that_is_not_accepted_is_reported_with_the_limit(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):  # fill its queue
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(server.getsockname())
+        config = kubeconfig(tmp_path, server.getsockname()[1])
+        client = KubernetesClient(config, limits=Limits(connect=0.6, read=PATIENCE_SECONDS, total=0))
+        with pytest.raises(UnknownOutcome, match=r"does not answer: no connection within 1 s \("):
+            client.get("v1", "Node", "a")
 
 
 def test_after_a_silent_server_a_command_that_tidies_up_tries_once(
