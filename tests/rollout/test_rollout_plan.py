@@ -130,6 +130,12 @@ def test_a_layout_that_the_live_config_does_not_have_is_taken_for_another_one() 
     assert (change.drains, change.old) == (True, "config by-hand")
 
 
+def test_the_plans_own_layout_is_not_assumed_where_the_live_config_lacks_it() -> None:
+    plan = planned()
+    [change] = rollout(plan, node("lab-0", wanted(plan), state="failed")).changes
+    assert change.old == f"config {wanted(plan)} (failed)"
+
+
 def test_a_node_that_failed_on_the_plans_own_layout_is_tried_again() -> None:
     plan = planned()
     failed = rollout(plan, node("lab-0", wanted(plan), state="failed")).changes
