@@ -21,6 +21,7 @@ from gpu_platform.engine.applyset import ApplySet
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.connection import Limits
 from gpu_platform.engine.objects import ObjectKey
+from gpu_platform.engine.taints import apply_over
 from gpu_platform.engine.wait import Awaited, NotReady, Waiter
 from gpu_platform.errors import ExitCode, UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan
@@ -98,6 +99,9 @@ def answering(answer: Callable[[str, str], tuple[int, dict[str, Any]]]) -> Itera
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             self.do_GET()
+
+        def do_PATCH(self) -> None:
+            self.do_POST()
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
@@ -217,6 +221,24 @@ def test_a_create_that_finds_the_server_starting_is_sent_again(tmp_path: Path) -
 
     with answering(answer) as port:
         assert KubernetesClient(kubeconfig(tmp_path, port), limits=Limits(total=3600)).create(made) == made
+
+
+def test_a_node_that_changed_since_it_was_read_is_read_again_at_once(tmp_path: Path) -> None:
+    asked: list[str] = []
+    served = {"resources": [{"kind": "Node", "name": "nodes", "namespaced": False}]}
+    declared = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "spec": {"taints": []}}
+    live = {**declared, "metadata": {"name": "a", "resourceVersion": "7"}}
+
+    def answer(method: str, path: str) -> tuple[int, dict[str, Any]]:
+        if path == "/api/v1":
+            return 200, served
+        asked.append(method)
+        return (409, {"reason": "Conflict", "message": "it has changed"}) if len(asked) == 1 else (200, live)
+
+    with answering(answer) as port:
+        client = KubernetesClient(kubeconfig(tmp_path, port), limits=ANSWERED)
+        assert apply_over(client, declared, live) == live
+    assert asked == ["PATCH", "GET", "PATCH"]
 
 
 def test_a_refused_manifest_is_told_by_the_causes_that_name_a_field(tmp_path: Path) -> None:
