@@ -64,6 +64,20 @@ def test_what_the_runs_own_preview_saw_unchanged_is_not_applied_again(
     assert stack.preview(PARTS).is_empty, "the run has recorded them as before"
 
 
+def test_what_only_a_dry_run_saw_unchanged_is_not_applied_again(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.up(PARTS)
+    with pytest.raises(Refused):  # so no states are left
+        stack.up([*PARTS, config_map("Not a name", "engine-a")])
+    previewed = stack.preview(PARTS)
+    sent = written(stack.client, monkeypatch)
+
+    apply(stack.client, stack.recorded(PARTS), previewed=previewed)
+
+    assert not [manifest for manifest in sent if manifest["metadata"]["name"] in actions(previewed)]
+
+
 def test_what_the_last_run_left_as_it_is_needs_no_dry_run(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     stack.up([*PARTS, config_map("four", "engine-a")])
     stack.client.merge(config_map("two", "engine-a", {"a": "by hand"})["manifest"])

@@ -179,6 +179,11 @@ def test_an_error_inside_an_apply_comes_out_as_it_was_raised(record: Record) -> 
         record("late_failure")
 
 
+def test_an_error_comes_out_while_another_output_is_pending(record: Record) -> None:
+    with pytest.raises(Finding, match="one output has failed"):
+        record("pending_output")
+
+
 def test_a_run_error_is_a_clean_error_with_exit_code_two(record: Record) -> None:
     with pytest.raises(ProgramError, match=r"pools\[0\]\.count") as caught:
         record("stops")

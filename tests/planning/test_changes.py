@@ -207,6 +207,24 @@ def test_gke_8_changing_the_driver_config_or_the_sharing_config_replaces_the_poo
     assert what(gke(), gke(**fields)) == (effect, [f"pools[0].{field}"])
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        NodeScript(gcs="gs://a/b", generation=3),
+        NodeScript(gcs="gs://a/c", generation=2),
+        NodeScript(secret="projects/1/secrets/a/versions/1"),
+    ],
+)
+def test_gke_rolls_nodes_for_another_script_or_generation(script: NodeScript) -> None:
+    before = gke(init_script=NodeScript(gcs="gs://a/b", generation=2))
+    assert what(before, gke(init_script=script)) == ("rolled", ["pools[0].tuning or bootstrap"])
+
+
+def test_gke_rolls_nodes_for_another_version_of_the_scripts_secret() -> None:
+    first, second = (NodeScript(secret=f"projects/1/secrets/a/versions/{number}") for number in (1, 2))
+    assert what(gke(init_script=first), gke(init_script=second))[0] == "rolled"
+
+
 def test_gke_replaces_a_pool_for_other_networks_of_its_own_and_not_for_those_of_another_pool() -> None:
     networks = tuple(filled(GpuNetwork, vpc=f"gpu-{index}", subnet="nodes") for index in range(8))
     four, eight = (dataclasses.replace(GKE, networks=networks[:count]) for count in (4, 8))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.planning.rehearsal import Platform, TraceJob, rehearse, stack_of
+from gpu_platform.planning.rehearsal import Assumptions, Platform, TraceJob, rehearse, stack_of
 from gpu_platform.planning.rehearsal.model import Job, QuotaLimits, RehearsalPool, RehearsalQueue, Shape
 from gpu_platform.planning.rehearsal.numa import NumaUnits
 from gpu_platform.stacks import plan_platform
@@ -171,6 +171,19 @@ def test_a_job_that_a_search_for_victims_spares_keeps_its_numa_node() -> None:
     assert (units.fits(0, 4), units.room(0, 1)) == (True, 4)
     units.take(gone, 0, 3, 1)
     assert (units.fits(0, 2), units.room(0, 1)) == (False, 1)
+
+
+def test_the_autoscaler_removes_idle_nodes_and_keeps_busy_ones() -> None:
+    fixed = platform(nodes=1, queues=False)
+    found = replace(fixed, pools=(replace(fixed.pools[0], scaled=True, desired=0, min=0),))
+    start, idle = Assumptions().node_start, Assumptions().node_idle
+    busy, after = start + 10 * idle, start + 20 * idle
+    trace = (
+        job("long", "a", 0, 10 * idle + 10, 4),
+        job("beside", "a", busy, 10, 4),
+        job("later", "a", after, 10, 4),
+    )
+    assert ends(found, *trace) == {"long": busy + 10, "beside": busy + 10, "later": after + start + 10}
 
 
 def test_a_pool_that_can_align_no_pod_of_a_job_is_not_scaled_for_it() -> None:

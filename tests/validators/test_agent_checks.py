@@ -129,7 +129,7 @@ def test_a_gpu_is_compared_with_its_expectation(check, expected, reading, verdic
 )
 def test_only_an_unsupported_value_is_reported_without_expectation(check, reading, observed):
     for answer, text in ((NOT_SUPPORTED, observed), (TOO_OLD, "")):
-        entries = run_checks(node(healthy_gpu(**{reading: answer})), Expectations())
+        entries = run_checks(node(healthy_gpu(0, **{reading: answer})), Expectations())
         [entry] = [entry for entry in entries if entry["id"] == check]
         assert (entry["verdict"], entry["observed"]) == ("not-applicable", text)
 

@@ -51,8 +51,8 @@ class Mix:
 
     pools: tuple[ChosenPool, ...]
     bound: float
-    timed_out: bool = False
-    cheapest: tuple[ChosenPool, ...] = ()
+    timed_out: bool
+    cheapest: tuple[ChosenPool, ...]
 
     @property
     def usd_per_hour(self) -> float:
