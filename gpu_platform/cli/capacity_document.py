@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from math import fsum
 from typing import Any
 
 from gpu_platform import names
@@ -248,8 +249,8 @@ def _cost(plan: EnvironmentPlan) -> dict[str, Any]:
 
 def _effective(uses: Sequence[PoolUse]) -> dict[str, Any]:
     known = [use for use in uses if use.effective is not None and use.price is not None]
-    usd = sum((use.effective or 0.0) * (use.price or 0.0) for use in known) if known else None
-    cost = sum(use.gpus * (use.price or 0.0) for use in known)
+    usd = fsum((use.effective or 0.0) * (use.price or 0.0) for use in known) if known else None
+    cost = fsum(use.gpus * (use.price or 0.0) for use in known)
     return {
         "usd_per_hour": _hour(usd),
         "usd_per_month": _month(usd),
@@ -262,7 +263,7 @@ def _effective(uses: Sequence[PoolUse]) -> dict[str, Any]:
 def _waste(uses: Sequence[PoolUse]) -> dict[str, Any]:
     causes = [_cause(cause, uses) for cause in CAUSES]
     known = [_cause_usd(cause, uses) for cause in CAUSES]
-    usd = sum(one for one in known if one is not None) if any(one is not None for one in known) else None
+    usd = fsum(one for one in known if one is not None) if any(one is not None for one in known) else None
     return {
         "usd_per_hour": _hour(usd),
         "usd_per_month": _month(usd),

@@ -134,3 +134,10 @@ def test_the_highest_cost_is_unknown_where_the_price_of_one_machine_type_is(make
 def test_a_price_in_the_stack_file_is_that_of_every_node(make_plan: PlanMaker) -> None:
     plan = make_plan(pool("serve", **SERVE, **ZONES, usd_per_hour=2.0), cluster=EKS)
     assert plan.cost.most_usd_per_hour == pytest.approx(20.0)
+
+
+def test_costs_add_up_to_the_same_number_in_every_python(make_plan: PlanMaker) -> None:
+    # From 3.12 on sum() corrects what floating-point numbers lose; in 3.11 it gives 0.9999999999999999 here.
+    plan = make_plan(*(pool(f"p{i}", **UNPRICED, usd_per_hour=0.1, count={"desired": 1}) for i in range(10)))
+
+    assert plan.cost.usd_per_hour == plan.cost.most_usd_per_hour == 1.0

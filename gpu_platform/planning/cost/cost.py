@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import fsum
 
 from gpu_platform.planning.clouds.section import CloudCluster
 from gpu_platform.planning.cost.section import CostPlan, PoolCost, UsedPrices
@@ -45,7 +46,7 @@ def _weighed(pool: PoolPlan, shares: Mapping[str, float]) -> float:
         return 1.0
     whole = pool.gpus_per_node
     # With DRA a GPU is available whole and as instances: together they are at most one GPU.
-    return min(1.0, sum(offer.gpus / whole * shares.get(offer.name, 0.0) for offer in pool.resources))
+    return min(1.0, fsum(offer.gpus / whole * shares.get(offer.name, 0.0) for offer in pool.resources))
 
 
 def idle_cost(pools: Sequence[PoolPlan], cost: CostPlan, held: Mapping[str, Mapping[str, int]]) -> float | None:
@@ -59,7 +60,7 @@ def idle_cost(pools: Sequence[PoolPlan], cost: CostPlan, held: Mapping[str, Mapp
 def _total(lines: Sequence[PoolCost], used: Mapping[str, float]) -> float | None:
     """Return the cost of what is not `used` (share by pool), over pools of known price."""
     known = [line.usd_per_hour * (1 - used.get(line.pool, 0.0)) for line in lines if line.usd_per_hour is not None]
-    return sum(known) if known else None
+    return fsum(known) if known else None
 
 
 def plan(pools: Sequence[PoolPlan], quota: Mapping[str, int], cluster: CloudCluster | None = None) -> CostPlan:
@@ -90,7 +91,7 @@ def check(budget: Budget | None, pools: Sequence[PoolPlan], problems: Problems) 
     if budget is None:
         return
     costs = {pool.name: price * pool.nodes.desired for pool in pools if (price := pool.average_usd_per_hour)}
-    total = sum(costs.values()) * HOURS_PER_MONTH
+    total = fsum(costs.values()) * HOURS_PER_MONTH
     if total > budget.usd_per_month:
         dear = ", ".join(
             f"{name} {usd * HOURS_PER_MONTH:.0f}" for name, usd in sorted(costs.items(), key=lambda each: -each[1])
@@ -116,7 +117,7 @@ def _most_of(pool: PoolPlan, cluster: CloudCluster | None) -> float | None:
 def _most(costs: Sequence[float | None]) -> float | None:
     """Return the sum; None: one is not known, and nothing is the most then."""
     known = [cost for cost in costs if cost is not None]
-    return sum(known) if known and len(known) == len(costs) else None
+    return fsum(known) if known and len(known) == len(costs) else None
 
 
 def _used_prices(pools: Sequence[PoolPlan]) -> tuple[UsedPrices, ...]:

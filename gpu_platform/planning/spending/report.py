@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 
 from gpu_platform import names
 from gpu_platform.planning.capacity import CapacityReport
@@ -113,10 +114,10 @@ def spending_of(plan: EnvironmentPlan, report: CapacityReport) -> Spending:
             for team, of_team in shares.items()
         ),
         workloads=_workloads(plan),
-        usd_per_hour=sum(costs.values()) if costs else None,
-        unallocated_usd_per_hour=sum(pool.unallocated_usd_per_hour or 0.0 for pool in pools),
-        without_gpus_usd_per_hour=sum(cost for pool, cost in costs.items() if pool in without),
-        idle_usd_per_hour=sum(idle) if idle else None,
+        usd_per_hour=fsum(costs.values()) if costs else None,
+        unallocated_usd_per_hour=fsum(pool.unallocated_usd_per_hour or 0.0 for pool in pools),
+        without_gpus_usd_per_hour=fsum(cost for pool, cost in costs.items() if pool in without),
+        idle_usd_per_hour=fsum(idle) if idle else None,
         by_capacity=by_capacity,
         unknown=tuple(pool.pool for pool in pools if pool.usd_per_hour is None),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import floor
+from math import floor, fsum
 from typing import Any
 
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
@@ -57,7 +57,7 @@ class Mix:
     @property
     def usd_per_hour(self) -> float:
         """What the mix costs."""
-        return sum(pool.usd_per_hour for pool in self.pools)
+        return fsum(pool.usd_per_hour for pool in self.pools)
 
     @property
     def optimal(self) -> bool:
@@ -117,7 +117,7 @@ def unfit(requests: Sequence[PodRequest], options: Sequence[Option]) -> tuple[st
 
 
 def _cost(pools: Sequence[ChosenPool]) -> float:
-    return sum(pool.usd_per_hour for pool in pools)
+    return fsum(pool.usd_per_hour for pool in pools)
 
 
 def plain_mix(requests: Sequence[PodRequest], options: Sequence[Option]) -> tuple[list[ChosenPool], float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Any, Final
 
 from gpu_platform.catalog import Catalog
@@ -337,7 +338,7 @@ def _as_text(chosen: Sequence[ChosenPool]) -> NextBest:
         f"{pool.nodes} x {pool.option.machine.name} ({mode_name(pool.option)}{_reserved(pool.option)})"
         for pool in sorted(chosen, key=lambda pool: -pool.usd_per_hour)
     )
-    return NextBest(pools=pools, usd_per_hour=sum(pool.usd_per_hour for pool in chosen))
+    return NextBest(pools=pools, usd_per_hour=fsum(pool.usd_per_hour for pool in chosen))
 
 
 def _reserved(option: Option) -> str:
