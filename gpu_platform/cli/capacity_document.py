@@ -291,7 +291,7 @@ def _cause_usd(cause: str, uses: Sequence[PoolUse]) -> float | None:
     known = [
         count * use.price for use in uses if (count := use.wasted[cause]) is not None and use.price is not None
     ]
-    return sum(known) if known else None
+    return fsum(known) if known else None
 
 
 def _hour(usd: float | None) -> float | None:

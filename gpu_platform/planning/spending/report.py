@@ -69,7 +69,7 @@ class TeamSpending:
     @property
     def usd_per_hour(self) -> float:
         """Over all pools of known price."""
-        return sum(self.by_pool.values())
+        return fsum(self.by_pool.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ def spending_of(plan: EnvironmentPlan, report: CapacityReport) -> Spending:
     """Return the cost by pool, team and workload. `report`: of the same plan, with measured utilisation if any."""
     shares = _shares(plan)
     pools = tuple(
-        _pool(pool, use, sum(of_team.get(pool.name, 0.0) for of_team in shares.values()))
+        _pool(pool, use, fsum(of_team.get(pool.name, 0.0) for of_team in shares.values()))
         for pool, use in zip(plan.pools, report.uses, strict=True)
     )
     costs = {pool.pool: pool.usd_per_hour for pool in pools if pool.usd_per_hour is not None}
@@ -140,7 +140,7 @@ def _shares(plan: EnvironmentPlan) -> dict[str, dict[str, float]]:
             continue
         of_pool = {team: _share(pool, units, offered, asked) for team, units in quota.items()}
         # With DRA a GPU is offered whole and as instances: together they are at most one GPU.
-        total = max(1.0, sum(of_pool.values()))
+        total = max(1.0, fsum(of_pool.values()))
         for team, share in of_pool.items():
             found[team][pool.name] = share / total
     return found
@@ -149,7 +149,7 @@ def _shares(plan: EnvironmentPlan) -> dict[str, dict[str, float]]:
 def _share(
     pool: PoolPlan, units: Mapping[str, int], offered: Mapping[str, int], asked: Mapping[str, int]
 ) -> float:
-    return sum(
+    return fsum(
         offer.gpus / pool.gpus_per_node * units[offer.name] / max(offered[offer.name], asked[offer.name])
         for offer in pool.resources
         if offered[offer.name]
