@@ -91,7 +91,6 @@ class Release:
     """One program of a release; its URLs have no scheme."""
 
     program: str
-    version: str
     file: str
     sums: str
     member: str
@@ -155,7 +154,7 @@ def releases_of(module: GoModule) -> tuple[Release, ...]:
             version = module.pinned(publication.module)
             parts = {"version": version, "architecture": architecture, "program": program}
             urls = (publication.file, publication.sums, publication.member)
-            releases.append(Release(program, version, *(url.format(**parts) for url in urls)))
+            releases.append(Release(program, *(url.format(**parts) for url in urls)))
     return tuple(releases)
 
 

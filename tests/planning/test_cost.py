@@ -12,6 +12,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.summary import Summary, cost_lines, show_summary
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.spending.report import TeamSpending
 from gpu_platform.usage import Usage
 from tests.planning.conftest import PlanMaker, pool
 
@@ -141,3 +142,9 @@ def test_costs_add_up_to_the_same_number_in_every_python(make_plan: PlanMaker) -
     plan = make_plan(*(pool(f"p{i}", **UNPRICED, usd_per_hour=0.1, count={"desired": 1}) for i in range(10)))
 
     assert plan.cost.usd_per_hour == plan.cost.most_usd_per_hour == 1.0
+
+
+def test_the_pools_of_a_team_add_up_to_the_same_number_in_every_python() -> None:
+    spending = TeamSpending(team="vision", by_pool={f"p{i}": 0.1 for i in range(10)}, unknown=())
+
+    assert spending.usd_per_hour == 1.0
