@@ -29,6 +29,7 @@ from gpu_platform.planning.queues.section import (
     CONFIG_MAP,
     HELM_SECONDS,
     NAMESPACE,
+    CohortPlan,
     FlavorPlan,
     KueuePlan,
     ProvisioningPlan,
@@ -66,10 +67,10 @@ class Queues(pulumi.ComponentResource):
             for one in args.topologies
         ]
         of_flavors = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=list(topologies)))
-        for flavor in args.flavors:
-            _object("ResourceFlavor", flavor.name, _flavor(flavor), of_flavors)
+        flavors = [_object("ResourceFlavor", flavor.name, _flavor(flavor), of_flavors) for flavor in args.flavors]
+        of_cohorts = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(depends_on=list(flavors)))
         for cohort in args.cohorts:
-            _object("Cohort", cohort, {}, child)
+            _object("Cohort", cohort.name, _cohort(cohort), of_cohorts)
         for priority in args.priority_classes:
             _PriorityClass(f"queue-{priority.name}", priority, child)
         for check in args.provisioning:
@@ -354,6 +355,25 @@ def _flavor(flavor: FlavorPlan) -> Mapping[str, Any]:
     if flavor.topology is not None:
         spec["topologyName"] = flavor.topology
     return {key: value for key, value in spec.items() if value}
+
+
+def _cohort(cohort: CohortPlan) -> Manifest:
+    if not cohort.flavors:
+        return {}
+    return {
+        "resourceGroups": [
+            {
+                "coveredResources": list(next(iter(cohort.flavors.values()))),
+                "flavors": [
+                    {
+                        "name": flavor,
+                        "resources": [{"name": name, "nominalQuota": amount} for name, amount in amounts.items()],
+                    }
+                    for flavor, amounts in cohort.flavors.items()
+                ],
+            }
+        ]
+    }
 
 
 def _namespace(args: TeamQueuePlan) -> Manifest:

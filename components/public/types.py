@@ -516,11 +516,11 @@ class ObjectLimits(TypedDict, total=False):
 class Quota(TypedDict, total=False):
     """The most that a team may use at a time."""
 
-    gpus: float
-    shared: float
-    mig: Mapping[str, float]
-    mig_shared: Mapping[str, float]
-    devices: Mapping[str, float]
+    gpus: Any
+    shared: Any
+    mig: Mapping[str, Any]
+    mig_shared: Mapping[str, Any]
+    devices: Mapping[str, Any]
     cpu: Any
     """A Kubernetes quantity: 200 or "500m"."""
     memory: Any
@@ -693,13 +693,13 @@ class TeamSettings(TypedDict, total=False):
 
 
 class GpuUnits(TypedDict, total=False):
-    """Numbers of GPUs, shares, instances or devices."""
+    """Numbers of GPUs, shares, instances or devices, each on all pools or by pool."""
 
-    gpus: float
-    shared: float
-    mig: Mapping[str, float]
-    mig_shared: Mapping[str, float]
-    devices: Mapping[str, float]
+    gpus: Any
+    shared: Any
+    mig: Mapping[str, Any]
+    mig_shared: Mapping[str, Any]
+    devices: Mapping[str, Any]
 
 
 class TeamQueue(TypedDict, total=False):
@@ -786,6 +786,7 @@ class Queueing(TypedDict, total=False):
     kueue: str
     without_queue: str
     fair_sharing: bool
+    reserve: GpuUnits
     preemption: Preemption
     topology: bool
     pods_ready_timeout: str

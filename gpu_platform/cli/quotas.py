@@ -1,4 +1,4 @@
-"""Reads the deployed quotas of all stacks on an environment, and compares their sum with what the pools offer."""
+"""Reads the deployed quotas of all stacks on an environment, and compares their sum with what they may have."""
 
 from __future__ import annotations
 
@@ -12,9 +12,18 @@ from gpu_platform.errors import BadInput, Problem, UnknownOutcome
 from gpu_platform.planning import Plan
 from gpu_platform.planning.teams import over_allocated
 
+_OFFERED = (
+    "what the pools offer, times overcommit",
+    "lower the quota here or in another stack, raise a pool's count.max, or set overcommit",
+)
+_QUEUED = (
+    "the quotas of the environment's teams and its queueing.reserve",
+    "lower the quota here or in another stack, or raise queueing.reserve in the environment and deploy it",
+)
+
 
 def check_all_quotas(plan: Plan, cluster: ClusterAccess, *, is_deployed: bool) -> None:
-    """Raise BadInput if a stack raises the sum of all quotas above what the pools offer; warn if it was above.
+    """Raise BadInput if a stack raises the sum of all quotas above what all may have; warn if it was above.
 
     `is_deployed`: whether the cluster can have other stacks. Where their quotas cannot be read, a line says so.
     """
@@ -27,14 +36,14 @@ def check_all_quotas(plan: Plan, cluster: ClusterAccess, *, is_deployed: bool) -
     others = {name: quota.hard for name, quota in quotas.items() if quota.stack != plan.stack}
     found = over_allocated(plan.tenants, plan.quota_limits, own, others)
     if problems := [each for each in found if each.grows]:
-        fix = "lower the quota here or in another stack, raise a pool's count.max, or set overcommit"
+        allowed, fix = _QUEUED if plan.queues else _OFFERED
         raise BadInput(
             f"stack {plan.stack}",
             [
                 Problem(
                     "quotas",
                     str(each).partition(", at most")[0],
-                    f"at most {each.limit:g}: what the pools offer, times overcommit",
+                    f"at most {each.limit:g}: {allowed}",
                     fix,
                 )
                 for each in problems

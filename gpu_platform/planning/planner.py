@@ -186,7 +186,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         cost=costs,
         changes=changes,
         protect=spec.protect,
-        quota_limits=teams.quota_limits(available, spec.overcommit),
+        quota_limits=teams.quota_limits(spec, available),
         decisions=(
             *planned.decisions,
             *_window_decision(stack, context, changes.window),
@@ -337,7 +337,7 @@ def plan_team(
             settings=teams.policy_settings([spec.team], cloud),
         ),
         protect=spec.protect,
-        quota_limits=teams.quota_limits(available, environment.overcommit),
+        quota_limits=teams.quota_limits(environment, available),
         decisions=(
             *tenants.decisions,
             *queued.decisions,

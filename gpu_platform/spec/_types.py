@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
@@ -70,6 +71,11 @@ class SpecModel(_PydanticModel):
 def wrong(allowed: str, fix: str = "") -> PydanticCustomError:
     """Return the error that a validator raises, with what is allowed and the likely fix."""
     return PydanticCustomError("gpu_platform", "{allowed}", {"allowed": allowed, "fix": fix})
+
+
+def plain_or_mapping(value: object) -> str:
+    """Return the tag of a value that is one value for everything, or a mapping of several."""
+    return "mapping" if isinstance(value, Mapping) else "plain"
 
 
 def order_fix(low: int, desired: int, high: int | None) -> str:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from gpu_platform.spec._types import Duration, SpecModel
 from gpu_platform.spec.parts import Part
+from gpu_platform.spec.team import GpuUnits
 
 
 class Preemption(SpecModel):
@@ -28,6 +29,8 @@ class Queueing(SpecModel):
     the queue has the team's name."""
     fair_sharing: bool = True
     """Divide what teams borrow by their weights; else the first that asks gets it."""
+    reserve: GpuUnits = GpuUnits()
+    """Quota that is kept for teams with a stack of their own. Teams borrow what neither a quota nor this has."""
     preemption: Preemption = Preemption()
     topology: bool | None = None
     """Start a workload only when nodes have room for its pods, near each other if it asks for that

@@ -11,20 +11,25 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from gpu_platform.spec._types import DnsLabel, Duration, MigLayoutName, MigProfileName, SpecModel, wrong
+from gpu_platform.spec._types import (
+    DnsLabel,
+    Duration,
+    MigLayoutName,
+    MigProfileName,
+    SpecModel,
+    plain_or_mapping,
+    wrong,
+)
 from gpu_platform.spec.declared import SetsProperties
 
 MAX_TIME_SLICING_REPLICAS = 48
 
 
-def _kind(value: object) -> str:
-    return "mapping" if isinstance(value, Mapping) else "plain"
-
-
 ReplicaCount = Annotated[int, Field(ge=2, le=MAX_TIME_SLICING_REPLICAS)]
 ReplicasByGpu = Annotated[dict[str, ReplicaCount], Field(min_length=1)]
 Replicas = Annotated[
-    Annotated[ReplicaCount, Tag("plain")] | Annotated[ReplicasByGpu, Tag("mapping")], Discriminator(_kind)
+    Annotated[ReplicaCount, Tag("plain")] | Annotated[ReplicasByGpu, Tag("mapping")],
+    Discriminator(plain_or_mapping),
 ]
 
 
@@ -69,7 +74,7 @@ class Mps(_Replicated):
 
 MigLayout = Annotated[dict[MigProfileName, Annotated[int, Field(ge=1, le=7)]], Field(min_length=1)]
 DeclaredMigLayout = Annotated[
-    Annotated[MigLayoutName, Tag("plain")] | Annotated[MigLayout, Tag("mapping")], Discriminator(_kind)
+    Annotated[MigLayoutName, Tag("plain")] | Annotated[MigLayout, Tag("mapping")], Discriminator(plain_or_mapping)
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from gpu_platform.spec._types import (
     Cpu,
@@ -16,6 +16,7 @@ from gpu_platform.spec._types import (
     MigProfileName,
     SecretName,
     SpecModel,
+    plain_or_mapping,
 )
 from gpu_platform.spec.claims import Claim, DeviceClassName
 from gpu_platform.spec.declared import On
@@ -50,18 +51,29 @@ class ObjectLimits(SpecModel):
     """Storage that all PersistentVolumeClaims request together."""
 
 
-class GpuUnits(SpecModel):
-    """Numbers of GPUs, shares, instances or devices. A GPU resource without an entry has 0."""
+Units = Annotated[int, Field(ge=0)]
+UnitsByPool = Annotated[dict[DnsLabel, Units], Field(min_length=1, max_length=200)]
+DeclaredUnits = Annotated[
+    Annotated[Units, Tag("plain")] | Annotated[UnitsByPool, Tag("mapping")], Discriminator(plain_or_mapping)
+]
+"""Units of a resource on whichever pools offer it, or with `queueing` by pool: `{train: 32}`."""
 
-    gpus: int = Field(default=0, ge=0)
+
+class GpuUnits(SpecModel):
+    """Numbers of GPUs, shares, instances or devices. A GPU resource without an entry has 0.
+
+    With `queueing` each may be a mapping by pool, such as `gpus: {train: 32}`.
+    """
+
+    gpus: DeclaredUnits = 0
     """Whole GPUs: `nvidia.com/gpu`."""
-    shared: int = Field(default=0, ge=0)
+    shared: DeclaredUnits = 0
     """Shares of time-sliced or MPS GPUs: `nvidia.com/gpu.shared`."""
-    mig: dict[MigProfileName, Annotated[int, Field(ge=0)]] = {}
+    mig: dict[MigProfileName, DeclaredUnits] = {}
     """MIG instances by profile: `nvidia.com/mig-<profile>`."""
-    mig_shared: dict[MigProfileName, Annotated[int, Field(ge=0)]] = {}
+    mig_shared: dict[MigProfileName, DeclaredUnits] = {}
     """Shares of time-sliced MIG instances by profile: `nvidia.com/mig-<profile>.shared`."""
-    devices: dict[DeviceClassName, Annotated[int, Field(ge=0)]] = {}
+    devices: dict[DeviceClassName, DeclaredUnits] = {}
     """With DRA: devices by device class: gpu.nvidia.com, mig.nvidia.com, or one of `device_classes`."""
 
 
@@ -82,8 +94,8 @@ class TeamQueue(SpecModel):
     cohort: DnsLabel = "teams"
     """Teams of the same cohort lend each other what they do not use."""
     borrow: GpuUnits | None = None
-    """Most that the team may use of other teams' quotas; `{}`: nothing. Unset: of each resource that its quota
-    has, all that the pools offer."""
+    """Most that the team may use of other teams' quotas, and of what no quota has; `{}`: nothing. Unset: all that
+    its cohort lends of each resource in the team's quota."""
     lend: GpuUnits | None = None
     """Most that other teams may use of its quota; `{}`: nothing. Unset: all of it."""
     weight: float = Field(default=1.0, ge=0, le=1000)

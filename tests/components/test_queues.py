@@ -125,7 +125,7 @@ def test_workload_priority_classes_are_the_priority_classes(tmp_path: Path) -> N
 
 
 def test_the_team_of_a_stack_of_its_own_gets_its_queue_and_installs_nothing(tmp_path: Path) -> None:
-    environment = {**queued(), "teams": []}
+    environment = {**queued(queueing={"reserve": {"gpus": 8}}), "teams": []}
     (tmp_path / "Pulumi.shared.yaml").write_text(yaml.safe_dump({"config": {CONFIG_KEY: environment}}))
     team = {"kind": "team", "environment": {"stack": "shared"}, "team": queued()["teams"][0]}
     file = tmp_path / "Pulumi.own.yaml"

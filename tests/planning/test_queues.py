@@ -9,7 +9,6 @@ import pytest
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
-from gpu_platform.planning.queues.shares import divide
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import PlanMaker, pool, team
 from tests.spec.field_cases import STACKS
@@ -83,16 +82,6 @@ def test_nominal_quotas_of_all_teams_together_fit_each_pool(queues: Any) -> None
         for name, (nominal, _, _) in found.items():
             sums[name] += int(nominal)
     assert sums == {"spot": 24, "base": 16}
-
-
-def test_a_quota_is_divided_by_whole_nodes_so_that_a_pod_of_eight_gpus_fits_one_pool() -> None:
-    assert divide(16, [("spot", 24, 8), ("base", 16, 8)]) == {"spot": 8, "base": 8}
-    assert divide(8, [("spot", 24, 8), ("base", 16, 8)]) == {"spot": 8, "base": 0}
-
-
-def test_what_does_not_fit_the_pools_is_not_given() -> None:
-    assert divide(9, [("a", 2, 8), ("b", 4, 8)]) == {"a": 2, "b": 4}
-    assert divide(3, []) == {}
 
 
 def test_a_gpu_comes_with_its_part_of_the_cpu_and_memory_of_its_node(queues: Any) -> None:
@@ -298,6 +287,6 @@ def test_a_team_that_may_borrow_more_than_its_cohort_lends_is_warned(make_plan: 
     )
     (warning,) = [one for one in plan.decisions if one.what == "warning: borrow"]
     assert (warning.subject, warning.chosen) == ("team a", "4 of nvidia.com/gpu")
-    assert "lend at most 3" in warning.why
+    assert warning.why == "cohort teams lends at most 3"
     assert plan.queues is not None
-    assert plan.queues.cohorts == ("others", "teams")
+    assert [cohort.name for cohort in plan.queues.cohorts] == ["others", "teams"]

@@ -123,9 +123,9 @@ def test_a_stack_with_queues_has_their_quotas_on_each_pool_and_an_autoscaler_whe
     ]
     vision = found.queues[0]
     gpus = vision.flavors["train"][GPU]
-    assert (vision.team, gpus.nominal, gpus.borrow, gpus.lend) == ("vision", 27, 5, 27)
-    # 27 GPUs of 8 on a node with 191,450m, of which DaemonSets request 350m.
-    assert vision.flavors["train"]["cpu"].nominal == 644_962
+    assert (vision.team, gpus.nominal, gpus.borrow, gpus.lend) == ("vision", 32, 0, 32)
+    # Four nodes with 191,450m each, of which DaemonSets request 350m.
+    assert vision.flavors["train"]["cpu"].nominal == 764_400
     assert (found.topology, found.fair_sharing, found.pods_ready_timeout) == (False, True, 7200)
 
 

@@ -376,6 +376,27 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     },
     "teams[].quota.devices": {**_DRA, "teams[0].quota.devices": {"gpu.nvidia.com": 8}},
     "queueing": {"queueing": {}, "teams[0].quota.gpus": 8},
+    "queueing.reserve": {"queueing": {"reserve": {"gpus": 1}}, "teams[0].quota.gpus": 4},
+    "queueing.reserve.shared": {
+        "pools[0].sharing": {"mode": "time-slicing", "replicas": 4},
+        "teams[0].quota": {"shared": 8},
+        "queueing": {"reserve": {"shared": 1}},
+    },
+    "queueing.reserve.mig": {
+        "pools[0].sharing": {"mode": "mig", "layout": {"1g.10gb": 7}},
+        "teams[0].quota": {"mig": {"1g.10gb": 7}},
+        "queueing": {"reserve": {"mig": {"1g.10gb": 1}}},
+    },
+    "queueing.reserve.mig_shared": {
+        "pools[0].sharing": {"mode": "mig", "layout": {"1g.10gb": 7}, "replicas": 2},
+        "teams[0].quota": {"mig_shared": {"1g.10gb": 7}},
+        "queueing": {"reserve": {"mig_shared": {"1g.10gb": 1}}},
+    },
+    "queueing.reserve.devices": {
+        **_DRA,
+        "teams[0].quota": {"devices": {"gpu.nvidia.com": 4}},
+        "queueing": {"reserve": {"devices": {"gpu.nvidia.com": 1}}},
+    },
     "teams[].queue": {"queueing": {}, "teams[0].quota.gpus": 8, "teams[0].queue": {"cohort": "teams"}},
     "teams[].queue.borrow": {"teams[0].queue.borrow": {"gpus": 1}},
     "teams[].queue.borrow.shared": {
@@ -683,6 +704,10 @@ ALTERNATIVES: Mapping[str, Any] = {
     "teams[].name": ["other"],
     "queueing": [{}],
     "queueing.pods_ready_timeout": ["3h"],
+    "queueing.reserve": [{"gpus": 2}],
+    "queueing.reserve.mig": [{"1g.10gb": 2}],
+    "queueing.reserve.mig_shared": [{"1g.10gb": 2}],
+    "queueing.reserve.devices": [{"gpu.nvidia.com": 2}],
     "teams[].queue": [{"weight": 2.0}],
     "teams[].queue.cohort": ["others"],
     "teams[].queue.borrow": [{"gpus": 2}],

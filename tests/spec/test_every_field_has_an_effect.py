@@ -69,12 +69,18 @@ def _findings(provider: str) -> tuple[Finding, ...]:
 def _team_findings(folder: Path) -> Iterator[Finding]:
     for field in fields_of(TeamStack):
         environment = stack_for(table_key(field.path), "sandbox")
+        declared: dict[str, Any] = environment.pop("teams")[0]
         team = {
             "kind": "team",
             "environment": {"stack": "here"},
-            "team": environment.pop("teams")[0],
+            "team": declared,
             **({"policy": environment.pop("policy")} if "policy" in environment else {}),
         }
+        if environment.get("queueing") is not None:
+            units = ("gpus", "shared", "mig", "mig_shared", "devices")
+            kept = {key: one for key, one in declared["quota"].items() if key in units}
+            environment["queueing"] = {**environment["queueing"], "reserve": kept}
+            environment["pools"][0]["count"] = {"desired": 4}  # so that there is something to borrow
         elsewhere = {**environment, "cluster": {"provider": "sandbox", "name": "elsewhere"}}
         for name, platform in (("here", environment), ("elsewhere", elsewhere)):
             text = yaml.safe_dump({"config": {CONFIG_KEY: platform}})

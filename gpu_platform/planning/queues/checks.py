@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.kueue import MAX_DEVICE_CLASSES
+from gpu_platform.planning.queues.shares import offers_of
 from gpu_platform.planning.queues.topology import unsuitable
 from gpu_platform.planning.teams.available import Available
-from gpu_platform.planning.teams.quota_of_pods import quota_place, quota_units
+from gpu_platform.planning.teams.quota_of_pods import quota_place, quota_units, units_by_pool
+from gpu_platform.planning.teams.tenants import check_offered
 from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.stack import Environment
-from gpu_platform.spec.team import Team
+from gpu_platform.spec.team import GpuUnits, Team
 
 # CRDs of Kueue v0.19.2 and its webhook of ClusterQueues (validateFlavorResourceCombinations); read 2026-11-23.
 _MAX_FLAVORS: Final = 64
@@ -45,6 +48,8 @@ def check_queueing(environment: Environment, cloud: Cloud, available: Available,
             "true only if all pools have a fixed size and a device plugin: Kueue counts nodes that exist",
             "remove topology, or write only count: {desired: N}",
         )
+    check_offered(queueing.reserve, available, here.at("reserve"))
+    _check_by_pool(queueing.reserve, queueing, available, here.at("reserve"))
     _check_sizes(available, here)
 
 
@@ -76,8 +81,13 @@ def check_teams(
 ) -> None:
     """Record `queue` of teams without `queueing`, and limits that no quota can have. `teams`: place, team."""
     for path, team in teams:
+        of_team = Problems(path, problems.found)
+        _check_by_pool(team.quota, queueing, available, of_team.at("quota"))
         if team.queue is None:
             continue
+        for field, units in (("borrow", team.queue.borrow), ("lend", team.queue.lend)):
+            if units is not None and queueing is not None:
+                _check_by_pool(units, queueing, available, of_team.at("queue").at(field))
         here = Problems(path, problems.found).at("queue")
         if queueing is None:
             here.add(
@@ -94,6 +104,47 @@ def check_teams(
                 for name, units in available.units.items()
             }
             _check_units("borrow", quota_units(team.queue.borrow), beyond, here)
+
+
+def _check_by_pool(units: GpuUnits, queueing: Queueing | None, available: Available, here: Problems) -> None:
+    """Record units by pool where the pool does not offer so many, or without queues, which alone count by pool."""
+    for name, by_pool in units_by_pool(units).items():
+        place = here.at(quota_place(name))
+        if queueing is None:
+            place.add(
+                "units by pool without queueing",
+                "one number: a ResourceQuota counts all pools together",
+                f"write {sum(by_pool.values())}, or add queueing: {{}}",
+            )
+            continue
+        offered = {offer.pool.name: offer.units for offer in offers_of(available).get(name, ())}
+        for pool, count in by_pool.items():
+            if pool not in offered:
+                place.at(pool).add(
+                    f"{pool!r}",
+                    f"a pool that offers {name}: {', '.join(offered) or 'none does'}",
+                    did_you_mean(pool, offered) or "remove it",
+                )
+            elif count > offered[pool]:
+                place.at(pool).add(
+                    f"{count} of {name}", f"at most {offered[pool]}: what pool {pool} may have", "lower it"
+                )
+
+
+def check_sums_by_pool(teams: Sequence[tuple[str, GpuUnits]], available: Available, problems: Problems) -> None:
+    """Record quotas by pool that together exceed a pool. `teams`: the place of each quota, and the quota."""
+    for name, of_resource in offers_of(available).items():
+        for offer in of_resource:
+            pool = offer.pool.name
+            given = [(path, units_by_pool(units).get(name, {}).get(pool, 0)) for path, units in teams]
+            total = sum(count for _, count in given)
+            most, path = max((count, path) for path, count in given) if given else (0, "")
+            if total > offer.units and most <= offer.units:
+                Problems(path, problems.found).at(quota_place(name)).at(pool).add(
+                    f"{total} of {name} on pool {pool} in all quotas",
+                    f"at most {offer.units}: what the pool may have",
+                    "lower the quotas, or raise the pool's count.max",
+                )
 
 
 def _check_units(

@@ -15,8 +15,8 @@ from typing import Final
 from gpu_platform import names
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.queues.section import FlavorQuota, Limits
-from gpu_platform.planning.queues.shares import ByPool, Offer, Shares
+from gpu_platform.planning.queues.section import CohortPlan, FlavorQuota, Limits
+from gpu_platform.planning.queues.shares import ByPool, Division, Offers, Shares, in_order
 from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.team import Quota
 
@@ -27,15 +27,17 @@ _MIB: Final = 1024 * 1024
 
 def flavor_quotas(
     quota: Quota,
+    priority: str,
     shares: Shares,
-    offers: Mapping[str, Sequence[Offer]],
+    offers: Offers,
     pools: Sequence[PoolPlan],
     flavors: Mapping[str, str],
     checks: Mapping[str, str],
 ) -> tuple[FlavorQuota, ...]:
     """Return the quotas of a team by flavor: nodes without GPUs, then the pools that it may use.
 
-    `flavors`: name of the flavor by pool; `checks`: admission check by pool, where nodes are provisioned.
+    Kueue tries them in this order. `priority`: the class of the team, which pools for the same purpose come first
+    for; `flavors`: name of the flavor by pool; `checks`: admission check by pool, where nodes are provisioned.
     """
     gpus = list(offers)
     without = [
@@ -43,23 +45,26 @@ def flavor_quotas(
         Limits(resource="memory", nominal=quota.memory or _UNLIMITED["memory"], borrow="0", lend="0"),
         *(Limits(resource=name, nominal="0", borrow="0", lend="0") for name in gpus),
     ]
-    used = [pool for pool in pools if shares.uses(pool.name)]
+    used = in_order(priority, [pool for pool in pools if shares.uses(pool.name)])
     return (
-        FlavorQuota(flavor=CPU_FLAVOR, limits=tuple(without)),
+        FlavorQuota(flavor=CPU_FLAVOR, pool=None, limits=tuple(without)),
         *(
             FlavorQuota(
-                flavor=flavors[pool.name], limits=_limits(pool, shares, offers), check=checks.get(pool.name)
+                flavor=flavors[pool.name],
+                pool=pool.name,
+                limits=_limits(pool, shares, offers),
+                check=checks.get(pool.name),
             )
             for pool in used
         ),
     )
 
 
-def _limits(pool: PoolPlan, shares: Shares, offers: Mapping[str, Sequence[Offer]]) -> tuple[Limits, ...]:
+def _limits(pool: PoolPlan, shares: Shares, offers: Offers) -> tuple[Limits, ...]:
     nodes = [_nodes(pool, part, offers) for part in (shares.nominal, shares.borrow, shares.lend)]
-    free = free_resources(pool)
-    cpu = [f"{math.floor(share * free.cpu_millicores)}m" for share in nodes]
-    memory = [f"{math.floor(share * free.memory_mib)}Mi" for share in nodes]
+    cpu, memory = zip(
+        *((f"{cpu}m", f"{mib}Mi") for cpu, mib in (_of_node(pool, one) for one in nodes)), strict=True
+    )
     return (
         Limits(resource="cpu", nominal=cpu[0], borrow=cpu[1], lend=cpu[2]),
         Limits(resource="memory", nominal=memory[0], borrow=memory[1], lend=memory[2]),
@@ -75,7 +80,7 @@ def _limits(pool: PoolPlan, shares: Shares, offers: Mapping[str, Sequence[Offer]
     )
 
 
-def _nodes(pool: PoolPlan, part: Mapping[str, ByPool], offers: Mapping[str, Sequence[Offer]]) -> Fraction:
+def _nodes(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Fraction:
     """Return how many nodes of a pool the units of all its resources are, by their GPUs."""
     gpus = sum(
         (
@@ -87,6 +92,40 @@ def _nodes(pool: PoolPlan, part: Mapping[str, ByPool], offers: Mapping[str, Sequ
         Fraction(0),
     )
     return min(gpus / pool.gpus_per_node, Fraction(pool.nodes.max))
+
+
+def cohort_quotas(
+    division: Division, offers: Offers, pools: Sequence[PoolPlan], flavors: Mapping[str, str]
+) -> tuple[CohortPlan, ...]:
+    """Return the cohorts of an environment with what no quota has, and with the CPU and memory that comes with it.
+
+    `flavors`: name of the flavor by pool.
+    """
+    cohorts = division.cohorts
+    assigned = [*(shares.nominal for shares in division.teams.values()), division.reserve]
+    found: dict[str, dict[str, Mapping[str, str]]] = {name: {} for name in cohorts}
+    for pool in (one for one in pools if one.has_gpus):
+        nodes = {name: _nodes(pool, units, offers) for name, units in cohorts.items()}
+        if not (in_all := sum(nodes.values())):
+            continue
+        taken = [limit for units in assigned for limit in _of_node(pool, _nodes(pool, units, offers))]
+        free = free_resources(pool)
+        cpu = free.cpu_millicores * pool.nodes.max - sum(taken[::2])
+        memory = free.memory_mib * pool.nodes.max - sum(taken[1::2])
+        for name, units in cohorts.items():
+            if nodes[name]:
+                found[name][flavors[pool.name]] = {
+                    "cpu": f"{max(math.floor(cpu * nodes[name] / in_all), 0)}m",
+                    "memory": f"{max(math.floor(memory * nodes[name] / in_all), 0)}Mi",
+                    **{resource: str(units[resource].get(pool.name, 0)) for resource in offers},
+                }
+    return tuple(CohortPlan(name=name, flavors=found[name]) for name in found)
+
+
+def _of_node(pool: PoolPlan, nodes: Fraction) -> tuple[int, int]:
+    """Return CPU in millicores and memory in MiB of a number of nodes of a pool."""
+    free = free_resources(pool)
+    return math.floor(nodes * free.cpu_millicores), math.floor(nodes * free.memory_mib)
 
 
 def ceiling(quota: Quota, flavors: Sequence[FlavorQuota]) -> Mapping[str, str]:

@@ -16,9 +16,9 @@ from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.queues.checks import check_queueing, check_teams
+from gpu_platform.planning.queues.checks import check_queueing, check_sums_by_pool, check_teams
 from gpu_platform.planning.queues.kueue import plan_kueue
-from gpu_platform.planning.queues.limits import CPU_FLAVOR, ceiling, flavor_quotas
+from gpu_platform.planning.queues.limits import CPU_FLAVOR, ceiling, cohort_quotas, flavor_quotas
 from gpu_platform.planning.queues.reasons import queue_decisions, queueing_decisions
 from gpu_platform.planning.queues.section import (
     FlavorPlan,
@@ -27,14 +27,22 @@ from gpu_platform.planning.queues.section import (
     TeamQueuePlan,
     TopologyPlan,
 )
-from gpu_platform.planning.queues.shares import Offer, Shares, divide_quotas, offers_of, queue_settings
+from gpu_platform.planning.queues.shares import (
+    Division,
+    Offers,
+    Shares,
+    divide_pools,
+    offers_of,
+    queue_settings,
+)
 from gpu_platform.planning.queues.topology import is_topology_aware
+from gpu_platform.planning.queues.work import declared_work
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.planning.teams.tenants import plan_priority_classes
 from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.stack import Environment
-from gpu_platform.spec.team import Team
+from gpu_platform.spec.team import GpuUnits, Team
 
 DEFAULT_QUEUE: Final = "default"
 """Name of the LocalQueue that Kueue gives to workloads that name none."""
@@ -47,6 +55,10 @@ def check(context: CompleteContext, available: Available) -> None:
     teams = [(f"teams[{index}]", team) for index, team in enumerate(environment.teams)]
     check_queueing(environment, context.cloud, available, context.problems)
     check_teams(environment.queueing, teams, available, context.problems)
+    if environment.queueing is not None:
+        quotas: list[tuple[str, GpuUnits]] = [(f"{path}.quota", team.quota) for path, team in teams]
+        quotas.append(("queueing.reserve", environment.queueing.reserve))
+        check_sums_by_pool(quotas, available, context.problems)
 
 
 def check_one(team: Team, environment: Environment, available: Available, problems: Problems) -> None:
@@ -65,12 +77,14 @@ def plan(
     cloud, pools = context.cloud, available.pools
     aware = is_topology_aware(queueing, pools)
     flavors = _flavors(cloud, pools, aware=aware)
-    teams = _plan_teams(queueing, environment.teams, tenants, cloud, available)
+    offers, work = offers_of(available), {team.name: declared_work(team, available) for team in environment.teams}
+    division = divide_pools(environment, (), available, offers, work)
+    teams = _plan_teams(environment.teams, environment, tenants, cloud, available, division)
     planned = QueuesPlan(
         kueue=plan_kueue(queueing, cloud, available, context.catalog),
         topologies=_topologies(cloud, pools) if aware else (),
         flavors=flavors,
-        cohorts=tuple(sorted({queue_settings(team).cohort for team in environment.teams})),
+        cohorts=cohort_quotas(division, offers, pools, {one.pool: one.name for one in flavors if one.pool}),
         priority_classes=plan_priority_classes(environment.priorities),
         provisioning=_provisioning(cloud, pools),
         teams=teams,
@@ -79,7 +93,7 @@ def plan(
         planned,
         (
             *queueing_decisions(context.stack, queueing, planned, pools, aware=aware),
-            *queue_decisions(environment.teams, teams),
+            *queue_decisions(environment.teams, teams, division, offers, work),
         ),
     )
 
@@ -90,8 +104,11 @@ def plan_one(
     """Return the queue of a team with a stack of its own, whose quota the environment's teams leave free."""
     if environment.queueing is None:
         return Decided(())
-    teams = _plan_teams(environment.queueing, [*environment.teams, team], tenants, cloud, available)
-    return Decided(teams, queue_decisions([team], teams))
+    offers = offers_of(available)
+    work = {one.name: declared_work(one, available) for one in (*environment.teams, team)}
+    division = divide_pools(environment, (team,), available, offers, work)
+    teams = _plan_teams((team,), environment, tenants, cloud, available, division)
+    return Decided(teams, queue_decisions([team], teams, division, offers, work))
 
 
 def queue_of(namespace: str, queues: Sequence[TeamQueuePlan]) -> TeamQueuePlan | None:
@@ -100,22 +117,24 @@ def queue_of(namespace: str, queues: Sequence[TeamQueuePlan]) -> TeamQueuePlan |
 
 
 def _plan_teams(
-    queueing: Queueing,
     teams: Sequence[Team],
+    environment: Environment,
     tenants: Sequence[TenantPlan],
     cloud: Cloud,
     available: Available,
+    division: Division,
 ) -> tuple[TeamQueuePlan, ...]:
-    """Return the queues of those teams that have a tenant."""
-    offers = offers_of(available)
+    assert environment.queueing is not None  # noqa: S101 - both callers have checked it
+    queueing, offers = environment.queueing, offers_of(available)
     planned = _flavors(cloud, available.pools, aware=is_topology_aware(queueing, available.pools))
     flavors = {flavor.pool: flavor.name for flavor in planned if flavor.pool is not None}
     checks = {pool.name: _check_name(pool) for pool in available.pools if cloud.provisioning(pool) is not None}
     by_name = {tenant.namespace: tenant for tenant in tenants}
     return tuple(
-        _plan_team(queueing, team, shares, offers, available.pools, flavors, checks, by_name[team.name])
-        for team, shares in zip(teams, divide_quotas(teams, offers), strict=True)
-        if team.name in by_name
+        _plan_team(
+            queueing, team, division.teams[team.name], offers, available.pools, flavors, checks, by_name[team.name]
+        )
+        for team in teams
     )
 
 
@@ -123,14 +142,14 @@ def _plan_team(
     queueing: Queueing,
     team: Team,
     shares: Shares,
-    offers: Mapping[str, Sequence[Offer]],
+    offers: Offers,
     pools: Sequence[PoolPlan],
     names_of_flavors: Mapping[str, str],
     checks: Mapping[str, str],
     tenant: TenantPlan,
 ) -> TeamQueuePlan:
     settings = queue_settings(team)
-    flavors = flavor_quotas(team.quota, shares, offers, pools, names_of_flavors, checks)
+    flavors = flavor_quotas(team.quota, team.priority, shares, offers, pools, names_of_flavors, checks)
     required = queueing.without_queue == "refuse"
     return TeamQueuePlan(
         namespace=team.name,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
-from gpu_platform.planning.queues.shares import queue_settings
+from gpu_platform.planning.queues.shares import Division, Offers, Shares, queue_settings
 from gpu_platform.planning.queues.topology import unsuitable
-from gpu_platform.planning.teams.quota_of_pods import quota_units
+from gpu_platform.planning.queues.work import DeclaredJob
+from gpu_platform.planning.teams.quota_of_pods import quota_place, quota_units
+from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.team import Team
 
@@ -49,60 +52,109 @@ def queueing_decisions(
     return tuple(found)
 
 
-def queue_decisions(teams: Sequence[Team], queues: Sequence[TeamQueuePlan]) -> tuple[Decision, ...]:
-    """Return the decision about each queue, and a warning where a team may borrow more than others lend."""
+def queue_decisions(
+    teams: Sequence[Team],
+    queues: Sequence[TeamQueuePlan],
+    division: Division,
+    offers: Offers,
+    work: Mapping[str, Sequence[DeclaredJob]],
+) -> tuple[Decision, ...]:
+    """Return the decision about each queue, whether declared work starts, and a warning about too high limits."""
     by_name = {queue.namespace: queue for queue in queues}
-    found = [
-        Decision(
-            subject=f"team {team.name}",
-            what="queue",
-            chosen=by_name[team.name].local_queue,
-            why=_limits_text(by_name[team.name]),
+    found: list[Decision] = []
+    for team in teams:
+        shares, queue = division.teams[team.name], by_name[team.name]
+        found.append(
+            Decision(
+                subject=f"team {team.name}",
+                what="queue",
+                chosen=queue.local_queue,
+                why=_limits_text(shares, queue.cohort, offers),
+            )
         )
-        for team in teams
-        if team.name in by_name
-    ]
-    return (*found, *(warning for team in teams for warning in _warnings(team, teams)))
+        found += _starts(team, queue, work[team.name], offers)
+        found += _warnings(team, shares)
+    return tuple(found)
 
 
-def _limits_text(queue: TeamQueuePlan) -> str:
-    sums: dict[str, list[int]] = {}
-    for flavor in queue.flavors:
-        for limit in flavor.limits:
-            if limit.resource in ("cpu", "memory"):
-                continue
-            total = sums.setdefault(limit.resource, [0, 0, 0])
-            for index, units in enumerate((limit.nominal, limit.borrow, limit.lend)):
-                total[index] += int(units)
-    texts = [
-        f"{nominal} of {name}, borrows at most {borrow}, lends at most {lend}"
-        for name, (nominal, borrow, lend) in sums.items()
-        if nominal or borrow
-    ]
-    return "; ".join(texts) + f" (cohort {queue.cohort})" if texts else "the team has no quota of GPUs"
+def _limits_text(shares: Shares, cohort: str, offers: Offers) -> str:
+    texts: list[str] = []
+    for name, of_resource in offers.items():
+        nominal, borrow, lend = (part[name] for part in (shares.nominal, shares.borrow, shares.lend))
+        if not any((*nominal.values(), *borrow.values())):
+            continue
+        parts = ", ".join(f"{pool} {units}" for pool, units in nominal.items() if units)
+        where = f" ({parts})" if parts and len(of_resource) > 1 else ""
+        texts.append(
+            f"{sum(nominal.values())} of {name}{where}, borrows at most {sum(borrow.values())}, "
+            f"lends at most {sum(lend.values())}"
+        )
+    return "; ".join(texts) + f" (cohort {cohort})" if texts else "the team has no quota of GPUs"
 
 
-def _warnings(team: Team, teams: Sequence[Team]) -> Iterator[Decision]:
+def _starts(team: Team, queue: TeamQueuePlan, work: Sequence[DeclaredJob], offers: Offers) -> Iterator[Decision]:
+    """Yield for each declared job whether it starts on the team's own quota, while all other teams use theirs."""
+    limits = {
+        (flavor.pool, limit.resource): limit for flavor in queue.flavors for limit in flavor.limits if flavor.pool
+    }
+    always = [job for job in work if not job.ends]
+    for job in work:
+        beside = [one for one in always if one.pool == job.pool and one is not job]
+        lacks: list[str] = []
+        for resource, amount in job.requests.items():
+            limit = limits.get((job.pool, resource))
+            own = _amount(resource, limit.nominal) if limit is not None else 0
+            needed = amount + sum(one.requests.get(resource, 0) for one in beside)
+            if needed > own:
+                lacks.append(f"{_text(resource, needed)} of {resource}, quota there {_text(resource, own)}")
+        what = f"{job.path} ({job.name})"
+        if lacks:
+            yield Decision(
+                subject=f"team {team.name}",
+                what=f"warning: {what}",
+                chosen="starts only on borrowed quota",
+                why=f"on pool {job.pool} it needs {'; '.join(lacks)}"
+                + (", with what always runs" if beside else "")
+                + f"; {_advice(job, offers)}",
+            )
+        else:
+            yield Decision(
+                subject=f"team {team.name}",
+                what=what,
+                chosen="starts on the team's own quota",
+                why=f"{job.requests[job.resource]} of {job.resource} on pool {job.pool}, also while other teams "
+                "use their quotas",
+            )
+
+
+def _advice(job: DeclaredJob, offers: Offers) -> str:
+    if len(offers.get(job.resource, ())) > 1:
+        place = quota_place(job.resource)
+        return f"raise the quota, or write it by pool: quota.{place}: {{{job.pool}: {job.requests[job.resource]}}}"
+    return "raise the quota, or request less"
+
+
+def _amount(resource: str, text: str) -> int:
+    quantity = parse_quantity(text)
+    return int(quantity * 1000) if resource == "cpu" else int(quantity)
+
+
+def _text(resource: str, amount: int) -> str:
+    if resource == "cpu":
+        return f"{amount / 1000:g}"
+    return f"{math.ceil(amount / 1024**3)}Gi" if resource == "memory" else str(amount)
+
+
+def _warnings(team: Team, shares: Shares) -> Iterator[Decision]:
     settings = queue_settings(team)
     if settings.borrow is None:
         return
-    lent = _lent_by_others(team, teams)
     for name, units in quota_units(settings.borrow).items():
-        if units > lent.get(name, 0):
+        lent = sum(shares.borrow.get(name, {}).values())
+        if units > lent:
             yield Decision(
                 subject=f"team {team.name}",
                 what="warning: borrow",
                 chosen=f"{units} of {name}",
-                why=f"other teams of cohort {settings.cohort} in this stack lend at most {lent.get(name, 0)}",
+                why=f"cohort {settings.cohort} lends at most {lent}",
             )
-
-
-def _lent_by_others(team: Team, teams: Sequence[Team]) -> Mapping[str, int]:
-    lent: dict[str, int] = {}
-    cohort = queue_settings(team).cohort
-    for other in teams:
-        settings = queue_settings(other)
-        if other.name != team.name and settings.cohort == cohort:
-            for name, units in quota_units(other.quota if settings.lend is None else settings.lend).items():
-                lent[name] = lent.get(name, 0) + units
-    return lent

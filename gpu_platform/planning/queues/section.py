@@ -85,11 +85,24 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorQuota:
-    """Limits of all resources of a queue on one flavor. `check`: of its nodes, where they are provisioned."""
+    """Limits of all resources of a queue on one flavor.
+
+    `pool`: the pool of the flavor, None for nodes that no pool describes; `check`: of its nodes, where they are
+    provisioned.
+    """
 
     flavor: str
+    pool: str | None
     limits: tuple[Limits, ...]
     check: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CohortPlan:
+    """A Cohort: what its teams may borrow that no quota has, by flavor and resource."""
+
+    name: str
+    flavors: Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +143,7 @@ class QueuesPlan:
     kueue: KueuePlan
     topologies: tuple[TopologyPlan, ...]
     flavors: tuple[FlavorPlan, ...]
-    cohorts: tuple[str, ...]
+    cohorts: tuple[CohortPlan, ...]
     priority_classes: tuple[PriorityClassPlan, ...]
     provisioning: tuple[ProvisioningPlan, ...]
     teams: tuple[TeamQueuePlan, ...]

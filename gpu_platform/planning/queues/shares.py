@@ -1,15 +1,23 @@
-"""Divide the quotas of teams over pools, so that all nominal quotas together fit each pool."""
+"""Divide the quotas of teams over pools, so that a job that fits its team's quota also fits the quota of a pool.
+
+Kueue starts all pods of a job on one flavor, which is a pool (kubernetes-sigs/kueue v0.19.2,
+pkg/scheduler/flavorassigner/flavorassigner.go; read 2026-11-28). A quota in pieces starts no job that is larger
+than a piece. So a quota goes where the stack file puts it, then where the team's declared work runs, then to pools
+for the team's purpose. There it goes to as few as possible, and to pools whose nodes all exist before others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from gpu_platform.planning.dra.claims import type_of
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.queues.work import DeclaredJob, units_of_work
 from gpu_platform.planning.teams.available import Available, max_at_once
-from gpu_platform.planning.teams.quota_of_pods import quota_units
+from gpu_platform.planning.teams.quota_of_pods import quota_units, units_by_pool
+from gpu_platform.spec.stack import Environment
 from gpu_platform.spec.team import GpuUnits, Team, TeamQueue
 
 ByPool = Mapping[str, int]
@@ -18,12 +26,16 @@ ByPool = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """One resource of one pool: units on a node, and over the most nodes that it may have; `gpus`: of a unit."""
+    """One resource of one pool: units on a node, units on all nodes that it may have, and GPUs of a unit."""
 
     pool: PoolPlan
     per_node: int
     units: int
     gpus: Fraction
+
+
+Offers = Mapping[str, Sequence[Offer]]
+"""The pools that offer each extended resource or device class, in the order of the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +51,24 @@ class Shares:
         return any(units.get(pool) for part in (self.nominal, self.borrow) for units in part.values())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """How the pools are divided: the shares of each team, and by resource and pool what else there is.
+
+    `cohorts` has what each cohort lends that no quota has, `reserve` what is kept for teams with their own stacks.
+    """
+
+    teams: Mapping[str, Shares]
+    cohorts: Mapping[str, Mapping[str, ByPool]]
+    reserve: Mapping[str, ByPool]
+
+
 def queue_settings(team: Team) -> TeamQueue:
     """Return the declared `queue` of a team, or the defaults."""
     return team.queue or TeamQueue()
 
 
-def offers_of(available: Available) -> Mapping[str, Sequence[Offer]]:
+def offers_of(available: Available) -> Offers:
     """Return the pools that offer each extended resource or device class, in the order of the file."""
     offers: dict[str, list[Offer]] = {name: [] for name in available.limited}
     for pool in available.pools:
@@ -70,54 +94,248 @@ def _most_on_a_node(name: str, declared_type: str, pool: PoolPlan, available: Av
     return max_at_once(kind, [available.classes[name]], [pool], available.catalog) // pool.nodes.max
 
 
-def divide(total: int, parts: Sequence[tuple[str, int, int]]) -> dict[str, int]:
-    """Divide units over pools in proportion to their free units, by whole nodes where they suffice.
+@dataclass(slots=True, kw_only=True)
+class _Claim:
+    """What one team, or the reserve, gets of one resource, while it is divided."""
 
-    `parts`: name of the pool, free units, units on a node. What does not fit is left out.
+    purpose: str
+    left: int
+    by_pool: ByPool | None
+    work: ByPool
+    given: dict[str, int] = field(default_factory=dict[str, int])
+
+
+def divide_pools(
+    environment: Environment,
+    own_stack: Sequence[Team],
+    available: Available,
+    offers: Offers,
+    work: Mapping[str, Sequence[DeclaredJob]],
+) -> Division:
+    """Divide the pools among the teams of an environment, and its reserve among teams with a stack of their own.
+
+    `work`: the declared work of each team. The quotas fit the pools together, which is checked before.
     """
-    free = {name: units for name, units, _ in parts}
-    on_node = {name: max(units, 1) for name, _, units in parts}
-    given = dict.fromkeys(free, 0)
-    all_free = sum(free.values())
-    left = min(total, all_free)
-    while left:
-        name = max(
-            (name for name in free if given[name] < free[name]),
-            key=lambda name: Fraction(total * free[name], all_free) - given[name],
-        )
-        more = min(on_node[name], left, free[name] - given[name])
-        given[name] += more
-        left -= more
-    return given
+    queueing = environment.queueing
+    reserve = queueing.reserve if queueing is not None else GpuUnits()
+    nominal: dict[str, dict[str, ByPool]] = {team.name: {} for team in (*environment.teams, *own_stack)}
+    kept: dict[str, ByPool] = {}
+    for name, of_resource in offers.items():
+        claims = [_claim(name, team.quota, team.priority, work[team.name]) for team in environment.teams]
+        for_stacks = _claim(name, reserve, "", ())
+        free = {offer.pool.name: offer.units for offer in of_resource}
+        _divide([*claims, for_stacks], of_resource, free)
+        kept[name] = for_stacks.given
+        later = [_claim(name, team.quota, team.priority, work[team.name]) for team in own_stack]
+        _divide(later, of_resource, dict(for_stacks.given))
+        for team, claim in zip((*environment.teams, *own_stack), (*claims, *later), strict=True):
+            nominal[team.name][name] = claim.given
+    unassigned = _unassigned(environment.teams, nominal, kept, offers, available.pools)
+    cohorts = _for_cohorts(environment.teams, unassigned, offers)
+    teams = (*environment.teams, *own_stack)
+    lend = {team.name: _lend(team, nominal[team.name], offers) for team in teams}
+    stacks = {team.name for team in own_stack}
+    of_stacks = {team.name: _minus(kept, nominal[team.name]) if team.name in stacks else kept for team in teams}
+    return Division(
+        teams={
+            team.name: Shares(
+                nominal=nominal[team.name],
+                lend=lend[team.name],
+                borrow=_borrow(
+                    team,
+                    nominal[team.name],
+                    offers,
+                    _lendable(team, environment.teams, lend, cohorts, of_stacks[team.name]),
+                ),
+            )
+            for team in teams
+        },
+        cohorts=cohorts,
+        reserve=kept,
+    )
 
 
-def divide_quotas(teams: Sequence[Team], offers: Mapping[str, Sequence[Offer]]) -> list[Shares]:
-    """Return the shares of teams, whose quotas fit the pools together, in the order of the teams."""
-    free = {name: {offer.pool.name: offer.units for offer in found} for name, found in offers.items()}
-    return [_shares(team, offers, free) for team in teams]
+def _minus(kept: Mapping[str, ByPool], own: Mapping[str, ByPool]) -> dict[str, ByPool]:
+    return {
+        name: {pool: units - own[name].get(pool, 0) for pool, units in by_pool.items()}
+        for name, by_pool in kept.items()
+    }
 
 
-def _shares(team: Team, offers: Mapping[str, Sequence[Offer]], free: dict[str, dict[str, int]]) -> Shares:
-    queue, quota = queue_settings(team), quota_units(team.quota)
-    nominal: dict[str, ByPool] = {}
-    borrow: dict[str, ByPool] = {}
-    lend: dict[str, ByPool] = {}
-    for name, found in offers.items():
-        here = free[name]
-        own = divide(quota.get(name, 0), [(o.pool.name, here[o.pool.name], o.per_node) for o in found])
-        for pool, units in own.items():
-            here[pool] -= units
-        nominal[name] = own
-        others = [(o.pool.name, o.units - own[o.pool.name], o.per_node) for o in found]
-        borrow[name] = divide(
-            _limit(queue.borrow, name, quota.get(name, 0) and sum(o.units for o in found)), others
-        )
-        lend[name] = divide(
-            _limit(queue.lend, name, quota.get(name, 0)),
-            [(o.pool.name, own[o.pool.name], o.per_node) for o in found],
-        )
-    return Shares(nominal=nominal, borrow=borrow, lend=lend)
+def _claim(resource: str, quota: GpuUnits, purpose: str, work: Iterable[DeclaredJob]) -> _Claim:
+    declared = units_by_pool(quota).get(resource)
+    return _Claim(
+        purpose=purpose,
+        left=quota_units(quota).get(resource, 0),
+        by_pool=declared,
+        work=units_of_work(resource, work),
+    )
 
 
-def _limit(declared: GpuUnits | None, resource: str, unset: int) -> int:
-    return unset if declared is None else quota_units(declared).get(resource, 0)
+def _divide(claims: Sequence[_Claim], offers: Sequence[Offer], free: dict[str, int]) -> None:
+    """Give each claim its units: as declared by pool, for declared work, by purpose, then wherever they are."""
+    by_name = {offer.pool.name: offer for offer in offers}
+    for claim in claims:
+        for pool, units in (claim.by_pool or {}).items():
+            _give(claim, pool, units, free)
+        if claim.by_pool is not None:
+            claim.left = 0
+    for claim in claims:
+        for pool, units in claim.work.items():
+            if pool in by_name:
+                _give(claim, pool, units, free)
+    matching = [[offer for offer in offers if offer.pool.workload == claim.purpose] for claim in claims]
+    for suitable in (matching, [offers] * len(claims)):
+        # The largest first: a small quota fits what a large one leaves, and not the other way round.
+        for claim, of_claim in sorted(zip(claims, suitable, strict=True), key=lambda one: -one[0].left):
+            for offer in _in_order(claim, of_claim, free):
+                name, there = offer.pool.name, free[offer.pool.name]
+                whole = claim.left if claim.left <= there else there - there % max(offer.per_node, 1)
+                _give(claim, name, whole, free)
+    for claim in claims:  # parts of nodes, which no pool has whole
+        for offer in _in_order(claim, offers, free):
+            _give(claim, offer.pool.name, claim.left, free)
+
+
+def _in_order(claim: _Claim, offers: Sequence[Offer], free: Mapping[str, int]) -> list[Offer]:
+    """Return the pools in the order in which a claim is put on them."""
+
+    def key(offer: Offer) -> tuple[bool, bool, bool]:
+        name = offer.pool.name
+        return (_grows(offer.pool), free[name] < claim.left, name not in claim.given)
+
+    return sorted(offers, key=key)
+
+
+def _give(claim: _Claim, pool: str, units: int, free: dict[str, int]) -> None:
+    given = min(units, claim.left, free.get(pool, 0))
+    if given > 0:
+        claim.given[pool] = claim.given.get(pool, 0) + given
+        claim.left -= given
+        free[pool] -= given
+
+
+def _unassigned(
+    teams: Sequence[Team],
+    nominal: Mapping[str, Mapping[str, ByPool]],
+    kept: Mapping[str, ByPool],
+    offers: Offers,
+    pools: Sequence[PoolPlan],
+) -> dict[str, dict[str, int]]:
+    """Return what neither a quota nor the reserve has, by resource and pool.
+
+    Several resources may be of the same GPUs (device classes): each GPU counts once, for the first of them that
+    any quota has.
+    """
+    taken = [nominal[team.name] for team in teams]
+    free_gpus = {pool.name: Fraction(pool.gpus_per_node * pool.nodes.max) for pool in pools}
+    used = {
+        (name, offer.pool.name): sum(part[name].get(offer.pool.name, 0) for part in (*taken, kept))
+        for name, of_resource in offers.items()
+        for offer in of_resource
+    }
+    for name, of_resource in offers.items():
+        for offer in of_resource:
+            free_gpus[offer.pool.name] -= used[name, offer.pool.name] * offer.gpus
+    left: dict[str, dict[str, int]] = {name: {} for name in offers}
+    granted = {name for (name, _), units in used.items() if units}
+    for name, of_resource in sorted(offers.items(), key=lambda one: one[0] not in granted):
+        for offer in of_resource:
+            pool = offer.pool.name
+            units = offer.units - used[name, pool]
+            if offer.gpus:
+                units = min(units, int(free_gpus[pool] / offer.gpus))
+            if units > 0:
+                left[name][pool] = units
+                free_gpus[pool] -= units * offer.gpus
+    return left
+
+
+def _for_cohorts(
+    teams: Sequence[Team], unassigned: Mapping[str, ByPool], offers: Offers
+) -> dict[str, dict[str, dict[str, int]]]:
+    """Divide what no quota has among the cohorts, node by node in turn."""
+    # Without teams in the environment, teams with a stack of their own borrow in the default cohort.
+    cohorts = sorted({queue_settings(team).cohort for team in teams}) or [TeamQueue().cohort]
+    found: dict[str, dict[str, dict[str, int]]] = {one: {name: {} for name in offers} for one in cohorts}
+    for name, of_resource in offers.items():
+        for offer in of_resource:
+            pool, left, turn = offer.pool.name, unassigned[name].get(offer.pool.name, 0), 0
+            while left:
+                units = left if len(cohorts) == 1 else min(max(offer.per_node, 1), left)
+                part = found[cohorts[turn % len(cohorts)]][name]
+                part[pool] = part.get(pool, 0) + units
+                left -= units
+                turn += 1
+    return found
+
+
+def _lend(team: Team, nominal: Mapping[str, ByPool], offers: Offers) -> dict[str, ByPool]:
+    """Return the most that a team lends; where it is not all, the pools of its purpose come last."""
+    declared = queue_settings(team).lend
+    if declared is None:
+        return {name: dict(units) for name, units in nominal.items()}
+    return {
+        name: _limited(name, declared, nominal[name], reversed(_for_purpose(team, offers[name])))
+        for name in offers
+    }
+
+
+def _lendable(
+    team: Team,
+    others: Sequence[Team],
+    lend: Mapping[str, Mapping[str, ByPool]],
+    cohorts: Mapping[str, Mapping[str, ByPool]],
+    kept: Mapping[str, ByPool],
+) -> list[Mapping[str, ByPool]]:
+    """Return what a team can borrow from: its cohort, the other teams of it, and teams with their own stacks."""
+    cohort = queue_settings(team).cohort
+    of_teams = [lend[one.name] for one in others if one.name != team.name and queue_settings(one).cohort == cohort]
+    return [*of_teams, cohorts.get(cohort, {}), kept]
+
+
+def _borrow(
+    team: Team, nominal: Mapping[str, ByPool], offers: Offers, lendable: Sequence[Mapping[str, ByPool]]
+) -> dict[str, ByPool]:
+    declared, own = queue_settings(team).borrow, quota_units(team.quota)
+    found: dict[str, ByPool] = {}
+    for name, of_resource in offers.items():
+        most = {
+            (pool := offer.pool.name): min(
+                sum(part.get(name, {}).get(pool, 0) for part in lendable),
+                offer.units - nominal[name].get(pool, 0),
+            )
+            for offer in of_resource
+        }
+        if declared is not None:
+            found[name] = _limited(name, declared, most, _for_purpose(team, of_resource))
+        else:
+            found[name] = most if own.get(name) else {}
+    return found
+
+
+def _limited(resource: str, declared: GpuUnits, most: ByPool, offers: Iterable[Offer]) -> ByPool:
+    """Return declared units by pool: as the file divides them, or over the pools in an order."""
+    by_pool = units_by_pool(declared).get(resource)
+    if by_pool is not None:
+        return {pool: min(units, most.get(pool, 0)) for pool, units in by_pool.items()}
+    left, found = quota_units(declared).get(resource, 0), dict[str, int]()
+    for offer in offers:
+        found[offer.pool.name] = min(left, most.get(offer.pool.name, 0))
+        left -= found[offer.pool.name]
+    return found
+
+
+def _for_purpose(team: Team, offers: Sequence[Offer]) -> list[Offer]:
+    order = [pool.name for pool in in_order(team.priority, [offer.pool for offer in offers])]
+    return sorted(offers, key=lambda offer: order.index(offer.pool.name))
+
+
+def in_order(purpose: str, pools: Sequence[PoolPlan]) -> list[PoolPlan]:
+    """Return pools in the order in which a team uses them: those for its purpose first, existing nodes first."""
+    return sorted(pools, key=lambda pool: (pool.workload != purpose, _grows(pool)))
+
+
+def _grows(pool: PoolPlan) -> bool:
+    """Return whether nodes of the pool may not exist yet."""
+    return pool.nodes.desired < pool.nodes.max

@@ -99,13 +99,17 @@ class Platform:
     """A stack as the rehearsal sees it.
 
     `queues`: empty without Kueue; then `quotas` (ResourceQuotas: by team, limits by resource) admit pods.
-    `topology`: Kueue starts a job only when nodes have room for all its pods; else kube-scheduler places its pods
-    one by one. `pods_ready_timeout`: after it a started job whose pods do not all run goes back to its queue.
+    `cohorts`: what a cohort lends that no queue has, by cohort, pool and resource. `topology`: Kueue starts a job
+    only when nodes have room for all its pods; else kube-scheduler places its pods one by one.
+    `pods_ready_timeout`: after it a started job whose pods do not all run goes back to its queue.
     """
 
     pools: tuple[RehearsalPool, ...]
     teams: tuple[str, ...]
     queues: tuple[RehearsalQueue, ...] = ()
+    cohorts: Mapping[str, Mapping[str, Mapping[str, int]]] = field(
+        default_factory=dict[str, Mapping[str, Mapping[str, int]]]
+    )
     quotas: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
     fair_sharing: bool = True
     topology: bool = False

@@ -131,9 +131,15 @@ class Requests:
 
 
 def build_queues(
-    queues: Sequence[RehearsalQueue], pools: Sequence[PoolNodes], columns: Mapping[str, int]
+    queues: Sequence[RehearsalQueue],
+    lent: Mapping[str, Mapping[str, Mapping[str, int]]],
+    pools: Sequence[PoolNodes],
+    columns: Mapping[str, int],
 ) -> list[Queue]:
-    """Return the queues in their cohorts. `columns`: index by resource."""
+    """Return the queues in their cohorts.
+
+    `lent`: what each cohort lends that no queue has, by pool and resource; `columns`: index by resource.
+    """
     cells = len(pools) * len(columns)
     cohorts: dict[str, Cohort] = {}
     position = {one.pool.name: one.index for one in pools}
@@ -154,6 +160,10 @@ def build_queues(
                 cohort.quota[cell] += min(limit.nominal, limit.lend)
         cohort.members.append(queue)
         found.append(queue)
-    for cohort in cohorts.values():
+    for name, cohort in cohorts.items():
+        for pool, amounts in lent.get(name, {}).items():
+            for resource, amount in amounts.items():
+                if resource in columns:
+                    cohort.quota[position[pool] * len(columns) + columns[resource]] += amount
         cohort.lendable = [sum(cohort.quota[column :: len(columns)]) for column in range(len(columns))]
     return found

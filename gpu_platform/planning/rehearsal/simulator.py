@@ -115,7 +115,9 @@ class _Simulation:
         elif platform.queues:
             requests = Requests(self._pools, columns)
             by_team = {one.team: one for one in platform.queues}
-            queues = build_queues([by_team[name] for name in platform.teams], self._pools, columns)
+            queues = build_queues(
+                [by_team[name] for name in platform.teams], platform.cohorts, self._pools, columns
+            )
             self._queues = Kueue(
                 queues,
                 self._pools,

@@ -65,7 +65,8 @@ def stack_of(plan: EnvironmentPlan, catalog: Catalog) -> RehearsalStack:
         else Platform(
             pools=pools,
             teams=teams,
-            queues=tuple(_queue(one, queues, {pool.name for pool in pools}) for one in queues.teams),
+            queues=tuple(_queue(one, {pool.name for pool in pools}) for one in queues.teams),
+            cohorts=_lent(queues),
             fair_sharing="fairSharing" in queues.kueue.config,
             topology=any(one.topology is not None for one in queues.flavors),
             pods_ready_timeout=float(parse_duration(queues.kueue.config["waitForPodsReady"]["timeout"])),
@@ -173,14 +174,12 @@ def _quotas(plan: EnvironmentPlan) -> dict[str, dict[str, int]]:
     return found
 
 
-def _queue(queue: TeamQueuePlan, queues: QueuesPlan, pools: set[str]) -> RehearsalQueue:
-    pool_of = {one.name: one.pool for one in queues.flavors}
+def _queue(queue: TeamQueuePlan, pools: set[str]) -> RehearsalQueue:
     flavors: dict[str, dict[str, QuotaLimits]] = {}
     for flavor in queue.flavors:
-        pool = pool_of.get(flavor.flavor)
-        if pool is None or pool not in pools:
+        if flavor.pool is None or flavor.pool not in pools:
             continue
-        flavors[pool] = {
+        flavors[flavor.pool] = {
             limit.resource: QuotaLimits(
                 nominal=amount_of(limit.resource, limit.nominal),
                 borrow=amount_of(limit.resource, limit.borrow),
@@ -196,6 +195,18 @@ def _queue(queue: TeamQueuePlan, queues: QueuesPlan, pools: set[str]) -> Rehears
         reclaim=queue.reclaim,
         flavors=flavors,
     )
+
+
+def _lent(queues: QueuesPlan) -> dict[str, dict[str, dict[str, int]]]:
+    """Return what each cohort lends that no queue has, by pool and resource."""
+    pool_of = {one.name: one.pool for one in queues.flavors if one.pool is not None}
+    return {
+        cohort.name: {
+            pool_of[flavor]: {resource: amount_of(resource, amount) for resource, amount in amounts.items()}
+            for flavor, amounts in cohort.flavors.items()
+        }
+        for cohort in queues.cohorts
+    }
 
 
 def _assumptions(plan: EnvironmentPlan, platform: Platform) -> Iterator[str]:

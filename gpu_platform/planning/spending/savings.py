@@ -205,11 +205,11 @@ def _shared(pool: PoolPlan, trial: _Trial, used: float | None) -> Iterator[Savin
         return
     edits = [trial.edit(f"{pool.path}.sharing", {"mode": "time-slicing", "replicas": 2})]
     for index, team in enumerate(trial.platform.get("teams") or ()):
-        gpus = team.get("quota", {}).get("gpus")
+        gpus = _on_all_pools(team, "gpus")
         if gpus:
             edits += [
                 trial.edit(f"teams[{index}].quota.gpus", 0),
-                trial.edit(f"teams[{index}].quota.shared", gpus + team["quota"].get("shared", 0)),
+                trial.edit(f"teams[{index}].quota.shared", gpus + _on_all_pools(team, "shared")),
             ]
     found = trial.fewest(pool, edits, pool.nodes.desired - 1)
     if found is not None:
@@ -305,7 +305,7 @@ def _lower_quotas(pool: PoolPlan, trial: _Trial, held: Mapping[str, float] | Non
     without = trial.fewest(pool, (), pool.nodes.desired - 1)
     most = (without[0] if without is not None else pool.nodes.desired) - 1
     for index, team in enumerate(trial.platform.get("teams") or ()):
-        quota = team.get("quota", {}).get("gpus") or 0
+        quota = _on_all_pools(team, "gpus")
         used = _used(team, trial.plan, held)
         if used is None or used[0] >= quota:
             continue
@@ -321,6 +321,12 @@ def _lower_quotas(pool: PoolPlan, trial: _Trial, held: Mapping[str, float] | Non
                 edits=(*edits, *trial.count(pool, nodes)),
                 proof=_placed(nodes),
             )
+
+
+def _on_all_pools(team: Mapping[str, Any], field: str) -> int:
+    """Return a team's quota of GPUs or shares, or 0 if it is declared by pool: only the file decides that."""
+    units = team.get("quota", {}).get(field) or 0
+    return units if isinstance(units, int) else 0
 
 
 def _used(

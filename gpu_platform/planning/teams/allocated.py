@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from gpu_platform import names
 from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.quota_of_pods import quota_units
 from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.spec.stack import Environment
 
 Quotas = Mapping[str, Mapping[str, str]]
 """Quotas of teams by namespace, each as Kubernetes writes it: `requests.nvidia.com/gpu: "4"`."""
@@ -15,9 +17,9 @@ Quotas = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverAllocation:
-    """More units of a resource in all quotas than the pools offer.
+    """More units of a resource in all quotas than there may be.
 
-    `shares`: units by team; `limit`: units at the largest size of the pools, times `overcommit`; `deployed`: units
+    `shares`: units by team; `limit`: what `quota_limits` has; `deployed`: units
     in the quotas that are deployed now.
     """
 
@@ -41,9 +43,17 @@ class OverAllocation:
         return f"{self.total} of {self.resource} in the quotas of all stacks ({shares}), at most {self.limit:g}"
 
 
-def quota_limits(available: Available, overcommit: float) -> Mapping[str, float]:
-    """Return what all quotas together may have, by key of a ResourceQuota."""
-    return {names.quota_key(resource): count * overcommit for resource, count in available.units.items()}
+def quota_limits(environment: Environment, available: Available) -> Mapping[str, float]:
+    """Return what the quotas of all stacks together may have, by key of a ResourceQuota.
+
+    With queues these are the quotas of the environment's teams and its reserve: its queues lend everything else.
+    """
+    most = {resource: count * environment.overcommit for resource, count in available.units.items()}
+    if environment.queueing is not None:
+        granted = [quota_units(team.quota) for team in environment.teams]
+        granted.append(quota_units(environment.queueing.reserve))
+        most = {resource: float(sum(one.get(resource, 0) for one in granted)) for resource in most}
+    return {names.quota_key(resource): count for resource, count in most.items()}
 
 
 def over_allocated(

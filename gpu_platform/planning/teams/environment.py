@@ -26,13 +26,14 @@ from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.planning.teams.tenants import (
     check_priorities,
     check_quotas,
+    check_reserve,
     check_team,
     check_team_alone,
     plan_tenant,
     priority_values,
 )
 from gpu_platform.spec.stack import Environment
-from gpu_platform.spec.team import Team
+from gpu_platform.spec.team import GpuUnits, Team
 
 
 def check_alone(environment: Environment, problems: Problems) -> None:
@@ -53,6 +54,22 @@ def check(context: CompleteContext, available: Available) -> None:
     check_device_classes(environment.device_classes, available, problems.at("device_classes"))
     teams = [(f"teams[{index}]", team) for index, team in enumerate(environment.teams)]
     _check_teams(teams, teams, environment, available, problems)
+    reserve = environment.queueing.reserve if environment.queueing is not None else None
+    _check_quotas(teams, reserve, environment, available, problems)
+
+
+def _check_quotas(
+    teams: Sequence[tuple[str, Team]],
+    reserve: GpuUnits | None,
+    environment: Environment,
+    available: Available,
+    problems: Problems,
+) -> None:
+    quotas: list[tuple[str, str, GpuUnits]] = [(f"{path}.quota", team.name, team.quota) for path, team in teams]
+    if reserve is not None:
+        quotas.append(("queueing.reserve", "reserve", reserve))
+    queues = environment.queueing is not None
+    check_quotas(quotas, available, environment.overcommit, problems, queues=queues)
 
 
 def check_one(team: Team, environment: Environment, available: Available, problems: Problems) -> None:
@@ -71,6 +88,10 @@ def check_one(team: Team, environment: Environment, available: Available, proble
     check_bare_pods(team, cloud_of(environment.cluster), problems.at("team"))
     others = [("(environment)", one) for one in environment.teams]
     _check_teams([("team", team)], [*others, ("team", team)], environment, available, problems)
+    if environment.queueing is None:
+        _check_quotas([*others, ("team", team)], None, environment, available, problems)
+    else:
+        check_reserve(team, environment.queueing.reserve, problems.at("team").at("quota"))
 
 
 def _check_teams(
@@ -84,7 +105,6 @@ def _check_teams(
     queues = environment.queueing is not None
     for path, team in own:
         check_team(team, available, problems.at(path), queues=queues)
-    check_quotas(teams, available, environment.overcommit, problems, queues=queues)
     check_gpu_memory(teams, available, problems)
     check_routes(teams, problems)
 

@@ -18,14 +18,28 @@ from gpu_platform.spec.team import Workload as WorkloadSpec
 
 
 def quota_units(quota: GpuUnits) -> dict[str, int]:
-    """Return a quota's GPU units by extended resource or device class."""
-    units = {names.GPU_RESOURCE: quota.gpus, names.SHARED_GPU_RESOURCE: quota.shared}
-    units |= {names.mig_resource(profile): count for profile, count in quota.mig.items()}
-    units |= {
-        names.mig_resource(profile) + names.SHARED_SUFFIX: count for profile, count in quota.mig_shared.items()
+    """Return a quota's GPU units by extended resource or device class, on all pools together."""
+    units = {
+        name: count if isinstance(count, int) else sum(count.values()) for name, count in _declared(quota).items()
     }
-    units |= quota.devices
     return {name: count for name, count in units.items() if count}
+
+
+def units_by_pool(quota: GpuUnits) -> dict[str, Mapping[str, int]]:
+    """Return the units by pool of each extended resource or device class that the quota divides itself."""
+    return {name: count for name, count in _declared(quota).items() if not isinstance(count, int)}
+
+
+def _declared(quota: GpuUnits) -> dict[str, int | Mapping[str, int]]:
+    return {
+        names.GPU_RESOURCE: quota.gpus,
+        names.SHARED_GPU_RESOURCE: quota.shared,
+        **{names.mig_resource(profile): count for profile, count in quota.mig.items()},
+        **{
+            names.mig_resource(profile) + names.SHARED_SUFFIX: count for profile, count in quota.mig_shared.items()
+        },
+        **quota.devices,
+    }
 
 
 def quota_place(resource: str) -> str:

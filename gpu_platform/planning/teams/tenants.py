@@ -39,6 +39,7 @@ from gpu_platform.planning.teams.quota_of_pods import (
     quota_place,
     quota_units,
     resource_of,
+    units_by_pool,
 )
 from gpu_platform.planning.teams.requesters import accounts_of
 from gpu_platform.planning.teams.routes import route_rules
@@ -46,7 +47,7 @@ from gpu_platform.planning.teams.scaling import scaling_rules
 from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
 from gpu_platform.pod_limits import INLINE_CSI_DRIVERS, LONGEST_GRACE_SECONDS
 from gpu_platform.quantity import counted, parse_duration, parse_quantity
-from gpu_platform.spec.team import ObjectLimits, Team
+from gpu_platform.spec.team import GpuUnits, ObjectLimits, Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
 
 PAUSE_IMAGE = "pause"  # name of an image in the catalogue
@@ -117,15 +118,7 @@ def check_team(team: Team, available: Available, problems: Problems, *, queues: 
 
     `queues`: the teams have queues, where a GPU comes with its part of its node's CPU and memory.
     """
-    offered = available.units
-    for resource, count in quota_units(team.quota).items():
-        if resource not in offered:
-            problems.at("quota").at(quota_place(resource)).add(
-                str(count),
-                f"a resource that some pool offers ({', '.join(sorted(offered)) or 'none'})",
-                did_you_mean(quota_place(resource), [quota_place(one) for one in offered])
-                or f"remove it, or add a pool that offers {resource}",
-            )
+    check_offered(team.quota, available, problems.at("quota"))
     pods = declared_pods(team, available)
     for one in pods:
         check_workload(one.spec, team, available, problems.at(one.path))
@@ -134,6 +127,19 @@ def check_team(team: Team, available: Available, problems: Problems, *, queues: 
     check_claims(team, available, problems.at("claims"))
     check_nic_claims(team, available.pools, problems.at("claims"))
     check_quota_of_pods(team, pods, available, problems, queues=queues)
+
+
+def check_offered(units: GpuUnits, available: Available, here: Problems) -> None:
+    """Record units of resources that no pool offers."""
+    offered = available.units
+    for resource, count in quota_units(units).items():
+        if resource not in offered:
+            here.at(quota_place(resource)).add(
+                str(count),
+                f"a resource that some pool offers ({', '.join(sorted(offered)) or 'none'})",
+                did_you_mean(quota_place(resource), [quota_place(one) for one in offered])
+                or f"remove it, or add a pool that offers {resource}",
+            )
 
 
 def _check_roles(team: Team, problems: Problems) -> None:
@@ -239,25 +245,25 @@ def _check_units(workload: WorkloadSpec, pool: PoolPlan, here: Problems) -> None
 
 
 def check_quotas(
-    teams: Sequence[tuple[str, Team]],
+    quotas: Sequence[tuple[str, str, GpuUnits]],
     available: Available,
     overcommit: float,
     problems: Problems,
     *,
     queues: bool = False,
 ) -> None:
-    """Record quotas that exceed the resources of the pools in sum. `teams`: place in the file, team.
+    """Record quotas that exceed the resources of the pools in sum. `quotas`: place in the file, team, quota.
 
     `queues`: the teams have queues, which exclude `overcommit`.
     """
     for resource, capacity in available.units.items():
-        shares = [(path, team, quota_units(team.quota).get(resource, 0)) for path, team in teams]
+        shares = [(path, team, quota_units(units).get(resource, 0)) for path, team, units in quotas]
         total = sum(count for _, _, count in shares)
         if total <= capacity * overcommit:
             continue
-        shares_text = ", ".join(f"{team.name} {count}" for _, team, count in shares if count)
+        shares_text = ", ".join(f"{team} {count}" for _, team, count in shares if count)
         path = max((count, path) for path, _, count in shares)[1]
-        Problems(f"{path}.quota.{quota_place(resource)}", problems.found).add(
+        Problems(f"{path}.{quota_place(resource)}", problems.found).add(
             f"{total} of {resource} in all quotas ({shares_text})",
             f"at most {capacity * overcommit:g}: {capacity} offered by the pools"
             + (f" x overcommit {overcommit:g}" if overcommit > 1 else ""),
@@ -265,6 +271,32 @@ def check_quotas(
             if queues
             else "lower the quotas, raise a pool's count.max, or set overcommit",
         )
+
+
+def check_reserve(team: Team, reserve: GpuUnits, problems: Problems) -> None:
+    """Record the quota of a team with its own stack that the environment does not keep for such teams."""
+    kept, kept_by_pool = quota_units(reserve), units_by_pool(reserve)
+    for resource, units in quota_units(team.quota).items():
+        place = quota_place(resource)
+        if units > kept.get(resource, 0):
+            problems.at(place).add(
+                f"{units} of {resource}",
+                f"at most {kept.get(resource, 0)}, which the environment keeps for teams with a stack of "
+                "their own: its queues lend everything else",
+                f"write queueing: {{reserve: {_written(place, units)}}} in the environment, and deploy it first",
+            )
+        for pool, count in units_by_pool(team.quota).get(resource, {}).items():
+            most = kept_by_pool.get(resource, {}).get(pool, 0) if resource in kept_by_pool else count
+            if count > most:
+                problems.at(place).at(pool).add(
+                    f"{count} of {resource}", f"at most {most}: the environment's queueing.reserve", "lower it"
+                )
+
+
+def _written(place: str, units: int) -> str:
+    """Return a quota of one resource as YAML. `place`: what `quota_place` returns."""
+    field, _, key = place.partition(".")
+    return f"{{{field}: {{{key}: {units}}}}}" if key else f"{{{field}: {units}}}"
 
 
 def plan_tenant(

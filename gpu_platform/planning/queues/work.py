@@ -1,0 +1,71 @@
+"""The declared work of teams as their queues count it: entries of the stack file with the units of their pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.planning.teams.claims import claim_of
+from gpu_platform.planning.teams.declared_pods import declared_pods
+from gpu_platform.planning.teams.quota_of_pods import held
+from gpu_platform.quantity import parse_quantity
+from gpu_platform.spec.team import Team
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredJob:
+    """The GPU pods of one entry of a team.
+
+    `path` is the entry's place below the team. `requests` has the amounts of all its pods by resource. An entry
+    that `ends` waits for its turn in the queue; one that does not end always holds its quota.
+    """
+
+    path: str
+    name: str
+    pool: str
+    resource: str
+    requests: Mapping[str, int]
+    """Units of the GPU resource, CPU in millicores, memory in bytes."""
+    ends: bool
+
+
+def declared_work(team: Team, available: Available) -> tuple[DeclaredJob, ...]:
+    """Return the declared work of a team that needs GPUs."""
+    pools = {pool.name: pool for pool in available.pools}
+    found: list[DeclaredJob] = []
+    for one in declared_pods(team, available):
+        pool = pools.get(one.spec.pool)
+        if pool is None or not pool.has_gpus or (pool.devices and claim_of(one.spec, team) is None):
+            continue
+        resource, units = held(one.spec, team, pool)
+        pods = one.spec.replicas
+        requests = {
+            resource: units * pods,
+            "cpu": int(parse_quantity(one.spec.cpu) * 1000) * pods,
+            "memory": int(parse_quantity(one.spec.memory)) * pods,
+        }
+        found.append(
+            DeclaredJob(
+                path=one.path,
+                name=one.spec.name,
+                pool=pool.name,
+                resource=resource,
+                requests=requests,
+                ends=one.runs != "always",
+            )
+        )
+    return tuple(found)
+
+
+def units_of_work(resource: str, work: Iterable[DeclaredJob]) -> dict[str, int]:
+    """Return by pool the units that a team's work needs: all that always runs, and the largest job besides."""
+    always: dict[str, int] = {}
+    largest: dict[str, int] = {}
+    for job in work:
+        units = job.requests[job.resource] if job.resource == resource else 0
+        if job.ends:
+            largest[job.pool] = max(largest.get(job.pool, 0), units)
+        else:
+            always[job.pool] = always.get(job.pool, 0) + units
+    return {pool: always.get(pool, 0) + largest.get(pool, 0) for pool in {**always, **largest}}

@@ -1,0 +1,62 @@
+"""The shipped training stack on the real control plane with Kueue's own controller, both teams at their limits."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from gpu_platform.stacks import load_stack
+from sandbox.control_plane import Status
+from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform
+from tests.e2e.queues import Team, bring, job
+from tests.support.eventually import eventually
+
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-queues")]
+
+
+@pytest.fixture(scope="module")
+def e2e_sandbox(kueue_sandbox: Status) -> Status:
+    return kueue_sandbox
+
+
+def on_sandbox(status: Status) -> dict[str, Any]:
+    """Return pools, teams and queues of the shipped stack; all nodes that its autoscaled pool may have exist."""
+    shipped = cast("dict[str, Any]", load_stack("eks-training").platform)
+    pools = [
+        {key: one[key] for key in ("name", "machine_type", "count", "workload")}
+        for one in shipped["pools"]
+        if one["name"] in ("train", "develop")
+    ]
+    pools[1]["count"] = {"desired": pools[1]["count"]["max"]}
+    teams = [
+        {**one, "quota": {"gpus": one["quota"]["gpus"]}}
+        for one in shipped["teams"]
+    ]  # fmt: skip
+    return {
+        "kind": "environment",
+        "cluster": {"provider": "sandbox", "name": status.name},
+        "pools": pools,
+        "queueing": shipped["queueing"],
+        "teams": teams,
+        "validation": {"timeout": VALIDATION_TIMEOUT},
+    }
+
+
+def test_the_largest_job_of_each_team_starts_while_the_other_has_borrowed_everything(
+    platform: Platform, kueue_sandbox: Status
+) -> None:
+    bring(platform, on_sandbox(kueue_sandbox))
+    vision, assistants = Team(platform.kubeconfig, "vision"), Team(platform.kubeconfig, "assistants")
+    for node in range(4):
+        of_train = {"gpu-platform.dev/pool": "train"}
+        assistants.create(job("assistants", f"borrowed-{node}", 8, nodeSelector=of_train))
+    for node in range(8):
+        vision.job(f"borrowed-{node}", gpus=1)
+    eventually(lambda: sum(assistants.running(f"borrowed-{node}") for node in range(4)), 4)
+    eventually(lambda: sum(vision.running(f"borrowed-{node}") for node in range(8)), 8)
+    vision.job("pretrain", gpus=8, pods=4)
+    assistants.job("evaluate", gpus=1, pods=8)
+    eventually(lambda: (vision.running("pretrain"), assistants.running("evaluate")), (4, 8))
+    vision.remove()
+    assistants.remove()

@@ -1,0 +1,297 @@
+"""Where the quota of a team is, so that the work that it was granted for starts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpu_platform.errors import BadInput
+from gpu_platform.planning import EnvironmentPlan, TeamPlan
+from gpu_platform.planning.queues.section import QueuesPlan
+from gpu_platform.stacks import load_stack, plan_platform
+from tests.planning.conftest import PlanMaker, environment, pool, team
+from tests.planning.kueue_quotas import Quotas
+from tests.support.size import size
+
+GPU = "nvidia.com/gpu"
+
+
+def queues_of(plan: EnvironmentPlan) -> QueuesPlan:
+    assert plan.queues is not None
+    return plan.queues
+
+
+def quota_by_pool(plan: EnvironmentPlan, name: str, resource: str = GPU) -> Mapping[str, int]:
+    """Return the nominal quota of a team by pool, where it has any."""
+    (queue,) = [one for one in queues_of(plan).teams if one.namespace == name]
+    return {
+        flavor.pool: int(limit.nominal)
+        for flavor in queue.flavors
+        for limit in flavor.limits
+        if flavor.pool is not None and limit.resource == resource and limit.nominal != "0"
+    }
+
+
+def train(name: str = "train", nodes: int = 2, **rest: Any) -> dict[str, Any]:
+    return pool(name, count={"desired": nodes}, **rest)
+
+
+def single(name: str = "develop", most: int = 8, **rest: Any) -> dict[str, Any]:
+    return pool(name, "g6.4xlarge", count={"desired": 0, "max": most}, workload="development", **rest)
+
+
+def training_job(pool_name: str, replicas: int, gpus: int = 8, name: str = "pretrain") -> dict[str, Any]:
+    image = "registry.example.com/pretrain:2.1"
+    return {
+        "name": name, "pool": pool_name, "image": image, "command": ["train"], "replicas": replicas, "gpus": gpus,
+    }  # fmt: skip
+
+
+def test_quotas_of_the_shipped_training_stack_are_whole_nodes_for_the_teams_purpose() -> None:
+    plan = load_stack("eks-training").plan
+    assert plan.kind == "environment"
+    assert quota_by_pool(plan, "vision") == {"train": 32}
+    assert quota_by_pool(plan, "assistants") == {"develop": 8}
+
+
+def test_a_team_gets_pools_for_its_purpose_before_others_in_any_order_of_the_file(make_plan: PlanMaker) -> None:
+    teams = [team("serving", priority="inference", quota={"gpus": 8}), team("vision", quota={"gpus": 16})]
+    serve = train("serve", 1, workload="inference")
+    for pools in ([train(), serve], [serve, train()]):
+        plan = make_plan(*pools, queueing={}, teams=teams)
+        assert (quota_by_pool(plan, "serving"), quota_by_pool(plan, "vision")) == ({"serve": 8}, {"train": 16})
+
+
+def test_existing_nodes_are_given_before_nodes_of_an_autoscaler(make_plan: PlanMaker) -> None:
+    grows = pool("burst", count={"desired": 0, "max": 4})
+    plan = make_plan(grows, train(), queueing={}, teams=[team(quota={"gpus": 16})])
+    assert quota_by_pool(plan, "vision") == {"train": 16}
+
+
+def test_a_quota_over_two_pools_is_in_whole_nodes(make_plan: PlanMaker) -> None:
+    grows = pool("burst", count={"desired": 0, "max": 4})
+    teams = [team("vision", quota={"gpus": 20}), team("search", quota={"gpus": 4})]
+    plan = make_plan(train(), grows, queueing={}, teams=teams)
+    assert quota_by_pool(plan, "vision") == {"train": 16, "burst": 4}
+    assert quota_by_pool(plan, "search") == {"burst": 4}
+
+
+def test_a_large_quota_is_not_cut_by_a_small_one_that_fits_elsewhere(make_plan: PlanMaker) -> None:
+    teams = [team("small", quota={"gpus": 16}), team("large", quota={"gpus": 32})]
+    plan = make_plan(train(nodes=4), train("other"), queueing={}, teams=teams)
+    assert (quota_by_pool(plan, "small"), quota_by_pool(plan, "large")) == ({"other": 16}, {"train": 32})
+
+
+def test_quota_goes_where_the_declared_work_of_a_team_runs(make_plan: PlanMaker) -> None:
+    teams = [
+        team("search", quota={"gpus": 16}),
+        team("vision", quota={"gpus": 16}, training_jobs=[training_job("train", 2)]),
+    ]
+    plan = make_plan(train(), train("other"), queueing={}, teams=teams)
+    assert (quota_by_pool(plan, "search"), quota_by_pool(plan, "vision")) == ({"other": 16}, {"train": 16})
+
+
+def test_a_quota_by_pool_is_the_one_of_the_file(make_plan: PlanMaker) -> None:
+    quota = {"gpus": {"a100": 8, "train": 8}}
+    plan = make_plan(train(), train("a100"), queueing={}, teams=[team(quota=quota)])
+    assert quota_by_pool(plan, "vision") == {"train": 8, "a100": 8}
+    assert plan.tenants[0].quota[f"requests.{GPU}"] == "16"
+
+
+@pytest.mark.parametrize(
+    ("declared", "place", "words"),
+    [
+        ({"teams": [team(quota={"gpus": {"trian": 8}})]}, "teams[0].quota.gpus.trian", "did you mean 'train'?"),
+        ({"teams": [team(quota={"gpus": {"train": 24}})]}, "teams[0].quota.gpus.train", "at most 16"),
+        ({"teams": [team(quota={"gpus": {"train": -1}})]}, "teams[0].quota.gpus.train", "0 or more"),
+        ({"teams": [team(quota={"gpus": {}})]}, "teams[0].quota.gpus", "with at least one entry"),
+        ({"teams": [team(quota={"gpus": "eight"})]}, "teams[0].quota.gpus", "write a number"),
+        (
+            {"teams": [team("a", quota={"gpus": {"train": 16}}), team("b", quota={"gpus": {"train": 8}})]},
+            "teams[0].quota.gpus.train",
+            "24 of nvidia.com/gpu on pool train in all quotas",
+        ),
+        (
+            {"queueing": {"reserve": {"gpus": 32}}, "teams": [team()]},
+            "queueing.reserve.gpus",
+            "vision 1, reserve 32",
+        ),
+        (
+            {"queueing": None, "teams": [team(quota={"gpus": {"train": 8}})]},
+            "teams[0].quota.gpus",
+            "write 8, or add queueing",
+        ),
+    ],
+)
+def test_units_by_pool_that_no_pool_has_are_refused(
+    make_plan: PlanMaker, declared: dict[str, Any], place: str, words: str
+) -> None:
+    with pytest.raises(BadInput) as refused:
+        make_plan(train(), train("other", 1), **{"queueing": {}, **declared})
+    assert [problem.path for problem in refused.value.problems] == [place]
+    assert words in str(refused.value.problems[0])
+
+
+def test_what_no_quota_covers_is_lent_by_the_cohort(make_plan: PlanMaker) -> None:
+    plan = make_plan(train("h100"), train("a100"), queueing={}, teams=[team(quota={"gpus": 16})])
+    (cohort,) = queues_of(plan).cohorts
+    (flavor,) = cohort.flavors
+    assert (flavor.split("-")[0], cohort.flavors[flavor][GPU]) == ("a100", "16")
+    (queue,) = queues_of(plan).teams
+    borrowed = {one.pool: limit.borrow for one in queue.flavors for limit in one.limits if limit.resource == GPU}
+    assert borrowed == {None: "0", "h100": "0", "a100": "16"}
+
+
+def test_cpu_and_memory_of_a_pool_are_divided_without_a_rest(make_plan: PlanMaker) -> None:
+    teams = [team("a", quota={"gpus": 3}), team("b", quota={"gpus": 5})]
+    plan = make_plan(train(), queueing={}, teams=teams)
+    whole = make_plan(train(), queueing={}, teams=[team(quota={"gpus": 16})])
+    cell = queues_of(plan).teams[0].flavors[1].flavor
+    for resource in ("cpu", "memory", GPU):
+        assert Quotas(queues_of(plan)).total((cell, resource)) == Quotas(queues_of(whole)).total((cell, resource))
+
+
+def test_the_same_gpu_is_not_lent_as_two_device_classes(make_plan: PlanMaker) -> None:
+    plan = make_plan(
+        pool(sharing={"mode": "dra"}),
+        queueing={},
+        device_classes={"large": {"memory": "40Gi"}},
+        teams=[team(quota={"devices": {"large": 3}})],
+    )
+    (amounts,) = queues_of(plan).cohorts[0].flavors.values()
+    assert sum(int(amounts[name]) for name in ("gpu.nvidia.com", "large")) == 5
+
+
+def test_each_cohort_lends_a_part_of_what_no_quota_covers(make_plan: PlanMaker) -> None:
+    teams = [team("a", quota={"gpus": 8}, queue={"cohort": "one"}), team("b", quota={"gpus": 8})]
+    plan = make_plan(train(nodes=5), queueing={}, teams=teams)
+    lent = {one.name: [int(amounts[GPU]) for amounts in one.flavors.values()] for one in queues_of(plan).cohorts}
+    assert lent == {"one": [16], "teams": [8]}
+
+
+def test_quota_that_is_kept_for_team_stacks_is_not_lent_by_the_cohort(make_plan: PlanMaker) -> None:
+    plan = make_plan(train(), queueing={"reserve": {"gpus": 4}}, teams=[team(quota={"gpus": 8})])
+    (amounts,) = queues_of(plan).cohorts[0].flavors.values()
+    assert amounts[GPU] == "4"
+
+
+def plan_of_team(folder: Path, quota: dict[str, Any], queueing: dict[str, Any]) -> TeamPlan:
+    above = environment(train(), queueing=queueing, teams=[team(quota={"gpus": 8})])
+    above["cluster"]["name"] = "prod"
+    file = yaml.safe_dump({"config": {"gpu-platform:platform": above}})
+    (folder / "Pulumi.prod.yaml").write_text(file)
+    below = {"kind": "team", "environment": {"stack": "prod"}, "team": team("speech", quota=quota)}
+    plan = plan_platform(below, "speech", folder=folder)
+    assert plan.kind == "team"
+    return plan
+
+
+def test_a_team_with_its_own_stack_gets_the_quota_that_is_kept_for_it(tmp_path: Path) -> None:
+    (queue,) = plan_of_team(tmp_path, {"gpus": 8}, {"reserve": {"gpus": 8}}).queues
+    limits = {one.resource: (one.nominal, one.borrow) for one in queue.flavors[1].limits}
+    assert limits[GPU] == ("8", "8")
+
+
+def test_a_team_stack_beyond_the_reserve_is_told_what_to_write(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"write queueing: {reserve: {gpus: 8}} in the environment"):
+        plan_of_team(tmp_path, {"gpus": 8}, {"reserve": {"gpus": 4}})
+
+
+def test_check_says_which_declared_job_starts_while_all_others_are_full(make_plan: PlanMaker) -> None:
+    jobs = [training_job("train", 2), training_job("train", 2, 4, name="small")]
+    plan = make_plan(train(), queueing={}, teams=[team(quota={"gpus": 12}, training_jobs=jobs)])
+    found = {one.what: one.chosen for one in plan.decisions if "training_jobs" in one.what}
+    assert found == {
+        "warning: training_jobs[0] (pretrain)": "starts only on borrowed quota",
+        "training_jobs[1] (small)": "starts on the team's own quota",
+    }
+
+
+def test_check_prints_the_quota_of_each_pool(make_plan: PlanMaker) -> None:
+    plan = make_plan(train(), train("other", 1), queueing={}, teams=[team(quota={"gpus": 24})])
+    (why,) = [one.why for one in plan.decisions if one.what == "queue"]
+    assert why.startswith("24 of nvidia.com/gpu (train 16, other 8), borrows at most 0, lends at most 24")
+
+
+@st.composite
+def platforms(draw: st.DrawFn) -> dict[str, Any]:
+    """Pools of whole GPUs, teams whose quotas fit them, and a job of each team that fits its quota."""
+    pools = [
+        pool(
+            f"p{index}",
+            draw(st.sampled_from(["p4de.24xlarge", "g6.4xlarge"])),
+            workload=draw(st.sampled_from(["training", "inference"])),
+            count={"desired": (least := draw(st.integers(0, 3))), "max": least + draw(st.integers(1, 3))}
+            if draw(st.booleans())
+            else {"desired": draw(st.integers(1, 4))},
+        )
+        for index in range(draw(st.integers(1, 3)))
+    ]
+    sizes = {"p4de.24xlarge": 8, "g6.4xlarge": 1}
+    units = {
+        one["name"]: sizes[one["machine_type"]] * one["count"].get("max", one["count"]["desired"]) for one in pools
+    }
+    left, free = sum(units.values()), dict(units)
+    teams: list[dict[str, Any]] = []
+    for index in range(draw(st.integers(1, 4))):
+        quota = draw(st.integers(0, left))
+        left -= quota
+        one = draw(st.sampled_from(pools))
+        gpus = draw(st.integers(1, sizes[one["machine_type"]]))
+        on_nodes = units[one["name"]] // sizes[one["machine_type"]] * (sizes[one["machine_type"]] // gpus)
+        most = min(quota // gpus, free[one["name"]] // gpus, on_nodes)
+        jobs: list[dict[str, Any]] = []
+        if most:
+            replicas = draw(st.integers(1, most))
+            jobs.append(training_job(one["name"], replicas, gpus))
+            free[one["name"]] -= replicas * gpus
+        priority = draw(st.sampled_from(["training", "inference"]))
+        teams.append(team(f"t{index}", quota={"gpus": quota}, priority=priority, training_jobs=jobs))
+    return environment(*pools, queueing={}, teams=teams)
+
+
+@given(platform=platforms())
+@settings(max_examples=size(40, 1500), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_declared_job_starts_on_its_teams_quota_while_all_others_are_full(platform: dict[str, Any]) -> None:
+    plan = queues_of(_plan(platform))
+    flavors = {flavor.pool: flavor.name for flavor in plan.flavors}
+    for declared in platform["teams"]:
+        for job in declared["training_jobs"]:
+            quotas, flavor = Quotas(plan), flavors[job["pool"]]
+            units = job["replicas"] * job["gpus"]
+            wanted = {
+                name: Fraction(
+                    math.floor(quotas.total((flavor, name)) * scale / quotas.total((flavor, GPU))) * units
+                )
+                / scale
+                for name, scale in ((GPU, 1), ("cpu", 1000), ("memory", Fraction(1, 1024**2)))
+            }
+            for other in platform["teams"]:
+                while other is not declared and quotas.start(other["name"], {GPU: Fraction(1)}):
+                    pass
+            quotas.reclaim(declared["name"], flavor)
+            quotas.flavors[declared["name"]] = [flavor]  # as the node selector of a declared job has it
+            assert quotas.start(declared["name"], wanted) == flavor
+
+
+@given(platform=platforms())
+@settings(max_examples=size(40, 1500), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_queues_and_cohort_together_have_exactly_what_each_pool_may_have(platform: dict[str, Any]) -> None:
+    plan = _plan(platform)
+    quotas, flavors = Quotas(queues_of(plan)), {one.pool: one.name for one in queues_of(plan).flavors}
+    for one in plan.pools:
+        assert quotas.total((flavors[one.name], GPU)) == one.nodes.max * one.gpus_per_node
+
+
+def _plan(platform: dict[str, Any]) -> EnvironmentPlan:
+    plan = plan_platform(platform, "any")
+    assert plan.kind == "environment"
+    return plan
