@@ -12,6 +12,8 @@ from typing import Any, Final, TypeAlias, cast
 
 import pulumi
 
+from components._immutable_fields import IMMUTABLE_FIELDS
+
 Manifest: TypeAlias = dict[str, Any]
 """Part of an object of the Kubernetes API, with the API's own field names. A field that is None is left out."""
 
@@ -49,8 +51,21 @@ class KubernetesObject(pulumi.CustomResource):
             type_token(resource, patch=patch),
             name,
             {"apiVersion": api_version, "kind": kind, **_without_none(fields)},
-            pulumi.ResourceOptions.merge(pulumi.ResourceOptions(version=_PROVIDER_VERSION), opts),
+            pulumi.ResourceOptions.merge(_options_of(resource), opts),
         )
+
+
+def _options_of(resource: str) -> pulumi.ResourceOptions:
+    """Return the options of a kind: the provider, and which changes replace an object."""
+    api_version, _, kind = resource.rpartition("/")
+    group = api_version.rpartition("/")[0] or "core"
+    fields = IMMUTABLE_FIELDS.get(f"{group}/{kind}")
+    return pulumi.ResourceOptions(
+        version=_PROVIDER_VERSION,
+        replace_on_changes=list(fields) if fields else None,
+        # Its name is what others refer to: the old object has to go first.
+        delete_before_replace=True if fields else None,
+    )
 
 
 def type_token(resource: str, *, patch: bool = False) -> str:

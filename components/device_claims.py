@@ -11,9 +11,6 @@ from components._options import child_options
 from gpu_platform import names
 from gpu_platform.planning.dra.section import ClaimPlan, DeviceClassPlan
 
-# Its spec cannot be changed, and its name is what pods say: the old one has to go first.
-_IMMUTABLE = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
-
 
 class DeviceClasses(pulumi.ComponentResource):
     """The DeviceClasses that the environment declares; those of the driver come with it.
@@ -54,7 +51,7 @@ def claim_template(
         "resource.k8s.io/v1/ResourceClaimTemplate",
         metadata={"name": name, "namespace": namespace},
         spec={"spec": {"devices": {"requests": [{"name": "devices", "exactly": request}]}}},
-        opts=pulumi.ResourceOptions.merge(opts, _IMMUTABLE),
+        opts=opts,
     )
 
 
@@ -70,7 +67,7 @@ def compute_domain(
         "resource.nvidia.com/v1beta1/ComputeDomain",
         metadata={"name": name, "namespace": namespace},
         spec={"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": template}}},
-        opts=pulumi.ResourceOptions.merge(opts, _IMMUTABLE),
+        opts=opts,
     )
 
 

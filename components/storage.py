@@ -12,11 +12,6 @@ from components._options import child_options
 from gpu_platform.planning.clouds.storage import StorageClassPlan
 
 _DEFAULT_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
-# Nothing of it can be changed, and its name is what claims say: the old one has to go first. Volumes stay.
-_IMMUTABLE = pulumi.ResourceOptions(
-    replace_on_changes=["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode", "allowedTopologies"],
-    delete_before_replace=True,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +34,7 @@ class StorageClasses(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: StorageClassesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:StorageClasses", name, None, opts)
-        child = pulumi.ResourceOptions.merge(child_options(self, opts), _IMMUTABLE)
+        child = child_options(self, opts)
         for plan in args.classes:
             KubernetesObject(
                 plan.name,

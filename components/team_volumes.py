@@ -16,8 +16,8 @@ _RECLAIM = "Retain"
 _NO_CLASS = ""
 # Buckets and shared file systems have no size of their own, and Kubernetes needs one.
 _SIZE = "1Gi"
-# Neither volumes nor claims can be changed, and pods name the claim: the old ones have to go first.
-_IMMUTABLE = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
+# The claim cannot be changed, and pods name it: the old one has to go first. Its volume keeps the data.
+_REPLACED = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
 # GKE's metadata server, where a pod gets the credentials of its service account.
 _METADATA = (("169.254.169.252/32", 988), ("169.254.169.254/32", 80))
 _PRIVATE_RANGES = ["10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"]
@@ -71,7 +71,7 @@ class TeamVolumes(pulumi.ComponentResource):
                 "nfs": _nfs(plan) if plan.driver == NFS else None,
                 "csi": _csi(plan) if plan.driver != NFS else None,
             },
-            opts=pulumi.ResourceOptions.merge(self._child, _IMMUTABLE),
+            opts=self._child,
         )
 
     def _create_claim(self, plan: VolumePlan, volume: KubernetesObject) -> None:
@@ -86,7 +86,7 @@ class TeamVolumes(pulumi.ComponentResource):
                 "volumeName": plan.volume,
                 "resources": {"requests": {"storage": _SIZE}},
             },
-            opts=pulumi.ResourceOptions.merge(after, _IMMUTABLE),
+            opts=pulumi.ResourceOptions.merge(after, _REPLACED),
         )
 
     def _open_egress(self, namespace: str) -> None:

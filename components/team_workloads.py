@@ -31,9 +31,6 @@ from gpu_platform.workload_manifests import (
 
 # A job that waits in a queue, or a model that does not load, is the team's: it stops neither platform nor others.
 _NOT_AWAITED: Final = {"pulumi.com/skipAwait": "true"}
-# What runs once: nothing in it can be changed, and the next one needs the GPUs of the last. A ComputeDomain cannot
-# be changed either.
-_RUN_ONCE: Final = {"Job", "JobSet", "TrainJob", "ComputeDomain"}
 
 
 class _Manifests(pulumi.ComponentResource):
@@ -64,9 +61,6 @@ def _create(manifest: Manifest, opts: pulumi.ResourceOptions) -> pulumi.Resource
     if kind == "PersistentVolumeClaim":
         metadata["labels"] = {**metadata["labels"], names.KEPT_LABEL: "true"}
         opts = retained(opts)
-    if kind in _RUN_ONCE:
-        once = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
-        opts = pulumi.ResourceOptions.merge(opts, once)
     logical = f"{metadata['namespace']}/{kind}/{metadata['name']}"
     resource = f"{manifest['apiVersion']}/{kind}"
     return KubernetesObject(logical, resource, metadata=metadata, opts=opts, **rest)

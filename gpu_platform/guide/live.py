@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpu_platform import names
 from gpu_platform.engine.objects import items_at, mapping_at
 from gpu_platform.guide.waiting import why_it_waits
-from gpu_platform.planning.queues.limits import CPU_FLAVOR
+from gpu_platform.planning.queues.limits import is_cpu_flavor
 from gpu_platform.quantity import parse_quantity
 from gpu_platform.usage import gpu_usage
 
@@ -71,7 +71,7 @@ def _of_queue(queue: Mapping[str, Any], kind: str) -> Mapping[str, str]:
     for flavor in items_at(queue, "status", "flavorsUsage"):
         for resource in items_at(flavor, "resources"):
             name = str(resource["name"])
-            if name not in ("cpu", "memory") or flavor["name"] == CPU_FLAVOR:
+            if name not in ("cpu", "memory") or is_cpu_flavor(str(flavor["name"])):
                 key = names.quota_key(name)
                 sums[key] = sums.get(key, Decimal(0)) + parse_quantity(str(resource.get(kind, "0")))
     return {key: _text(key, total) for key, total in sums.items()}
@@ -89,7 +89,7 @@ def _pools_of_flavors(client: KubernetesClient) -> Mapping[str, str]:
     return {
         name: str(mapping_at(one, "spec", "nodeLabels").get(names.POOL_LABEL, name))
         for one in flavors
-        if (name := str(one["metadata"]["name"])) != CPU_FLAVOR
+        if not is_cpu_flavor(name := str(one["metadata"]["name"]))
     }
 
 

@@ -105,3 +105,11 @@ def test_a_check_imports_no_typed_classes() -> None:
         [sys.executable, "-c", _CHECK], cwd=PROJECT_ROOT, capture_output=True, text=True, check=False
     )
     assert checked.stdout.splitlines()[-2:] == ["policies: no violation", "False"]
+
+
+def test_pulumi_replaces_an_object_whose_change_the_api_server_refuses() -> None:
+    records = record_shipped("eks-training").resources
+    priority = next(one for one in records if one.type == "kubernetes:scheduling.k8s.io/v1:PriorityClass")
+    assert (priority.replace_on_changes, priority.delete_before_replace) == (("value", "preemptionPolicy"), True)
+    settings = next(one for one in records if one.type == "kubernetes:core/v1:ConfigMap")
+    assert (settings.replace_on_changes, settings.delete_before_replace) == ((), False)

@@ -71,7 +71,7 @@ def test_what_runs_of_a_team_that_leaves_runs_on_and_its_queue_goes_with_the_las
 
 
 def test_a_team_with_a_stack_of_its_own_gets_its_queue_from_it(platform: Platform, kueue_sandbox: Status) -> None:
-    environment = stack(kueue_sandbox)
+    environment = stack(kueue_sandbox, queueing={"reserve": {"gpus": 4}})
     environment["teams"] = environment["teams"][:1]  # as the test before leaves it
     bring(platform, environment)
     platform.write(environment)
@@ -156,3 +156,26 @@ def test_without_queueing_kueue_stops_and_its_webhooks_are_gone(platform: Platfo
     eventually(lambda: vision.running("free") == 1)
     vision.client.delete(vision.live("free"))
     eventually(lambda: client.get("batch/v1", "Job", "free", "vision") is None)
+
+
+def test_queues_lose_their_topology_and_get_it_again_while_a_job_runs(
+    platform: Platform, kueue_sandbox: Status
+) -> None:
+    bring(platform, stack(kueue_sandbox))
+    vision = Team(platform.kubeconfig, "vision")
+    vision.job("before", gpus=8)
+    eventually(lambda: vision.running("before") == 1)
+    with_topology = _flavors(platform)
+    bring(platform, stack(kueue_sandbox, queueing={"topology": False}))
+    eventually(lambda: not with_topology & _flavors(platform))
+    eventually(lambda: list(platform.client.objects(KUEUE, "Topology")), [])
+    vision.job("between", gpus=8)
+    eventually(lambda: vision.running("between") == 1)
+    bring(platform, stack(kueue_sandbox))
+    assert _flavors(platform) == with_topology
+    assert (vision.running("before"), vision.running("between")) == (1, 1)
+    vision.remove()
+
+
+def _flavors(platform: Platform) -> set[str]:
+    return {one["metadata"]["name"] for one in platform.client.objects(KUEUE, "ResourceFlavor")}

@@ -14,7 +14,7 @@ from gpu_platform.planning.clouds.daemonsets import most_of
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.free import free_node, free_of_machine, free_resources
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.queues.limits import CPU_FLAVOR
+from gpu_platform.planning.queues.limits import is_cpu_flavor
 from gpu_platform.planning.scheduling.nodes import planned_nodes
 from gpu_platform.quantity import parse_quantity
 from gpu_platform.stacks import load_stack, plan_platform
@@ -120,7 +120,7 @@ def test_a_queue_starts_no_more_cpu_and_memory_on_a_pool_than_its_nodes_have_fre
     nominal: dict[str, Decimal] = {}
     for queue in plan.queues.teams:
         for flavor in queue.flavors:
-            for limit in flavor.limits if flavor.flavor != CPU_FLAVOR else ():
+            for limit in flavor.limits if not is_cpu_flavor(flavor.flavor) else ():
                 nominal[limit.resource] = nominal.get(limit.resource, Decimal(0)) + parse_quantity(limit.nominal)
     free = free_resources(pool)
     assert nominal["nvidia.com/gpu"] == 16

@@ -20,9 +20,24 @@ from gpu_platform.planning.queues.shares import ByPool, Division, Offers, Shares
 from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.team import Quota
 
-CPU_FLAVOR: Final = "nodes-without-gpus.gpu-platform.dev"  # pools have no dots in their names
+_CPU_FLAVOR: Final = "nodes-without-gpus.gpu-platform.dev"  # pools have no dots in their names
+_CPU_FLAVOR_WITH_TOPOLOGY: Final = "nodes-without-gpus.topology.gpu-platform.dev"
 _UNLIMITED: Final = {"cpu": "1M", "memory": "1Ei"}  # a queue has a number for every resource
 _MIB: Final = 1024 * 1024
+
+
+def cpu_flavor(*, aware: bool) -> str:
+    """Return the flavor of nodes that no pool describes.
+
+    One with a topology has another name: the fields of a ResourceFlavor are immutable once it has a topology,
+    and it is not deleted while queues name it.
+    """
+    return _CPU_FLAVOR_WITH_TOPOLOGY if aware else _CPU_FLAVOR
+
+
+def is_cpu_flavor(name: str) -> bool:
+    """Return whether a flavor has the nodes that no pool describes."""
+    return name in (_CPU_FLAVOR, _CPU_FLAVOR_WITH_TOPOLOGY)
 
 
 def flavor_quotas(
@@ -31,7 +46,7 @@ def flavor_quotas(
     shares: Shares,
     offers: Offers,
     pools: Sequence[PoolPlan],
-    flavors: Mapping[str, str],
+    flavors: Mapping[str | None, str],
     checks: Mapping[str, str],
 ) -> tuple[FlavorQuota, ...]:
     """Return the quotas of a team by flavor: nodes without GPUs, then the pools that it may use.
@@ -47,7 +62,7 @@ def flavor_quotas(
     ]
     used = in_order(priority, [pool for pool in pools if shares.uses(pool.name)])
     return (
-        FlavorQuota(flavor=CPU_FLAVOR, pool=None, limits=tuple(without)),
+        FlavorQuota(flavor=flavors[None], pool=None, limits=tuple(without)),
         *(
             FlavorQuota(
                 flavor=flavors[pool.name],

@@ -18,7 +18,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.checks import check_queueing, check_sums_by_pool, check_teams
 from gpu_platform.planning.queues.kueue import plan_kueue
-from gpu_platform.planning.queues.limits import CPU_FLAVOR, ceiling, cohort_quotas, flavor_quotas
+from gpu_platform.planning.queues.limits import ceiling, cohort_quotas, cpu_flavor, flavor_quotas
 from gpu_platform.planning.queues.reasons import queue_decisions, queueing_decisions
 from gpu_platform.planning.queues.section import (
     FlavorPlan,
@@ -127,7 +127,7 @@ def _plan_teams(
     assert environment.queueing is not None  # noqa: S101 - both callers have checked it
     queueing, offers = environment.queueing, offers_of(available)
     planned = _flavors(cloud, available.pools, aware=is_topology_aware(queueing, available.pools))
-    flavors = {flavor.pool: flavor.name for flavor in planned if flavor.pool is not None}
+    flavors = {flavor.pool: flavor.name for flavor in planned}
     checks = {pool.name: _check_name(pool) for pool in available.pools if cloud.provisioning(pool) is not None}
     by_name = {tenant.namespace: tenant for tenant in tenants}
     return tuple(
@@ -144,7 +144,7 @@ def _plan_team(
     shares: Shares,
     offers: Offers,
     pools: Sequence[PoolPlan],
-    names_of_flavors: Mapping[str, str],
+    names_of_flavors: Mapping[str | None, str],
     checks: Mapping[str, str],
     tenant: TenantPlan,
 ) -> TeamQueuePlan:
@@ -185,12 +185,13 @@ def _topologies(cloud: Cloud, pools: Sequence[PoolPlan]) -> tuple[TopologyPlan, 
 
 
 def _topology_name(levels: tuple[str, ...]) -> str:
-    return "nodes" if len(levels) == 1 else "network"
+    """Return the name of a topology: its levels are immutable, and it is not deleted while flavors name it."""
+    return "nodes" if len(levels) == 1 else f"network-{_digest(levels)}"
 
 
 def _flavors(cloud: Cloud, pools: Sequence[PoolPlan], *, aware: bool) -> tuple[FlavorPlan, ...]:
     without = FlavorPlan(
-        name=CPU_FLAVOR,
+        name=cpu_flavor(aware=aware),
         pool=None,
         node_labels=_OS_LABELS if aware else {},
         topology=_topology_name((names.HOSTNAME_LABEL,)) if aware else None,
@@ -213,10 +214,13 @@ def _flavors(cloud: Cloud, pools: Sequence[PoolPlan], *, aware: bool) -> tuple[F
 
 def _flavor_name(pool: PoolPlan, levels: tuple[str, ...]) -> str:
     """Return the name of a flavor with a topology: its labels, tolerations and topology are immutable."""
-    content = json.dumps(
-        [sorted(pool.node_selector.items()), [str(one) for one in pool.all_taints], levels, "own"]
-    )
-    return f"{pool.name}-{hashlib.sha256(content.encode()).hexdigest()[:6]}"
+    taints = [str(one) for one in pool.all_taints]
+    content = [sorted(pool.node_selector.items()), taints, levels, _topology_name(levels)]
+    return f"{pool.name}-{_digest(content)}"
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:6]
 
 
 def _check_name(pool: PoolPlan) -> str:
