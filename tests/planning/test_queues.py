@@ -107,7 +107,7 @@ def test_pods_without_gpus_start_on_no_pool_and_within_the_cpu_and_memory_of_the
     queue = queues(pool(), teams=[team(quota={"gpus": 1, "cpu": 20, "memory": "64Gi"})]).teams[0]
     first = {limit.resource: limit.nominal for limit in queue.flavors[0].limits}
     assert first == {"cpu": "20", "memory": "64Gi", "nvidia.com/gpu": "0"}
-    assert queue.flavors[0].flavor == "nodes-without-gpus.gpu-platform.dev"
+    assert queue.flavors[0].flavor == "nodes-without-gpus.topology.gpu-platform.dev"
 
 
 def test_a_resource_quota_allows_what_the_queue_starts_on_borrowed_quota(queues: Any) -> None:
