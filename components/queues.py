@@ -18,8 +18,8 @@ from gpu_platform.planning.queues.admission import (
     GUARDED_RESOURCES,
     NAMES_NO_CLASS,
     QUEUED_RESOURCES,
-    TOLERATING_RESOURCES,
-    TOLERATION_PATCHES,
+    TEMPLATE_PATCHES,
+    TEMPLATE_RESOURCES,
     priority_patch,
     rules_of,
 )
@@ -203,13 +203,7 @@ class TeamQueue(pulumi.ComponentResource):
                 },
                 "validations": [
                     {"expression": rule.expression, "message": f"{rule.id}: {rule.message}", "reason": "Forbidden"}
-                    for rule in rules_of(
-                        args.local_queue,
-                        args.priorities,
-                        required=args.required,
-                        tainted=args.tainted,
-                        accounts=args.accounts,
-                    )
+                    for rule in rules_of(args)
                 ],
             },
             opts=opts,
@@ -224,7 +218,7 @@ class TeamQueue(pulumi.ComponentResource):
         return [policy, binding]
 
     def _create_defaults(self, args: TeamQueuePlan, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-        """Add the team's priority class and the toleration of GPU nodes to queued objects that name none."""
+        """Add to queued objects the team's priority class, and to their templates what their pods get."""
         if args.default_priority is None:
             return []
         classes = self._mutate(
@@ -235,10 +229,10 @@ class TeamQueue(pulumi.ComponentResource):
             opts,
             condition={"name": "names-no-class", "expression": NAMES_NO_CLASS},
         )
-        tolerations = self._mutate(
-            f"queue-tolerations-of-{args.namespace}", args, TOLERATING_RESOURCES, TOLERATION_PATCHES, opts
+        templates = self._mutate(
+            f"queue-templates-of-{args.namespace}", args, TEMPLATE_RESOURCES, TEMPLATE_PATCHES, opts
         )
-        return [*classes, *tolerations]
+        return [*classes, *templates]
 
     def _mutate(
         self,

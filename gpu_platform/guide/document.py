@@ -351,13 +351,7 @@ def _rules(tenant: TenantPlan, queue: TeamQueuePlan | None) -> tuple[PodRule, ..
         return found
     return (
         *found,
-        *rules_of(
-            queue.local_queue,
-            queue.priorities,
-            required=queue.required,
-            tainted=queue.tainted,
-            accounts=queue.accounts,
-        ),
+        *rules_of(queue),
     )
 
 

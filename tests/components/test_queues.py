@@ -157,7 +157,7 @@ def test_the_queue_puts_no_pod_without_gpus_on_gpu_nodes_and_job_templates_toler
     tainted = [one for one in flavors if "nvidia.com/gpu" in {taint["key"] for taint in one.get("nodeTaints", ())}]
     assert tainted
     assert not [one for one in tainted if "nvidia.com/gpu" in {each["key"] for each in one.get("tolerations", ())}]
-    policy = found.one("MutatingAdmissionPolicy", "queue-tolerations-of-vision").inputs["spec"]
+    policy = found.one("MutatingAdmissionPolicy", "queue-templates-of-vision").inputs["spec"]
     rules = policy["matchConstraints"]["resourceRules"]
     matched = {resource for one in rules for resource in one["resources"]}
     assert matched >= {"jobs", "jobsets", "trainjobs", "rayclusters", "rayjobs", "rayservices", "leaderworkersets"}

@@ -77,6 +77,22 @@ def test_a_queued_job_that_names_its_gpus_alone_gets_what_it_leaves_out_and_runs
     assert pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "47820m"
 
 
+def test_a_job_that_names_limits_alone_is_counted_by_them(vision: Team) -> None:
+    wanted = job("vision", "limits", 4, pods=2)
+    limits = {"nvidia.com/gpu": "4", "cpu": "48", "memory": "64Gi"}
+    container = wanted["spec"]["template"]["spec"]["containers"][0]
+    container["resources"] = {"limits": limits}
+    helper = {**container, "name": "prepare", "resources": {"limits": {"cpu": "2"}}}
+    wanted["spec"]["template"]["spec"]["initContainers"] = [helper]
+    vision.create(wanted)
+    eventually(lambda: vision.running("limits"), 2)
+    assert len({pod["spec"]["nodeName"] for pod in vision.pods("limits")}) == 2  # a node has 95 CPUs
+    workload = vision.workload("limits")
+    assert workload is not None
+    usage = workload["status"]["admission"]["podSetAssignments"][0]["resourceUsage"]
+    assert (usage["cpu"], usage["memory"]) == ("96", "128Gi")
+
+
 def test_a_queued_pod_that_names_all_gpus_of_a_node_alone_fits_the_queue_and_runs(
     queues: Platform, vision: Team
 ) -> None:

@@ -6,6 +6,7 @@ adds tolerations there.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,14 @@ PLATFORM = {
 # Kinds whose pods are judged where they are declared: nobody else sees them before they wait.
 WAITING = ("Pod", "Job", "JobSet", "LeaderWorkerSet", "RayCluster", "RayJob", "RayService")
 FIX = "add the toleration {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule} to them"
+
+
+def recorded(platform: dict[str, Any], wanted: set[tuple[str, str]]) -> list[Object]:
+    """Return the objects of a platform with these kinds and names."""
+    loaded = LoadedStack("test", Path("/nowhere/Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
+    records = [one.to_json() for one in record_stack(loaded).resources]
+    found = [one["inputs"] for one in records if "metadata" in one["inputs"]]
+    return [one for one in found if (one.get("kind"), one["metadata"].get("name")) in wanted]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +81,15 @@ def asking(kind: str, tolerations: list[Object], gpus: int = 1) -> Object:
     """Return an object of a kind whose pods request GPUs."""
     resources = {"nvidia.com/gpu": gpus} if gpus else {}
     wanted = a_pod([main(resources, image="none:1")], tolerations=tolerations)
-    return wanted if kind == "Pod" else held(kind, wanted)
+    return requesting(wanted if kind == "Pod" else held(kind, wanted))
+
+
+def requesting(wanted: Object) -> Object:
+    """Return an object whose containers request what they have as limits."""
+    copied = copy.deepcopy(wanted)
+    for _, container in containers_in(copied):
+        container["resources"]["requests"] = dict(container["resources"]["limits"])
+    return copied
 
 
 @pytest.mark.parametrize("kind", WAITING)
@@ -104,3 +121,60 @@ def test_what_asks_for_no_gpus_needs_no_toleration(place: Place) -> None:
         wanted = asking(kind, [], gpus=0)
         assert refusal(place.client, place.moved(wanted)) == ""
         assert place.before_a_deploy([wanted], RULE) == [set()]
+
+
+@pytest.mark.parametrize("kind", WAITING[1:])
+def test_a_limit_without_a_request_is_refused_where_the_queue_would_count_less(place: Place, kind: str) -> None:
+    tolerated = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    alone = held(kind, a_pod([main({"cpu": "48"}, image="none:1")], tolerations=tolerated))
+    assert "queue-requests: " in refusal(place.client, place.moved(alone))
+    assert refusal(place.client, place.moved(requesting(alone))) == ""
+
+
+@pytest.fixture
+def changed_templates(place: Place) -> Iterator[Place]:
+    """The policy that changes templates on newer clusters, instead of the rules of older ones."""
+    name = f"queue-templates-of-{TEAM}"
+    newer = {**PLATFORM, "cluster": {"provider": "sandbox", "kubernetes": "1.36"}}
+    kinds = ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
+    policies = recorded(newer, {(kind, name) for kind in kinds})
+    assert len(policies) == 2
+    made = [place.client.apply(one) for one in policies]
+    probe = place.moved(limits_alone("Job"))
+    eventually(lambda: refusal(place.client, probe) == "")
+    yield place
+    for one in reversed(made):
+        place.client.delete(one)
+    eventually(lambda: refusal(place.client, probe) != "")
+
+
+def limits_alone(kind: str) -> Object:
+    """Return an object of a kind whose containers have limits and no requests, and no toleration."""
+    container = main({"cpu": "9", "memory": "1Gi", "nvidia.com/gpu": 1}, image="none:1")
+    return held(kind, {**a_pod([container]), "metadata": {}})
+
+
+@pytest.mark.parametrize("kind", WAITING[1:])
+def test_templates_request_their_limits_and_tolerate_gpu_nodes_on_newer_clusters(
+    changed_templates: Place, kind: str
+) -> None:
+    made = changed_templates.client.create(changed_templates.moved(limits_alone(kind)), dry_run=True)
+    containers = list(containers_in(made))
+    assert containers
+    for spec, container in containers:
+        limits = container["resources"]["limits"]
+        assert container["resources"]["requests"] == {name: limits[name] for name in ("cpu", "memory")}
+        tolerated = ["nvidia.com/gpu"] if "nvidia.com/gpu" in limits else []
+        assert [one["key"] for one in spec.get("tolerations", ())] == tolerated
+
+
+def containers_in(found: Any) -> Iterator[tuple[Object, Object]]:
+    """Yield every container of an object with its pod spec."""
+    if isinstance(found, dict):
+        for container in found.get("containers", ()):
+            yield found, container
+        for each in found.values():
+            yield from containers_in(each)
+    elif isinstance(found, list):
+        for each in found:
+            yield from containers_in(each)

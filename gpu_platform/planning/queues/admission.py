@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpu_platform import names
+from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.queues.tracking import BY_KUEUE, PRIORITY_LABEL, QUEUED_OWNERS, tracking_rules
 from gpu_platform.planning.teams.admission import asks_for_gpus
 from gpu_platform.planning.teams.cel import texts
@@ -116,31 +117,54 @@ _TRAIN_JOB_PATCH: Final = (
     f"[JSONPatch{{op: 'add', path: '/spec/runtimePatches', value: [{_RUNTIME_PATCH}]}}]) : []"
 )
 _RUNTIMES: Final = tuple(kind for kind in TEMPLATE_KINDS if kind.kind == "TrainingRuntime")
-TOLERATING_RESOURCES: Final = (
+_SIZES: Final = "['cpu', 'memory']"
+
+
+def _has_limit_alone(container: str, size: str) -> str:
+    """Return that a container has a limit of CPU or memory and no request, as CEL."""
+    return (
+        f"{container}.?resources.?limits[?{size}].hasValue() && "
+        f"!{container}.?resources.?requests[?{size}].hasValue()"
+    )
+
+
+def _request_limits(template: str, pointer: str) -> str:
+    """Return the JSON patches of a template by which its containers request what they have as limit alone."""
+    return " + ".join(_request_limits_of(kind, template, pointer) for kind in ("containers", "initContainers"))
+
+
+def _request_limits_of(kind: str, template: str, pointer: str) -> str:
+    requests = f"{pointer}/spec/{kind}/' + string(j) + '/resources/requests"
+    lacks = f"{_SIZES}.filter(size, {_has_limit_alone('each', 'size')})"
+    return (
+        f"{template}.spec.?{kind}.orValue([]).transformList(j, each, {lacks}.size() > 0, "
+        f"(has(each.resources.requests) ? [] : [JSONPatch{{op: 'add', path: {requests}', value: {{}}}}]) + "
+        f"{lacks}.map(size, JSONPatch{{op: 'add', path: {requests}/' + size, "
+        "value: string(each.resources.limits[size])})).flatten()"
+    )
+
+
+TEMPLATE_RESOURCES: Final = (
     *((kind.group, kind.resource) for kind in (*QUEUED_KINDS, *_RUNTIMES)),
     _TRAIN_JOBS,
 )
-"""API groups and resources of what gets the toleration of GPU nodes in its pod templates."""
-TOLERATION_PATCHES: Final = (*patches_of((*QUEUED_KINDS, *_RUNTIMES), _tolerate), _TRAIN_JOB_PATCH)
-"""JSON patches, as CEL, by which pod templates that request GPUs tolerate the taint of GPU nodes.
+"""API groups and resources of what `TEMPLATE_PATCHES` change."""
+TEMPLATE_PATCHES: Final = (
+    *patches_of((*QUEUED_KINDS, *_RUNTIMES), _tolerate),
+    *patches_of((*QUEUED_KINDS, *_RUNTIMES), _request_limits),
+    _TRAIN_JOB_PATCH,
+)
+"""JSON patches, as CEL, that give pod templates what their pods get when they are created.
 
-Kueue reads templates; the same default of pods comes too late for it.
+Templates that request GPUs tolerate the taint of GPU nodes, and a limit of CPU or memory without a request is the
+request, too. Kueue reads templates: the same defaults of pods come too late for it, and it takes the default of
+the namespace's LimitRange for a missing request (kubernetes-sigs/kueue#15020; in v0.19.2, read 2026-11-28).
 """
 
 
-def rules_of(
-    local_queue: str,
-    priorities: Sequence[str],
-    *,
-    required: bool,
-    tainted: bool,
-    accounts: tuple[str, ...] = (),
-) -> tuple[PodRule, ...]:
-    """Return the rules of a team's namespace.
-
-    `required`: Jobs and pods must name the queue themselves; `tainted`: all GPU nodes have the taint of GPUs;
-    `accounts`: user names of service accounts of other namespaces that are members.
-    """
+def rules_of(queue: TeamQueuePlan) -> tuple[PodRule, ...]:
+    """Return the rules of the namespace of a team with a queue."""
+    local_queue, priorities, accounts = queue.local_queue, queue.priorities, queue.accounts
     allowed = f"[{', '.join(repr(name) for name in priorities)}]"
     classes = ", ".join(priorities) or "none"
     rules = [
@@ -193,7 +217,7 @@ def rules_of(
         ),
         *tracking_rules(by_a_controller(accounts)),
     ]
-    if tainted:
+    if queue.tainted:
         rules.append(
             PodRule(
                 id="gpu-toleration",
@@ -206,7 +230,20 @@ def rules_of(
                 f"{{key: {names.GPU_TAINT_KEY}, operator: Exists, effect: NoSchedule}} to them",
             )
         )
-    if required:
+    if not queue.mutates:
+        containers = "(spec.?containers.orValue([]) + spec.?initContainers.orValue([]))"
+        rules.append(
+            PodRule(
+                id="queue-requests",
+                expression=(
+                    f"request.operation != 'CREATE' || {_OWNERS}.size() > 0 || {_POD_SPECS}.all(spec, "
+                    f"{containers}.all(each, {_SIZES}.all(size, !({_has_limit_alone('each', 'size')}))))"
+                ),
+                message="the queue would count the default of the namespace: write the limits of CPU and memory "
+                "as requests, too",
+            )
+        )
+    if queue.required:
         rules.append(
             PodRule(
                 id="kueue-queue-name",

@@ -131,6 +131,11 @@ class TeamQueuePlan:
     accounts: tuple[str, ...] = ()
 
     @property
+    def mutates(self) -> bool:
+        """Whether the cluster changes templates of the team when they are created."""
+        return self.default_priority is not None
+
+    @property
     def resources(self) -> tuple[str, ...]:
         """The resources that the queue limits."""
         return tuple(limit.resource for limit in self.flavors[0].limits)

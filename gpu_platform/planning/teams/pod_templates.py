@@ -188,6 +188,5 @@ def _patch(kind: TemplateKind, place: TemplatePlace, patches: Callable[[str, str
         found = patches(f"object.{place.path}", f"'/{path}")
         return f"{of_kind} && {there} ? ({found}) : []"
     items, pointer = f"{_optional('object', place.items)}.orValue([])", place.items.replace(".", "/")
-    # A list of one item for each template that is changed; no template needs more than one patch.
     each = patches(f"one.{place.path}", f"'/{pointer}/' + string(i) + '/{path}")
-    return f"{of_kind} ? {items}.transformList(i, one, ({each}).size() > 0, ({each})[0]) : []"
+    return f"{of_kind} ? {items}.transformList(i, one, {each}).flatten() : []"
