@@ -168,5 +168,5 @@ class Karpenter(SpecModel):
     )
     """Age at which a node is replaced; unset: depends on the workload."""
     limits: Annotated[dict[Literal["cpu", "memory"], Quantity], Field(min_length=1)] | None = None
-    """CPU and memory limits of all nodes of the pool together; the limit of `nvidia.com/gpu`, on a CPU pool that
-    of `cpu`, is computed from `count`."""
+    """CPU and memory of all nodes of the pool together: at least those of `count.max` nodes of `machine_type`, at
+    most those of as many nodes of the largest alternative. Limits of nodes and GPUs are computed from `count`."""

@@ -36,12 +36,12 @@ def e2e_sandbox(start_sandbox: Callable[..., Status]) -> Status:
     return start_sandbox("karpenter", karpenter=True)
 
 
-def node_pool(most: int) -> dict[str, Any]:
+def node_pool(most: int, **changed: Any) -> dict[str, Any]:
     """Return the NodePool that is planned for a pool of EKS, of the node class that KWOK knows.
 
     Empty nodes go after seconds: a test does not wait for the ten minutes of the plan.
     """
-    plan = load_eks({**DEVELOP, "count": {"desired": 0, "max": most}}).plan
+    plan = load_eks({**DEVELOP, "count": {"desired": 0, "max": most}, **changed}).plan
     assert plan.kind == "environment"
     cloud = plan.pools[0].cloud
     assert isinstance(cloud, KarpenterPoolPlan)
@@ -111,6 +111,43 @@ def test_pending_gpu_pods_get_nodes_up_to_the_limit_of_the_pool_and_empty_nodes_
     assert "Insufficient nvidia.com/gpu" in cluster.unschedulable(waits)
     cluster.remove_pods()
     eventually(lambda: nodes(cluster), {})
+
+
+def test_a_burst_of_pods_on_a_pool_with_shares_gets_no_more_nodes_than_it_may_have(cluster: Platform) -> None:
+    sharing = {"mode": "time-slicing", "replicas": 4, "rename": False}
+    wanted = node_pool(most=2, sharing=sharing)
+    assert wanted["spec"]["limits"]["nvidia.com/gpu"] == "8"  # which six nodes with one GPU each are within
+    cluster.client.apply(wanted)
+    names = [f"burst-{index}" for index in range(6)]
+    for name in names:
+        cluster.pod(name, "nvidia.com/gpu", tolerations=[TOLERATION], nodeSelector={"gpu-platform.dev/pool": POOL})
+    eventually(lambda: len(running(cluster, *names)), 2)
+    waiting = [name for name in names if name not in running(cluster, *names)]
+    assert all("Insufficient nvidia.com/gpu" in cluster.unschedulable(name) for name in waiting)
+    assert len(list(cluster.client.objects("karpenter.sh/v1", "NodeClaim"))) == 2
+    cluster.remove_pods()
+    eventually(lambda: nodes(cluster), {})
+
+
+def test_an_autoscaled_pool_of_a_sandbox_gets_no_more_nodes_for_a_burst_than_it_may_have(
+    platform: Platform,
+) -> None:
+    stack = {
+        **BASE,
+        "cluster": {"provider": "sandbox", "name": platform.kubeconfig.resolve().parent.name},
+        "pools": [{"name": "burst", "machine_type": "g6.4xlarge", "count": {"desired": 0, "max": 2},
+                   "workload": "development"}],
+        "teams": [],
+    }  # fmt: skip
+    ran = platform.up(stack)
+    assert ran.code == 0, ran.err
+    names = [f"burst-{index}" for index in range(6)]
+    for name in names:
+        cluster_pool = {"gpu-platform.dev/pool": "burst"}
+        platform.pod(name, "nvidia.com/gpu", tolerations=[TOLERATION], nodeSelector=cluster_pool)
+    eventually(lambda: len(running(platform, *names)), 2)
+    assert len(list(platform.client.objects("karpenter.sh/v1", "NodeClaim"))) == 2
+    platform.remove_pods()
 
 
 def test_a_pod_without_the_toleration_of_gpu_nodes_gets_no_node(cluster: Platform) -> None:

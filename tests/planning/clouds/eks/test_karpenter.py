@@ -109,13 +109,26 @@ def test_spot_nodes_need_the_role_of_ec2_spot_in_the_account():
 
 
 def test_limits_on_cpu_and_memory_are_those_that_the_stack_says():
-    limits = plan(said(karpenter={"limits": {"cpu": "64", "memory": "512Gi"}})).node_pool["limits"]
-    assert limits == {"nodes": "8", "nvidia.com/gpu": "8", "cpu": "64", "memory": "512Gi"}
+    limits = plan(said(karpenter={"limits": {"cpu": "128", "memory": "512Gi"}})).node_pool["limits"]
+    assert limits == {"nodes": "8", "nvidia.com/gpu": "8", "cpu": "128", "memory": "512Gi"}
 
 
-def test_the_limit_on_gpus_counts_shares_where_nodes_advertise_them_as_gpus():
+def test_a_pool_with_shares_is_limited_by_cpu_which_a_new_node_has_as_a_running_one():
     form = said(sharing={**TIME_SLICING, "rename": False})
-    assert plan(form).node_pool["limits"] == {"nodes": "8", "nvidia.com/gpu": "32"}
+    assert plan(form).node_pool["limits"] == {"nodes": "8", "nvidia.com/gpu": "32", "cpu": "128"}
+    larger = {**form, "karpenter": {"alternatives": ["g6.8xlarge"]}}
+    assert plan(larger).node_pool["limits"]["cpu"] == "256"
+
+
+def created_in_one_pass(limits: dict[str, str], capacities: list[dict[str, int]]) -> int:
+    """Return how many nodes Karpenter creates for any number of pods at once (scheduler.go, subtractMax)."""
+    left = {name: int(limit) for name, limit in limits.items() if name != "nodes"}
+    for created in range(1000):
+        fitting = [one for one in capacities if all(one.get(name, 0) <= most for name, most in left.items())]
+        if not fitting:
+            return created
+        left = {name: most - max(one.get(name, 0) for one in fitting) for name, most in left.items()}
+    return 1000
 
 
 @pytest.mark.parametrize(
@@ -350,11 +363,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "karpenter.alternatives",
         "remove alternatives",
     ),
-    "a cpu limit below one node": (said(karpenter={"limits": {"cpu": "8"}}), "karpenter.limits.cpu", "raise it"),
+    "a cpu limit below one node": (said(karpenter={"limits": {"cpu": "8"}}), "karpenter.limits.cpu", "write 128"),
     "a memory limit below one node": (
         said(karpenter={"limits": {"memory": "32Gi"}}),
         "karpenter.limits.memory",
-        "raise it",
+        "write 524288Mi",
     ),
 }
 
@@ -598,3 +611,14 @@ def test_charts_are_pinned_and_the_crds_go_with_the_controller():
 def test_a_taint_without_a_value_has_none_in_the_node_pool_whose_crd_refuses_an_empty_one() -> None:
     (_, own) = plan(said(taints=[{"key": "team", "effect": "NoSchedule"}])).node_pool["template"]["spec"]["taints"]
     assert own == {"key": "team", "effect": "NoSchedule"}
+
+
+@given(forms())
+def test_a_burst_of_pods_gets_no_more_nodes_than_the_pool_may_have(form: dict[str, Any]):
+    assume(not problems_of(pool(**form)))
+    catalog = load_catalog()
+    names = [form["machine_type"], *(form.get("karpenter") or {}).get("alternatives", ())]
+    machines = [catalog.machine_types[name] for name in names]
+    capacities = [{"cpu": one.vcpu, "nvidia.com/gpu": one.gpu_count} for one in machines]
+    limits = {name: most for name, most in plan(form).node_pool["limits"].items() if name != "memory"}
+    assert created_in_one_pass(limits, capacities) <= int(limits["nodes"])
