@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gpu_platform import names
 from gpu_platform.burn_in.program import SERVICE_ACCOUNT
+from gpu_platform.lost_pods import LOST_CONDITIONS
 from gpu_platform.planning.burn_in.section import BurnInPlan
 from gpu_platform.planning.teams.section import ServiceAccountPlan, TenantPlan
 from gpu_platform.planning.workloads.section import PodPlan, TrainingJobPlan
@@ -79,7 +80,7 @@ def _bound(manifest: Manifest, nodes: Sequence[str]) -> Manifest:
         container["terminationMessagePolicy"] = "FallbackToLogsOnError"
     # A pod that pods of teams have displaced is not started again: its node is busy.
     spec["podFailurePolicy"] = {
-        "rules": [{"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}]
+        "rules": [{"action": "FailJob", "onPodConditions": [{"type": one} for one in LOST_CONDITIONS]}]
     }
     spec["ttlSecondsAfterFinished"] = _KEPT_SECONDS
     return manifest

@@ -16,6 +16,7 @@ from gpu_platform.burn_in.nodes import NodeState, node_states, pairs_of
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import items_at, mapping_at
 from gpu_platform.errors import BadInput, Problem, did_you_mean
+from gpu_platform.lost_pods import LOST_CONDITIONS
 from gpu_platform.planning.burn_in.section import BurnInPlan, BurnInPoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.workloads.section import PodPlan
@@ -231,7 +232,7 @@ def result_of(pods: Sequence[Mapping[str, Any]], failed: Mapping[str, Any] | Non
     if parsed:
         return next((one for one in parsed if "error" not in one), parsed[0])
     displaced = any(
-        one["type"] == "DisruptionTarget" for pod in pods for one in items_at(pod, "status", "conditions")
+        one["type"] in LOST_CONDITIONS for pod in pods for one in items_at(pod, "status", "conditions")
     )
     if displaced:
         return {"not_run": "stopped for pods of higher priority"}

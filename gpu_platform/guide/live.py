@@ -56,7 +56,7 @@ def read_live_guide(client: KubernetesClient, namespace: str) -> LiveGuide:
         used=_of_queue(queue, "total") if queue is not None else _of_quota(client, namespace),
         borrowed=_of_queue(queue, "borrowed") if queue is not None else {},
         free=_free(nodes, used),
-        waiting=tuple(_waiting(client, namespace, _pools_of_flavors(client))),
+        waiting=tuple(_waiting(client, namespace, _pools_of_flavors(client), queue)),
     )
 
 
@@ -115,7 +115,9 @@ def _ready(node: Mapping[str, Any]) -> bool:
     )
 
 
-def _waiting(client: KubernetesClient, namespace: str, pools: Mapping[str, str]) -> Iterator[Waiting]:
+def _waiting(
+    client: KubernetesClient, namespace: str, pools: Mapping[str, str], queue: Mapping[str, Any] | None
+) -> Iterator[Waiting]:
     """Yield the workloads without quota in the order of Kueue: by priority, then by age.
 
     One that is being deleted, or that was stopped (`active: false`), is in no queue.
@@ -133,7 +135,9 @@ def _waiting(client: KubernetesClient, namespace: str, pools: Mapping[str, str])
     for place, one in enumerate(pending, start=1):
         owners = [owner["name"] for owner in one["metadata"].get("ownerReferences", ())]
         yield Waiting(
-            name=owners[0] if owners else one["metadata"]["name"], place=place, why=why_it_waits(one, pools)
+            name=owners[0] if owners else one["metadata"]["name"],
+            place=place,
+            why=why_it_waits(one, pools, queue),
         )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from gpu_platform.engine.objects import items_at
+from gpu_platform.engine.objects import items_at, mapping_at
 from gpu_platform.quantity import parse_quantity
 
 _MISSING: Final = re.compile(r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed")
@@ -34,11 +34,18 @@ _STOPPED: Final[Mapping[str, str]] = {
 }
 
 
-def why_it_waits(workload: Mapping[str, Any], pools: Mapping[str, str]) -> str:
-    """Return why a workload without quota waits, and why it was stopped before. `pools`: by flavor."""
+def why_it_waits(
+    workload: Mapping[str, Any], pools: Mapping[str, str], queue: Mapping[str, Any] | None = None
+) -> str:
+    """Return why a workload without quota waits, and why it was stopped before.
+
+    `pools` has the pool of each flavor, `queue` the team's ClusterQueue.
+    """
     conditions = {str(one["type"]): one for one in items_at(workload, "status", "conditions")}
     message = str(conditions.get("QuotaReserved", {}).get("message", "Kueue has not processed it yet"))
     why = _shortage(message, pools)
+    if queue is not None and (forbidden := _not_taken_back(message, workload, queue, pools)):
+        why = f"{why}; {forbidden}"
     stopped = [conditions[one] for one in ("Preempted", "Evicted") if one in conditions]
     reason = next((_STOPPED[one["reason"]] for one in stopped if one.get("reason") in _STOPPED), None)
     return why if reason is None else f"was stopped, because {reason}; {why}"
@@ -67,6 +74,54 @@ def _shortage(message: str, pools: Mapping[str, str]) -> str:
         f"it requests {asked} {resource}, and one pool has at most {capacity}"
         for resource, (_, capacity, asked) in most.items()
     )
+
+
+def _not_taken_back(
+    message: str, workload: Mapping[str, Any], queue: Mapping[str, Any], pools: Mapping[str, str]
+) -> str:
+    """Return why what the workload lacks is not taken back from teams that borrow it, though it is the team's own.
+
+    Kueue stops no workload of others for one that would itself borrow any resource of the flavor (preemption.go,
+    without borrowWithinCohort).
+    """
+    requests = _requests(workload)
+    for resource, flavor, _ in _MISSING.findall(message):
+        left = _left(queue, flavor)
+        if requests.get(resource, Decimal(0)) > left.get(resource, Decimal(0)):
+            continue  # the team itself has no more of it
+        beyond = [name for name, amount in requests.items() if amount > left.get(name, Decimal(0))]
+        if beyond:
+            rest = {name: max(left.get(name, Decimal(0)), Decimal(0)).normalize() for name in beyond}
+            most = " and ".join(f"{amount:f} {name}" for name, amount in rest.items())
+            return (
+                f"the team's own {resource} is not taken back from others, because the workload would borrow "
+                f"{' and '.join(beyond)} of {_where(flavor, pools)}: request at most {most}"
+            )
+    return ""
+
+
+def _requests(workload: Mapping[str, Any]) -> dict[str, Decimal]:
+    """Return what all pods of a workload request, as Kueue counted it when it last tried to start it."""
+    sums: dict[str, Decimal] = {}
+    for pods in items_at(workload, "status", "resourceRequests"):
+        for name, amount in mapping_at(pods, "resources").items():
+            sums[str(name)] = sums.get(str(name), Decimal(0)) + parse_quantity(str(amount))
+    return sums
+
+
+def _left(queue: Mapping[str, Any], flavor: str) -> dict[str, Decimal]:
+    """Return the nominal quota of a flavor that the team's workloads do not hold."""
+    left = {
+        str(one["name"]): parse_quantity(str(one["nominalQuota"]))
+        for group in items_at(queue, "spec", "resourceGroups")
+        for part in items_at(group, "flavors")
+        if part["name"] == flavor
+        for one in items_at(part, "resources")
+    }
+    for part in items_at(queue, "status", "flavorsReservation"):
+        for one in items_at(part, "resources") if part["name"] == flavor else ():
+            left[str(one["name"])] -= parse_quantity(str(one.get("total", "0")))
+    return left
 
 
 def _where(flavor: str, pools: Mapping[str, str]) -> str:

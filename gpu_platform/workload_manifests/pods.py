@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from gpu_platform import names
+from gpu_platform.lost_pods import LOST_CONDITIONS
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.planning.workloads.section import KeptClaimPlan, MountPlan, PodPlan, SidecarPlan
@@ -200,7 +201,7 @@ def failure_rules(
     `lost`: action for a pod that its node loses, or whose exit code is one of `interrupted_on`; `stop_on`: exit
     codes after which another attempt would fail as well.
     """
-    rules: list[Manifest] = [{"action": lost, "onPodConditions": [{"type": "DisruptionTarget"}]}]
+    rules: list[Manifest] = [{"action": lost, "onPodConditions": [{"type": one} for one in LOST_CONDITIONS]}]
     if interrupted_on:
         rules.append({"action": lost, "onExitCodes": {"operator": "In", "values": list(interrupted_on)}})
     if stop_on:

@@ -4,7 +4,7 @@ All pods get torchrun's variables: it reads PET_<OPTION> for each of its options
 distributed/argparse_util.py). With an indexed Job and a JobSet the pods meet at the first one by c10d; with a
 TrainJob the controller sets the variables.
 
-A pod that its node loses (condition DisruptionTarget) costs no attempt, nor does one whose exit code says that it
+A pod that its node loses (`lost_pods.LOST_CONDITIONS`) costs no attempt, nor does one whose exit code says that it
 was interrupted with its work saved; a pod that fails by itself costs one, unless its exit code says that another
 attempt would fail as well. A JobSet starts all pods anew, since training waits for those that are gone; in an
 indexed Job the failed pod alone starts anew, and torchrun of the others meets it again.
@@ -19,6 +19,7 @@ import hashlib
 import json
 from typing import Final
 
+from gpu_platform.lost_pods import LOST_CONDITIONS
 from gpu_platform.planning.workloads.section import TrainingJobPlan
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods, failure_rules
 
@@ -26,7 +27,7 @@ RENDEZVOUS_PORT: Final = 29500
 _GROUP: Final = "node"  # the replicated Job of a JobSet; Trainer calls its pods so, too
 _STEP: Final = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
 # As the Job controller words the failure of a pod by a rule on its condition.
-_LOST_MESSAGE: Final = ".*has condition DisruptionTarget matching FailJob rule.*"
+_LOST_MESSAGE: Final = f".*has condition ({'|'.join(LOST_CONDITIONS)}) matching FailJob rule.*"
 _EXIT_MESSAGE: Final = ".*failed with exit code {codes} matching FailJob rule.*"
 
 

@@ -157,7 +157,7 @@ def test_a_job_set_restarts_lost_pods_for_free_and_fails_on_exit_codes_that_stop
     assert rules["noOtherAttempt"]["action"] == "FailJobSet"
     assert group["backoffLimit"] == 0
     lost, interrupted, stop = group["podFailurePolicy"]["rules"]
-    assert lost["onPodConditions"] == [{"type": "DisruptionTarget"}]
+    assert lost["onPodConditions"] == [{"type": "DisruptionTarget"}, {"type": "TerminatedByKueue"}]
     assert interrupted["onExitCodes"]["values"] == [75]
     assert stop["onExitCodes"]["values"] == [2, 70, 126, 127]
     env = {one["name"]: one.get("value") for one in group["template"]["spec"]["containers"][0]["env"]}
@@ -176,13 +176,14 @@ def test_messages_of_the_job_controller_match_the_rules_of_a_job_set(found: Reco
     failed = (
         "Container main for pod vision/pretrain-0-x failed with exit code {} matching FailJob rule at index {}"
     )
+    ended = lost.replace("DisruptionTarget", "TerminatedByKueue")
     saved, stop = failed.format(75, 1), failed.format(2, 2)
     # The first rule that matches counts (JobSet, keps/262-ConfigurableFailurePolicy; read 2026-11-25).
     matching = {
         message: next(name for name, one in patterns.items() if re.search(one, message))
-        for message in (lost, saved, stop)
+        for message in (lost, ended, saved, stop)
     }
-    assert matching == {lost: "nodeLost", saved: "interrupted", stop: "noOtherAttempt"}
+    assert matching == {lost: "nodeLost", ended: "nodeLost", saved: "interrupted", stop: "noOtherAttempt"}
 
 
 def test_a_job_that_saved_its_work_starts_again_for_nothing(found: Recorded) -> None:

@@ -253,7 +253,7 @@ def test_each_part_of_a_batch_job_has_its_own_attempts_and_none_stops_the_others
     assert spec["activeDeadlineSeconds"] == 24 * 3600
     lost, stop = spec["podFailurePolicy"]["rules"]
     assert lost["action"] == "Ignore"
-    assert [one["type"] for one in lost["onPodConditions"]] == ["DisruptionTarget"]
+    assert [one["type"] for one in lost["onPodConditions"]] == ["DisruptionTarget", "TerminatedByKueue"]
     assert (stop["action"], stop["onExitCodes"]["values"]) == ("FailJob", [126, 127])
     # A pod failure policy has no effect on pods that restart in place, and is refused with them.
     assert spec["template"]["spec"]["restartPolicy"] == "Never"

@@ -10,6 +10,7 @@ import pytest
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.team_stacks import deployed_quotas
 from gpu_platform.errors import Finding
+from gpu_platform.guide.live import read_live_guide
 from sandbox.control_plane import Status
 from tests.e2e.conftest import Platform
 from tests.e2e.impersonation import member
@@ -91,6 +92,26 @@ def test_a_job_that_names_limits_alone_is_counted_by_them(vision: Team) -> None:
     assert workload is not None
     usage = workload["status"]["admission"]["podSetAssignments"][0]["resourceUsage"]
     assert (usage["cpu"], usage["memory"]) == ("96", "128Gi")
+
+
+def test_own_gpus_that_others_keep_because_of_the_cpu_of_the_job_are_explained(vision: Team, search: Team) -> None:
+    def sized(team: Team, name: str, gpus: int, cpu: str, pods: int = 1) -> None:
+        wanted = job(team.name, name, gpus, pods)
+        amounts = {"cpu": cpu, "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
+        wanted["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
+        team.create(wanted)
+
+    sized(search, "small", 2, "47500m")
+    eventually(lambda: search.running("small") == 1)
+    sized(vision, "own", 4, "24", pods=2)
+    sized(vision, "borrowed", 4, "24")
+    eventually(lambda: (vision.running("own"), vision.running("borrowed")), (2, 1))
+    sized(search, "next", 4, "48500m")
+    assert "insufficient unused quota for nvidia.com/gpu" in search.waits("next")
+    admin = KubernetesClient(search.kubeconfig)
+    (waiting,) = read_live_guide(admin, "search").waiting
+    assert waiting.why.startswith("needs 2 more nvidia.com/gpu of pool train, which is in use; the team's own ")
+    assert "because the workload would borrow cpu of pool train: request at most 48.14 cpu" in waiting.why
 
 
 def test_a_queued_pod_that_names_all_gpus_of_a_node_alone_fits_the_queue_and_runs(

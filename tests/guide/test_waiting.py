@@ -78,3 +78,34 @@ def test_other_messages_of_kueue_are_printed_as_they_are() -> None:
     condition = {"type": "QuotaReserved", "status": "False", "message": "Workload has failed admission checks"}
     assert why_it_waits({"status": {"conditions": [condition]}}, {}) == "Workload has failed admission checks"
     assert why_it_waits({}, {}) == "Kueue has not processed it yet"
+
+
+def own_queue(cpu: str, used_cpu: str = "0", gpus: str = "8") -> dict[str, Any]:
+    """Return a team's queue with a quota on pool train, of which its workloads hold some CPUs."""
+    nominal = [{"name": "cpu", "nominalQuota": cpu}, {"name": "nvidia.com/gpu", "nominalQuota": gpus}]
+    held = [{"name": "cpu", "total": used_cpu}, {"name": "nvidia.com/gpu", "total": "4"}]
+    return {
+        "spec": {"resourceGroups": [{"flavors": [{"name": "train-56c125", "resources": nominal}]}]},
+        "status": {"flavorsReservation": [{"name": "train-56c125", "resources": held}]},
+    }
+
+
+def requesting(cpu: str, gpus: str) -> dict[str, Any]:
+    missing = "insufficient unused quota for nvidia.com/gpu in flavor train-56c125, 2 more needed"
+    found = workload(missing)
+    found["status"]["resourceRequests"] = [{"name": "main", "resources": {"cpu": cpu, "nvidia.com/gpu": gpus}}]
+    return found
+
+
+def test_own_gpus_that_are_not_taken_back_because_of_the_cpu_are_explained_by_it() -> None:
+    why = why_it_waits(requesting("48500m", "4"), POOLS, own_queue("95", "47"))
+    assert why == (
+        "needs 2 more nvidia.com/gpu of pool train, which is in use; the team's own nvidia.com/gpu is not taken "
+        "back from others, because the workload would borrow cpu of pool train: request at most 48 cpu"
+    )
+
+
+@pytest.mark.parametrize(("cpu", "gpus"), [("48", "4"), ("48500m", "5")])
+def test_what_is_taken_back_or_is_not_the_teams_own_needs_no_other_reason(cpu: str, gpus: str) -> None:
+    why = why_it_waits(requesting(cpu, gpus), POOLS, own_queue("95", "47"))
+    assert why == "needs 2 more nvidia.com/gpu of pool train, which is in use"
