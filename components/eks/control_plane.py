@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -125,6 +126,7 @@ class EksControlPlane(pulumi.ComponentResource):
                 provider=aws.eks.ClusterEncryptionConfigProviderArgs(key_arn=key), resources=["secrets"]
             ),
             upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type=create.support_type),
+            kube_scheduler_config=_scheduler(create.packed_resources),
             vpc_config=aws.eks.ClusterVpcConfigArgs(
                 subnet_ids=vpc.control_plane,
                 endpoint_private_access=_PRIVATE_ENDPOINT,
@@ -161,3 +163,18 @@ def _use_of_key(arn: str) -> str:
     """Return the IAM policy that lets the cluster use the key of its Secrets."""
     statement = {"Effect": "Allow", "Action": _KEY_ACTIONS, "Resource": arn}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def _scheduler(packed: Sequence[str]) -> aws.eks.ClusterKubeSchedulerConfigArgs | None:
+    """Return the scores by which kube-scheduler prefers nodes that are in use, or None for its default."""
+    if not packed:
+        return None
+    strategy = aws.eks.ClusterKubeSchedulerConfigNodeResourcesFitScoringStrategyArgs(
+        type="MostAllocated",
+        resources=[
+            aws.eks.ClusterKubeSchedulerConfigNodeResourcesFitScoringStrategyResourceArgs(name=name, weight=1)
+            for name in packed
+        ],
+    )
+    fit = aws.eks.ClusterKubeSchedulerConfigNodeResourcesFitArgs(scoring_strategy=strategy)
+    return aws.eks.ClusterKubeSchedulerConfigArgs(node_resources_fit=fit)

@@ -161,6 +161,7 @@ class CreateCluster(TypedDict, total=False):
     api_from_anywhere: bool
     admins: Sequence[str]
     system: SystemNodes
+    scheduling: str
     support: str
     logs_retention_days: float
     kms_key: str

@@ -36,6 +36,7 @@ from gpu_platform.stacks import load_stack
 
 _SCHEDULERS: Final[Mapping[ProfileName, str]] = {
     "default": "kube-scheduler's default profile, the nodes with the most free CPU and memory first",
+    "most-allocated": "kube-scheduler with MostAllocated, nodes with the most CPU, memory and GPUs in use first",
     "packed": "pods with GPUs by the profile gpu-packed: nodes whose CPU, memory and GPUs are then used evenly, "
     "and of these the ones with the most GPUs in use",
 }
@@ -49,7 +50,7 @@ def show_placement(
     workloads: Path | None,
     live: bool,
     output: Literal["text", "json", "html"],
-    profile: ProfileName = "default",
+    profile: ProfileName | None = None,
 ) -> ExitCode:
     """Print where the pods of a file would go. `live`: start from what runs on the cluster now.
 
@@ -70,7 +71,10 @@ def show_placement(
         )
         for pool in plan.pools
     ]
-    scheduler = _SCHEDULERS[profile] + _NOT_SIMULATED
+    own = plan.cluster.scheduler
+    source = f" ({own.why})" if profile is None else " (--profile)"
+    profile = profile or own.scores
+    scheduler = _SCHEDULERS[profile] + source + _NOT_SIMULATED
     assumptions = [scheduler] if live else [scheduler, daemonsets_text(plan)]
     report = report_placement(replace(scenario, profile=profile), types)
     document = place_document(report, skipped, stack=plan.stack, live=live, assumptions=assumptions)
@@ -205,11 +209,14 @@ def _optimum(document: Mapping[str, Any]) -> Table:
 
 
 def _profiles(document: Mapping[str, Any]) -> Iterator[str]:
-    own, [other] = document["profile"], [one for one in document["profiles"] if one["name"] != document["profile"]]
-    yield (
-        f"profile of the scheduler: {own}; with {other['name']} {other['placed']} pods are placed, then "
-        f"{other['unusable']:g} GPUs are unusable for these pods and {other['idle']} without any pod"
-    )
+    own = document["profile"]
+    yield f"profile of the scheduler: {own}"
+    for other in document["profiles"]:
+        if other["name"] != own:
+            yield (
+                f"  with {other['name']} {other['placed']} pods are placed, then {other['unusable']:g} GPUs are "
+                f"unusable for these pods and {other['idle']} without any pod"
+            )
 
 
 def _moves(document: Mapping[str, Any]) -> Iterator[str]:

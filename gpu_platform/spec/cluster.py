@@ -87,6 +87,9 @@ class CreateEks(SpecModel):
     """IAM roles or users that get cluster-admin by an access entry; the identity that runs `up` must be one of
     them."""
     system: SystemNodes = SystemNodes()
+    scheduling: Literal["spread", "pack"] = "spread"
+    """How kube-scheduler compares nodes: `spread` prefers free nodes, `pack` prefers nodes whose CPU, memory and
+    GPUs are in use, so that whole nodes stay free."""
     support: Literal["standard", "extended"] = "standard"
     """What happens at the end of standard support of the Kubernetes version: EKS upgrades the control plane
     automatically, or keeps it for a year at six times the price."""

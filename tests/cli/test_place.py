@@ -174,8 +174,43 @@ pods:
     for profile in ("default", "packed"):
         ran = run("place", "local", "--workloads", write(pods), "--profile", profile, "--format", "json")
         found[profile] = (ran.code, ran.json["summary"]["placed"])
-        assert {one["name"]: one["placed"] for one in ran.json["profiles"]} == {"default": 2, "packed": 3}
+        placed = {one["name"]: one["placed"] for one in ran.json["profiles"]}
+        assert (placed["default"], placed["packed"]) == (2, 3)
     assert found == {"default": (1, 2), "packed": (0, 3)}
+
+
+GKE = """\
+config:
+  gpu-platform:platform:
+    kind: environment
+    cluster:
+      provider: gke
+      name: packs
+      project: my-project
+      location: us-central1
+      create: {authenticator_groups: gke-security-groups@example.com}
+    pools:
+      - {name: a3, machine_type: a3-megagpu-8g, count: {desired: 2}, zones: [us-central1-a], workload: inference}
+    teams:
+      - {name: vision, quota: {gpus: 16}, priority: training, members: ["group:vision@example.com"]}
+"""
+
+
+def test_pods_are_placed_by_the_scheduler_of_the_planned_cluster(
+    run: Run, tmp_path: Path, write: Callable[[str], str]
+) -> None:
+    stack = tmp_path / "Pulumi.packs.yaml"
+    stack.write_text(GKE, "utf-8")
+    pods = """\
+pods:
+  - {name: small, team: vision, pool: a3, count: 4, requests: {cpu: 4, memory: 32Gi, nvidia.com/gpu: 1}}
+  - {name: large, team: vision, pool: a3, requests: {cpu: 80, memory: 900Gi, nvidia.com/gpu: 8}}
+"""
+    packed = run("place", str(stack), "--workloads", write(pods), "--format", "json")
+    assert (packed.code, packed.json["profile"]) == (0, "most-allocated")
+    assert any("OPTIMIZE_UTILIZATION" in one for one in packed.json["assumptions"])
+    spread = run("place", str(stack), "--workloads", write(pods), "--profile", "default", "--format", "json")
+    assert spread.json["summary"]["pending"] == 1
 
 
 @pytest.mark.parametrize(("stack", "words"), [("speech", "scheduler-config local"), ("Pulumi.dra.yaml", "DRA")])

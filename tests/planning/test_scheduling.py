@@ -17,6 +17,7 @@ from gpu_platform.planning.scheduling.model import (
     Expression,
     Node,
     PodGroup,
+    ProfileName,
     Scenario,
     Toleration,
 )
@@ -305,3 +306,13 @@ def test_a_pod_of_more_gpus_than_one_numa_node_has_starts_unless_the_policy_is_s
     assert place(Scenario(nodes=(on_two_numa_nodes(),), groups=groups)).pending == ()
     single = Scenario(nodes=(on_two_numa_nodes(single=True),), groups=groups)
     assert pending_of(single, place(single)) == {"five": 1}
+
+
+def test_most_allocated_fills_a_node_before_the_next() -> None:
+    nodes = (node("one", gpus=8), node("two", gpus=8))
+    scenario = Scenario(nodes=nodes, groups=(pods("a", 4, gpus=2),))
+    used = {name: {one.node for one in place(replace(scenario, profile=name)).assignments} for name in _SCORES}
+    assert {name: len(found) for name, found in used.items()} == {"default": 2, "most-allocated": 1}
+
+
+_SCORES: tuple[ProfileName, ...] = ("default", "most-allocated")

@@ -48,7 +48,7 @@ FORMS: dict[str, dict[str, Any]] = {
     },
     "with alternatives and limits": {
         **DEVELOP,
-        "karpenter": {"alternatives": ["g6.8xlarge"], "limits": {"cpu": "64", "memory": "1Ti"}},
+        "karpenter": {"alternatives": ["g6.8xlarge"], "limits": {"cpu": "256", "memory": "1Ti"}},
         "taints": [{"key": "team", "value": "a", "effect": "NoExecute"}],
         "labels": {"example.com/owner": "research"},
     },

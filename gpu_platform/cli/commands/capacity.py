@@ -44,6 +44,7 @@ class SchedulerProfile(StrEnum):
     """Scores by which kube-scheduler compares nodes."""
 
     DEFAULT = "default"
+    MOST_ALLOCATED = "most-allocated"
     PACKED = "packed"
 
 
@@ -60,9 +61,13 @@ def place(
         ),
     ] = False,
     profile: Annotated[
-        SchedulerProfile,
-        typer.Option("--profile", help="Scores of the scheduler; packed: those that scheduler-config prints."),
-    ] = SchedulerProfile.DEFAULT,
+        SchedulerProfile | None,
+        typer.Option(
+            "--profile",
+            help="Scores of the scheduler; unset: the ones that the cluster has. packed: those that "
+            "scheduler-config prints.",
+        ),
+    ] = None,
     output: Annotated[
         HtmlFormat, typer.Option("--format", help="Output format; html is one page with a picture of the GPUs.")
     ] = HtmlFormat.TEXT,
@@ -70,7 +75,15 @@ def place(
     """Show where pods would be placed, which stay pending and why, and what helps; exit with 1 if any do."""
     from gpu_platform.cli.place import show_placement
 
-    leave(show_placement(stack, workloads=workloads, live=live, output=output.value, profile=profile.value))
+    leave(
+        show_placement(
+            stack,
+            workloads=workloads,
+            live=live,
+            output=output.value,
+            profile=profile.value if profile is not None else None,
+        )
+    )
 
 
 def scheduler_config(stack: StackArgument, output: FormatOption = Format.TEXT) -> None:

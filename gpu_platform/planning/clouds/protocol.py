@@ -22,6 +22,7 @@ from gpu_platform.planning.clouds.section import (
     HostPolicy,
     PodEgress,
     Provisioning,
+    SchedulerPlan,
 )
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
@@ -87,6 +88,11 @@ class Cloud(Protocol):
     """Whether Kueue's program runs beside the cluster instead of by its chart."""
     no_gpu_cluster: str | None = None
     """Why the operator's GPUCluster, and so DRA, is not available; None: it is."""
+
+    @property
+    def scheduler(self) -> SchedulerPlan:
+        """The kube-scheduler of the cluster: its owner's, which the program does not read."""
+        return SchedulerPlan(scores="default", why="assumed: the owner of the cluster sets up its scheduler")
 
     @property
     def cluster(self) -> Cluster:

@@ -428,6 +428,18 @@ class CloudPool(Protocol):
         ...
 
 
+Scores = Literal["default", "most-allocated"]
+"""By which scores the cluster's kube-scheduler compares nodes: planning/scheduling/profiles.py."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerPlan:
+    """The kube-scheduler that the cluster has, as far as is known, and how that is known."""
+
+    scores: Scores
+    why: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPlan:
     """How clients reach the cluster. `kubernetes`: minor version, where known."""
@@ -438,6 +450,7 @@ class ClusterPlan:
     context: str | None
     kubernetes: str | None
     access: Access
+    scheduler: SchedulerPlan
     cloud: CloudCluster | None = None
     """The cloud's part; None where the program neither creates nor looks up the cluster by a cloud's API."""
 

@@ -33,6 +33,7 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Cluster
             context=existing.context if existing else None,
             kubernetes=planned.value.kubernetes if planned.value is not None else cloud.kubernetes,
             access=cloud.access,
+            scheduler=cloud.scheduler,
             cloud=planned.value,
         ),
         planned.decisions,

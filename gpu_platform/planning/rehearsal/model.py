@@ -101,7 +101,8 @@ class Platform:
     `queues`: empty without Kueue; then `quotas` (ResourceQuotas: by team, limits by resource) admit pods.
     `cohorts`: what a cohort lends that no queue has, by cohort, pool and resource. `topology`: Kueue starts a job
     only when nodes have room for all its pods; else kube-scheduler places its pods one by one.
-    `pods_ready_timeout`: after it a started job whose pods do not all run goes back to its queue.
+    `packs`: kube-scheduler prefers nodes that are in use. `pods_ready_timeout`: after it a started job whose pods
+    do not all run goes back to its queue.
     """
 
     pools: tuple[RehearsalPool, ...]
@@ -112,6 +113,7 @@ class Platform:
     )
     quotas: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
     fair_sharing: bool = True
+    packs: bool = False
     topology: bool = False
     pods_ready_timeout: float = 7200.0
 

@@ -25,8 +25,9 @@ Need = tuple[int, int, int, int]
 class PoolNodes:
     """The nodes of one pool. A node that does not exist has the index of a free place in `exists`."""
 
-    def __init__(self, index: int, pool: RehearsalPool) -> None:
+    def __init__(self, index: int, pool: RehearsalPool, *, packs: bool = False) -> None:
         self.index, self.pool = index, pool
+        self._packs = packs
         self.resources = list(pool.offers)
         size = max(pool.max, pool.desired)
         self.exists = [number < pool.desired for number in range(size)]
@@ -126,11 +127,14 @@ class PoolNodes:
         _, units, cpu, memory = need
         numa = self._numa[need[0]]
         whole_cpu, whole_memory = self.pool.cpu, self.pool.memory
+        whole_units = self.pool.offers[self.resources[need[0]]]
         for nodes in self.by_free[need[0]][units:]:
             for node in nodes:
                 if self.free_cpu[node] < cpu or self.free_memory[node] < memory or not self.free_pods[node]:
                     continue
                 score = (self.free_cpu[node] - cpu) / whole_cpu + (self.free_memory[node] - memory) / whole_memory
+                if self._packs:
+                    score = -score - (self.free[need[0]][node] - units) / whole_units
                 if found is None or score > found[0] or (score == found[0] and node < found[1]):
                     if numa is not None and not numa.fits(node, units):
                         continue

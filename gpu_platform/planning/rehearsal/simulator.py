@@ -95,7 +95,7 @@ class _Simulation:
         admission: Callable[[Actions], Admission] | None,
     ) -> None:
         self._platform, self._assumptions, self._advance = platform, assumptions, advance
-        self._pools = [PoolNodes(index, pool) for index, pool in enumerate(platform.pools)]
+        self._pools = [PoolNodes(index, pool, packs=platform.packs) for index, pool in enumerate(platform.pools)]
         names = dict.fromkeys(name for pool in platform.pools for name in pool.offers)
         columns = {name: index for index, name in enumerate((*names, CPU, MEMORY))}
         team = {name: index for index, name in enumerate(platform.teams)}

@@ -58,9 +58,9 @@ def stack_of(plan: EnvironmentPlan, catalog: Catalog) -> RehearsalStack:
     """Return the stack of a plan. Pools without GPUs are left out, as are teams with a stack of their own."""
     teams = tuple(tenant.namespace for tenant in plan.tenants)
     pools = tuple(_pool(pool, plan, catalog) for pool in plan.pools if pool.has_gpus)
-    queues = plan.queues
+    queues, packs = plan.queues, plan.cluster.scheduler.scores == "most-allocated"
     platform = (
-        Platform(pools=pools, teams=teams, quotas=_quotas(plan))
+        Platform(pools=pools, teams=teams, quotas=_quotas(plan), packs=packs)
         if queues is None
         else Platform(
             pools=pools,
@@ -68,6 +68,7 @@ def stack_of(plan: EnvironmentPlan, catalog: Catalog) -> RehearsalStack:
             queues=tuple(_queue(one, {pool.name for pool in pools}) for one in queues.teams),
             cohorts=_lent(queues),
             fair_sharing="fairSharing" in queues.kueue.config,
+            packs=packs,
             topology=any(one.topology is not None for one in queues.flavors),
             pods_ready_timeout=float(parse_duration(queues.kueue.config["waitForPodsReady"]["timeout"])),
         )
@@ -211,6 +212,8 @@ def _lent(queues: QueuesPlan) -> dict[str, dict[str, dict[str, int]]]:
 
 def _assumptions(plan: EnvironmentPlan, platform: Platform) -> Iterator[str]:
     yield daemonsets_text(plan)
+    prefers = "nodes that are in use" if platform.packs else "free nodes"
+    yield f"kube-scheduler prefers {prefers} ({plan.cluster.scheduler.why})"
     if not platform.queues:
         yield "no queues: pods above the quota are not created, and a job's pods get nodes one by one"
     elif platform.topology:

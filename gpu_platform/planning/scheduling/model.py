@@ -21,7 +21,7 @@ GIB: Final = 2**30
 
 Amounts = Mapping[str, int]
 
-ProfileName = Literal["default", "packed"]
+ProfileName = Literal["default", "most-allocated", "packed"]
 """By which scores kube-scheduler compares nodes: planning/scheduling/profiles.py."""
 
 _EVERY_NODE_HAS: Final = (CPU, MEMORY, PODS, EPHEMERAL)

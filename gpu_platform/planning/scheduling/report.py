@@ -14,7 +14,7 @@ from gpu_platform.planning.scheduling.moves import MovePlan, plan_moves
 from gpu_platform.planning.scheduling.optimum import WORK, Optimum, optimum
 from gpu_platform.planning.scheduling.schedule import Placement, place, start
 
-_PROFILES: Final[tuple[ProfileName, ...]] = ("default", "packed")
+_PROFILES: Final[tuple[ProfileName, ...]] = ("default", "most-allocated", "packed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,7 +102,10 @@ class NodeState:
         balanced_allocation.go) and apis/config/v1/default_plugins.go (weights 1, 1 and 3), read 2026-11-23.
         """
         gpus = [name for name in self.node.gpu_resources if group.requests.get(name) and scored_by_amount(name)]
-        total_score = self._packed(group, gpus) if profile == "packed" and gpus else self._least(group)
+        if profile == "packed" and gpus:
+            total_score = self._packed(group, gpus)
+        else:
+            total_score = self._most(group, gpus) if profile == "most-allocated" else self._least(group)
         if most_disliked:
             total_score += _TAINT_WEIGHT * (_MOST - _MOST * disliked // most_disliked)
         return total_score
@@ -115,6 +118,27 @@ class NodeState:
                 used = self._scored[name] + group.scored.get(name, group.requests.get(name, 0))
                 least.append((total - used) * _MOST // total if used <= total else 0)
         total_score = sum(least) // len(least) if least else 0
+        if any(group.requests.get(name) for name in (CPU, MEMORY)):
+            total_score += self._evenness(group.requests, (CPU, MEMORY))
+        return total_score
+
+    def _most(self, group: PodGroup, gpus: Sequence[str]) -> int:
+        """Return the score of NodeResourcesFit with MostAllocated, and of the default evenness.
+
+        Source: kubernetes v1.36.3, pkg/scheduler/framework/plugins/noderesources/most_allocated.go; read
+        2026-11-28.
+        """
+        most: list[int] = []
+        for name in (CPU, MEMORY, *gpus):
+            total = self.node.allocatable.get(name, 0)
+            if total:
+                used = (
+                    total - self.free[name] + group.requests[name]
+                    if name in gpus
+                    else self._scored[name] + group.scored.get(name, group.requests.get(name, 0))
+                )
+                most.append(min(used, total) * _MOST // total)
+        total_score = sum(most) // len(most) if most else 0
         if any(group.requests.get(name) for name in (CPU, MEMORY)):
             total_score += self._evenness(group.requests, (CPU, MEMORY))
         return total_score

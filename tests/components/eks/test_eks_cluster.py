@@ -280,6 +280,14 @@ def test_the_cluster_never_slides_into_extended_support() -> None:
     assert extended["upgradePolicy"] == {"supportType": "EXTENDED"}
 
 
+def test_a_cluster_that_packs_prefers_nodes_whose_cpu_memory_and_gpus_are_in_use() -> None:
+    assert the(made(), "Cluster").get("kubeSchedulerConfig") is None
+    packed = the(made(create={**CREATED["create"], "scheduling": "pack"}), "Cluster")["kubeSchedulerConfig"]
+    strategy = packed["nodeResourcesFit"]["scoringStrategy"]
+    assert strategy["type"] == "MostAllocated"
+    assert [one["name"] for one in strategy["resources"]] == ["cpu", "memory", "nvidia.com/gpu"]
+
+
 def test_the_zone_of_a_new_pool_replaces_nothing_that_is_there() -> None:
     recorded = made()
     assert recorded.one("Cluster", "ml").ignore_changes == ("vpcConfig.subnetIds",)

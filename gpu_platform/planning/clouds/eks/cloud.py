@@ -22,7 +22,7 @@ from gpu_platform.planning.clouds.identities import bucket_rights
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
-from gpu_platform.planning.clouds.section import PodEgress
+from gpu_platform.planning.clouds.section import PodEgress, SchedulerPlan
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
@@ -69,6 +69,17 @@ class Eks(Cloud):
     def region(self) -> str:
         """The cluster's region."""
         return self._cluster.region
+
+    @property
+    def scheduler(self) -> SchedulerPlan:
+        """The kube-scheduler of the control plane, whose scores a new cluster may set."""
+        create = self._cluster.create
+        if create is None:
+            return super().scheduler
+        packs = create.scheduling == "pack"
+        return SchedulerPlan(
+            scores="most-allocated" if packs else "default", why=f"cluster.create.scheduling: {create.scheduling}"
+        )
 
     @property
     def creates_cluster(self) -> bool:

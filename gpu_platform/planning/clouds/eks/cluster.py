@@ -218,7 +218,7 @@ def plan_eks_cluster(
     kubernetes = chosen.value
     created: Decided[CreateEksPlan | None] = Decided(None)
     if cluster.create is not None and kubernetes is not None:
-        created = _plan_create(cluster, cluster.create, kubernetes, zones, catalog, volume_keys)
+        created = _plan_create(cluster, cluster.create, kubernetes, zones, catalog, volume_keys, pools)
     plan = EksClusterPlan(
         name=cluster.name,
         region=cluster.region,
@@ -292,6 +292,7 @@ def _plan_create(
     zones: Sequence[str],
     catalog: Catalog,
     volume_keys: Sequence[str],
+    pools: Sequence[PoolPlan],
 ) -> Decided[CreateEksPlan | None]:
     vpc: Decided[VpcPlan | ExistingVpcPlan] = (
         plan_existing_vpc(cluster, create.network)
@@ -341,6 +342,7 @@ def _plan_create(
         admins=create.admins,
         admin_policy=f"arn:{partition}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
         support_type="EXTENDED" if create.support == "extended" else "STANDARD",
+        packed_resources=_packed_resources(pools) if create.scheduling == "pack" else (),
         logs=CONTROL_PLANE_LOGS,
         # EKS requires this name.
         log_group=f"/aws/eks/{cluster.name}/cluster",
@@ -384,3 +386,9 @@ def _retained(cluster: EksCluster, created: CreateEksPlan | None) -> tuple[str, 
         *((f"KMS key of the secrets of {cluster.name}",) if created.kms_key is None else ()),
         volumes,
     )
+
+
+def _packed_resources(pools: Sequence[PoolPlan]) -> tuple[str, ...]:
+    """Return the resources whose use makes nodes preferred; GPUs count for pods that request them."""
+    gpus = {offer.name for pool in pools for offer in pool.resources if "/" in offer.name}
+    return ("cpu", "memory", *sorted(gpus))

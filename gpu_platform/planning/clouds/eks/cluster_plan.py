@@ -214,6 +214,8 @@ class CreateEksPlan:
     admin_policy: str
     """ARN of the access policy of admins."""
     support_type: Literal["STANDARD", "EXTENDED"]
+    packed_resources: tuple[str, ...]
+    """Resources by which kube-scheduler prefers nodes that are in use; empty for its default."""
     logs: tuple[str, ...]
     log_group: str
     logs_retention_days: int

@@ -11,6 +11,7 @@ from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.clouds.gke.cluster import StackDemands, check_gke_cluster, plan_gke_cluster
 from gpu_platform.planning.clouds.gke.compute_class import CLASS_KEY, check_compute_class, class_taint
+from gpu_platform.planning.clouds.gke.create import AUTOSCALING_PROFILE
 from gpu_platform.planning.clouds.gke.egress import (
     API_EGRESS,
     api_egress_note,
@@ -38,7 +39,7 @@ from gpu_platform.planning.clouds.identities import bucket_rights, google_accoun
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
-from gpu_platform.planning.clouds.section import PodEgress, Provisioning
+from gpu_platform.planning.clouds.section import PodEgress, Provisioning, SchedulerPlan
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
@@ -94,6 +95,13 @@ class Gke(Cloud):
     def region(self) -> str:
         """The cluster's region; of a zonal cluster, that of its zone."""
         return region_of(self._cluster.location)
+
+    @property
+    def scheduler(self) -> SchedulerPlan:
+        """The kube-scheduler of the control plane, whose scores follow from the autoscaling profile."""
+        if self._cluster.create is None:
+            return super().scheduler
+        return SchedulerPlan(scores="most-allocated", why=f"autoscaling profile {AUTOSCALING_PROFILE}")
 
     @property
     def creates_cluster(self) -> bool:

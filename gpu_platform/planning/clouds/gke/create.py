@@ -10,6 +10,7 @@ import ipaddress
 import math
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, ExistingVpcPlan, MaintenanceExclusion
 from gpu_platform.planning.decision import Decided, Decision
@@ -17,6 +18,9 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import CreateGke, Exclusion, ExistingVpc, GkeCluster, Maintenance
 
+AUTOSCALING_PROFILE: Final = "OPTIMIZE_UTILIZATION"
+"""Profile of new clusters. Its scheduler prefers nodes whose CPU, memory or GPUs are in use (GKE docs, "About GKE
+cluster autoscaling", autoscaling profiles; read 2026-11-28)."""
 SYSTEM_POOL = "system"
 SYSTEM_MACHINE_TYPE = "e2-standard-4"
 SYSTEM_NODES = (2, 6)
@@ -201,8 +205,9 @@ def plan_create(
         Decision(
             subject=subject,
             what="autoscaling profile",
-            chosen="OPTIMIZE_UTILIZATION",
-            why="idle GPU nodes are deleted sooner",
+            chosen=AUTOSCALING_PROFILE,
+            why="idle GPU nodes are deleted sooner, and the scheduler prefers nodes whose CPU, memory and GPUs "
+            "are in use: whole nodes stay free",
         ),
     )
     vpc = _existing_vpc(cluster, create.network)
@@ -237,7 +242,7 @@ def plan_create(
         maintenance_end=_utc(end),
         maintenance_recurrence=recurrence,
         exclusions=exclusions.value,
-        autoscaling_profile="OPTIMIZE_UTILIZATION",
+        autoscaling_profile=AUTOSCALING_PROFILE,
         logs=("SYSTEM_COMPONENTS", "WORKLOADS", "APISERVER", "SCHEDULER", "CONTROLLER_MANAGER"),
         # Pools with the operator's device plugin have the exporter of the operator.
         metrics=(

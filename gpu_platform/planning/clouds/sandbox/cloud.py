@@ -17,7 +17,7 @@ from gpu_platform.planning.clouds.sandbox.autoscaler import (
     is_autoscaled,
     plan_autoscaler,
 )
-from gpu_platform.planning.clouds.section import AutoscalerPlan
+from gpu_platform.planning.clouds.section import AutoscalerPlan, SchedulerPlan
 from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.nodes.software import NodeSoftware, declared_software
 from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
@@ -40,6 +40,11 @@ class Sandbox(Cloud):
 
     def __init__(self, cluster: SandboxCluster) -> None:
         self._cluster = cluster
+
+    @property
+    def scheduler(self) -> SchedulerPlan:
+        """The kube-scheduler that the sandbox runs."""
+        return SchedulerPlan(scores="default", why="the sandbox runs kube-scheduler without a configuration")
 
     @property
     def cluster(self) -> SandboxCluster:
