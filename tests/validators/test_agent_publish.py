@@ -126,9 +126,13 @@ def test_the_node_of_a_passing_report_has_the_hash_that_it_passed_and_a_failing_
     assert failed[1]["message"] == "gpu-count: expected 8, observed 7"
 
 
-def test_a_condition_keeps_since_when_it_has_its_status(api, token):
-    first, again = marked(api, token, {}, {})
-    assert first[1]["lastTransitionTime"] == again[1]["lastTransitionTime"]
+@pytest.mark.parametrize(("verdict", "kept"), [("pass", True), ("fail", False), ("unknown", False)])
+def test_a_restarted_agent_keeps_since_when_the_condition_has_its_status(api, token, verdict, kept):
+    earlier = "2026-11-20T08:00:00Z"
+    live = {"type": "GpuPlatformValidated", "status": "True", "lastTransitionTime": earlier}
+    api.node["status"] = {"conditions": [{"type": "Ready", "status": "False"}, live]}
+    [(_, condition, _)] = marked(api, token, {"verdict": verdict})
+    assert (condition["lastTransitionTime"] == earlier) == kept
 
 
 def test_an_event_that_exists_already_is_no_error_and_another_refusal_is(api, token):
