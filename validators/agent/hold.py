@@ -2,9 +2,9 @@
 
 A node comes up with the startup taint, by its node group, NodePool or machine image; the agent only removes it.
 The taint of a failing node is set where the stack allows it, on so many nodes of a pool at a time: each needs one
-of the pool's Leases, `held-POOL-NUMBER`, which belongs to the Node object and goes with it. Each report compares the
-node's Leases with its taint, so that a Lease ends whoever removed the taint. The agent has no right to read nodes: a
-patch returns the object that it changed.
+of the pool's Leases, `held-POOL-NUMBER`, which belongs to the Node object and goes with it. Each report compares
+the node's Leases with its taint, so that a Lease ends whoever removed the taint. The agent has no right to read
+nodes: a patch returns the object that it changed.
 
 `spec.taints` is one list of all owners, so the list is replaced only as it was read, by its resourceVersion.
 """

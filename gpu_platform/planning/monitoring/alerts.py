@@ -15,6 +15,7 @@ from typing import Final
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
+from gpu_platform.planning.mig.progress import CHANGE_SECONDS, IN_PROGRESS
 from gpu_platform.planning.monitoring.recording import HELD
 from gpu_platform.planning.monitoring.section import AlertRule
 from gpu_platform.planning.pools.section import PoolPlan
@@ -215,6 +216,14 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
             for_="5m",
             severity="critical",
             summary="the MIG layout of {{ $labels.node }} could not be changed",
+        )
+        working = "|".join(IN_PROGRESS)
+        yield AlertRule(
+            alert="MigChangeStuck",
+            expr=f'max by (node) (kube_node_labels{{label_{label}=~"{working}"}}) == 1',
+            for_=f"{CHANGE_SECONDS // 60}m",
+            severity="critical",
+            summary="the MIG manager of {{ $labels.node }} has stopped without a result",
         )
     if queues:
         yield AlertRule(

@@ -160,6 +160,12 @@ def cases() -> Iterator[Case]:
     yield from _fires_and_not(
         "MigChangeFailed", {mig.format("failed"): "1x30"}, {mig.format("success"): "1x30"}, 20
     )
+    yield from _fires_and_not(
+        "MigChangeStuck",
+        {mig.format("pending"): "1x60"},
+        {mig.format("pending"): "1x20 _x40", mig.format("success"): "_x20 1x40"},
+        50,
+    )
     queue = 'kueue_pending_workloads{{cluster_queue="vision", status="{}"}}'
     yield from _fires_and_not(
         "QueueWaiting", {queue.format("active"): "2x90"}, {queue.format("inadmissible"): "2x90"}, 80
