@@ -208,7 +208,8 @@ def _change(
     present = str(labels.get(names.MIG_CONFIG_LABEL) or names.MIG_ALL_DISABLED)
     reason = rollout_annotation(node)
     begun = reason is not None and reason.stack == stack
-    stuck = is_stuck(node, now) or (begun and reason.failure != "" and is_in_progress(node))
+    given_up = reason is not None and reason.failure != ""
+    stuck = is_stuck(node, now) or (begun and given_up and is_in_progress(node))
     failed = stuck or (
         labels.get(names.MIG_STATE_LABEL) == "failed" and not offers(node, pool.node_expectation.gpu_resources)
     )

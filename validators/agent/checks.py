@@ -36,7 +36,8 @@ from validators.agent.outcome import (
     unanswered,
 )
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
-from validators.agent.together import firmware, peer_access, unique, xids
+from validators.agent.together import firmware, peer_access, unique
+from validators.agent.xid_check import xids
 
 NODE = "node"
 NO_PERMISSION = "no-permission"

@@ -60,7 +60,7 @@ class NodeTaints:
         """
         for attempt in range(_ATTEMPTS):
             taints = _taints(node)
-            leases = self._leases() if self._holding.most else []
+            leases: Sequence[str] = self._leases() if self._holding.most else ()
             if report["verdict"] == PASS:
                 wanted = [one for one in taints if one["key"] not in (STARTUP_TAINT, FAILED_TAINT)]
             elif report["verdict"] == FAIL and self._holding.most:
@@ -72,7 +72,7 @@ class NodeTaints:
                 wanted = list(taints) if _held(taints) else [*taints, failed]
             else:
                 wanted = list(taints)
-                leases = [] if _held(taints) else leases
+                leases = () if _held(taints) else leases
             # Leases first: while one is left over, the taint or the list of Leases brings the next pass here.
             for one in leases:
                 self._release(one)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from validators.agent.api_server import ApiServer, Conflict, send
@@ -103,9 +103,9 @@ def summary(report: Report) -> str:
 
 def _since(node: Mapping[str, Any], status: str) -> str:
     """Return since when the node's condition has a status, or "" if it has another one."""
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    live = next((one for one in conditions if one["type"] == CONDITION), {})
-    return str(live.get("lastTransitionTime") or "") if live.get("status") == status else ""
+    conditions: Sequence[Mapping[str, Any]] = (node.get("status") or {}).get("conditions") or ()
+    same = [one for one in conditions if (one["type"], one.get("status")) == (CONDITION, status)]
+    return str(same[0].get("lastTransitionTime") or "") if same else ""
 
 
 def _limited(text: str) -> str:

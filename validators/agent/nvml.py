@@ -117,7 +117,8 @@ def read_nvml(journal: Journal, emit: Emit, *, live: bool = True) -> Snapshot:
     calls = Calls(journal, emit, _kind, live=live)
     xids = _mapped(
         calls.value(Call("kernel log"), read_xids, (), lambda found: found),
-        lambda found: [(code, domain, bus, slot, age) for code, domain, bus, slot, age in found],
+        # Recordings of earlier agents have no text.
+        lambda found: [(*one[:5], str(one[5]) if len(one) > 5 else "") for one in found],
     )
     devices = _mapped(
         calls.value(Call("PCI devices of sysfs"), read_pci, (), lambda found: found),

@@ -16,7 +16,6 @@ _HEALTH: Final = (
     "throttle-reasons",
     "temperature",
     "firmware",
-    "xid",
     "recovery-action",
     "error-growth",
     "application-clocks",
@@ -68,6 +67,7 @@ def expectations_for_machine(
         "gpu-memory": Expectation(gpu.memory_mib, of_gpu, MEMORY_TOLERANCE_PERCENT),
         "driver-minimum": Expectation(str(gpu.minimum_driver_branch), of_gpu),
         "nvlink-count": Expectation(machine.nvlinks_per_gpu, of_machine),
+        "xid": expected_xids(catalog),
         **{check: Expectation(True, always) for check in _HEALTH},
     }
     if not declared.mps:
@@ -105,6 +105,27 @@ def expectations_for_machine(
     if declared.mig_layouts is not None:
         expect.update(_mig(declared.mig_layouts, declared.mig_source))
     return Expectations(declared.pool, machine.name, MappingProxyType(expect))
+
+
+def expected_xids(catalog: Catalog) -> Expectation:
+    """Return the catalogue's table of Xid errors, in the form that the node agent judges them by."""
+    classes = [
+        {
+            "name": one.name,
+            "codes": one.codes,
+            "remedy": one.remedy,
+            "ends": one.ends,
+            "processes": one.processes or 0,
+            "meanings": dict(one.meanings),
+        }
+        for one in catalog.xid_classes.values()
+    ]
+    texts = [
+        {"codes": one.codes, "text": one.text, "class": one.xid_class, "ends_faults": one.ends_faults}
+        for one in catalog.xid_texts.values()
+    ]
+    source = next(iter(catalog.xid_classes.values())).source
+    return Expectation({"classes": classes, "texts": texts}, f"always: a healthy GPU ({source})")
 
 
 def _mig(layouts: Sequence[MigLayout], source: str) -> dict[str, Expectation]:
