@@ -49,6 +49,7 @@ def test_expectations_of_a_machine_type_describe_its_gpus():
         "compute-mode": "default",
         "ecc-errors": True,
         "error-growth": True,
+        "fabric-manager": True,
         "firmware": True,
         "peer-access": True,
         "power-limit": True,

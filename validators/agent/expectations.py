@@ -20,6 +20,8 @@ VERSION = 1
 _CLASS_KEYS = {"name", "codes", "remedy", "ends", "processes", "meanings"}
 _TEXT_KEYS = {"codes", "text", "class", "ends_faults"}
 NIC_KINDS = ("efa", "mlx5", "gvnic")
+RACK = "rack"
+"""Expected `fabric-state`: the fabric manager of the rack registers the GPUs; true: that of the machine."""
 MOST = "most"
 """Expected width of a PCIe link: the most that GPU and slot can use together."""
 
@@ -232,7 +234,8 @@ _VALUES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "mig-instances": ('a list of {profile: count} per GPU, or {"all": {profile: count}}', _is_layouts),
     "row-remapping": _TRUE,
     "nvlink-count": _COUNT,
-    "fabric-state": _TRUE,
+    "fabric-state": (f'true or "{RACK}"', lambda value: value is True or value == RACK),
+    "fabric-manager": _TRUE,
     "pcie-width": _COUNT_OR_MOST,
     "pcie-generation": _COUNT,
     "numa-nodes": (

@@ -11,6 +11,7 @@ from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.section import FabricNics
 from gpu_platform.planning.expectations.section import Expectation, Expectations, MigLayout
 
+RACK: Final = "rack"  # whose fabric manager registers the GPUs
 MOST: Final = "most"  # width of a PCIe link: what the GPU and its slot can use together
 _HEALTH: Final = (
     "throttle-reasons",
@@ -88,11 +89,14 @@ def expectations_for_machine(
         expect["pcie-generation"] = Expectation(gpu.pcie_generation, of_gpu)
     elif not machine.nvlinks_per_gpu:
         expect["pcie-width"] = Expectation(MOST, "always: all lanes that both the GPU and the slot have")
-    registered = machine.gpu_count >= _HGX_GPUS and gpu.architecture in _WITH_FABRIC_STATE
-    if catalog.nvlink_domain(machine) is not None or (machine.nvlinks_per_gpu and registered):
-        expect["fabric-state"] = Expectation(True, of_machine)
+    baseboard = machine.nvlinks_per_gpu > 0 and machine.gpu_count >= _HGX_GPUS
     if catalog.nvlink_domain(machine) is not None:
+        expect["fabric-state"] = Expectation(RACK, of_machine)
         expect["imex-domain"] = Expectation(True, of_machine)
+    elif baseboard and gpu.architecture in SWITCHED:
+        expect["fabric-manager"] = Expectation(True, of_machine)
+        if gpu.architecture in _WITH_FABRIC_STATE:
+            expect["fabric-state"] = Expectation(True, of_machine)
     if machine.numa_nodes is not None:
         expect["numa-nodes"] = Expectation(list(machine.numa_nodes), of_machine)
     if declared.driver_version is not None:
