@@ -21,7 +21,7 @@ _CLASS_KEYS = {"name", "codes", "remedy", "ends", "processes", "meanings"}
 _TEXT_KEYS = {"codes", "text", "class", "ends_faults"}
 NIC_KINDS = ("efa", "mlx5", "gvnic")
 RACK = "rack"
-"""Expected `fabric-state`: the fabric manager of the rack registers the GPUs; true: that of the machine."""
+"""Expected `fabric-state` where the fabric manager of the rack registers the GPUs, not one on the machine."""
 MOST = "most"
 """Expected width of a PCIe link: the most that GPU and slot can use together."""
 

@@ -112,9 +112,9 @@ def xids(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
 
     From the kernel's log where it is readable, and from NVML's events, which miss what happened between passes.
     """
-    logged, told, resets = _read(snapshot)
+    logged, events, resets = _read(snapshot)
     known = {(xid.code, xid.where) for xid in logged}
-    found = [*logged, *(xid for xid in told if (xid.code, xid.where) not in known)]
+    found = [*logged, *(xid for xid in events if (xid.code, xid.where) not in known)]
     if snapshot.xids.value is None and not found:
         return not_expected("the kernel's log is not readable")
     table = XidTable(_NO_TABLE if expectation is None else expectation.value)
@@ -131,7 +131,7 @@ def xids(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
 
 
 def _read(snapshot: Snapshot) -> tuple[list[Xid], list[Xid], list[tuple[str, int]]]:
-    """Return the errors of the kernel's log, those of NVML's events, and the resets that were seen."""
+    """Return the errors of the kernel's log, the errors of NVML's events, and the resets that were seen."""
     places = {gpu.pci.value: f"GPU {gpu.index}" for gpu in snapshot.gpus if gpu.pci.value is not None}
     actions = {gpu.index: gpu.recovery_action.value for gpu in snapshot.gpus}
     logged: list[Xid] = []
@@ -142,11 +142,11 @@ def _read(snapshot: Snapshot) -> tuple[list[Xid], list[Xid], list[tuple[str, int
             resets.append(("", age))
         else:
             logged.append(Xid(code, places.get(pci) or _address(pci), age, text))
-    told = [
+    events = [
         Xid(code, f"GPU {index}" if index >= 0 else "a GPU", age, asks_nothing=actions.get(index) == 0)
         for code, index, age in snapshot.events.value or ()
     ]
-    return logged, told, resets
+    return logged, events, resets
 
 
 def _address(pci: tuple[int, int, int]) -> str:

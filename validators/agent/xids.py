@@ -15,7 +15,7 @@ _RECORD_BYTES = 8192  # the kernel's longest record
 _MOST_RECORDS = 100_000
 _MOST_TEXT = 200  # characters of a line that are kept
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F]+):([0-9a-fA-F]+):([0-9a-fA-F]+)\S*\): (\d+)(.*)")
-_LOADED = re.compile(r"NVRM: loading NVIDIA ")
+_LOADED = "NVRM: loading NVIDIA "
 _PROCESS_NAME = re.compile(r", name=[^,]*")  # what teams run is in no report and no recording
 
 
@@ -30,7 +30,7 @@ def read_xids() -> list[list[Any]]:
     for record in _records(os.environ.get(KMSG_VARIABLE, "/dev/kmsg")):
         fields, _, text = record.partition(";")
         match = _XID.search(text)
-        if match or _LOADED.search(text):
+        if match or _LOADED in text:
             age = max(0, round(now - int(fields.split(",")[2]) / 1e6))
             if match:
                 address = [int(part, 16) for part in match.groups()[:3]]

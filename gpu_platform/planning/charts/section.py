@@ -29,7 +29,7 @@ class ChartsPlan:
 
 
 def merged(own: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Helm values with those of the chart's owner beside the program's, which win.
+    """Return the program's Helm values and the values that the stack file adds; the program's win.
 
     Lists of named entries (`env`, `volumes`) are merged by name, tolerations by key and effect.
     """
