@@ -153,9 +153,10 @@ def _gate_decisions(context: CompleteContext, pool: Pool, requirements: NodeRequ
     by = "the Node Readiness Controller" if context.environment.validation.node_readiness else "the node agent"
     why = f"no pod of a team starts on a node that has not passed: {by} removes the taint when it does"
     if requirements.startup_taints and context.cloud.owner_prepares_nodes:
-        why += "; nodes of an existing cluster must register with it themselves"
+        [taint] = requirements.startup_taints
+        why += f"; nodes of an existing cluster must register with it themselves: {taint}"
     starting = tuple(
-        Decision(subject=subject, what="taint of new nodes", chosen=str(taint), why=why)
+        Decision(subject=subject, what="taint of new nodes", chosen=_short(taint), why=why)
         for taint in requirements.startup_taints
     )
     percent = context.environment.validation.max_held_percent
@@ -163,12 +164,17 @@ def _gate_decisions(context: CompleteContext, pool: Pool, requirements: NodeRequ
         Decision(
             subject=subject,
             what="taint of failing nodes",
-            chosen=str(taint),
+            chosen=_short(taint),
             why=f"set while a check fails, on at most {percent} % of the pool's nodes, at least one",
         )
         for taint in requirements.failed_taints
     )
     return (*starting, *failing)
+
+
+def _short(taint: Taint) -> str:
+    """Return a taint without the prefix of its key, which no column of a table has room for."""
+    return f"{taint.key.rpartition('/')[2]}:{taint.effect}"
 
 
 def _driver_version(context: CompleteContext, pool: Pool, software: NodeSoftware) -> str | None:
