@@ -137,7 +137,11 @@ class NodeValidation(pulumi.ComponentResource):
         reports = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": _AGENT_VERBS}]
         if any(self._validation.most_held.values()):
             reports.append(
-                {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": [*_AGENT_VERBS, "delete"]}
+                {
+                    "apiGroups": ["coordination.k8s.io"],
+                    "resources": ["leases"],
+                    "verbs": [*_AGENT_VERBS, "list", "delete"],
+                }
             )
         events = [{"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}]
         cluster_role = KubernetesObject(

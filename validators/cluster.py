@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from gpu_platform import names
 from gpu_platform.planning.expectations.section import NodeExpectation
-from gpu_platform.quantity import parse_quantity
+from gpu_platform.planning.mig.progress import CHANGE_SECONDS, is_in_progress, is_stuck, seconds_in_state
+from gpu_platform.quantity import duration_text, parse_quantity
 from validators.agent.outcome import FAIL, PASS, UNKNOWN
 from validators.result import CheckResult, Verdict
 
 _NOTHING: Final = "none"
-_IN_PROGRESS: Final = (
-    "pending",
-    "rebooting",
-)  # temporary states of nvidia.com/mig.config.state
 _MIG_MANAGER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-mig-manager --all-pods"
+_STUCK_REMEDY: Final = (
+    "the MIG manager has stopped without a result: run `up` again, which drains the node, restarts the manager "
+    f"and requests the layout again; its log: {_MIG_MANAGER_LOG}"
+)
 
 _LABEL_REMEDIES: Final = {
     names.POOL_LABEL: "the node is not labelled as a node of its pool: run `up` again",
@@ -35,12 +37,15 @@ _DISCOVERY_REMEDY: Final = (
 )
 
 
-def check_node(node: Mapping[str, Any], expectation: NodeExpectation) -> list[CheckResult]:
-    """Return the results of all cluster checks of one node."""
+def check_node(
+    node: Mapping[str, Any], expectation: NodeExpectation, now: datetime | None = None
+) -> list[CheckResult]:
+    """Return the results of all cluster checks of one node. `now` None: the time of the call."""
+    now = now or datetime.now(UTC)
     return [
         _ready(node),
         *_allocatable(node, expectation),
-        *(_label(node, key, value, expectation) for key, value in expectation.labels.items()),
+        *(_label(node, key, value, expectation, now) for key, value in expectation.labels.items()),
         *(_taint(node, taint, expectation) for taint in expectation.taints),
     ]
 
@@ -139,18 +144,28 @@ def _nic_remedy(node: Mapping[str, Any], capacity: int, observed: int) -> str:
     )
 
 
-def _label(node: Mapping[str, Any], key: str, expected: str, expectation: NodeExpectation) -> CheckResult:
+def _label(
+    node: Mapping[str, Any], key: str, expected: str, expectation: NodeExpectation, now: datetime
+) -> CheckResult:
     observed = _labels(node).get(key)
     verdict: Verdict = PASS if observed == expected else FAIL
     remedy = _label_remedy(key).format(node=_name(node), expected=expected)
-    if key == names.MIG_STATE_LABEL and observed in _IN_PROGRESS:
-        verdict, remedy = UNKNOWN, "the MIG manager is still working: wait, then validate again"
+    shown = _NOTHING if observed is None else observed
+    if key == names.MIG_STATE_LABEL and is_in_progress(node):
+        seconds, most = seconds_in_state(node, now), duration_text(CHANGE_SECONDS)
+        shown += f" for {duration_text(max(0, seconds) // 60 * 60)}" if seconds is not None else ""
+        verdict, remedy = (
+            UNKNOWN,
+            f"the MIG manager is still working: it is stuck if this lasts longer than {most}",
+        )
+        if is_stuck(node, now):
+            verdict, remedy = FAIL, _STUCK_REMEDY
     return CheckResult(
         id="mig-config-state" if key == names.MIG_STATE_LABEL else "label",
         device=key,
         verdict=verdict,
         expected=expected,
-        observed=_NOTHING if observed is None else observed,
+        observed=shown,
         source=expectation.sources.get(key, ""),
         remediation="" if verdict == PASS else remedy,
     )

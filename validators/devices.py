@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from gpu_platform import names
 from gpu_platform.planning.expectations.section import NIC_DEVICES, RESOURCE_SLICES, NodeExpectation
+from gpu_platform.quantity import duration_text
 from validators.agent.outcome import FAIL, PASS, UNKNOWN
 from validators.result import CheckResult, Verdict
 
@@ -15,14 +17,18 @@ _DRIVER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-dra-driver-kube
 _EFA_LOG: Final = "kubectl logs -n kube-system -l app=aws-dranet --all-pods"
 _EFA: Final = "Elastic Fabric Adapter (EFA)"  # by which the DeviceClass of the chart selects, too
 _NOTHING: Final = "nothing"
+_PUBLISH_SECONDS: Final = 600  # a driver writes all slices of a node one after the other
 
 
 def check_devices(
-    node: str, slices: Sequence[Mapping[str, Any]] | None, expectation: NodeExpectation
+    node: str,
+    slices: Sequence[Mapping[str, Any]] | None,
+    expectation: NodeExpectation,
+    now: datetime | None = None,
 ) -> list[CheckResult]:
     """Return the results for a node with DRA; none for a node with a device plugin.
 
-    `slices`: all ResourceSlices of the cluster, None if they were not read.
+    `slices`: all ResourceSlices of the cluster, None if they were not read. `now` None: the time of the call.
     """
     if expectation.gpu_devices is None:
         return []
@@ -34,7 +40,11 @@ def check_devices(
     announced = own[0]["spec"]["pool"].get("resourceSliceCount", 1) if own else 0
     if own and len(own) < announced:
         observed = f"{len(own)} of {announced} resource slices"
-        remedy = "the driver is still publishing: wait, then validate again"
+        most = duration_text(_PUBLISH_SECONDS)
+        remedy = f"the driver is still publishing: it has stopped if this lasts longer than {most}"
+        if _seconds_since(own, now or datetime.now(UTC)) > _PUBLISH_SECONDS:
+            remedy = f"the driver has stopped: delete its pod on the node, which starts it again: {_DRIVER_LOG}"
+            return [_result("dra-devices", FAIL, expected, observed, source, remedy)]
         return [_result("dra-devices", UNKNOWN, expected, observed, source, remedy)]
     devices = [device for one in own for device in one["spec"].get("devices") or ()]
     kinds = Counter(_attribute(device, "type") for device in devices)
@@ -89,6 +99,12 @@ def _current(
     own = [one for one in slices if one["spec"].get("driver") == driver and one["spec"].get("nodeName") == node]
     newest = max((one["spec"]["pool"]["generation"] for one in own), default=0)
     return [one for one in own if one["spec"]["pool"]["generation"] == newest]
+
+
+def _seconds_since(slices: Sequence[Mapping[str, Any]], now: datetime) -> float:
+    """Return how long ago the last slice was created; 0 if the API server does not know."""
+    times = [str((one.get("metadata") or {}).get("creationTimestamp") or "") for one in slices]
+    return (now - datetime.fromisoformat(max(times))).total_seconds() if max(times, default="") else 0.0
 
 
 def _attribute(device: Mapping[str, Any], name: str) -> str:

@@ -48,10 +48,13 @@ def notes(
 def _cordon(node: Mapping[str, Any]) -> Iterator[str]:
     if not node.get("spec", {}).get("unschedulable"):
         return
-    if names.MIG_ROLLOUT_ANNOTATION in (node["metadata"].get("annotations") or {}):
-        yield "cordoned by `gpu-platform up`, which changes its MIG layout"
-        return
     manager, since = _writer(node, "f:unschedulable")
+    if names.MIG_ROLLOUT_ANNOTATION in (node["metadata"].get("annotations") or {}):
+        yield (
+            f"cordoned by `gpu-platform up`{_since(since)}, which changes its MIG layout; if no run is at work, "
+            "the next finishes it"
+        )
+        return
     added = next((str(one.get("timeAdded") or "") for one in _taints(node) if one["key"] == _CORDON_TAINT), "")
     yield "cordoned" + _by(manager) + _since(added or since)
 

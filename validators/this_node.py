@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput, Problem
+from gpu_platform.planning.expectations import expected_xids
 from validators.agent.cli import DEADLINE_SECONDS
-from validators.agent.expectations import BadExpectations, parse_expectations
+from validators.agent.expectations import BadExpectations, Expectation, parse_expectations
 from validators.agent.reading import NvmlReader
 from validators.agent.recording import BadRecording, Recorded, read_recording
 from validators.agent.report import Identity, Reader, Report, check_node
@@ -24,7 +26,9 @@ def check_this_node(
         expectations = None if document is None else parse_expectations(document, source)
     except BadExpectations as error:
         raise BadInput(source, [Problem(*mistake) for mistake in error.problems]) from None
-    return check_node(reader, expectations, Identity.of_environment(), deadline_seconds)
+    table = expected_xids(load_catalog())
+    health = {"xid": Expectation(table.value, table.source)}
+    return check_node(reader, expectations, Identity.of_environment(), deadline_seconds, health=health)
 
 
 def reader_of(

@@ -28,6 +28,8 @@ from gpu_platform.catalog.models import (
     ServiceQuota,
     Source,
     XidClass,
+    XidText,
+    xid_codes,
 )
 from gpu_platform.catalog.prices import ListPrice, Offered
 
@@ -61,6 +63,8 @@ __all__ = [
     "ServiceQuota",
     "Source",
     "XidClass",
+    "XidText",
     "load_catalog",
     "read_catalog",
+    "xid_codes",
 ]

@@ -50,6 +50,7 @@ from gpu_platform.catalog.models import (
     SettableSysctls,
     UnsupportedMachineType,
     XidClass,
+    XidText,
     ZoneWithoutControlPlanes,
 )
 from gpu_platform.catalog.prices import ListPrice, Offered, find_price, offered
@@ -64,7 +65,8 @@ class Catalog:
     machine_types: Mapping[str, MachineType]
     operator_releases: Mapping[str, OperatorRelease]
     exporter_metrics: Mapping[str, ExporterMetric]
-    xid_classes: Mapping[str, XidClass]
+    xid_classes: Mapping[str, XidClass]  # the worst first
+    xid_texts: Mapping[str, XidText]
     images: Mapping[str, ContainerImage]
     aws_families: Mapping[str, AwsFamily]
     gcp_families: Mapping[str, GcpFamily]

@@ -17,6 +17,7 @@ from gpu_platform.catalog.models import (
     Gpu,
     MachineType,
     OperatorRelease,
+    xid_codes,
 )
 from gpu_platform.errors import Problem, did_you_mean
 from gpu_platform.quantity import counted
@@ -43,12 +44,28 @@ def check_references(facts: CatalogFile, place: Place) -> Iterator[Problem]:
     for release in facts.operator_releases:
         yield from _check_release(release, place(release))
     yield from _check_addons(facts, place)
+    yield from _check_xids(facts, place)
     for limit in facts.burn_in_limits:
         for model in limit.gpus:
             yield from _known(model, [gpu.model for gpu in facts.gpus], f"{place(limit)}.gpus", "gpus")
         families = [family.name for family in (*facts.aws_families, *facts.gcp_families)]
         for name in limit.families:
             yield from _known(name, families, f"{place(limit)}.families", "families")
+
+
+def _check_xids(facts: CatalogFile, place: Place) -> Iterator[Problem]:
+    """Check that each Xid code has one class, and that classes and texts name each other's."""
+    owners: dict[int, str] = {}
+    for xid_class in facts.xid_classes:
+        for code in xid_codes(xid_class.codes):
+            if code in owners:
+                yield Problem(
+                    f"{place(xid_class)}.codes", f"{code}, which {owners[code]} has", "codes of no other class"
+                )
+            owners[code] = xid_class.name
+    names = [xid_class.name for xid_class in facts.xid_classes]
+    for text in facts.xid_texts:
+        yield from _known(text.xid_class, names, f"{place(text)}.xid_class", "xid_classes")
 
 
 def _known(name: str, known: Collection[str], path: str, kind: str) -> Iterator[Problem]:

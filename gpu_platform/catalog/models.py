@@ -439,11 +439,44 @@ class ExporterMetric(Fact):
     source: Source
 
 
-class XidClass(Fact):
-    """XID error codes that ask for the same action."""
+XidCodes = Annotated[str, Field(pattern=r"^(\d+(-\d+)?( \d+(-\d+)?)*)?$")]
+"""Codes of Xid errors and ranges of them: `8 11 39-41`."""
 
-    name: Literal["reset", "restart", "own-workflow", "application", "ignored"]
-    codes: tuple[int, ...]
+
+def xid_codes(text: XidCodes) -> tuple[int, ...]:
+    """Return the single codes of a text of codes and ranges."""
+    ranges = (part.partition("-") for part in text.split())
+    return tuple(code for first, _, last in ranges for code in range(int(first), int(last or first) + 1))
+
+
+class XidClass(Fact):
+    """Xid errors of NVIDIA's driver after which the same is to be done."""
+
+    name: str
+    codes: XidCodes = Field(description="empty: those that are in no other class")
+    remedy: str
+    ends: Literal["", "hour", "reset", "boot"] = Field(
+        default="", description="when the node is in order again; empty: it needs nothing"
+    )
+    processes: int | None = Field(
+        default=None, ge=2, description="how many processes an hour on one GPU may mean that the GPU is broken"
+    )
+    alert: str = Field(default="", description="empty: none")
+    severity: Literal["critical", "warning", "info"] = "info"
+    meanings: Mapping[XidCodes, str] = Field(
+        default_factory=dict[str, str], description="what codes mean, in our own words"
+    )
+    source: Source
+
+
+class XidText(Fact):
+    """A text in the kernel's log that puts an Xid error into another class than its code."""
+
+    name: str
+    codes: XidCodes
+    text: str
+    xid_class: str = Field(description="an XidClass.name")
+    ends_faults: bool = Field(default=False, description="whether earlier faults of the GPU are over by it")
     source: Source
 
 
@@ -613,6 +646,7 @@ class CatalogFile(Fact):
     operator_releases: tuple[OperatorRelease, ...] = ()
     exporter_metrics: tuple[ExporterMetric, ...] = ()
     xid_classes: tuple[XidClass, ...] = ()
+    xid_texts: tuple[XidText, ...] = ()
     images: tuple[ContainerImage, ...] = ()
     aws_families: tuple[AwsFamily, ...] = ()
     gcp_families: tuple[GcpFamily, ...] = ()

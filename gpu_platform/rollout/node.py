@@ -15,7 +15,8 @@ from gpu_platform import names
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.objects import is_ready, mapping_at
 from gpu_platform.planning.changes.budgets import Block, blocks_text
-from gpu_platform.planning.changes.durations import MIG_CHANGE_SECONDS, MIG_MANAGER_SECONDS, MIG_OFFER_SECONDS
+from gpu_platform.planning.changes.durations import MIG_MANAGER_SECONDS, MIG_OFFER_SECONDS
+from gpu_platform.planning.mig.progress import CHANGE_SECONDS, is_in_progress
 from gpu_platform.planning.sharing.section import MigRollPlan
 from gpu_platform.quantity import counted, duration_text
 from gpu_platform.rollout.annotations import RolloutAnnotation, field_manager, labels_by, node_document
@@ -190,9 +191,13 @@ class NodeRoll:
     # -- change --------------------------------------------------------------------------------------------
 
     def _restart_manager(self) -> None:
-        """Delete the MIG manager's pod if it is older than its configs: a mounted ConfigMap is updated late."""
+        """Delete the MIG manager's pod if it is older than its configs, or if it has stopped without a result.
+
+        A mounted ConfigMap is updated late.
+        """
         pods = [pod for pod in manager_pods(self._client, self.change.node) if not _is_leaving(pod)]
-        old = [pod for pod in pods if pod["metadata"]["creationTimestamp"] <= self._configs_changed]
+        stopped = self.change.stuck and not self._restarted
+        old = [pod for pod in pods if stopped or pod["metadata"]["creationTimestamp"] <= self._configs_changed]
         for pod in old:
             self._client.delete(pod)
             self._restarted = True
@@ -205,7 +210,7 @@ class NodeRoll:
         wanted = self.change.config
         if labels.get(names.MIG_CONFIG_LABEL) != wanted:
             self._to_apply = [wanted]
-        elif labels.get(names.MIG_STATE_LABEL) == "failed":
+        elif self.change.stuck or labels.get(names.MIG_STATE_LABEL) == "failed":
             # The manager only reacts to a change of the label, so a retry uses the second name first.
             self._to_apply = [retry_name(wanted), wanted]
         self._apply_next()
@@ -217,7 +222,7 @@ class NodeRoll:
             requested = {names.MIG_CONFIG_LABEL: config, names.MIG_STATE_LABEL: "pending"}
             self._write(self._annotation, {**self.change.labels, **requested})
         self._succeeded_at = None
-        self._go(self._wait, "waiting for its MIG manager", MIG_CHANGE_SECONDS)
+        self._go(self._wait, "waiting for its MIG manager", CHANGE_SECONDS)
 
     def _wait(self) -> None:
         node = self._node()
@@ -230,8 +235,9 @@ class NodeRoll:
         elif state == "failed":
             self._fail("its MIG manager reports state failed: see its log, and which processes use the GPUs")
         elif now > self._deadline:
+            way_on = "; the next run restarts it and requests the layout again" if is_in_progress(node) else ""
             self._fail(
-                f"state of its MIG manager is {state or 'not set'} after {duration_text(MIG_CHANGE_SECONDS)}"
+                f"state of its MIG manager is {state or 'not set'} after {duration_text(CHANGE_SECONDS)}{way_on}"
             )
 
     def _changed(self) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from gpu_platform import names
 from gpu_platform.engine.objects import is_ready, mapping_at
 from gpu_platform.planning.changes.budgets import Block, DisruptionBudget
+from gpu_platform.planning.mig.progress import is_in_progress, is_stuck
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing.section import MigRollPlan
@@ -36,7 +38,8 @@ class NodeChange:
 
     `drains`: its GPUs are partitioned again, so it must be drained; else only the config's name changes. `begun`:
     an earlier run has cordoned it. `out`: it is cordoned or not ready, for whatever reason. `failed`: its last
-    change failed. `blocks`: disruption budgets that prevent its drain.
+    change failed. `stuck`: its last change has had no result for longer than a change takes, which makes it
+    `failed`, too. `blocks`: disruption budgets that prevent its drain.
     `unmanaged`: pods that no controller would start again, which are not evicted.
     """
 
@@ -50,6 +53,7 @@ class NodeChange:
     begun: bool = False
     out: bool = False
     failed: bool = False
+    stuck: bool = False
     pods: tuple[GpuPod, ...] = ()
     blocks: tuple[Block, ...] = ()
     unmanaged: tuple[str, ...] = ()
@@ -126,18 +130,19 @@ class Rollout:
         return tuple(pool for pool in self.pools if any(change.drains for change in pool.changes))
 
 
-def plan_rollout(plan: EnvironmentPlan, live: LiveCluster) -> Rollout:
-    """Return the nodes of a cluster whose MIG layout differs from the plan."""
+def plan_rollout(plan: EnvironmentPlan, live: LiveCluster, now: datetime | None = None) -> Rollout:
+    """Return the nodes of a cluster whose MIG layout differs from the plan. `now` None: the time of the call."""
     if live.configs is None or plan.operator.mig_config is None:
         return Rollout()
     planned = read_configs(plan.operator.mig_config.data.get(CONFIG_KEY))
+    now = now or datetime.now(UTC)
     by_node: dict[str, list[Mapping[str, Any]]] = {}
     for pod in live.pods:
         by_node.setdefault(str(mapping_at(pod, "spec").get("nodeName") or ""), []).append(pod)
     pools: list[PoolRollout] = []
     for pool in plan.pools:
         nodes = nodes_of(pool, live.nodes)
-        found = [_change(node, pool, plan.stack, planned, live, by_node) for node in nodes]
+        found = [_change(node, pool, plan.stack, planned, live, by_node, now) for node in nodes]
         changes = [change for change in found if change is not None]
         if changes and pool.sharing.mig_roll is not None:
             begun = {change.node for change in changes if change.begun}
@@ -195,6 +200,7 @@ def _change(
     planned: Configs,
     live: LiveCluster,
     pods: Mapping[str, Sequence[Mapping[str, Any]]],
+    now: datetime,
 ) -> NodeChange | None:
     wanted = pool.labels[names.MIG_CONFIG_LABEL]
     labels = mapping_at(node, "metadata", "labels")
@@ -202,8 +208,10 @@ def _change(
     present = str(labels.get(names.MIG_CONFIG_LABEL) or names.MIG_ALL_DISABLED)
     reason = rollout_annotation(node)
     begun = reason is not None and reason.stack == stack
-    failed = labels.get(names.MIG_STATE_LABEL) == "failed" and not offers(
-        node, pool.node_expectation.gpu_resources
+    given_up = reason is not None and reason.failure != ""
+    stuck = is_stuck(node, now) or (begun and given_up and is_in_progress(node))
+    failed = stuck or (
+        labels.get(names.MIG_STATE_LABEL) == "failed" and not offers(node, pool.node_expectation.gpu_resources)
     )
     if present == wanted and labels.get(names.MIG_CONFIG_LABEL) and not begun and not failed:
         return None
@@ -217,7 +225,7 @@ def _change(
     return NodeChange(
         node=_name(node),
         pool=pool.name,
-        old=config_text(present, held, gpus) + (" (failed)" if failed else ""),
+        old=config_text(present, held, gpus) + (" (no result)" if stuck else " (failed)" if failed else ""),
         new=config_text(wanted, planned.get(wanted), gpus),
         labels=own,
         allocatable=pool.node_expectation.gpu_resources,
@@ -225,6 +233,7 @@ def _change(
         begun=begun,
         out=_is_out(node),
         failed=failed,
+        stuck=stuck,
         pods=gpu_pods(on_node),
         blocks=blocks_of(on_node, live.budgets) if drains else (),
         unmanaged=tuple(pod_name(pod) for pod in on_node if drains and eviction_action(pod) == "unmanaged"),

@@ -97,7 +97,8 @@ class Validation(SpecModel):
     gate_nodes: NodeGate = "never"
     """When GPU nodes are tainted so that no pod of a team starts on them. `startup`: new nodes, also those that an
     autoscaler adds, until they pass validation. `always`: also later, while a check fails. `gate_nodes` of a pool
-    overrides it."""
+    overrides it. Unset: `startup` for pools whose GPUs the MIG manager partitions, because a new node offers whole
+    GPUs before that, and `never` for others."""
     node_readiness: bool = False
     """With gate_nodes: Kubernetes' Node Readiness Controller, which must be installed, removes the taint of new
     nodes by the agent's condition, instead of the agent. It is readiness.k8s.io/gpu-platform-validated."""

@@ -67,7 +67,8 @@ def _recorded_node(profile: NodeProfile, machine: MachineType, catalog: Catalog,
         ),
         load_error=NO_LIBRARY if error == "" else error,
         xids=tuple(
-            (code, (domain, bus, slot), age) for code, domain, bus, slot, age in recording.of("kernel log") or ()
+            (line[0], (line[1], line[2], line[3]), line[4], str(line[5]) if len(line) > 5 else "")
+            for line in recording.of("kernel log") or ()
         ),
         log_readable=recording.of("kernel log") is not None,
         pci_devices=_recorded_devices(recording),

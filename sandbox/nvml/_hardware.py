@@ -108,8 +108,8 @@ class SimulatedGpu:
     """Serial numbers of GPUs that it cannot reach over NVLink."""
     processes: tuple[tuple[int, int], ...] = ()
     """PID and memory in MiB."""
-    xids: tuple[tuple[int, int], ...] = ()
-    """Codes and ages in seconds of Xid errors in the kernel's log."""
+    xids: tuple[tuple[int, int, str], ...] = ()
+    """Codes, ages in seconds and texts of Xid errors in the kernel's log."""
     events: tuple[int, ...] = ()
     """Codes of Xid errors that the driver reports to those who wait for events."""
     mig_changes: bool = False
@@ -164,8 +164,9 @@ class SimulatedNode:
     crashes: BrokenCall | None = None
     refused: BrokenCall | None = None
     missing_functions: frozenset[str] = field(default_factory=frozenset[str])
-    xids: tuple[tuple[int, tuple[int, int, int], int], ...] = ()
-    """Xid errors in the kernel's log: code, PCI domain, bus and device, age in seconds."""
+    xids: tuple[tuple[int, tuple[int, int, int], int, str], ...] = ()
+    """Xid errors in the kernel's log: code, PCI address, age in seconds, text. Code 0 is a load of the
+    driver."""
     events: deque[tuple[int, int]] = field(default_factory=deque[tuple[int, int]])
     """GPUs and Xid codes that the driver still reports to those who wait for events."""
     log_readable: bool = True
@@ -215,7 +216,7 @@ def simulated_node(profile: NodeProfile, machine: MachineType, catalog: Catalog)
     return replace(
         node,
         gpus=tuple(replace(state, index=index) for index, state in enumerate(present)),
-        xids=tuple((code, (0, state.bus, 0), age) for state in present for code, age in state.xids),
+        xids=tuple((code, (0, state.bus, 0), age, text) for state in present for code, age, text in state.xids),
         events=deque((index, code) for index, state in enumerate(present) for code in state.events),
     )
 
@@ -338,7 +339,7 @@ def _gpu_with(
         case faults.XidError():
             if fault.seen_by == "event":
                 return replace(state, events=(*state.events, fault.code))
-            return replace(state, xids=(*state.xids, (fault.code, fault.seconds_ago)))
+            return replace(state, xids=(*state.xids, (fault.code, fault.seconds_ago, f", {fault.text}")))
         case faults.ComputeProhibited():
             return replace(state, compute_mode=2)
         case faults.ClocksLowered():

@@ -34,6 +34,7 @@ from sandbox.nvml._sysfs import devices, kernel_log, sysfs_of
 
 KMSG_VARIABLE: Final = "GPU_PLATFORM_KMSG"  # same as in validators/agent/xids.py
 SYSFS_VARIABLE: Final = "GPU_PLATFORM_SYSFS"  # same as in validators/agent/fabric.py
+PROC_VARIABLE: Final = "GPU_PLATFORM_PROC"  # likewise
 DEVICES_VARIABLE: Final = "GPU_PLATFORM_PROC_DEVICES"  # likewise
 _VERSION_SUFFIX = re.compile(r"_v\d+$")
 _NEEDS_NO_INIT = {"nvmlInitWithFlags", "nvmlInit_v2", "nvmlErrorString"}
@@ -162,6 +163,7 @@ class Installation:
         self._set(KMSG_VARIABLE, str(log))
         if node.imex_channels is not None:
             Path(self._files.name, "devices").write_text(devices(node))
+        self._set(PROC_VARIABLE, self._files.name)  # not the processes of this machine
         self._set(DEVICES_VARIABLE, str(Path(self._files.name, "devices")))
         if node.pci_devices is not None or node.numa_files:
             self._set(SYSFS_VARIABLE, str(sysfs_of(node)))

@@ -71,7 +71,11 @@ def devices(node: SimulatedNode) -> str:
 
 def kernel_log(node: SimulatedNode) -> Iterator[str]:
     """Yield what the driver has written to the kernel's log, in the format of /dev/kmsg."""
-    for number, (code, (domain, bus, slot), age) in enumerate(node.xids, 1):
+    for number, (code, (domain, bus, slot), age, text) in enumerate(node.xids, 1):
         microseconds = round((time.monotonic() - age) * 1e6)
-        text = f"NVRM: Xid (PCI:{domain:04x}:{bus:02x}:{slot:02x}): {code}, pid='<unknown>', name=<unknown>"
-        yield f"3,{number},{microseconds},-;{text}"
+        line = (
+            f"Xid (PCI:{domain:04x}:{bus:02x}:{slot:02x}): {code}{text}"
+            if code
+            else "loading NVIDIA UNIX Kernel Module"
+        )
+        yield f"3,{number},{microseconds},-;NVRM: {line}"

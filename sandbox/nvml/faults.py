@@ -148,6 +148,7 @@ class XidError(GpuFault):
     kind: Literal["xid"] = "xid"
     code: int = Field(default=79, ge=1)
     seconds_ago: int = Field(default=60, ge=0)
+    text: str = Field(default="pid='<unknown>', name=<unknown>", description="of the line, after the code")
     seen_by: Literal["kernel-log", "event"] = "kernel-log"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from gpu_platform.paths import STACKS_DIR
+from gpu_platform.paths import PROJECT_ROOT, STACKS_DIR
 from gpu_platform.planning.charts.section import ignored, merged
 from tests.support.command_line import run
 from tests.support.recorded import record_platform
@@ -90,6 +90,40 @@ def test_values_merge_by_key_at_every_depth() -> None:
     own, added = {"a": {"b": 1, "l": [1]}, "c": 2}, {"a": {"b": 9, "d": 3, "l": [2]}, "c": 2, "e": 4}
     assert merged(own, added) == {"a": {"b": 1, "d": 3, "l": [1]}, "c": 2, "e": 4}
     assert ignored(own, added) == ["a.b", "a.l"]
+
+
+def test_lists_merge_by_the_names_of_their_entries() -> None:
+    own = {
+        "env": [{"name": "A", "value": "1"}],
+        "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
+        "args": ["--a"],
+        "empty": [],
+    }
+    added = {
+        "env": [{"name": "B", "value": "2"}, {"name": "A", "value": "0"}],
+        "tolerations": [{"key": "reserved", "operator": "Exists"}, {"operator": "Exists", "effect": "NoExecute"}],
+        "args": ["--b"],
+        "empty": [{"name": "C"}],
+    }
+    result = merged(own, added)
+    assert {one["name"]: one["value"] for one in result["env"]} == {"A": "1", "B": "2"}
+    assert [one.get("key") for one in result["tolerations"]] == ["reserved", None, "gpu"]
+    assert (result["args"], result["empty"]) == (["--a"], [{"name": "C"}])
+    assert ignored(own, added) == ["env[A]", "args"]
+    assert ignored(result, added) == ["env[A]", "args"]
+
+
+def test_the_documented_way_for_rke2_reaches_the_toolkit_beside_the_programs_variable() -> None:
+    text = (PROJECT_ROOT / "docs" / "existing-clusters.md").read_text("utf-8")
+    section = text.partition("### RKE2, k3s and MicroK8s")[2]
+    document = yaml.safe_load(section.partition("```yaml\n")[2].partition("```")[0])
+    resources = record_platform(document["config"]["gpu-platform:platform"]).resources
+    [release] = [dict(one.inputs) for one in resources if one.type == "kubernetes:helm.sh/v3:Release"]
+    variables = {one["name"]: one["value"] for one in release["values"]["toolkit"]["env"]}
+    assert variables == {
+        "CONTAINERD_SOCKET": "/run/k3s/containerd/containerd.sock",
+        "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED": "false",
+    }
 
 
 def test_images_lists_every_image_of_the_programs_own_pods_and_every_chart(tmp_path: Path) -> None:

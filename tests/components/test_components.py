@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform import names
 from gpu_platform.engine.record import ProgramError, ResourceRecord
 from gpu_platform.paths import STACKS_DIR
 from gpu_platform.program import record_stack
@@ -97,7 +98,10 @@ def test_nodes_of_a_sandbox_pool_carry_its_labels_taint_and_machine_type(stack: 
     assert layout.startswith("notebooks-")
     assert node["metadata"]["labels"]["nvidia.com/device-plugin.config"] == layout
     assert node["metadata"]["annotations"]["sandbox.gpu-platform.dev/machine-type"] == "p4de.24xlarge"
-    assert node["spec"]["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
+    gpu = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+    unproven = {"key": names.STARTUP_TAINT_KEY, "value": "true", "effect": "NoSchedule"}
+    assert served["spec"]["taints"] == [gpu]
+    assert node["spec"]["taints"] == [gpu, unproven], "it offers whole GPUs until it is partitioned"
 
 
 def test_named_nodes_of_an_existing_cluster_are_patched_and_selected_ones_left_alone(stack: Stack) -> None:

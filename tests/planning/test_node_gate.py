@@ -131,7 +131,9 @@ def test_the_agent_is_told_how_many_failing_nodes_are_held_back_at_a_time(
     variables = {one["name"]: one.get("value") for one in container["env"]}
     assert variables.get("GPU_PLATFORM_MOST_HELD") == most
     rules = [rule for role in found.of("Role") for rule in role.inputs["rules"] if rule["resources"] == ["leases"]]
-    assert [rule["verbs"] for rule in rules] == ([["create", "patch", "delete"]] if gate == "always" else [])
+    assert [rule["verbs"] for rule in rules] == (
+        [["create", "patch", "list", "delete"]] if gate == "always" else []
+    )
 
 
 @pytest.mark.parametrize("gate", ["never", "startup"])
@@ -259,3 +261,58 @@ def test_without_it_there_is_no_rule_and_without_a_gate_it_is_refused(tmp_path: 
     platform["validation"]["node_readiness"] = True
     with pytest.raises(Exception, match=r"validation.node_readiness: found true, and no pool"):
         planned(platform)
+
+
+# -- pools whose GPUs the MIG manager partitions after nodes have joined
+
+MIG = {"mode": "mig", "layout": {"1g.10gb": 7}}
+
+
+def partitioned(cloud: str, gate: str | None = None, **pool: Any) -> EnvironmentPlan:
+    """Plan a MIG pool that grows, with a gate of the stack or none."""
+    platform = stack(cloud, sharing=MIG, **pool)
+    platform["teams"][0]["quota"] = {"mig": {"1g.10gb": 7}}
+    platform["pools"][0]["workload"] = "development"
+    if cloud in {"eks", "existing"}:
+        platform["pools"][0]["count"] = {"min": 0, "desired": 0, "max": 2}
+    del platform["validation"]
+    return planned(platform if gate is None else {**platform, "validation": {"gate_nodes": gate}})
+
+
+def decided(plan: EnvironmentPlan, what: str) -> list[str]:
+    return [f"{one.chosen}: {one.why}" for one in plan.decisions if one.what == what]
+
+
+@pytest.mark.parametrize("cloud", ["eks", "existing", "sandbox"])
+def test_a_pool_that_is_partitioned_holds_new_nodes_back_by_default(cloud: str) -> None:
+    plan = partitioned(cloud)
+    assert [one.key for one in plan.pools[0].startup_taints] == [STARTUP]
+    assert plan.pools[0].failed_taints == ()
+    assert not any(pool.startup_taints for pool in planned({**stack(cloud), "validation": {}}).pools)
+
+
+@pytest.mark.parametrize(("rest", "keys"), [({}, [STARTUP]), ({"device_plugin": "provider"}, [])])
+def test_nodes_that_gke_partitions_itself_need_no_gate(rest: dict[str, Any], keys: list[str]) -> None:
+    platform = {
+        **stack("gke", sharing={"mode": "mig", "layout": "all-1g.5gb", "strategy": "single"}, **rest),
+        "validation": {},
+    }
+    platform["pools"][0]["workload"] = "development"
+    assert [one.key for one in planned(platform).pools[0].startup_taints] == keys
+
+
+@pytest.mark.parametrize(("gate", "of_pool"), [("never", None), ("startup", "never")])
+def test_a_stack_that_chooses_no_gate_is_warned_of_whole_gpus(gate: str, of_pool: str | None) -> None:
+    plan = partitioned("eks", gate, **({} if of_pool is None else {"gate_nodes": of_pool}))
+    assert plan.pools[0].startup_taints == ()
+    assert decided(plan, "warning: whole GPUs of new nodes")
+    assert not decided(partitioned("eks"), "warning: whole GPUs of new nodes")
+
+
+def test_what_a_partition_does_to_a_new_node_is_a_decision() -> None:
+    [of_image] = decided(partitioned("eks"), "partition of new nodes")
+    assert "the kubelet" in of_image
+    assert "reboots the node" in of_image
+    [of_operator] = decided(partitioned("existing"), "partition of new nodes")
+    assert "kubelet" not in of_operator
+    assert "reboots" not in of_operator

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, cast
 
 from gpu_platform import names
@@ -72,6 +73,28 @@ def test_a_config_is_requested_only_when_a_manager_that_is_younger_than_its_conf
     cluster.managers = [manager("2026-11-26T10:01:02Z", ready=True)]
     roll.step()
     assert cluster.configs == [NEW_CONFIG]
+
+
+class Stuck(Cluster):
+    """A node with the wanted config, on which an earlier manager has stopped without a result."""
+
+    def get(self, *_: str) -> dict[str, Any]:
+        return node("lab-0", NEW_CONFIG, state="pending", unschedulable=True)
+
+
+def test_a_manager_that_stopped_without_a_result_is_restarted_once_and_gets_the_config_again() -> None:
+    cluster = Stuck(manager("2026-11-26T10:00:01Z", ready=True))
+    change = replace(CHANGE, begun=True, failed=True, stuck=True)
+    roll = NodeRoll(cast("KubernetesClient", cluster), change, RULES, "prod", CONFIGS_CHANGED)
+    for _ in range(6):
+        roll.step()
+    assert cluster.configs == []
+    assert "deletionTimestamp" in cluster.managers[0]["metadata"]
+
+    cluster.managers = [manager("2026-11-26T10:02:00Z", ready=True)]
+    roll.step()
+    assert cluster.configs == [f"{NEW_CONFIG}-again"], "another value of the label, which the manager acts on"
+    assert "deletionTimestamp" not in cluster.managers[0]["metadata"]
 
 
 def test_a_manager_that_is_younger_than_its_configs_is_not_restarted() -> None:

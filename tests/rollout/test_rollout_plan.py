@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -143,6 +144,35 @@ def test_a_node_that_failed_on_the_plans_own_layout_is_tried_again() -> None:
     assert [(change.drains, change.begun) for change in failed] == [(True, False)]
     offered = {"nvidia.com/mig-2g.20gb": "24", "nvidia.com/mig-1g.10gb": "8"}
     assert rollout(plan, node("lab-0", wanted(plan), state="failed", allocatable=offered)).changes == ()
+
+
+def in_state(state: str, since: str) -> dict[str, Any]:
+    """A node whose MIG manager has had a state since a time."""
+    plan = planned()
+    live = node("lab-0", wanted(plan), state=state)
+    owned = {"f:metadata": {"f:labels": {f"f:{names.MIG_STATE_LABEL}": {}}}}
+    live["metadata"]["managedFields"] = [
+        {"manager": "mig", "operation": "Update", "time": since, "fieldsV1": owned}
+    ]
+    return live
+
+
+@pytest.mark.parametrize("state", ["pending", "rebooting"])
+@pytest.mark.parametrize(("since", "stuck"), [("2026-11-28T03:31:00Z", False), ("2026-11-28T03:29:00Z", True)])
+def test_a_manager_without_a_result_for_half_an_hour_is_tried_again(state: str, since: str, stuck: bool) -> None:
+    plan, now = planned(), datetime(2026, 11, 28, 4, tzinfo=UTC)
+    changes = plan_rollout(plan, LiveCluster([in_state(state, since)], configs=OLD), now).changes
+    assert [(one.stuck, one.failed, one.drains) for one in changes] == ([(True, True, True)] if stuck else [])
+
+
+def test_a_change_that_an_earlier_run_gave_up_on_is_tried_again_at_once() -> None:
+    plan = planned()
+    config = wanted(plan)
+    given_up = RolloutAnnotation("test", config, "state of its MIG manager is pending").to_text()
+    waiting = RolloutAnnotation("test", config).to_text()
+    for text, stuck in ((given_up, True), (waiting, False)):
+        live = node("lab-0", config, state="pending", annotations={names.MIG_ROLLOUT_ANNOTATION: text})
+        assert [one.stuck for one in rollout(plan, live).changes] == [stuck]
 
 
 def test_missing_efa_interfaces_are_no_failed_layout() -> None:

@@ -31,13 +31,35 @@ class Api:
             def do_DELETE(self):
                 self.do_PATCH()
 
+            def do_GET(self):
+                api.requests.append((self.path, dict(self.headers), None))
+                leases = [
+                    {"metadata": {"name": name}, "spec": {"holderIdentity": holder}}
+                    for name, holder in api.leases.items()
+                ]
+                self.answer(api.answers.get(self.path.rpartition("/")[2], api.status), {"items": leases})
+
             def do_PATCH(self):
                 sent = self.rfile.read(int(self.headers["Content-Length"]))
                 api.requests.append((self.path, dict(self.headers), json.loads(sent)))
                 if "/configmaps/" in self.path:
                     api.reports.append(api.requests[-1])
-                body = json.dumps(api.node if "/nodes/" in self.path and api.status == 200 else api.body).encode()
-                self.send_response(api.answers.get(self.path.rpartition("/")[2], api.status))
+                status = api.answers.get(self.path.rpartition("/")[2], api.status)
+                if "/leases/" in self.path and status == 200:
+                    status = self.lease(api.requests[-1][2])
+                self.answer(status, api.node if "/nodes/" in self.path and api.status == 200 else api.body)
+
+            def lease(self, sent):
+                """Apply or delete a Lease, and return the status: 409 for one that another node has."""
+                name = self.path.partition("?")[0].rpartition("/")[2]
+                if self.command == "DELETE":
+                    return 404 if api.leases.pop(name, None) is None else 200
+                holder = sent["spec"]["holderIdentity"]
+                return 200 if api.leases.setdefault(name, holder) == holder else 409
+
+            def answer(self, status, content):
+                body = json.dumps(content).encode()
+                self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -46,6 +68,7 @@ class Api:
                 pass
 
         self.reports = []
+        self.leases = {}  # holder by name
         self.answers = {}  # status by the last part of the path
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"

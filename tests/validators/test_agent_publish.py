@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -127,9 +126,13 @@ def test_the_node_of_a_passing_report_has_the_hash_that_it_passed_and_a_failing_
     assert failed[1]["message"] == "gpu-count: expected 8, observed 7"
 
 
-def test_a_condition_keeps_since_when_it_has_its_status(api, token):
-    first, again = marked(api, token, {}, {})
-    assert first[1]["lastTransitionTime"] == again[1]["lastTransitionTime"]
+@pytest.mark.parametrize(("verdict", "kept"), [("pass", True), ("fail", False), ("unknown", False)])
+def test_a_restarted_agent_keeps_since_when_the_condition_has_its_status(api, token, verdict, kept):
+    earlier = "2026-11-20T08:00:00Z"
+    live = {"type": "GpuPlatformValidated", "status": "True", "lastTransitionTime": earlier}
+    api.node["status"] = {"conditions": [{"type": "Ready", "status": "False"}, live]}
+    [(_, condition, _)] = marked(api, token, {"verdict": verdict})
+    assert (condition["lastTransitionTime"] == earlier) == kept
 
 
 def test_an_event_that_exists_already_is_no_error_and_another_refusal_is(api, token):
@@ -208,7 +211,6 @@ def test_a_failure_that_could_not_be_published_is_still_a_failure(check, tmp_pat
 
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 STARTING = {"key": STARTUP_TAINT, "value": "true", "effect": "NoSchedule"}
-NODE_HASH = hashlib.sha256(b"train-0").hexdigest()[:16]
 HELD = {"key": FAILED_TAINT, "value": "held-train-1", "effect": "NoSchedule"}
 
 
@@ -217,7 +219,9 @@ def tainted(api, token, verdict, taints, most=0):
     api.node["spec"] = {"taints": taints}
     report = {**REPORT, "verdict": verdict}
     said = NodeTaints(HERE, ApiServer(api.url, token, ""), Holding(most)).set(report, api.node, "now")
-    return said, {path.partition("?")[0].rpartition("/")[2]: sent for path, _, sent in api.requests}
+    return said, {
+        path.partition("?")[0].rpartition("/")[2]: sent for path, _, sent in api.requests if sent is not None
+    }
 
 
 @pytest.mark.parametrize(
@@ -246,19 +250,47 @@ def test_a_failing_node_is_held_back_by_a_lease_that_goes_with_the_node_and_ends
     assert taint == {"key": FAILED_TAINT, "value": "held-train-0", "effect": "NoSchedule", "timeAdded": "now"}
     api.requests.clear()
     _, sent = tainted(api, token, "pass", [GPU, HELD], most=2)
-    assert list(sent) == ["train-0", "held-train-1"]
     assert sent["train-0"]["spec"]["taints"] == [GPU]
+    assert api.leases == {}
 
 
 @pytest.mark.parametrize("verdict", ["fail", "unknown"])
 def test_a_node_that_is_held_back_stays_so_until_it_passes(api, token, verdict):
+    api.leases = {"held-train-1": "train-0"}
     assert tainted(api, token, verdict, [GPU, HELD], most=2) == ("", {})
+    assert api.leases == {"held-train-1": "train-0"}
+
+
+@pytest.mark.parametrize("verdict", ["pass", "unknown"])
+def test_a_lease_ends_whoever_removed_the_taint(api, token, verdict):
+    api.leases = {"held-train-0": "train-7", "held-train-1": "train-0"}
+    assert tainted(api, token, verdict, [GPU], most=2)[0] == ""
+    assert api.leases == {"held-train-0": "train-7"}
+
+
+def test_a_lease_that_could_not_be_deleted_is_deleted_in_the_next_pass(api, token):
+    api.leases, api.answers = {"held-train-1": "train-0"}, {"held-train-1": 503}
+    with pytest.raises(ApiError, match="503"):
+        tainted(api, token, "pass", [GPU, HELD], most=2)
+    api.answers = {}
+    _, sent = tainted(api, token, "pass", [GPU, HELD], most=2)
+    assert (sent["train-0"]["spec"]["taints"], api.leases) == ([GPU], {})
+
+
+def test_a_failing_node_whose_taint_was_removed_keeps_its_lease(api, token):
+    api.leases = {"held-train-1": "train-0"}
+    _, sent = tainted(api, token, "fail", [GPU], most=2)
+    assert (sent["train-0"]["spec"]["taints"][1]["value"], list(api.leases)) == ("held-train-1", ["held-train-1"])
+
+
+def test_a_held_node_whose_lease_was_deleted_takes_one_again(api, token):
+    api.leases = {"held-train-0": "train-7"}
+    assert tainted(api, token, "fail", [GPU, HELD], most=2)[0] == ""
+    assert api.leases == {"held-train-0": "train-7", "held-train-1": "train-0"}
 
 
 def test_no_more_nodes_are_held_back_than_allowed(api, token):
-    api.answers = {
-        f"held-train-{number}?fieldManager=gpu-platform-node-agent-{NODE_HASH}": 409 for number in (0, 1)
-    }
+    api.leases = {"held-train-0": "train-7", "held-train-1": "train-8"}
     said, sent = tainted(api, token, "fail", [GPU], most=2)
     assert said == "2 nodes of the pool are held back already, which is the maximum"
     assert list(sent) == ["held-train-0", "held-train-1"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import UTC, datetime
 
 import pytest
 from cluster_objects import EXPECTED, TAINT, node
@@ -135,6 +136,22 @@ def test_a_mig_state_passes_only_when_it_is_success(state, verdict):
     assert [(check, each) for check, _, each, _, _ in found] == (
         [] if verdict is None else [("mig-config-state", verdict)]
     )
+
+
+@pytest.mark.parametrize("state", ["pending", "rebooting"])
+@pytest.mark.parametrize(("minutes", "verdict"), [(29, "unknown"), (31, "fail")])
+def test_a_mig_manager_that_reports_nothing_for_half_an_hour_is_stuck(state, minutes, verdict):
+    live = node(labels={"nvidia.com/mig.config.state": state})
+    owned = {"f:metadata": {"f:labels": {"f:nvidia.com/mig.config.state": {}}}}
+    live["metadata"]["managedFields"] = [
+        {"manager": "kubelet", "time": "2026-11-28T03:20:00Z", "fieldsV1": {"f:status": {}}},
+        {"manager": "nvidia-mig-manager", "time": "2026-11-28T03:00:00Z", "fieldsV1": owned},
+    ]
+    now = datetime(2026, 11, 28, 3, minutes, tzinfo=UTC)
+    expected = expecting(labels={"nvidia.com/mig.config.state": "success"})
+    [check] = [one for one in check_node(live, expected, now) if one.id == "mig-config-state"]
+    assert (check.verdict, check.observed) == (verdict, f"{state} for {minutes} min")
+    assert ("run `up` again" in check.remediation) == (verdict == "fail")
 
 
 def test_a_stale_discovery_label_leads_to_feature_discovery():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -123,3 +124,10 @@ def test_efa_interfaces_in_resource_slices_are_counted(
 
 def test_a_node_whose_interfaces_the_device_plugin_advertises_has_no_such_check() -> None:
     assert check_nics("big-0", None, EXPECTED) == []
+
+
+@pytest.mark.parametrize(("minute", "verdict"), [(9, "unknown"), (11, "fail")])
+def test_a_driver_that_publishes_nothing_more_for_ten_minutes_has_stopped(minute: int, verdict: str) -> None:
+    half = {**published(count=2), "metadata": {"creationTimestamp": "2026-11-28T03:00:00Z"}}
+    [check, *_] = check_devices("big-0", [half], EXPECTED, datetime(2026, 11, 28, 3, minute, tzinfo=UTC))
+    assert check.verdict == verdict

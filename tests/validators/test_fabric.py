@@ -6,13 +6,15 @@ import dataclasses
 from datetime import UTC, datetime
 
 import pytest
-from agent_tables import expecting, findings, healthy_gpu, node
+from agent_tables import NOT_SUPPORTED, expecting, findings, healthy_gpu, node, of_machine, simulated
 
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
 from gpu_platform.validation import expected_pool
 from tests.planning.test_node_gate import stack
-from validators.agent.fabric import read_pci
+from validators.agent.checks import run_checks
+from validators.agent.expectations import Expectations
+from validators.agent.fabric import read_daemons, read_pci
 from validators.agent.snapshot import Reading
 
 GPU = ("0x10de", "0x2330", "0x030200")
@@ -171,3 +173,74 @@ def test_the_plan_expects_the_nics_that_nodes_are_created_with(cloud, machine_ty
     assert isinstance(plan, EnvironmentPlan)
     found = plan.pools[0].expectations.expect.get("fabric-nics")
     assert (found.value if found else None) == nics
+
+
+# -- the fabric manager -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("processes", "verdict", "observed"),
+    [
+        ({2: "kthreadd", 1200: "nv-fabricmanage"}, "pass", "runs"),
+        ({2: "kthreadd", 1200: "nvidia-persiste"}, "fail", "does not run"),
+        ({1: "python"}, "not-applicable", "processes of the host are not visible in a container"),
+    ],
+)
+def test_a_fabric_manager_that_has_ended_is_seen_where_processes_are(
+    processes, verdict, observed, monkeypatch, tmp_path
+):
+    for pid, name in processes.items():
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "comm").write_text(f"{name}\n")
+    monkeypatch.setenv("GPU_PLATFORM_PROC", str(tmp_path))
+    seen = dataclasses.replace(simulated("p5.48xlarge"), daemons=Reading(read_daemons()))
+    [entry] = [one for one in run_checks(seen, of_machine("p5.48xlarge")) if one["id"] == "fabric-manager"]
+    assert (entry["verdict"], entry["observed"]) == (verdict, observed)
+
+
+def test_only_machines_with_a_fabric_manager_need_one():
+    assert "fabric-manager" in of_machine("p4d.24xlarge").expect
+    for machine in ("p5.4xlarge", "g6.48xlarge", "p6e-gb200.36xlarge"):
+        assert "fabric-manager" not in of_machine(machine).expect
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"), [("p6-b200.48xlarge", "nvidia-fabricmanager"), ("p6e-gb200.36xlarge", "of the rack")]
+)
+def test_the_remedy_names_the_fabric_manager_that_is_there(machine, words):
+    snapshot = simulated(machine, {"kind": "fabric-unregistered", "index": 0})
+    [entry] = [one for one in run_checks(snapshot, of_machine(machine)) if one["verdict"] == "fail"]
+    assert words in entry["remediation"]
+
+
+# -- what a GPU reports of itself -------------------------------------------------------------------------------
+
+NOTHING_EXPECTED = Expectations()
+
+
+@pytest.mark.parametrize(
+    ("check", "reading", "value"),
+    [
+        ("fabric-state", "fabric", (2, 0)),
+        ("fabric-state", "fabric", (1, 0)),
+        ("row-remapping", "remapped_rows", (0, 1, True, False)),
+        ("ecc-errors", "ecc_errors", {"memory": 1}),
+        ("sram-errors", "sram_exceeded", True),
+        ("retired-pages", "retired_pages", (0, 16, False)),
+        ("recovery-action", "recovery_action", 1),
+    ],
+)
+def test_what_a_gpu_reports_of_itself_counts_without_an_expectation(check, reading, value):
+    found = run_checks(node(healthy_gpu(**{reading: value})), NOTHING_EXPECTED)
+    [entry] = [one for one in found if one["id"] == check]
+    assert entry["verdict"] == "fail"
+    assert entry["source"]
+
+
+def test_what_a_gpu_does_not_report_fails_nothing_without_an_expectation():
+    silent = dict.fromkeys(
+        ("fabric", "remapped_rows", "ecc_errors", "sram_exceeded", "retired_pages", "recovery_action"),
+        NOT_SUPPORTED,
+    )
+    for gpu in (healthy_gpu(), healthy_gpu(**silent)):
+        assert [one for one in run_checks(node(gpu), NOTHING_EXPECTED) if one["verdict"] == "fail"] == []

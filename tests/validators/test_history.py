@@ -116,13 +116,36 @@ def test_an_xid_that_the_log_has_too_is_shown_once():
     assert xid_of(snapshot)["observed"] == "GPU 3: Xid 79 (GPU has fallen off the bus) 5 s ago"
 
 
-def test_an_event_of_an_earlier_pass_counts_for_an_hour():
+def with_energy(snapshot, millijoules):
+    gpus = [dataclasses.replace(gpu, energy=Reading(millijoules)) for gpu in snapshot.gpus]
+    return dataclasses.replace(snapshot, gpus=tuple(gpus))
+
+
+@pytest.mark.parametrize(
+    ("code", "energies", "verdicts"),
+    [
+        pytest.param(54, (9, 9, 9), ["fail", "fail", "pass"], id="it counts for an hour"),
+        pytest.param(119, (9, 9, 9), ["fail", "fail", "fail"], id="it lasts until a reset"),
+        pytest.param(119, (9, 10, 1), ["fail", "fail", "pass"], id="the GPU was reset"),
+        pytest.param(79, (9, 10, 1), ["fail", "fail", "fail"], id="it lasts until a boot"),
+    ],
+)
+def test_an_event_of_an_earlier_pass_counts_as_long_as_its_fault_lasts(code, energies, verdicts):
     times = iter((0.0, 600.0, 3700.0))
     quiet = simulated("p5.48xlarge")
-    reader = Remembering(Passes(simulated("p5.48xlarge", event()), quiet, quiet), clock=lambda: next(times))
+    passes = (simulated("p5.48xlarge", event(code)), quiet, quiet)
+    reader = Remembering(Passes(*map(with_energy, passes, energies)), clock=lambda: next(times))
     entries = [xid_of(reader.read(1)) for _ in range(3)]
-    assert [entry["verdict"] for entry in entries] == ["fail", "fail", "pass"]
+    assert [entry["verdict"] for entry in entries] == verdicts
     assert "10 min ago" in entries[1]["observed"]
+
+
+def test_a_fault_between_two_passes_is_not_ended_by_a_reset_that_may_be_older():
+    times = iter((0.0, 30.0))
+    after = simulated("p5.48xlarge", {"kind": "xid", "index": 3, "code": 119, "seconds_ago": 10})
+    passes = (with_energy(simulated("p5.48xlarge"), 9), with_energy(after, 1))
+    reader = Remembering(Passes(*passes), clock=lambda: next(times))
+    assert [xid_of(reader.read(1))["verdict"] for _ in range(2)] == ["pass", "fail"]
 
 
 def test_a_recording_keeps_events_and_a_simulated_node_replays_them():

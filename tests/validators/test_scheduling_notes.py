@@ -40,10 +40,12 @@ def test_a_cordon_of_unknown_origin_says_no_more_than_is_known():
     assert notes(cordoned(), EXPECTED) == ("cordoned",)
 
 
-def test_the_cordon_of_a_rollout_names_the_rollout():
+def test_the_cordon_of_a_rollout_has_its_age_and_a_way_on():
     annotations = {"gpu-platform.dev/mig-rollout": "{}"}
-    assert notes(cordoned(annotations=annotations), EXPECTED) == (
-        "cordoned by `gpu-platform up`, which changes its MIG layout",
+    live = cordoned(written_by("gpu-platform-mig-prod", "f:unschedulable"), annotations=annotations)
+    assert notes(live, EXPECTED) == (
+        "cordoned by `gpu-platform up` since 2026-11-22 19:05 UTC, which changes its MIG layout; if no run is at "
+        "work, the next finishes it",
     )
 
 

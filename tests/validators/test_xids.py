@@ -15,10 +15,14 @@ import pytest
 from agent_tables import DRIVER, findings, of_machine, simulated
 
 from sandbox.nvml import NodeProfile, _library, install, parse_faults
+from validators.agent.calls import Journal
 from validators.agent.checks import run_checks
-from validators.agent.xids import NOTHING, RESTART_APP, Xid, read_xids, worst_action
+from validators.agent.nvml import read_nvml
+from validators.agent.snapshot import Reading
+from validators.agent.xid_check import Xid, XidTable
+from validators.agent.xids import DRIVER_LOADED, read_xids
 
-PCI = (0, 0x10, 0)
+TABLE = XidTable(of_machine("p5.48xlarge").expect["xid"].value)
 CATALOGUE = Path(os.environ.get("GPU_PLATFORM_XID_CATALOGUE", "none"))
 
 
@@ -37,7 +41,10 @@ def test_only_xid_errors_are_read_from_the_log(tmp_path, monkeypatch):
         f"4,3,{round((now - 5) * 1e6)},-;NVRM: Xid (PCI:0001:00:1e.0): 79, GPU has fallen off the bus.\n"
     )
     monkeypatch.setenv("GPU_PLATFORM_KMSG", str(log))
-    assert read_xids() == [[31, 0, 0x3B, 0, 90], [79, 1, 0, 0x1E, 5]]
+    assert read_xids() == [
+        [31, 0, 0x3B, 0, 90, ", pid=77, Ch 0"],
+        [79, 1, 0, 0x1E, 5, ", GPU has fallen off the bus."],
+    ]
 
 
 def test_a_record_that_was_overwritten_is_skipped(tmp_path, monkeypatch):
@@ -70,7 +77,7 @@ def test_a_record_that_was_overwritten_is_skipped(tmp_path, monkeypatch):
     ],
 )
 def test_an_error_is_shown_with_its_meaning(code, meaning):
-    assert str(Xid(code, PCI, 1)) == f"Xid {code} ({meaning}) 1 s ago"
+    assert TABLE.describe(Xid(code, "GPU 0", 1)) == f"GPU 0: Xid {code} ({meaning}) 1 s ago"
 
 
 @pytest.mark.parametrize("code", [13, 31, 43, 45, 63, 94])
@@ -90,15 +97,120 @@ def test_an_error_of_the_gpu_fails_with_what_to_do(code, words):
     assert words in found["remediation"]
 
 
-def test_an_error_of_hours_ago_is_shown_and_fails_nothing():
-    found = xid_entry(simulated("p5.48xlarge", {"kind": "xid", "index": 2, "code": 79, "seconds_ago": 7300}))
-    assert (found["verdict"], found["observed"]) == ("pass", "GPU 2: Xid 79 (GPU has fallen off the bus) 2 h ago")
+@pytest.mark.parametrize(
+    ("code", "verdict"), [(79, "fail"), (119, "fail"), (48, "fail"), (54, "pass"), (33, "pass")]
+)
+def test_an_error_of_hours_ago_fails_where_only_a_reset_or_a_boot_ends_it(code, verdict):
+    found = xid_entry(simulated("p5.48xlarge", {"kind": "xid", "index": 2, "code": code, "seconds_ago": 7300}))
+    assert found["verdict"] == verdict
+    assert found["observed"].startswith(f"GPU 2: Xid {code}")
+    assert found["observed"].endswith("2 h ago")
+
+
+def logged(monkeypatch, tmp_path, *lines, machine="p5.48xlarge"):
+    """Return the check's entry for lines of the kernel's log, the oldest first and two hours ago, 10 s apart."""
+    now = time.monotonic()
+    records = (f"4,{n},{round((now - 7200 + 10 * n) * 1e6)},-;NVRM: {line}\n" for n, line in enumerate(lines))
+    return judged(monkeypatch, tmp_path, records, machine)
+
+
+def judged(monkeypatch, tmp_path, records, machine="p5.48xlarge"):
+    log = tmp_path / "kmsg"
+    log.write_text("".join(records))
+    with install(NodeProfile(machine_type=machine, driver_version=DRIVER)):
+        monkeypatch.setenv("GPU_PLATFORM_KMSG", str(log))
+        snapshot = read_nvml(Journal(), lambda _: None)
+    return xid_entry(snapshot)
+
+
+GSP = "Xid (PCI:0000:10:00): 119, pid=7, name=python, Timeout after 6s of waiting for RPC response from GPU0 GSP!"
+OFF = "Xid (PCI:0000:10:00): 79, pid=7, name=python, GPU has fallen off the bus."
+LOAD = "loading NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build"
+CHANGED = "Xid (PCI:0000:10:00): 154, GPU recovery action changed from {}"
+RESET = CHANGED.format("0x0 (None) to 0x1 (GPU Reset Required)")
+NONE = CHANGED.format("0x1 (GPU Reset Required) to 0x0 (None)")
+OTHER = NONE.replace("10:00", "11:00")
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        pytest.param([GSP, LOAD], "pass", id="the driver was loaded again"),
+        pytest.param([LOAD, GSP], "fail", id="the driver was loaded before"),
+        pytest.param([GSP, RESET, NONE], "pass", id="the driver asks for nothing any more"),
+        pytest.param([GSP, NONE, GSP], "fail", id="it came back"),
+        pytest.param([GSP, OTHER], "fail", id="another GPU was reset"),
+        pytest.param([RESET], "fail", id="the driver asks for a reset"),
+        pytest.param([OFF, LOAD, NONE], "fail", id="only a boot brings the GPU back"),
+    ],
+)
+def test_a_fault_stays_until_its_reset_is_in_the_log(lines, verdict, monkeypatch, tmp_path):
+    assert logged(monkeypatch, tmp_path, *lines)["verdict"] == verdict
+
+
+def test_a_fault_is_shown_although_newer_harmless_errors_fill_the_list(monkeypatch, tmp_path):
+    ends = [f"Xid (PCI:0000:1{gpu}:00): 45, pid=7, name=python, Ch 00000001" for gpu in range(8)]
+    assert "Xid 119" in logged(monkeypatch, tmp_path, GSP, *ends, *ends)["observed"]
+
+
+NVLINK = "Xid (PCI:0000:10:00): 145, {} i0 Link 17 (0x04084507 0x00000004 0x00000000 0x0 0x0 0x0)"
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"), [("RLW_SRC_TRACK Nonfatal XC1", "pass"), ("RLW_RXPIPE Fatal XC0", "fail"), ("", "fail")]
+)
+def test_the_text_of_an_nvlink_error_decides_whether_it_is_fatal(text, verdict, monkeypatch, tmp_path):
+    assert logged(monkeypatch, tmp_path, NVLINK.format(text))["verdict"] == verdict
+
+
+@pytest.mark.parametrize(("action", "verdict"), [(0, "pass"), (1, "fail"), (None, "fail")])
+def test_an_nvlink_error_without_a_line_fails_unless_the_driver_asks_for_nothing(action, verdict):
+    snapshot = simulated("p5.48xlarge", {"kind": "xid", "index": 0, "code": 145, "seen_by": "event"})
+    gpu = replace(snapshot.gpus[0], recovery_action=Reading(action, "" if action is not None else "not-supported"))
+    assert xid_entry(replace(snapshot, gpus=(gpu, *snapshot.gpus[1:])))["verdict"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("code", "processes", "verdict"),
+    [(43, 60, "unknown"), (31, 60, "unknown"), (31, 29, "pass"), (45, 60, "pass")],
+)
+def test_errors_of_many_processes_on_one_gpu_may_be_the_gpus(code, processes, verdict, monkeypatch, tmp_path):
+    now = time.monotonic()
+    found = judged(
+        monkeypatch,
+        tmp_path,
+        (
+            f"4,{pid},{round((now - 60) * 1e6)},-;NVRM: Xid (PCI:0000:10:00): {code}, pid={pid}, name=app, Ch 8\n"
+            for pid in range(processes)
+        ),
+    )
+    assert found["verdict"] == verdict
+    assert (f"Xid errors in {processes} processes" in found["observed"]) == (verdict == "unknown")
+
+
+def test_one_process_with_many_errors_is_no_repetition(monkeypatch, tmp_path):
+    now = time.monotonic()
+    line = f"4,1,{round((now - 60) * 1e6)},-;NVRM: Xid (PCI:0000:10:00): 31, pid=7, name=app, Ch 8\n"
+    assert judged(monkeypatch, tmp_path, [line] * 90)["verdict"] == "pass"
+
+
+def test_no_name_of_a_process_is_read(monkeypatch, tmp_path):
+    (tmp_path / "kmsg").write_text("4,1,1,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=7, name=secret-model, Ch 0\n")
+    monkeypatch.setenv("GPU_PLATFORM_KMSG", str(tmp_path / "kmsg"))
+    assert "secret" not in str(read_xids())
+
+
+def test_a_load_of_the_driver_is_no_error(monkeypatch, tmp_path):
+    (tmp_path / "kmsg").write_text(f"4,1,1,-;NVRM: {LOAD}\n")
+    monkeypatch.setenv("GPU_PLATFORM_KMSG", str(tmp_path / "kmsg"))
+    assert [code for code, *_ in read_xids()] == [DRIVER_LOADED]
+    assert logged(monkeypatch, tmp_path, LOAD)["observed"] == "none"
 
 
 def test_the_remedy_of_several_errors_is_that_of_the_worst():
-    found = [Xid(code, PCI, 1) for code in (13, 119, 79, 48)]
-    assert "power-cycle" in worst_action(found)
-    assert worst_action([]) == NOTHING
+    found = [Xid(code, "GPU 0", 1) for code in (13, 119, 79, 48)]
+    assert "power-cycle" in TABLE.remedy(found)
+    assert TABLE.remedy([]) == ""
 
 
 def test_an_error_of_a_gpu_that_is_gone_is_named_by_its_address():
@@ -123,20 +235,23 @@ def test_errors_are_reported_although_nvml_does_not_answer():
 
 
 def test_a_code_that_is_not_known_is_for_the_vendor():
-    assert "nvidia-bug-report" in Xid(9999, PCI, 1).action
-    assert Xid(9999, PCI, 1).fails
+    unknown = Xid(9999, "GPU 0", 1)
+    assert "nvidia-bug-report" in TABLE.remedy([unknown])
+    assert TABLE.fails(unknown, [])
 
 
 @pytest.mark.skipif(not CATALOGUE.exists(), reason="NVIDIA's catalogue as a table is not part of the repository")
 def test_every_code_of_the_catalogue_has_the_kind_of_action_that_the_catalogue_has():
     with CATALOGUE.open() as file:
         rows = [row for row in csv.DictReader(file) if row["description"] != "Unused"]
-    wrong = {
-        (row["code"], row["immediate_action"], Xid(int(row["code"]), PCI, 1).action)
-        for row in rows
-        if (row["immediate_action"] == "RESTART_APP") != (Xid(int(row["code"]), PCI, 1).action == RESTART_APP)
-        or (row["immediate_action"] in ("RESET_GPU", "RESTART_BM") and not Xid(int(row["code"]), PCI, 1).fails)
-    }
+    wrong: set[tuple[str, str, str]] = set()
+    for row in rows:
+        xid = Xid(int(row["code"]), "GPU 0", 1)
+        name = TABLE.class_of(xid)["name"]
+        action = row["immediate_action"]
+        harmless = action in ("RESTART_APP", "IGNORE")
+        if harmless == TABLE.fails(xid, []) and (harmless or action in ("RESET_GPU", "RESTART_BM")):
+            wrong.add((row["code"], action, name))
     assert not wrong
 
 

@@ -157,7 +157,7 @@ def _broken(gpus: int) -> Snapshot:
         ),
         driver_version=Reading("1.0"),
         gpu_count=Reading(gpus),
-        xids=Reading([(79, 0, 0x10, 0, 60)]),
+        xids=Reading([(79, 0, 0x10, 0, 60, "")]),
         interfaces=Reading([("efa", "eth1", 1460)]),
         pci_devices=Reading(
             [

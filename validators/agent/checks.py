@@ -11,8 +11,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from validators.agent.calls import NO_ANSWER
-from validators.agent.expectations import MOST, Expectation, Expectations
-from validators.agent.fabric import fabric_mtu, fabric_nics, imex_domain, nic_affinity
+from validators.agent.expectations import MOST, RACK, Expectation, Expectations
+from validators.agent.fabric import fabric_manager, fabric_mtu, fabric_nics, imex_domain, nic_affinity
 from validators.agent.health import (
     REPLACE,
     RESET,
@@ -36,7 +36,8 @@ from validators.agent.outcome import (
     unanswered,
 )
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
-from validators.agent.together import firmware, peer_access, unique, xids
+from validators.agent.together import firmware, peer_access, unique
+from validators.agent.xid_check import xids
 
 NODE = "node"
 NO_PERMISSION = "no-permission"
@@ -63,7 +64,7 @@ def run_checks(snapshot: Snapshot, expectations: Expectations) -> list[dict[str,
     for check in _GPU_CHECKS:
         expectation = expectations.expect.get(check)
         entries += [
-            _entry(check, device, outcome, expectation)
+            _entry(check, device, outcome, expectation or (_OWN_STATEMENT if outcome.verdict == FAIL else None))
             for device, outcome in _over_gpus(check, snapshot, expectation)
         ]
     return entries
@@ -100,6 +101,15 @@ def _unread(check: str, snapshot: Snapshot, expectation: Expectation | None) -> 
     return Outcome(UNKNOWN, _expected_text(check, expectation), snapshot.failure, snapshot.remediation)
 
 
+def _of_gpu_check(check: str, gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
+    """Return the outcome of a check of one GPU; what it reports of itself counts whatever its machine promises."""
+    outcome = _GPU_CHECKS[check](gpu, expectation, snapshot)
+    if expectation is None and check in _OWN_STATEMENTS:
+        own = _GPU_CHECKS[check](gpu, _OWN_STATEMENT, snapshot)
+        return own if own.verdict == FAIL else outcome
+    return outcome
+
+
 def _over_gpus(
     check: str, snapshot: Snapshot, expectation: Expectation | None
 ) -> list[tuple[str | None, Outcome]]:
@@ -110,7 +120,7 @@ def _over_gpus(
             return [(None, not_expected())]
         none = Outcome(UNKNOWN, _expected_text(check, expectation), "no GPU found", "see gpu-count")
         return [(None, none)]
-    return merged([_GPU_CHECKS[check](gpu, expectation, snapshot) for gpu in snapshot.gpus])
+    return merged([_of_gpu_check(check, gpu, expectation, snapshot) for gpu in snapshot.gpus])
 
 
 def _expected_text(check: str, expectation: Expectation) -> str:
@@ -370,11 +380,12 @@ def _fabric_state(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: S
         observed += f", {_FABRIC_UNHEALTHY[summary]} (mask {mask:#x})"
     if expectation is None:
         return not_expected(observed)
-    remedy = (
-        "see nvidia-smi -q (Fabric): the fabric manager of the rack must register the GPU; reset the GPU, and "
-        "drain and replace the node if it stays unregistered"
-    )
     healthy = (state, status) == (_FABRIC_COMPLETED, 0) and summary not in _FABRIC_UNHEALTHY
+    manager = _OF_RACK if expectation.value == RACK else _OF_MACHINE
+    remedy = (
+        f"see nvidia-smi -q (Fabric): {manager} must register the GPU; reset the GPU, and drain and replace the "
+        "node if it stays unregistered"
+    )
     return compared(healthy, expected, observed, remedy)
 
 
@@ -468,6 +479,7 @@ _NODE_CHECKS: Mapping[str, Callable[[Snapshot, Expectation | None], Outcome]] = 
     "xid": xids,
     "fabric-nics": fabric_nics,
     "fabric-mtu": fabric_mtu,
+    "fabric-manager": fabric_manager,
     "imex-domain": imex_domain,
     "driver-version": _driver_version,
     "driver-minimum": _driver_minimum,
@@ -498,8 +510,22 @@ _GPU_CHECKS: Mapping[str, Callable[[GpuSnapshot, Expectation | None, Snapshot], 
     "processes": processes,
     "nic-affinity": nic_affinity,
 }
-_WITHOUT_NVML = ("xid", "fabric-nics", "fabric-mtu")
+_WITHOUT_NVML = ("xid", "fabric-manager", "fabric-nics", "fabric-mtu")
 _MODES = ("ecc", "mig-mode")
+# A GPU that reports one of these is not to be used, also on a machine type that is not known to have the feature.
+_OWN_STATEMENTS = (
+    "fabric-state",
+    "row-remapping",
+    "ecc-errors",
+    "sram-errors",
+    "retired-pages",
+    "recovery-action",
+)
+_OWN_STATEMENT = Expectation(True, "always: what the GPU reports of itself")
+_OF_RACK = "the fabric manager of the rack, on its NVLink switches,"
+_OF_MACHINE = (
+    "the fabric manager of the machine (systemctl status nvidia-fabricmanager, or the log of the driver's pod)"
+)
 _FABRIC_COMPLETED = 3
 _FABRIC_UNHEALTHY = {2: "unhealthy", 3: "limited capacity"}  # NVML_GPU_FABRIC_HEALTH_SUMMARY_*
 _FABRIC_STATES: Mapping[int, str] = {1: "registration not started", 2: "registration in progress", 3: "registered"}
@@ -511,6 +537,7 @@ _SEVERITIES: Mapping[str, str] = {
     "xid": "warning",
     "fabric-nics": "warning",
     "fabric-mtu": "info",
+    "fabric-manager": "warning",
     "imex-domain": "warning",
     "nic-affinity": "info",
     "error-growth": "warning",

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from typing import TypeGuard  # from Python 3.10 on
 
 VERSION = 1
+_CLASS_KEYS = {"name", "codes", "remedy", "ends", "processes", "meanings"}
+_TEXT_KEYS = {"codes", "text", "class", "ends_faults"}
 NIC_KINDS = ("efa", "mlx5", "gvnic")
+RACK = "rack"
+"""Expected `fabric-state` where the fabric manager of the rack registers the GPUs, not one on the machine."""
 MOST = "most"
 """Expected width of a PCIe link: the most that GPU and slot can use together."""
 
@@ -67,7 +71,6 @@ _OF_HEALTH = (
     "throttle-reasons",
     "temperature",
     "firmware",
-    "xid",
     "ecc-errors",
     "error-growth",
     "sram-errors",
@@ -78,14 +81,17 @@ _OF_HEALTH = (
 )
 
 
-def health_of(snapshot: Snapshot) -> Expectations:
-    """Return the expectations that every healthy node meets, for a run without an expectations file."""
+def health_of(snapshot: Snapshot, more: Mapping[str, Expectation] | None = None) -> Expectations:
+    """Return the expectations that every healthy node meets, for a run without an expectations file.
+
+    `more`: expectations that the agent does not know itself, such as the table of Xid errors.
+    """
     source = "always: a healthy GPU"
     expect = {check: Expectation(True, source) for check in _OF_HEALTH}
     expect["pcie-width"] = Expectation(MOST, source)
     if any(gpu.remapped_rows.supported for gpu in snapshot.gpus):
         expect["row-remapping"] = Expectation(True, source)
-    return Expectations(expect=expect)
+    return Expectations(expect={**expect, **(more or {})})
 
 
 def parse_expectations(text: str, source: str) -> Expectations:
@@ -183,6 +189,28 @@ def _is_nics(value: object) -> bool:
     return _is_object(value) and len(value) == 1 and set(value) <= set(NIC_KINDS) and _is_layout(value)
 
 
+def xid_codes(text: str) -> list[int]:
+    """Return the numbers of `8 11 39-41`; raises ValueError."""
+    ranges = [part.partition("-") for part in text.split()]
+    return [code for first, _, last in ranges for code in range(int(first), int(last or first) + 1)]
+
+
+def _is_xid_table(value: object) -> bool:
+    if not _is_object(value) or not _is_list(value.get("classes")) or not _is_list(value.get("texts")):
+        return False
+    entries = [*value["classes"], *value["texts"]]
+    try:
+        return (
+            all(_is_object(one) and isinstance(xid_codes(one["codes"]), list) for one in entries)
+            and all(set(one) >= _CLASS_KEYS for one in value["classes"])
+            and all(set(one) >= _TEXT_KEYS for one in value["texts"])
+            and {one["class"] for one in value["texts"]} <= {one["name"] for one in value["classes"]}
+            and any(not one["codes"] for one in value["classes"])
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return False
+
+
 def _is_version(value: object) -> bool:
     return isinstance(value, str) and all(part.isdecimal() for part in value.split("."))
 
@@ -206,7 +234,8 @@ _VALUES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "mig-instances": ('a list of {profile: count} per GPU, or {"all": {profile: count}}', _is_layouts),
     "row-remapping": _TRUE,
     "nvlink-count": _COUNT,
-    "fabric-state": _TRUE,
+    "fabric-state": (f'true or "{RACK}"', lambda value: value is True or value == RACK),
+    "fabric-manager": _TRUE,
     "pcie-width": _COUNT_OR_MOST,
     "pcie-generation": _COUNT,
     "numa-nodes": (
@@ -216,7 +245,7 @@ _VALUES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "throttle-reasons": _TRUE,
     "temperature": _TRUE,
     "firmware": _TRUE,
-    "xid": _TRUE,
+    "xid": ("the catalogue's table of Xid errors", _is_xid_table),
     "peer-access": _TRUE,
     "ecc-errors": _TRUE,
     "error-growth": _TRUE,

@@ -17,6 +17,9 @@ from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
 
 SYSFS_VARIABLE = "GPU_PLATFORM_SYSFS"  # path of sysfs; a sandbox sets it to a folder that does not exist
 DEVICES_VARIABLE = "GPU_PLATFORM_PROC_DEVICES"  # path of /proc/devices; a sandbox sets it to a file of its own
+PROC_VARIABLE = "GPU_PLATFORM_PROC"  # path of the host's processes; a sandbox sets it to a folder without any
+_KERNEL, _KERNEL_PID = "kthreadd", 2  # visible only where all processes of the host are
+_MANAGER = "nv-fabricmanager"[:15]  # the kernel keeps so many characters
 _IMEX_CHANNELS = "nvidia-caps-imex-channels"
 EFA, MLX5, GVNIC = "efa", "mlx5", "gvnic"
 KINDS: Mapping[str, str] = {EFA: "EFA device", MLX5: "RDMA NIC (mlx5)", GVNIC: "gVNIC interface"}
@@ -81,6 +84,25 @@ def has_imex_channels() -> bool:
     return _IMEX_CHANNELS in kinds
 
 
+def read_daemons() -> list[str]:
+    """Return the names of the host's processes that check `fabric-manager` needs; none where they are not visible.
+
+    A container has a table of processes of its own, without the kernel's.
+    """
+    root = os.environ.get(PROC_VARIABLE, "/proc")
+    if _name(root, str(_KERNEL_PID)) != _KERNEL:
+        return []
+    names = {_name(root, pid) for pid in os.listdir(root) if pid.isdigit()}
+    return [_KERNEL, *({_MANAGER} & names)]
+
+
+def _name(root: str, pid: str) -> str | None:
+    try:
+        return _text(os.path.join(root, pid), "comm")
+    except (OSError, UnicodeDecodeError):  # it has ended, or its name is no ASCII
+        return None
+
+
 def _text(folder: str, file: str) -> str:
     with open(os.path.join(folder, file), encoding="ascii") as opened:
         return opened.read().strip().lower()
@@ -138,6 +160,21 @@ def fabric_mtu(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
         "started: replace the node"
     )
     return compared(not other, expected, ", ".join(other) or f"{mtu} on {_counted(len(sizes), kind)}", remedy)
+
+
+def fabric_manager(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
+    """Check that the fabric manager still runs: GPUs stay registered when it ends, and links are not retrained."""
+    daemons = snapshot.daemons.value or []
+    if _KERNEL not in daemons:
+        return not_expected("" if expectation is None else "processes of the host are not visible in a container")
+    observed = "runs" if _MANAGER in daemons else "does not run"
+    if expectation is None:
+        return not_expected(observed)
+    remedy = (
+        "start it (systemctl status nvidia-fabricmanager and its log, or the driver's pod), and reset the GPUs of "
+        "the drained node if jobs have failed since"
+    )
+    return compared(_MANAGER in daemons, "runs", observed, remedy)
 
 
 def imex_domain(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:

@@ -11,7 +11,7 @@ from typing import Protocol
 from validators.agent.calls import Journal
 from validators.agent.reading import NvmlReader
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
-from validators.agent.xids import RECENT_SECONDS
+from validators.agent.xid_check import RECENT_SECONDS
 
 WINDOW_SECONDS = 600.0  # how long growth counts: afterwards the node passes again
 Counters = dict[str, int]
@@ -39,6 +39,10 @@ class Remembering:
         self._passes: deque[tuple[float, dict[str, Counters]]] = deque()
         self._events: list[tuple[float, int, int]] = []
         """Time, code and index of the GPU."""
+        self._energy: dict[str, tuple[int, float]] = {}
+        """Energy of a GPU and when it was read."""
+        self._resets: dict[int, float] = {}
+        """By index of the GPU, after which time it was reset last."""
 
     @property
     def journal(self) -> Journal:
@@ -52,8 +56,11 @@ class Remembering:
         self._passes.append((now, {_name(gpu): _counters(gpu) for gpu in snapshot.gpus}))
         while len(self._passes) > 2 and now - self._passes[1][0] >= WINDOW_SECONDS:
             self._passes.popleft()
+        for gpu in snapshot.gpus:
+            self._note_reset(gpu, now)
         gpus = tuple(self._gpu(gpu, now) for gpu in snapshot.gpus)
-        return replace(snapshot, gpus=gpus, events=self._told(snapshot, now))
+        resets = [(index, round(now - at)) for index, at in self._resets.items()]
+        return replace(snapshot, gpus=gpus, events=self._told(snapshot, now), resets=Reading(resets))
 
     def wait(self, seconds: float) -> None:
         """Wait until the next pass, for events, too, where a machine is read."""
@@ -64,6 +71,15 @@ class Remembering:
 
     def _note(self, events: Reading[list[tuple[int, int, int]]], now: float) -> None:
         self._events += [(now - age, code, index) for code, index, age in events.value or ()]
+
+    def _note_reset(self, gpu: GpuSnapshot, now: float) -> None:
+        """Note that the GPU counts its energy from the start again: it was reset, or the driver was loaded."""
+        energy = gpu.energy.value
+        if energy is not None:
+            before, at = self._energy.get(_name(gpu), (0, now))
+            if energy < before:
+                self._resets[gpu.index] = at
+            self._energy[_name(gpu)] = energy, now
 
     def _gpu(self, gpu: GpuSnapshot, now: float) -> GpuSnapshot:
         """Return a GPU with the growth of its counters since the oldest pass, or since they were last reset."""
@@ -81,7 +97,11 @@ class Remembering:
 
     def _told(self, snapshot: Snapshot, now: float) -> Reading[list[tuple[int, int, int]]]:
         self._note(snapshot.events, now)
-        self._events = [each for each in self._events if now - each[0] <= RECENT_SECONDS]
+        # A fault may last until a reset; of each kind and GPU the last one shows that.
+        last = {(code, index): at for at, code, index in sorted(self._events)}
+        self._events = [
+            each for each in self._events if now - each[0] <= RECENT_SECONDS or last[each[1:]] == each[0]
+        ]
         if not self._events:
             return snapshot.events
         return Reading([(code, index, round(now - at)) for at, code, index in self._events])

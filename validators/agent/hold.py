@@ -2,8 +2,9 @@
 
 A node comes up with the startup taint, by its node group, NodePool or machine image; the agent only removes it.
 The taint of a failing node is set where the stack allows it, on so many nodes of a pool at a time: each needs one
-of the pool's Leases, `held-POOL-NUMBER`, which belongs to the Node object and goes with it. The agent has no right
-to read nodes: a patch returns the object that it changed.
+of the pool's Leases, `held-POOL-NUMBER`, which belongs to the Node object and goes with it. Each report compares
+the node's Leases with its taint, so that a Lease ends whoever removed the taint. The agent has no right to read
+nodes: a patch returns the object that it changed.
 
 `spec.taints` is one list of all owners, so the list is replaced only as it was read, by its resourceVersion.
 """
@@ -59,16 +60,22 @@ class NodeTaints:
         """
         for attempt in range(_ATTEMPTS):
             taints = _taints(node)
+            leases: Sequence[str] = self._leases() if self._holding.most else ()
             if report["verdict"] == PASS:
-                wanted, lease = [one for one in taints if one["key"] not in (STARTUP_TAINT, FAILED_TAINT)], ""
-            elif report["verdict"] == FAIL and self._holding.most and not _held(taints):
-                lease = self._lease(report["pool"], node)
-                if not lease:
+                wanted = [one for one in taints if one["key"] not in (STARTUP_TAINT, FAILED_TAINT)]
+            elif report["verdict"] == FAIL and self._holding.most:
+                lease = self._lease(report["pool"], node, leases)
+                leases = [one for one in leases if one != lease]
+                if not lease and not _held(taints):
                     return f"{self._holding.most} nodes of the pool are held back already, which is the maximum"
                 failed = {"key": FAILED_TAINT, "value": lease, "effect": "NoSchedule", "timeAdded": now}
-                wanted = [*taints, failed]
+                wanted = list(taints) if _held(taints) else [*taints, failed]
             else:
-                return ""
+                wanted = list(taints)
+                leases = () if _held(taints) else leases
+            # Leases first: while one is left over, the taint or the list of Leases brings the next pass here.
+            for one in leases:
+                self._release(one)
             if wanted == list(taints):
                 return ""
             try:
@@ -78,9 +85,6 @@ class NodeTaints:
                     raise
                 node = self._read()
                 continue
-            for one in taints:
-                if one["key"] == FAILED_TAINT and not lease:
-                    self._release(str(one.get("value") or ""))
             return ""
         return ""
 
@@ -96,14 +100,26 @@ class NodeTaints:
         path = f"/api/v1/nodes/{self._identity.node}"
         return send(self._server, "PATCH", path, patch, {"fieldManager": FIELD_MANAGER}, patch=MERGE)
 
-    def _lease(self, pool: str, node: Mapping[str, Any]) -> str:
+    def _leases(self) -> list[str]:
+        """Return the names of the Leases that this node has."""
+        answer = send(self._server, "GET", self._path("").rstrip("/"), None, {})
+        return [
+            str(one["metadata"]["name"])
+            for one in answer.get("items") or ()
+            if (one.get("spec") or {}).get("holderIdentity") == self._identity.node
+        ]
+
+    def _lease(self, pool: str, node: Mapping[str, Any], leases: Sequence[str]) -> str:
         """Return the name of a Lease that this node has now; empty: other nodes have all of them."""
-        # Without force an apply of another holder's Lease is a conflict, and of the own one changes nothing.
+        # Without force an apply of another holder's Lease is a conflict.
         node_hash = hashlib.sha256(self._identity.node.encode()).hexdigest()[:16]
         query = {"fieldManager": f"{FIELD_MANAGER}-{node_hash}"}
         metadata = node["metadata"]
-        for number in range(self._holding.most):
-            name = f"held-{pool}-{number}"
+        names = [f"held-{pool}-{number}" for number in range(self._holding.most)]
+        for name in names:
+            if name in leases:
+                return name
+        for name in names:
             owner = {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}
             lease = {
                 "apiVersion": "coordination.k8s.io/v1",
@@ -119,10 +135,9 @@ class NodeTaints:
         return ""
 
     def _release(self, lease: str) -> None:
-        """Delete the Lease of the node; one that is gone was deleted before."""
-        if lease:
-            with contextlib.suppress(NotFound):
-                send(self._server, "DELETE", self._path(lease), {}, {})
+        """Delete a Lease of the node; one that is gone was deleted before."""
+        with contextlib.suppress(NotFound):
+            send(self._server, "DELETE", self._path(lease), {}, {})
 
     def _path(self, lease: str) -> str:
         return _LEASES.format(self._identity.namespace, lease)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from validators.agent.api_server import ApiServer, Conflict, send
@@ -28,7 +29,7 @@ _MOST_CHARACTERS = 900  # of a message; an Event takes 1024
 
 
 class NodeMarks:
-    """Marks the agent's node; keeps since when the condition has its status."""
+    """Marks the agent's node. Since when the condition has its status is read from the node, not remembered."""
 
     def __init__(
         self, identity: Identity, server: ApiServer, holding: Holding, on_failure: OnFailure | None = None
@@ -37,15 +38,11 @@ class NodeMarks:
         self._server = server
         self._taints = NodeTaints(identity, server, holding)
         self._cordon = NodeCordon(identity, server, on_failure or OnFailure())
-        self._status = ""
-        self._since = ""
 
     def set(self, report: Report) -> None:
         """Apply label, taints and condition, and create the Events of failed checks; raises PublishError."""
         node, now = self._identity.node, _now()
         status = _STATUS[report["verdict"]]
-        if status != self._status:
-            self._status, self._since = status, now
         labels = {VALIDATED_LABEL: report["expectations_hash"]} if report["verdict"] == PASS else {}
         live = self._apply(f"/api/v1/nodes/{node}", {"metadata": {"name": node, "labels": labels}})
         not_held = self._taints.set(report, live, now)
@@ -58,7 +55,7 @@ class NodeMarks:
             "reason": _REASONS[report["verdict"]],
             "message": _limited(f"not held back: {not_held}; {summary(report)}" if not_held else summary(report)),
             "lastHeartbeatTime": now,
-            "lastTransitionTime": self._since,
+            "lastTransitionTime": _since(live, status) or now,
         }
         self._apply(
             f"/api/v1/nodes/{node}/status", {"metadata": {"name": node}, "status": {"conditions": [condition]}}
@@ -102,6 +99,13 @@ def summary(report: Report) -> str:
     quiet = PASS if report["verdict"] == PASS else report["verdict"]
     bad = [_text(entry) for entry in report["checks"] if entry["verdict"] == quiet != PASS]
     return _limited("; ".join(bad) or "all checks pass")
+
+
+def _since(node: Mapping[str, Any], status: str) -> str:
+    """Return since when the node's condition has a status, or "" if it has another one."""
+    conditions: Sequence[Mapping[str, Any]] = (node.get("status") or {}).get("conditions") or ()
+    same = [one for one in conditions if (one["type"], one.get("status")) == (CONDITION, status)]
+    return str(same[0].get("lastTransitionTime") or "") if same else ""
 
 
 def _limited(text: str) -> str:

@@ -20,6 +20,7 @@ from validators.agent.fabric import (
     SYSFS_VARIABLE,
     NoDriverListedError,
     has_imex_channels,
+    read_daemons,
     read_interfaces,
     read_pci,
 )
@@ -117,7 +118,8 @@ def read_nvml(journal: Journal, emit: Emit, *, live: bool = True) -> Snapshot:
     calls = Calls(journal, emit, _kind, live=live)
     xids = _mapped(
         calls.value(Call("kernel log"), read_xids, (), lambda found: found),
-        lambda found: [(code, domain, bus, slot, age) for code, domain, bus, slot, age in found],
+        # Recordings of earlier agents have no text.
+        lambda found: [(*one[:5], str(one[5]) if len(one) > 5 else "") for one in found],
     )
     devices = _mapped(
         calls.value(Call("PCI devices of sysfs"), read_pci, (), lambda found: found),
@@ -128,7 +130,15 @@ def read_nvml(journal: Journal, emit: Emit, *, live: bool = True) -> Snapshot:
         lambda found: [(kind, name, mtu) for kind, name, mtu in found],
     )
     imex = calls.value(Call("IMEX channels of /proc/devices"), has_imex_channels, (), _plain)
-    return replace(_read(calls), xids=xids, pci_devices=devices, interfaces=interfaces, imex_channels=imex)
+    daemons = calls.value(Call("processes of the host"), read_daemons, (), _plain)
+    return replace(
+        _read(calls),
+        xids=xids,
+        pci_devices=devices,
+        interfaces=interfaces,
+        imex_channels=imex,
+        daemons=Reading(daemons.value or []),  # recordings of earlier agents have none
+    )
 
 
 def _read(calls: Calls) -> Snapshot:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from validators.agent import AGENT_VERSION
 from validators.agent.checks import run_checks, verdict_of
-from validators.agent.expectations import Expectations, health_of
+from validators.agent.expectations import Expectation, Expectations, health_of
 from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.agent.snapshot import Snapshot
 
@@ -52,12 +52,20 @@ class Reader(Protocol):
 
 
 def check_node(
-    reader: Reader, expectations: Expectations | None, identity: Identity, deadline_seconds: float
+    reader: Reader,
+    expectations: Expectations | None,
+    identity: Identity,
+    deadline_seconds: float,
+    *,
+    health: Mapping[str, Expectation] | None = None,
 ) -> Report:
-    """Read NVML, run every check and return the report; without expectations only health is checked."""
+    """Read NVML, run every check and return the report.
+
+    Without expectations only health is checked, by `health`, too.
+    """
     started = time.monotonic()
     snapshot = reader.read(deadline_seconds)
-    expected = health_of(snapshot) if expectations is None else expectations
+    expected = health_of(snapshot, health) if expectations is None else expectations
     checks = run_checks(snapshot, expected)
     return {
         "version": VERSION,

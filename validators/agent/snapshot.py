@@ -142,10 +142,14 @@ class Snapshot:
     driver_version: Reading[str] = field(default_factory=_unread)
     gpu_count: Reading[int] = field(default_factory=_unread)
     """NVML's count, which may include a GPU that has fallen off the bus."""
-    xids: Reading[list[tuple[int, int, int, int, int]]] = field(default_factory=_unread)
-    """Xid errors in the kernel's log: code, PCI domain, bus and device, age in seconds."""
+    xids: Reading[list[tuple[int, int, int, int, int, str]]] = field(default_factory=_unread)
+    """Xid errors in the kernel's log: code, PCI domain, bus and device, age in seconds, rest of the line."""
     events: Reading[list[tuple[int, int, int]]] = field(default_factory=_unread)
     """Xid errors of NVML's events: code, index of the GPU, age in seconds."""
+    resets: Reading[list[tuple[int, int]]] = field(default_factory=_unread)
+    """Resets of GPUs that earlier passes have seen: index of the GPU, age in seconds."""
+    daemons: Reading[list[str]] = field(default_factory=_unread)
+    """Names of the host's processes that are looked for; none where the host's are not visible."""
     imex_channels: Reading[bool] = field(default_factory=_unread)
     """Whether the driver offers IMEX channels."""
     interfaces: Reading[list[tuple[str, str, int]]] = field(default_factory=_unread)
@@ -170,6 +174,8 @@ class Snapshot:
             gpu_count=_reading(data["gpu_count"]),
             xids=_tuples(data["xids"]),
             events=_tuples(data["events"]),
+            resets=_tuples(data["resets"]),
+            daemons=_reading(data["daemons"]),
             imex_channels=_reading(data["imex_channels"]),
             interfaces=_tuples(data["interfaces"]),
             pci_devices=_pci_devices(data["pci_devices"]),

@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from validators.agent.expectations import Expectation
 from validators.agent.outcome import FAIL, PASS, UNKNOWN, Outcome, compared, not_expected, unanswered
 from validators.agent.snapshot import Reading, Snapshot
-from validators.agent.xids import Xid, worst_action
 
 P2P_OK = 0
-_MOST_XIDS = 8  # that a report shows, the newest first
 # nvmlGpuP2PStatus_t
 _P2P_STATES = {
     1: "not supported by the chipset",
@@ -94,33 +92,3 @@ def peer_access(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
     if without and any(gpu.mig_mode.supported and not gpu.mig_mode.ok for gpu in snapshot.gpus):
         return Outcome(UNKNOWN, expected, f"{observed}; MIG mode unknown", "see check mig-mode")
     return Outcome(FAIL, expected, observed, remedy) if without else Outcome(PASS, expected, observed)
-
-
-def xids(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
-    """Check that there was no recent Xid error after which the node needs something.
-
-    From the kernel's log where it is readable, and from NVML's events, which miss what happened between passes.
-    """
-    logged = [Xid(code, (domain, bus, slot), age) for code, domain, bus, slot, age in snapshot.xids.value or ()]
-    places = {gpu.pci.value: f"GPU {gpu.index}" for gpu in snapshot.gpus if gpu.pci.value is not None}
-    names = [f"{places.get(each.pci) or _address(each.pci)}: {each}" for each in logged]
-    known = {(each.code, places.get(each.pci)) for each in logged}
-    told = [
-        (Xid(code, (0, 0, 0), age), f"GPU {index}" if index >= 0 else "a GPU")
-        for code, index, age in snapshot.events.value or ()
-    ]
-    new = [(each, where) for each, where in told if (each.code, where) not in known]
-    names += [f"{where}: {each}" for each, where in new]
-    found = [*logged, *(each for each, _ in new)]
-    if snapshot.xids.value is None and not found:
-        return not_expected("the kernel's log is not readable")
-    shown = ", ".join(list(dict.fromkeys(reversed(names)))[:_MOST_XIDS]) or "none"
-    if expectation is None:
-        return not_expected(shown)
-    failing = [each for each in found if each.fails]
-    return compared(not failing, "none in the last hour that needs a repair", shown, worst_action(failing))
-
-
-def _address(pci: tuple[int, int, int]) -> str:
-    domain, bus, slot = pci
-    return f"PCI {domain:04x}:{bus:02x}:{slot:02x}"

@@ -10,6 +10,7 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.changes.pools import PoolChange
 from gpu_platform.planning.clouds.section import Timeouts
+from gpu_platform.planning.mig.progress import CHANGE_SECONDS
 from gpu_platform.planning.operator.driver_upgrades import EVICTION_SECONDS
 from gpu_platform.planning.operator.section import HELM_SECONDS
 from gpu_platform.planning.plan import EnvironmentPlan, Plan
@@ -21,8 +22,6 @@ ENGINE_SECONDS: Final = 600
 """How long both engines wait until a Kubernetes object is ready or deleted, where it sets no other time."""
 MIG_MANAGER_SECONDS: Final = 300
 """Until the MIG manager of a node that was restarted is ready."""
-MIG_CHANGE_SECONDS: Final = 1800
-"""Until the MIG manager has changed the GPUs; a change of MIG mode may reboot a machine with eight GPUs."""
 MIG_OFFER_SECONDS: Final = 60
 """From the MIG manager's success until the node must have the resources."""
 SETTLE_SECONDS: Final = 60
@@ -133,7 +132,7 @@ def mig_node_seconds(rules: MigRollPlan, *, again: bool = False) -> int:
     `again`: its last change failed, so the MIG manager needs two changes of the label.
     """
     drain = rules.drain_timeout_seconds if rules.drains else 0
-    change = MIG_CHANGE_SECONDS + MIG_OFFER_SECONDS
+    change = CHANGE_SECONDS + MIG_OFFER_SECONDS
     return 2 * drain + MIG_MANAGER_SECONDS + change * (2 if again else 1)
 
 
@@ -142,7 +141,7 @@ def of_mig(rules: MigRollPlan, nodes: int, at_a_time: int, *, again: bool = Fals
     drain = duration_text(rules.drain_timeout_seconds)
     parts = [f"disruption budgets {drain}", f"drain {drain}"] if rules.drains else []
     parts.append(f"restart of the MIG manager {duration_text(MIG_MANAGER_SECONDS)}")
-    parts.append(f"partition {duration_text(MIG_CHANGE_SECONDS)}{' twice' if again else ''}")
+    parts.append(f"partition {duration_text(CHANGE_SECONDS)}{' twice' if again else ''}")
     parts.append(f"new resources {duration_text(MIG_OFFER_SECONDS)}{' twice' if again else ''}")
     seconds = rounds_of(nodes, at_a_time) * mig_node_seconds(rules, again=again)
     return Duration(seconds, f"{rounds_text(nodes, at_a_time)}: {', '.join(parts)}")

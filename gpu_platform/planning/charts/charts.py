@@ -58,7 +58,7 @@ def plan(context: CompleteContext) -> Decided[ChartsPlan]:
         repositories={name: one.repository for name, one in declared.items() if one.repository is not None},
         values={name: one.values for name, one in declared.items() if one.values},
     )
-    why = "of the stack file; the program's own values take precedence"
+    why = "of the stack file, lists merged by the names of their entries; the program's own values take precedence"
     decisions = [
         Decision(subject=f"chart {name}", what="additional values", chosen=", ".join(values), why=why)
         for name, values in section.values.items()

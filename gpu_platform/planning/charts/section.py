@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +29,16 @@ class ChartsPlan:
 
 
 def merged(own: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Helm values with those of the chart's owner beside the program's, which win."""
+    """Return the program's Helm values and the values that the stack file adds; the program's win.
+
+    Lists of named entries (`env`, `volumes`) are merged by name, tolerations by key and effect.
+    """
     result = {**added, **own}
     for key in own.keys() & added.keys():
         if isinstance(own[key], Mapping) and isinstance(added[key], Mapping):
             result[key] = merged(own[key], added[key])
+        elif (entries := _by_identity(own[key], added[key])) is not None:
+            result[key] = list({**entries[1], **entries[0]}.values())
     return result
 
 
@@ -42,8 +47,38 @@ def ignored(own: Mapping[str, Any], added: Mapping[str, Any], path: str = "") ->
     found: list[str] = []
     for key in added:
         here = f"{path}.{key}" if path else key
-        if key in own and isinstance(own[key], Mapping) and isinstance(added[key], Mapping):
+        if key not in own or own[key] == added[key]:
+            continue
+        if isinstance(own[key], Mapping) and isinstance(added[key], Mapping):
             found += ignored(own[key], added[key], here)
-        elif key in own and own[key] != added[key]:
+        elif (entries := _by_identity(own[key], added[key])) is not None:
+            found += [
+                f"{here}[{'/'.join(map(str, identity))}]"
+                for identity, entry in entries[1].items()
+                if entries[0].get(identity, entry) != entry
+            ]
+        else:
             found.append(here)
     return found
+
+
+_Entries = dict[tuple[Any, ...], Mapping[str, Any]]
+_TOLERATION = frozenset({"key", "operator", "value", "effect", "tolerationSeconds"})
+
+
+def _by_identity(own: object, added: object) -> tuple[_Entries, _Entries] | None:
+    """Return the entries of two lists by what identifies each, or None if nothing does."""
+    if not isinstance(own, list) or not isinstance(added, list):
+        return None
+    mine, other = cast("list[object]", own), cast("list[object]", added)
+    every = [cast("Mapping[str, Any]", entry) for entry in (*mine, *other) if isinstance(entry, Mapping)]
+    if len(every) < len(mine) + len(other):
+        return None
+    if all("name" in entry for entry in every):
+        identities = [(entry["name"],) for entry in every]
+    elif all(entry.keys() <= _TOLERATION for entry in every):
+        identities = [(entry.get("key", ""), entry.get("effect", "")) for entry in every]
+    else:
+        return None
+    entries = list(zip(identities, every, strict=True))
+    return dict(entries[: len(mine)]), dict(entries[len(mine) :])

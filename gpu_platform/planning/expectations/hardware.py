@@ -11,12 +11,12 @@ from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.section import FabricNics
 from gpu_platform.planning.expectations.section import Expectation, Expectations, MigLayout
 
+RACK: Final = "rack"  # whose fabric manager registers the GPUs
 MOST: Final = "most"  # width of a PCIe link: what the GPU and its slot can use together
 _HEALTH: Final = (
     "throttle-reasons",
     "temperature",
     "firmware",
-    "xid",
     "recovery-action",
     "error-growth",
     "application-clocks",
@@ -68,6 +68,7 @@ def expectations_for_machine(
         "gpu-memory": Expectation(gpu.memory_mib, of_gpu, MEMORY_TOLERANCE_PERCENT),
         "driver-minimum": Expectation(str(gpu.minimum_driver_branch), of_gpu),
         "nvlink-count": Expectation(machine.nvlinks_per_gpu, of_machine),
+        "xid": expected_xids(catalog),
         **{check: Expectation(True, always) for check in _HEALTH},
     }
     if not declared.mps:
@@ -88,11 +89,14 @@ def expectations_for_machine(
         expect["pcie-generation"] = Expectation(gpu.pcie_generation, of_gpu)
     elif not machine.nvlinks_per_gpu:
         expect["pcie-width"] = Expectation(MOST, "always: all lanes that both the GPU and the slot have")
-    registered = machine.gpu_count >= _HGX_GPUS and gpu.architecture in _WITH_FABRIC_STATE
-    if catalog.nvlink_domain(machine) is not None or (machine.nvlinks_per_gpu and registered):
-        expect["fabric-state"] = Expectation(True, of_machine)
+    baseboard = machine.nvlinks_per_gpu > 0 and machine.gpu_count >= _HGX_GPUS
     if catalog.nvlink_domain(machine) is not None:
+        expect["fabric-state"] = Expectation(RACK, of_machine)
         expect["imex-domain"] = Expectation(True, of_machine)
+    elif baseboard and gpu.architecture in SWITCHED:
+        expect["fabric-manager"] = Expectation(True, of_machine)
+        if gpu.architecture in _WITH_FABRIC_STATE:
+            expect["fabric-state"] = Expectation(True, of_machine)
     if machine.numa_nodes is not None:
         expect["numa-nodes"] = Expectation(list(machine.numa_nodes), of_machine)
     if declared.driver_version is not None:
@@ -105,6 +109,27 @@ def expectations_for_machine(
     if declared.mig_layouts is not None:
         expect.update(_mig(declared.mig_layouts, declared.mig_source))
     return Expectations(declared.pool, machine.name, MappingProxyType(expect))
+
+
+def expected_xids(catalog: Catalog) -> Expectation:
+    """Return the catalogue's table of Xid errors, in the form that the node agent judges them by."""
+    classes = [
+        {
+            "name": one.name,
+            "codes": one.codes,
+            "remedy": one.remedy,
+            "ends": one.ends,
+            "processes": one.processes or 0,
+            "meanings": dict(one.meanings),
+        }
+        for one in catalog.xid_classes.values()
+    ]
+    texts = [
+        {"codes": one.codes, "text": one.text, "class": one.xid_class, "ends_faults": one.ends_faults}
+        for one in catalog.xid_texts.values()
+    ]
+    source = next(iter(catalog.xid_classes.values())).source
+    return Expectation({"classes": classes, "texts": texts}, f"always: a healthy GPU ({source})")
 
 
 def _mig(layouts: Sequence[MigLayout], source: str) -> dict[str, Expectation]:

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gpu_platform import names
-from gpu_platform.catalog import Catalog
+from gpu_platform.catalog import Catalog, xid_codes
+from gpu_platform.planning.mig.progress import CHANGE_SECONDS, IN_PROGRESS
 from gpu_platform.planning.monitoring.recording import HELD
 from gpu_platform.planning.monitoring.section import AlertRule
 from gpu_platform.planning.pools.section import PoolPlan
@@ -25,33 +26,21 @@ _WHERE: Final = "GPU {{ $labels.gpu }} of {{ $labels.node }}"
 _GPU: Final = "node, pool, gpu, UUID, GPU_I_ID"
 _FALLBACK_CELSIUS: Final = 85
 _HOURS_PER_MONTH: Final = 730
+_XID_ALERTS: Final = {
+    "GpuXidReset": "drain the node and reset the GPU",
+    "GpuXidRestart": "drain the node and power-cycle it",
+    "GpuXidWorkflow": "drain the node and follow the runbook of this alert",
+    "GpuXidText": "the line in the kernel's log decides whether the node needs something, see `validate`",
+    "GpuXidApplication": "a fault of the program on it",
+    "GpuXidUnclassified": "collect nvidia-bug-report.sh, and drain the node if it comes back",
+}
 # The exporter looks every 30 s, so a window of 5 minutes has 10 samples; 0.6 a minute are 3.
 _EVENTS: Final = 3
 
 
 def gpu_alerts(monitoring: Monitoring, catalog: Catalog) -> Iterator[AlertRule]:
     """Yield alerts on a GPU's own metrics."""
-    codes = {each.name: "|".join(map(str, each.codes)) for each in catalog.xid_classes.values()}
-    known = "|".join(codes.values())
-
-    def xid(alert: str, matcher: str, severity: str, action: str) -> AlertRule:
-        return AlertRule(
-            alert=alert,
-            expr=f"max by ({_GPU}, xid, namespace, pod) (gpu:xid_errors:count5m{{{matcher}}}) > 0",
-            for_="0m",
-            severity=severity,
-            summary=f"{_WHERE} reports XID {{{{ $labels.xid }}}}: {action}",
-        )
-
-    yield xid("GpuXidReset", f'xid=~"{codes["reset"]}"', "critical", "drain the node and reset the GPU")
-    yield xid(
-        "GpuXidRestart", f'xid=~"{codes["restart"]}"', "critical", "the GPU is off the bus: restart the node"
-    )
-    yield xid(
-        "GpuXidWorkflow", f'xid=~"{codes["own-workflow"]}"', "critical", "follow NVIDIA's workflow for this XID"
-    )
-    yield xid("GpuXidApplication", f'xid=~"{codes["application"]}"', "info", "a fault of the program on it")
-    yield xid("GpuXidUnclassified", f'xid!="", xid!="0", xid!~"{known}"', "warning", "look it up")
+    yield from _xid_alerts(catalog)
     yield AlertRule(
         alert="GpuEccUncorrectable",
         expr=f"increase(max by ({_GPU}) (gpu:ecc_uncorrectable:total)[10m:]) > 0",
@@ -128,6 +117,39 @@ def gpu_alerts(monitoring: Monitoring, catalog: Catalog) -> Iterator[AlertRule]:
         severity="info",
         summary="{{ $labels.namespace }}/{{ $labels.pod }} holds a GPU and has used under 5 % of it for an hour",
     )
+
+
+def _xid_alerts(catalog: Catalog) -> Iterator[AlertRule]:
+    """Yield an alert for each name that classes of Xid errors have, and one on errors of many processes.
+
+    Metrics have the code of an error, never its text.
+    """
+    classes = list(catalog.xid_classes.values())
+    codes = {one.name: [str(code) for code in xid_codes(one.codes)] for one in classes}
+    known = "|".join(sorted((code for every in codes.values() for code in every), key=int))
+    labels = f"{_GPU}, xid, namespace, pod"
+    for alert, words in _XID_ALERTS.items():
+        of_alert = [one for one in classes if one.alert == alert]
+        matcher = "|".join(sorted((code for one in of_alert for code in codes[one.name]), key=int))
+        xid = f'xid=~"{matcher}"' if matcher else f'xid!="", xid!="0", xid!~"{known}"'
+        yield AlertRule(
+            alert=alert,
+            expr=f"max by ({labels}) (gpu:xid_errors:count5m{{{xid}}}) > 0",
+            for_="0m",
+            severity=of_alert[0].severity,
+            summary=f"{_WHERE} reports XID {{{{ $labels.xid }}}}: {words}",
+        )
+        for one in of_alert:
+            if one.processes is not None:
+                yield AlertRule(
+                    alert="GpuXidRepeated",
+                    expr=f"sum by ({_GPU}) (sum_over_time((max by ({_GPU}, xid) "
+                    f"(gpu:xid_errors:count5m{{{xid}}}))[1h:5m])) >= {one.processes}",
+                    for_="0m",
+                    severity="warning",
+                    summary=f"{_WHERE} has had {{{{ $value }}}} XID errors of programs in an hour: "
+                    "a program or the GPU is broken",
+                )
 
 
 def missing_alerts(pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool) -> Iterator[AlertRule]:
@@ -215,6 +237,14 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
             for_="5m",
             severity="critical",
             summary="the MIG layout of {{ $labels.node }} could not be changed",
+        )
+        working = "|".join(IN_PROGRESS)
+        yield AlertRule(
+            alert="MigChangeStuck",
+            expr=f'max by (node) (kube_node_labels{{label_{label}=~"{working}"}}) == 1',
+            for_=f"{CHANGE_SECONDS // 60}m",
+            severity="critical",
+            summary="the MIG manager of {{ $labels.node }} has stopped without a result",
         )
     if queues:
         yield AlertRule(

@@ -25,7 +25,9 @@ from gpu_platform.planning.sharing.sharing import (
     plan_sharing,
     sharing_decisions,
 )
+from gpu_platform.spec._types import NodeGate
 from gpu_platform.spec.compute_class import ComputeClass
+from gpu_platform.spec.operations import Validation
 from gpu_platform.spec.pool import Pool
 
 READINESS_TAINT = Taint(key=names.READINESS_TAINT_KEY, value="pending", effect="NoSchedule")
@@ -48,7 +50,7 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
     kernel = plan_kernel(pool, catalog)
     bootstrap = plan_bootstrap(pool)
     by_dra = sharing.mode == "dra"
-    gate = pool.gate_nodes or context.environment.validation.gate_nodes
+    gate = node_gate(pool, context.environment.validation, partitioned=_is_partitioned(sharing))
     devices = offered_devices(machine, gpu, partitions=sharing.partitions) if by_dra else ()
     place = class_place(pool.name, context.environment.compute_classes)
     class_labels: Labels = dict(context.cloud.class_labels(place.name)) if place is not None else {}
@@ -81,6 +83,7 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
         requirements,
         (
             *_gate_decisions(context, pool, requirements),
+            *_partition_decisions(context, pool, requirements),
             *sharing_decisions(pool.name, sharing, resolved),
             *kubelet.decisions,
             *kernel.decisions,
@@ -92,15 +95,68 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
     )
 
 
+def node_gate(pool: Pool, validation: Validation, *, partitioned: bool) -> NodeGate:
+    """Return when nodes of a pool are tainted.
+
+    A new node offers whole GPUs until the MIG manager has partitioned them, so such a pool has a gate unless the
+    stack file chooses.
+    """
+    if pool.gate_nodes is not None:
+        return pool.gate_nodes
+    chosen = "gate_nodes" in validation.model_fields_set
+    return "startup" if partitioned and not chosen else validation.gate_nodes
+
+
+def _is_partitioned(sharing: SharingPlan) -> bool:
+    """Return whether the MIG manager partitions the GPUs of a node after it has joined."""
+    return sharing.mode == "mig" and sharing.mig_config is not None
+
+
+def _partition_decisions(
+    context: CompleteContext, pool: Pool, requirements: NodeRequirements
+) -> tuple[Decision, ...]:
+    """Return what happens to a new node of a pool whose GPUs the MIG manager partitions.
+
+    Source: NVIDIA/mig-parted#19 and #357, NVIDIA/gpu-operator#2415 and #2670; read 2026-11-28.
+    """
+    if not _is_partitioned(requirements.sharing):
+        return ()
+    stopped = "operands of the GPU Operator"
+    if requirements.software.driver != "operator":
+        stopped += ", and with them the kubelet and other GPU services of the host"
+    reboots = context.cloud.operator_settings(()).reboots_for_mig
+    reset = "resets the GPUs" + (", and reboots the node where a reset is not possible" if reboots else "")
+    decisions = [
+        Decision(
+            subject=f"pool {pool.name}",
+            what="partition of new nodes",
+            chosen="after they have joined",
+            why=f"to turn MIG mode on the MIG manager stops {stopped}, and {reset}; pods start after that",
+        )
+    ]
+    if not requirements.startup_taints:
+        decisions.append(
+            Decision(
+                subject=f"pool {pool.name}",
+                what="warning: whole GPUs of new nodes",
+                chosen="offered until they are partitioned",
+                why="gate_nodes is never, and a pod that gets one keeps its node from being partitioned: write "
+                "gate_nodes: startup",
+            )
+        )
+    return tuple(decisions)
+
+
 def _gate_decisions(context: CompleteContext, pool: Pool, requirements: NodeRequirements) -> tuple[Decision, ...]:
     """Return what holds teams' pods off unproven and failing nodes."""
     subject = f"pool {pool.name}"
     by = "the Node Readiness Controller" if context.environment.validation.node_readiness else "the node agent"
     why = f"no pod of a team starts on a node that has not passed: {by} removes the taint when it does"
     if requirements.startup_taints and context.cloud.owner_prepares_nodes:
-        why += "; nodes of an existing cluster must register with it themselves"
+        [taint] = requirements.startup_taints
+        why += f"; nodes of an existing cluster must register with it themselves: {taint}"
     starting = tuple(
-        Decision(subject=subject, what="taint of new nodes", chosen=str(taint), why=why)
+        Decision(subject=subject, what="taint of new nodes", chosen=_short(taint), why=why)
         for taint in requirements.startup_taints
     )
     percent = context.environment.validation.max_held_percent
@@ -108,12 +164,17 @@ def _gate_decisions(context: CompleteContext, pool: Pool, requirements: NodeRequ
         Decision(
             subject=subject,
             what="taint of failing nodes",
-            chosen=str(taint),
+            chosen=_short(taint),
             why=f"set while a check fails, on at most {percent} % of the pool's nodes, at least one",
         )
         for taint in requirements.failed_taints
     )
     return (*starting, *failing)
+
+
+def _short(taint: Taint) -> str:
+    """Return a taint without the prefix of its key, which no column of a table has room for."""
+    return f"{taint.key.rpartition('/')[2]}:{taint.effect}"
 
 
 def _driver_version(context: CompleteContext, pool: Pool, software: NodeSoftware) -> str | None:

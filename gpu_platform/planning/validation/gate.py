@@ -9,8 +9,11 @@ from gpu_platform import names
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.requirements.requirements import node_gate
 from gpu_platform.planning.validation.section import AgentMetricsPlan, ValidationPlan
 from gpu_platform.quantity import duration_text, parse_duration
+from gpu_platform.spec.pool import Pool
+from gpu_platform.spec.sharing import Mig
 
 _METRICS_PORT: Final = 9401  # beside dcgm-exporter's 9400
 _WARM_CELSIUS: Final = 85
@@ -20,7 +23,7 @@ AGENT_IMAGE = "node-agent-python"  # name of an image in the catalogue
 def check(context: CompleteContext) -> None:
     """Record a share of failing nodes where no pool holds failing nodes back."""
     validation = context.environment.validation
-    gates = [pool.gate_nodes or validation.gate_nodes for pool in context.environment.pools]
+    gates = [node_gate(pool, validation, partitioned=_is_mig(pool, context)) for pool in context.environment.pools]
     if "max_held_percent" in validation.model_fields_set and "always" not in gates:
         context.at("validation").at("max_held_percent").add(
             f"{validation.max_held_percent}, and no pool holds failing nodes back",
@@ -46,6 +49,13 @@ def check(context: CompleteContext) -> None:
             "failing_for with on_failure: cordon or replace",
             "write on_failure: cordon, or remove failing_for",
         )
+
+
+def _is_mig(pool: Pool, context: CompleteContext) -> bool:
+    """Return whether a pool has MIG, by its sharing or the one that it names."""
+    declared = pool.declared_sharing
+    sharing = context.environment.sharing.get(declared) if isinstance(declared, str) else declared
+    return isinstance(sharing, Mig)
 
 
 def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:

@@ -91,12 +91,22 @@ def _validation(ready: int) -> dict[str, str]:
 
 def cases() -> Iterator[Case]:
     """Yield the cases of every alert."""
-    xids = {"Reset": "119", "Restart": "79", "Workflow": "48", "Application": "31", "Unclassified": "999"}
+    xids = {
+        "Reset": "119",
+        "Restart": "167",
+        "Workflow": "74",
+        "Text": "145",
+        "Application": "31",
+        "Unclassified": "999",
+    }
     for kind, code in xids.items():
-        others = [other for other in (*xids.values(), "63", "43", "92", "0") if other != code]
+        others = [other for other in (*xids.values(), "63", "45", "92", "0") if other != code]
         silent = {key: value for other in others for key, value in _xid(other).items()}
         yield from _fires_and_not(f"GpuXid{kind}", _xid(code), silent, 5)
         yield Case(f"GpuXid{kind} clears after the exporter's 5 minutes", f"GpuXid{kind}", _xid(code), 20, 0)
+    yield from _fires_and_not(
+        "GpuXidRepeated", _xid("43", "0x5 4x45"), _xid("45", "0x5 4x45") | _xid("31", "0x5 4x9 0x40"), 45
+    )
     # The gauge keeps the code of the last error for ever: no alert is made of it.
     sticky = {series("DCGM_FI_DEV_XID_ERRORS"): "79x60"}
     yield Case("an XID of long ago fires nothing", ALL_ALERTS, sticky | _healthy(), 40, 0)
@@ -159,6 +169,12 @@ def cases() -> Iterator[Case]:
     mig = 'kube_node_labels{{node="notebooks-1", label_nvidia_com_mig_config_state="{}"}}'
     yield from _fires_and_not(
         "MigChangeFailed", {mig.format("failed"): "1x30"}, {mig.format("success"): "1x30"}, 20
+    )
+    yield from _fires_and_not(
+        "MigChangeStuck",
+        {mig.format("pending"): "1x60"},
+        {mig.format("pending"): "1x20 _x40", mig.format("success"): "_x20 1x40"},
+        50,
     )
     queue = 'kueue_pending_workloads{{cluster_queue="vision", status="{}"}}'
     yield from _fires_and_not(

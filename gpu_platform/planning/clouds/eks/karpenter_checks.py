@@ -76,8 +76,8 @@ def _check_sharing(pool: Pool, here: Problems) -> None:
         case Mig():
             here.at("mode").add(
                 "'mig' with Karpenter",
-                "none, or time-slicing and mps with rename: false: Karpenter supports no nvidia.com/mig-*, "
-                "and with strategy single pending pods get whole GPUs before the MIG manager partitions them",
+                "none, or time-slicing and mps with rename: false: Karpenter supports no nvidia.com/mig-*, and "
+                "with strategy single it counts whole GPUs, not instances",
                 _MANAGED,
             )
         case Dra():
