@@ -115,9 +115,10 @@ class Maintenance(TypedDict, total=False):
 
 
 class SystemNodes(TypedDict, total=False):
-    """EKS: the nodes without GPUs of a new cluster."""
+    """The nodes without GPUs of a new cluster: the fields of EKS or those of GKE."""
 
     machine_types: Sequence[str]
+    machine_type: str
     min: float
     desired: float
     max: float

@@ -23,6 +23,7 @@ from gpu_platform.catalog.models import (
     CatalogFile,
     Chart,
     ContainerImage,
+    Controller,
     DrainLimit,
     DriverBranch,
     EksAddon,
@@ -72,6 +73,7 @@ class Catalog:
     node_images: Mapping[tuple[str, str], NodeImage]  # by vendor (aws, gcp) and family
     eks_addons: Mapping[str, EksAddon]
     charts: Mapping[str, Chart]
+    controllers: Mapping[str, Controller]  # by chart, EKS add-on or cloud
     gke_features: Mapping[str, GkeFeature]
     kernel_settings: Mapping[str, KernelProfile]  # by what the nodes are used for
     settable_sysctls: Mapping[str, SettableSysctls]  # by platform

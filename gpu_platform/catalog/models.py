@@ -311,6 +311,30 @@ class Chart(Fact):
     source: Source
 
 
+class ControllerPod(Fact):
+    """What a pod of a controller requests, and the paths of the Helm values that replace these numbers."""
+
+    name: str
+    cpu_millicores: int = 0
+    memory_mib: int = 0
+    replicas: int = 1
+    replicas_at: str | None = None
+    resources_at: str | None = None
+    enabled_at: str | None = Field(default=None, description="path of a Helm value that is false without the pod")
+    apart: bool = Field(default=False, description="no two replicas run on one node")
+    critical: bool = Field(
+        default=False, description="other nodes need it to exist or to work, so it waits for none that are added"
+    )
+
+
+class Controller(Fact):
+    """Pods that run a number of times in a cluster, by chart, EKS add-on or cloud."""
+
+    name: str
+    pods: tuple[ControllerPod, ...]
+    source: Source
+
+
 class PoolProperty(Fact):
     """Effect of a change of one property of a node pool on its nodes."""
 
@@ -620,6 +644,7 @@ class CatalogFile(Fact):
     node_images: tuple[NodeImage, ...] = ()
     eks_addons: tuple[EksAddon, ...] = ()
     charts: tuple[Chart, ...] = ()
+    controllers: tuple[Controller, ...] = ()
     gke_features: tuple[GkeFeature, ...] = ()
     kernel_settings: tuple[KernelProfile, ...] = ()
     settable_sysctls: tuple[SettableSysctls, ...] = ()

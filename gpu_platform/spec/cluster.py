@@ -24,6 +24,7 @@ from gpu_platform.spec.declared import SetsProperties
 from gpu_platform.spec.eks_access import IamPrincipal, Login, Oidc
 from gpu_platform.spec.eks_network import EksNetwork, Iam, RoleArn, SubnetId
 from gpu_platform.spec.eks_system import SystemNodes
+from gpu_platform.spec.gke_system import GkeSystemNodes
 from gpu_platform.spec.gpu_parts import GpuParts
 from gpu_platform.spec.parts import EksParts
 
@@ -225,6 +226,7 @@ class CreateGke(SpecModel):
     authenticator_groups: SecurityGroup | None = None
     """Google group of the name gke-security-groups, whose member groups teams can have as members. Unset: members
     of groups cannot log in."""
+    system: GkeSystemNodes = GkeSystemNodes()
     release_channel: Literal["rapid", "regular", "stable", "extended"] = "regular"
     maintenance: Maintenance = Maintenance()
 

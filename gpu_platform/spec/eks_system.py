@@ -30,11 +30,9 @@ def _machine_type(value: str) -> str:
 class SystemNodes(SpecModel):
     """Nodes without GPUs of a new EKS cluster, for add-ons, Karpenter, the GPU Operator and other controllers."""
 
-    machine_types: Annotated[
-        tuple[Annotated[str, AfterValidator(_machine_type)], ...], Field(min_length=1, max_length=10)
-    ] = ("m7i.large", "m6i.large")
-    """EC2 instance types in order of preference; EC2 takes the first with capacity. Prometheus, Ray heads and
-    ingress controllers need larger ones than the default."""
+    machine_types: Annotated[tuple[Annotated[str, AfterValidator(_machine_type)], ...], Field(max_length=10)] = ()
+    """EC2 instance types in order of preference; EC2 takes the first with capacity. Unset: the smallest of m7i and
+    m6i that hold the controllers that the stack installs; Ray heads and ingress controllers need larger ones."""
     min: int = Field(default=2, ge=1, le=100)
     desired: int = Field(default=2, ge=1, le=100)
     """Number of nodes; an edit of the numbers applies it. An autoscaler may change it between `min` and `max`."""

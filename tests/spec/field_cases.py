@@ -208,6 +208,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "cluster(eks).oidc": {"cluster.oidc": {"issuer": "https://login.example.com", "client_id": "kubernetes"}},
     "cluster(gke).create": {"cluster.create": {"api_access": ["203.0.113.0/24"]}},
     "cluster(gke).create.network": {"cluster.create.network": {"name": "shared", "subnetwork": "nodes"}},
+    "cluster(gke).create.system": {"cluster.create.system": {"min": 1, "max": 5}},
     "cluster(gke).create.maintenance.exclusions": {
         "cluster.create.maintenance.exclusions": [
             {"name": "freeze", "start": "2026-12-20T00:00:00Z", "end": "2027-01-05T00:00:00Z"}
@@ -573,6 +574,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(gke).create.services_cidr": ["10.3.0.0/20"],
     "cluster(gke).create.control_plane_cidr": ["172.16.1.0/28"],
     "cluster(gke).create.api_access": [["198.51.100.0/24"]],
+    "cluster(gke).create.system.machine_type": ["e2-standard-8"],
     "cluster(gke).create.authenticator_groups": ["gke-security-groups@example.com"],
     "cluster(gke).create.maintenance.start": ["2026-02-07T01:00:00Z"],
     "cluster(gke).create.maintenance.recurrence": ["FREQ=DAILY"],

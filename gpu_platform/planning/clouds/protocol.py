@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
+from gpu_platform.planning.clouds.controllers import ControllerPods, largest, requests_text
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, most_of
 from gpu_platform.planning.clouds.identities import CloudIdentities
 from gpu_platform.planning.clouds.section import (
@@ -265,6 +266,28 @@ class Cloud(Protocol):
     ) -> Decided[CloudCluster | None]:
         """Return the cloud's part of the cluster, for pools that are planned."""
         return Decided(None)
+
+    def plan_controllers(
+        self,
+        cluster: CloudCluster | None,
+        pools: Sequence[PoolPlan],
+        controllers: Sequence[ControllerPods],
+        catalog: Catalog,
+        problems: Problems,
+    ) -> Decided[CloudCluster | None]:
+        """Return a planned cluster with nodes that hold the controllers, or record why they do not.
+
+        `controllers`: pods of what the program installs on every cloud; `problems` is at `cluster`.
+        """
+        if not controllers or not self.installs_charts or self.creates_cluster:
+            return Decided(cluster)
+        decision = Decision(
+            subject=f"cluster {self.cluster.name}",
+            what="room for controllers",
+            chosen=f"{requests_text(controllers)} on nodes without GPUs",
+            why=f"the most {largest(controllers)}: the program adds no nodes for them to an existing cluster",
+        )
+        return Decided(cluster, (decision,))
 
     def plan_storage(
         self,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from gpu_platform.planning.clouds.controllers import ControllerPods
 from gpu_platform.planning.clouds.section import ClusterPlan
 from gpu_platform.planning.context import CompleteContext, Context
 from gpu_platform.planning.decision import Decided
@@ -37,3 +39,16 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Cluster
         ),
         planned.decisions,
     )
+
+
+def plan_controllers(
+    context: CompleteContext,
+    cluster: ClusterPlan,
+    pools: Sequence[PoolPlan],
+    controllers: Sequence[ControllerPods],
+) -> Decided[ClusterPlan]:
+    """Return the cluster's plan with nodes that hold the controllers, or record that it has no room for them."""
+    sized = context.cloud.plan_controllers(
+        cluster.cloud, pools, controllers, context.catalog, context.at("cluster")
+    )
+    return Decided(replace(cluster, cloud=sized.value), sized.decisions)

@@ -332,7 +332,6 @@ def _plan_create(
         for _ in vpc.value.pod_networks[:1]
     )
     partition = partition_of(cluster.region)
-    system = plan_system_pool(cluster, create.system)
     plan = CreateEksPlan(
         vpc=vpc.value,
         kms_key=create.kms_key,
@@ -354,10 +353,10 @@ def _plan_create(
             company_tags=cluster.tags,
             pod_subnets=bool(vpc.value.pod_networks),
         ),
-        system_pool=system.value,
+        system_pool=plan_system_pool(create.system),
     )
     support = explain_support(cluster, create.support, kubernetes, catalog)
-    return Decided(plan, (*vpc.decisions, by_prefixes, *of_pods, by_access, support, *system.decisions))
+    return Decided(plan, (*vpc.decisions, by_prefixes, *of_pods, by_access, support))
 
 
 def _node_policies(cluster: EksCluster) -> tuple[str, ...]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds import daemonsets
+from gpu_platform.planning.clouds.controllers import ControllerPods
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.clouds.gke.cluster import StackDemands, check_gke_cluster, plan_gke_cluster
@@ -33,12 +35,13 @@ from gpu_platform.planning.clouds.gke.software import (
     gke_software,
 )
 from gpu_platform.planning.clouds.gke.storage import check_gke_storage, plan_gke_storage
+from gpu_platform.planning.clouds.gke.system_pool import size_system_nodes
 from gpu_platform.planning.clouds.gke.window import check_window, recurring_window
 from gpu_platform.planning.clouds.identities import bucket_rights, google_account
-from gpu_platform.planning.clouds.nodes import nodes_plan
+from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
-from gpu_platform.planning.clouds.section import PodEgress, Provisioning
+from gpu_platform.planning.clouds.section import CloudCluster, PodEgress, Provisioning
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
@@ -255,6 +258,29 @@ class Gke(Cloud):
                 window=self._window, storage=self._storage, members=self._members, identities=self._identities
             ),
         )
+
+    def plan_controllers(
+        self,
+        cluster: CloudCluster | None,
+        pools: Sequence[PoolPlan],
+        controllers: Sequence[ControllerPods],
+        catalog: Catalog,
+        problems: Problems,
+    ) -> Decided[CloudCluster | None]:
+        """Return a new cluster with system nodes that hold the controllers."""
+        create = self._cluster.create
+        if not isinstance(cluster, GkeClusterPlan) or cluster.create is None or create is None:
+            return super().plan_controllers(cluster, pools, controllers, catalog, problems)
+        created = size_system_nodes(
+            f"cluster {cluster.name}",
+            cluster.create,
+            create.system.machine_type is not None,
+            controllers,
+            rooms_of_cpu_pools(pools),
+            catalog,
+            problems.at("create"),
+        )
+        return Decided(replace(cluster, create=created.value), created.decisions)
 
     def plan_storage(
         self,

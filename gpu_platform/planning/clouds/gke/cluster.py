@@ -31,6 +31,7 @@ from gpu_platform.planning.clouds.gke.node_versions import (
     minimums_of_plans,
 )
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.clouds.gke.system_pool import check_system_nodes
 from gpu_platform.planning.clouds.gke.versions import highest
 from gpu_platform.planning.clouds.gke.window import recurring_window
 from gpu_platform.planning.config_maps import content_hash
@@ -65,6 +66,7 @@ def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catal
         here = problems.at("create")
         ranges = gpu_network_ranges(cluster, known, catalog)
         check_api_access(cluster.create.api_access, cluster.create.api_from_anywhere, here)
+        check_system_nodes(cluster.create, catalog, here)
         check_create(cluster.create, ranges, sum(pool.count.maximum for pool in pools), here)
 
 

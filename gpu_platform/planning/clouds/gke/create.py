@@ -12,14 +12,13 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, ExistingVpcPlan, MaintenanceExclusion
+from gpu_platform.planning.clouds.gke.system_pool import DEFAULT_TYPES
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import CreateGke, Exclusion, ExistingVpc, GkeCluster, Maintenance
 
 SYSTEM_POOL = "system"
-SYSTEM_MACHINE_TYPE = "e2-standard-4"
-SYSTEM_NODES = (2, 6)
 
 POD_PREFIX = 24  # addresses of a node at the default of 110 pods
 CONTROL_PLANE_PREFIX = 28
@@ -53,7 +52,7 @@ def check_create(
         _check_unused_ranges(create, problems)
     else:
         _check_ranges(create, gpu_ranges, problems)
-        _check_range_sizes(create, gpu_nodes + SYSTEM_NODES[1], problems)
+        _check_range_sizes(create, gpu_nodes + create.system.max, problems)
     _check_control_plane(create, problems)
     _check_window(create.maintenance, problems.at("maintenance"))
     _check_exclusions(create.maintenance.exclusions, problems.at("maintenance").at("exclusions"))
@@ -249,8 +248,10 @@ def plan_create(
         ),
         nfs_driver="nfs" in storage,
         lustre_driver="lustre" in storage,
-        system_machine_type=SYSTEM_MACHINE_TYPE,
-        system_nodes=SYSTEM_NODES,
+        system_machine_type=create.system.machine_type or DEFAULT_TYPES[0],
+        system_vcpus=0,
+        system_nodes=(create.system.min, create.system.max),
+        system_disk_gb=create.system.disk_gb,
     )
     return Decided(plan, (*decisions, *exclusions.decisions))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gpu_platform import names
+from gpu_platform.planning.clouds.gke.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
 from gpu_platform.planning.clouds.gke.properties import node_pool_properties
 from gpu_platform.planning.clouds.parts import PartPlan
@@ -403,8 +404,10 @@ class CreateGkePlan:
     lustre_driver: bool
     """Whether GKE runs the driver of Managed Lustre."""
     system_machine_type: str
+    system_vcpus: int
     system_nodes: tuple[int, int]
     """Lowest and highest number of nodes over all zones."""
+    system_disk_gb: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -475,7 +478,7 @@ class GkeClusterPlan:
     @property
     def settings(self) -> tuple[ClusterSetting, ...]:
         """Settings of the cluster itself that a preview compares with the last deployment."""
-        return ()
+        return cluster_settings(self.create)
 
     @property
     def platforms(self) -> tuple[str, ...]:

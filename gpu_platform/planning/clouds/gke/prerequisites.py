@@ -19,9 +19,6 @@ _DISK_QUOTAS: Final = {
     "pd-ssd": "SSD_TOTAL_GB",
     "hyperdisk-balanced": "HDB_TOTAL_GB",
 }
-SYSTEM_VCPUS: Final = 4
-"""Of a system node, e2-standard-4."""
-SYSTEM_DISK_GB: Final = 100
 _EXAMPLE_DOMAIN: Final = "@example.com"
 # Roles and APIs of each service that the program uses.
 _ROLES: Final = {
@@ -97,9 +94,13 @@ def _quotas(cluster: GkeClusterPlan) -> Iterator[CloudQuota]:
         disks[name] = disks.get(name, 0) + gb
     if create is not None:
         system = create.system_nodes[1]
-        disks["SSD_TOTAL_GB"] = disks.get("SSD_TOTAL_GB", 0) + system * SYSTEM_DISK_GB
+        disks["SSD_TOTAL_GB"] = disks.get("SSD_TOTAL_GB", 0) + system * create.system_disk_gb
         yield CloudQuota(
-            name="CPUS", unit="vCPU", region=cluster.region, amount=system * SYSTEM_VCPUS, what="system nodes"
+            name="CPUS",
+            unit="vCPU",
+            region=cluster.region,
+            amount=system * create.system_vcpus,
+            what="system nodes",
         )
     for name, gb in sorted(disks.items()):
         yield CloudQuota(name=name, unit="GB", region=cluster.region, amount=gb, what="boot disks of all nodes")

@@ -11,12 +11,13 @@ from tests.planning.clouds.eks.test_cluster import SERVE, create_plan, created, 
 # -- system nodes -----------------------------------------------------------------------------------------
 
 
-def test_the_size_of_the_system_nodes_is_said_and_for_what_it_is_too_small() -> None:
+def test_a_decision_states_what_the_system_nodes_must_hold() -> None:
     chosen, why = decisions(created())["system nodes"]
     assert chosen == "2 of m7i.large or m6i.large, 2 to 4"
-    assert "Prometheus, Ray heads, ingress" in why
-    _, why = decisions(created({"system": {"machine_types": ["m7i.2xlarge"]}}))["system nodes"]
-    assert "Prometheus" not in why
+    assert "GPU Operator 1 x 0.2 CPU" in why
+    assert "other controllers of your own need more" in why
+    _, why = decisions(created({"system": {"machine_types": ["t3.medium"]}}))["system nodes"]
+    assert "not known here" in why
 
 
 @pytest.mark.parametrize("machine", ["m7i.2xlarge", "c7i-flex.large", "r6id.metal", "t3.medium", "m7a.48xlarge"])
