@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_gcp as gcp
@@ -41,8 +42,6 @@ _NETWORKING_MODE = "VPC_NATIVE"
 _INTERNAL_LOAD_BALANCER_SUBSETTING = True
 # Nodes have no public addresses: they reach the internet by NAT.
 _PRIVATE_NODES = True
-# The DNS endpoint admits clients by IAM from any network; access by address is only for `api_access`.
-_DNS_ENDPOINT_FROM_OUTSIDE = True
 # Other customers of Google Cloud have addresses in its public ranges.
 _GOOGLE_CLOUD_ADDRESSES = False
 # `api_access` limits clients within the VPC too.
@@ -213,20 +212,23 @@ class GkeCluster(pulumi.ComponentResource):
             network = _Network(vpc.network, vpc.subnetwork, vpc.pods_range, vpc.services_range)
         cluster = self._create_cluster(create, network)
         self._ready.append(create_system_pool(args, create, cluster, self._account, self._child))
+        host = cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint
         facts = pulumi.Output.all(
-            endpoint=cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint,
+            endpoint=host if create.dns_access else cluster.endpoint,
+            certificate_authority=None if create.dns_access else cluster.master_auth.cluster_ca_certificate,
             version=cluster.master_version,
         )
         joined = pulumi.Output.from_input(network.network)
-        return cluster.id, joined, facts.apply(self._kubeconfig_by_dns)
+        return cluster.id, joined, facts.apply(self._created_kubeconfig)
 
-    def _kubeconfig_by_dns(self, facts: dict[str, str]) -> str:
+    def _created_kubeconfig(self, facts: dict[str, Any]) -> str:
         """Return the kubeconfig of the new cluster; raises RunError if its version is too old for the pools."""
         try:
             require_version(self._args, facts["version"])
         except BadInput as error:
             raise pulumi.RunError(str(error)) from None
-        return gke_kubeconfig(self._args.name, facts["endpoint"], None, self._args.impersonate)
+        authority = facts["certificate_authority"]
+        return gke_kubeconfig(self._args.name, facts["endpoint"], authority, self._args.impersonate)
 
     def _create_cluster(self, create: CreateGkePlan, vpc: _Network) -> gcp.container.Cluster:
         args = self._args
@@ -258,7 +260,7 @@ class GkeCluster(pulumi.ComponentResource):
             ),
             control_plane_endpoints_config=container.ClusterControlPlaneEndpointsConfigArgs(
                 dns_endpoint_config=container.ClusterControlPlaneEndpointsConfigDnsEndpointConfigArgs(
-                    allow_external_traffic=_DNS_ENDPOINT_FROM_OUTSIDE
+                    allow_external_traffic=create.dns_access
                 )
             ),
             master_authorized_networks_config=container.ClusterMasterAuthorizedNetworksConfigArgs(

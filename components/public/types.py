@@ -170,6 +170,7 @@ class CreateCluster(TypedDict, total=False):
     pods_cidr: str
     services_cidr: str
     control_plane_cidr: str
+    dns_access: bool
     private_apis: bool
     authenticator_groups: str
     release_channel: str

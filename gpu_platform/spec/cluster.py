@@ -80,8 +80,10 @@ class CreateEks(SpecModel):
     nat: Literal["one", "per-zone"] | None = None
     """NAT gateways; unset: one per zone in production, else one."""
     api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
-    """Public CIDR blocks that may reach the API server from outside the VPC; empty: none, so `up` must run inside
-    the VPC, which the first one creates. None is wider than a /8 without `api_from_anywhere`."""
+    """CIDR blocks that may reach the API server in addition to the cluster's nodes: where `up` runs, users, CI.
+    Private ones (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10), also those of the VPC, reach its
+    address in the VPC by a rule of the cluster's security group, others its public address. None is wider than a
+    /8 without `api_from_anywhere`."""
     api_from_anywhere: bool = False
     """Allow `api_access: [0.0.0.0/0]`, and any other network wider than a /8; IAM alone then guards the server."""
     admins: Annotated[tuple[IamPrincipal, ...], Field(min_length=1, max_length=100)]
@@ -216,8 +218,11 @@ class CreateGke(SpecModel):
     services_cidr: Annotated[Cidr, SetsProperties(gke=("services_cidr",))] = "10.1.0.0/20"
     control_plane_cidr: Annotated[Cidr, SetsProperties(gke=("control_plane_cidr",))] = "172.16.0.0/28"
     api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
-    """CIDR blocks that may reach the API server by its IP addresses; its DNS endpoint with IAM is always
-    reachable. None is wider than a /8 without `api_from_anywhere`."""
+    """CIDR blocks that may reach the API server by its IP addresses; see `dns_access`. None is wider than a /8
+    without `api_from_anywhere`."""
+    dns_access: bool = True
+    """Whether clients reach the API server from any network by its DNS endpoint, with IAM. False: only the
+    networks of `api_access` reach it, so that must name some."""
     api_from_anywhere: bool = False
     """Allow `api_access: [0.0.0.0/0]`, and any other network wider than a /8."""
     private_apis: bool = False

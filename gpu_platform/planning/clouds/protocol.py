@@ -78,8 +78,6 @@ class Cloud(Protocol):
     """Whether the owner of the nodes installs driver, toolkit and runtime settings."""
     managed_control_plane: bool = False
     """Whether the provider runs the control plane, and Prometheus cannot read its components."""
-    closes_webhook_ports: bool = False
-    """Whether the control plane reaches pods at the ports 443 and 10250 alone."""
     installs_charts: bool = True
     """Whether the program installs Helm charts on its clusters."""
     has_identities: bool = True
@@ -118,6 +116,11 @@ class Cloud(Protocol):
     def managed_prometheus(self) -> bool:
         """Whether the program creates the cluster with Google's managed Prometheus (PodMonitoring objects)."""
         return False
+
+    @property
+    def closed_ports(self) -> str | None:
+        """Why the control plane reaches webhooks at the ports 443 and 10250 only; None: it reaches all ports."""
+        return None
 
     @property
     def chooses_kubernetes(self) -> bool:

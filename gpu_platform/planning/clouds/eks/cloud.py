@@ -79,6 +79,13 @@ class Eks(Cloud):
         return self._cluster.create is not None
 
     @property
+    def closed_ports(self) -> str | None:
+        """Return why the owner of nodes with a security group of their own must open ports."""
+        if not self._cluster.security_groups:
+            return None
+        return f"the existing nodes have {', '.join(self._cluster.security_groups)}, not the cluster's own group"
+
+    @property
     def chooses_kubernetes(self) -> bool:
         """Whether planning chooses the newest version that EKS and the operator support."""
         return self._cluster.create is not None

@@ -11,7 +11,7 @@ from ipaddress import IPv4Network
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, OperatorRelease
-from gpu_platform.planning.clouds.api_access import check_api_access, wide_networks
+from gpu_platform.planning.clouds.api_access import PRIVATE_RANGES, check_api_access, is_private, wide_networks
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, plan_addons
 from gpu_platform.planning.clouds.eks.capacity import is_local_zone, region_of_zone
 from gpu_platform.planning.clouds.eks.cluster_autoscaler_release import cluster_autoscaler
@@ -43,8 +43,8 @@ from gpu_platform.spec.cluster import CreateEks, EksCluster, Operator
 from gpu_platform.spec.eks_network import EksNetwork
 from gpu_platform.spec.pool import Pool
 
-# What an organisation may use inside; RFC 1918 and RFC 6598.
-_PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))
+MOST_PUBLIC_NETWORKS = 40
+MOST_PRIVATE_NETWORKS = 50
 CONTROL_PLANE_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 ROLE_PREFIX = 35  # of IAM's 64 characters; suffixes and what Pulumi appends take the rest
 
@@ -119,13 +119,7 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
         if zone in create.zones[:index]:
             here.at("zones").at(f"[{index}]").add(f"{zone!r} a second time", "each zone once", "remove it")
     check_api_access(create.api_access, create.api_from_anywhere, here)
-    for network in create.api_access:
-        if any(IPv4Network(network).overlaps(private) for private in _PRIVATE) and not wide_networks([network]):
-            here.at("api_access").add(
-                f"{network!r}, a private network",
-                "public networks: EKS refuses reserved addresses there, and what reaches the VPC needs no entry",
-                "remove it, or write the public addresses of its NAT or proxy",
-            )
+    _check_api_networks(create.api_access, here.at("api_access"))
     check_system_pool(cluster, create.system, here.at("system"))
     for index, admin in enumerate(create.admins):
         account = admin.split(":")[4]
@@ -147,6 +141,35 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
             "security_groups only for an existing cluster: nodes of a new one have the cluster's own group",
             "remove security_groups, or create",
         )
+
+
+def _check_api_networks(networks: Sequence[str], problems: Problems) -> None:
+    """Record networks that are partly private, and more than EKS and a security group take.
+
+    Sources: EKS user guide, Service quotas (public endpoint access CIDR ranges, 40) and Cluster API server
+    endpoint; VPC user guide, quotas (60 inbound rules of a security group, of which EKS has one); read 2026-11-28.
+    """
+    private = [network for network in networks if is_private(network)]
+    public = [network for network in networks if network not in private]
+    for network in public:
+        inside = [one for one in PRIVATE_RANGES if IPv4Network(network).overlaps(one)]
+        if inside and not wide_networks([network]):
+            problems.add(
+                f"{network!r}, of which {inside[0]} is private",
+                "networks that are private or public as a whole: private ones reach the API server at its address "
+                "in the VPC, others at its public address, where EKS refuses private networks",
+                "write its private and its public part as two networks",
+            )
+    for kind, found, most in (
+        ("public", public, MOST_PUBLIC_NETWORKS),
+        ("private", private, MOST_PRIVATE_NETWORKS),
+    ):
+        if len(found) > most:
+            problems.add(
+                f"{len(found)} {kind} networks",
+                f"at most {most}",
+                "write fewer, wider networks, or those of a proxy",
+            )
 
 
 def _check_kubernetes(
@@ -298,22 +321,7 @@ def _plan_create(
         if create.network is not None
         else plan_vpc(cluster, create, zones, catalog)
     )
-    reach = ", ".join(create.api_access) or "no network outside the VPC"
-    locked_out = not create.api_access and create.network is None
-    if create.api_from_anywhere:
-        why = "api_from_anywhere: it is reachable from the whole internet, protected only by IAM"
-    elif create.api_access:
-        why = "create.api_access declares it"
-    elif create.network is not None:
-        why = "create.api_access is empty: `up` has to run in the VPC, or in a network that reaches it"
-    else:
-        why = "create.api_access is empty: `up` itself needs access to the new VPC, so the first one is refused"
-    by_access = Decision(
-        subject=f"cluster {cluster.name}",
-        what="warning: API server" if create.api_from_anywhere or locked_out else "API server",
-        chosen=f"private; public for {reach}",
-        why=why,
-    )
+    by_access = _explain_api_access(cluster, create)
     by_prefixes = Decision(
         subject=f"cluster {cluster.name}",
         what="addresses of pods",
@@ -357,6 +365,28 @@ def _plan_create(
     )
     support = explain_support(cluster, create.support, kubernetes, catalog)
     return Decided(plan, (*vpc.decisions, by_prefixes, *of_pods, by_access, support))
+
+
+def _explain_api_access(cluster: EksCluster, create: CreateEks) -> Decision:
+    private = [network for network in create.api_access if is_private(network)]
+    public = [network for network in create.api_access if network not in private]
+    inside = f"private for its nodes and pods{''.join(f', {network}' for network in private)}"
+    locked_out = not public and (create.network is None or not private)
+    if create.api_from_anywhere:
+        why = "api_from_anywhere: it is reachable from the whole internet, protected only by IAM"
+    elif locked_out:
+        why = (
+            "create.api_access names no network from which the first `up` could reach it, so that is refused: "
+            "others in the VPC, and what reaches it by VPN or peering, need an entry, too"
+        )
+    else:
+        why = "create.api_access declares it: others in the VPC, and networks that reach it, need an entry, too"
+    return Decision(
+        subject=f"cluster {cluster.name}",
+        what="warning: API server" if create.api_from_anywhere or locked_out else "API server",
+        chosen=f"{inside}; public for {', '.join(public) or 'no network'}",
+        why=why,
+    )
 
 
 def _node_policies(cluster: EksCluster) -> tuple[str, ...]:

@@ -65,7 +65,6 @@ class Gke(Cloud):
     vendor = "gcp"
     creates_nodes = True
     managed_control_plane = True
-    closes_webhook_ports = True
     no_gpu_cluster = "eks, existing or sandbox: the operator has no procedure for its GPUCluster on GKE"
 
     def __init__(
@@ -102,6 +101,14 @@ class Gke(Cloud):
     def creates_cluster(self) -> bool:
         """Whether the stack file has `create`."""
         return self._cluster.create is not None
+
+    @property
+    def closed_ports(self) -> str | None:
+        """Return why the owner of the network must open ports; in a VPC of its own the program does."""
+        create = self._cluster.create
+        if create is not None and create.network is None:
+            return None
+        return "the control plane reaches private nodes only at 443 and 10250"
 
     @property
     def managed_prometheus(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gpu_platform import names
+from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.gke.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
 from gpu_platform.planning.clouds.gke.properties import node_pool_properties
@@ -384,6 +385,8 @@ class CreateGkePlan:
     services_cidr: str
     control_plane_cidr: str
     api_access: tuple[str, ...]
+    dns_access: bool
+    """Whether clients of any network reach the API server by its DNS endpoint, with IAM."""
     private_apis: bool
     """Whether the created VPC resolves names of Google's APIs to private.googleapis.com."""
     authenticator_groups: str | None
@@ -472,8 +475,18 @@ class GkeClusterPlan:
         return ()
 
     @property
-    def first_up_problem(self) -> None:
-        """None: clients reach the API server by its DNS endpoint."""
+    def first_up_problem(self) -> Problem | None:
+        """Why an `up` that creates the cluster would fail: no client reaches a private API server in a new VPC."""
+        create = self.create
+        if create is None or create.dns_access or create.public_endpoint or create.existing_vpc is not None:
+            return None
+        return Problem(
+            "cluster.create.dns_access",
+            f"false with {', '.join(create.api_access)}, and the VPC does not exist yet",
+            "true, or in api_access the public network of the machine of the first `up`: it creates the VPC "
+            "and then objects in the cluster",
+            "remove dns_access, and write it when a network that reaches the VPC runs `up`; nothing was changed",
+        )
 
     @property
     def settings(self) -> tuple[ClusterSetting, ...]:

@@ -10,7 +10,7 @@ import pytest
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.clouds.gke.create import PRIVATE_RANGES
+from gpu_platform.planning.clouds.api_access import PRIVATE_RANGES
 from gpu_platform.planning.clouds.gke.existing_cluster import ExistingGke, existing_kubeconfig, require_fit
 from gpu_platform.planning.clouds.gke.plan import (
     CreateGkePlan,
@@ -246,6 +246,15 @@ def test_the_api_server_has_a_public_address_only_for_those_who_come_from_public
 def test_an_api_server_for_much_of_the_internet_must_be_spelled_out(access: list[str]) -> None:
     found = refused(on("g2-standard-48"), cluster=cluster({"api_access": access}))
     assert "api_from_anywhere: true" in found["cluster.create.api_access"]
+
+
+def test_a_closed_dns_endpoint_needs_networks_and_a_first_up_from_a_public_one() -> None:
+    closed = refused(on("g2-standard-48"), cluster=cluster({"dns_access": False}))
+    assert "write api_access" in closed["cluster.create.dns_access"]
+    private = cloud(on("g2-standard-48"), cluster=cluster({"dns_access": False, "api_access": ["10.0.0.0/16"]}))
+    assert private.first_up_problem is not None
+    public = cloud(on("g2-standard-48"), cluster=cluster({"dns_access": False, "api_access": ["203.0.113.0/24"]}))
+    assert public.first_up_problem is None
 
 
 def test_private_ranges_are_those_of_rfc_1918_and_rfc_6598() -> None:
