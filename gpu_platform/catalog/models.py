@@ -169,11 +169,22 @@ class MachineType(Fact):
         return self
 
 
+CapacityType = Literal["on-demand", "spot", "reservation", "capacity-block", "flex-start"]
+
+
+class Sale(Fact):
+    """How a cloud sells machine types that it does not sell on demand."""
+
+    name: str
+    types: str = Field(description="machine types, as a regular expression")
+    sold_as: tuple[CapacityType, ...] = Field(min_length=1, description="types of `capacity` of a pool")
+    source: Source
+
+
 class NvlinkDomain(Fact):
-    """Nodes whose GPUs one NVLink fabric connects, and how a cloud sells them."""
+    """Nodes whose GPUs one NVLink fabric connects."""
 
     nodes: tuple[int, ...] = Field(min_length=1, description="nodes of one domain, by the sizes that are sold")
-    sold_as: str = Field(description="the only capacity type of a pool: capacity-block, reservation")
     topology: str | None = Field(
         default=None, description="accelerator topology of Compute Engine's workload policy: 1x72; None elsewhere"
     )
@@ -651,6 +662,7 @@ class CatalogFile(Fact):
     pool_properties: tuple[PoolProperty, ...] = ()
     drain_limits: tuple[DrainLimit, ...] = ()
     gpu_quotas: tuple[GpuQuota, ...] = ()
+    sales: tuple[Sale, ...] = ()
     service_quotas: tuple[ServiceQuota, ...] = ()
     no_control_plane_zones: tuple[ZoneWithoutControlPlanes, ...] = ()
     unsupported_machine_types: tuple[UnsupportedMachineType, ...] = ()

@@ -590,7 +590,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "device_classes{}.profile": ["1g.10gb"],
     "device_classes{}.selector": ["device.attributes['gpu.nvidia.com'].productName == 'NVIDIA H100 80GB HBM3'"],
     "pools[].name": ["other"],
-    "pools[].machine_type": by(["p4de.24xlarge"], gke=["a3-ultragpu-8g"]),
+    "pools[].machine_type": by(["p4de.24xlarge"], gke=["a2-ultragpu-8g"]),
     "pools[].count.max": [3],
     "pools[].capacity(reservation).reservation": by(["cr-0a1b2c3d4e5f60719"], gke=["other"]),
     "pools[].capacity(reservation).zone": by(["us-east-2b"], gke=["us-central1-b"]),

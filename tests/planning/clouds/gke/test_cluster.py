@@ -24,6 +24,7 @@ from gpu_platform.planning.clouds.section import NicDevices
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import environment, pool
+from tests.support.sold import sold
 
 ZONE = "us-central1-a"
 OLD_NODES = {"image": {"release": "1.33.5-gke.2392000"}}
@@ -42,7 +43,7 @@ def cluster(create: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]
 
 def on(machine_type: str, name: str = "train", **rest: Any) -> dict[str, Any]:
     own = {"a3-highgpu-8g": OLD_NODES, "a4x-highgpu-4g": RACK}.get(machine_type, {})
-    return pool(name, machine_type, **{"zones": [ZONE], "placement": {"type": "none"}, **own, **rest})
+    return sold(pool(name, machine_type, **{"zones": [ZONE], "placement": {"type": "none"}, **own, **rest}))
 
 
 def plan(*pools: dict[str, Any], **rest: Any) -> EnvironmentPlan:
