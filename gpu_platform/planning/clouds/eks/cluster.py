@@ -230,7 +230,7 @@ def plan_eks_cluster(
     clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
     efa = any(cloud.efa for cloud in clouds)
     of_karpenter = [cloud for cloud in clouds if isinstance(cloud, KarpenterPoolPlan)]
-    scales = any(isinstance(cloud, EksPoolPlan) and cloud.group_tags for cloud in clouds)
+    scales = any(isinstance(cloud, EksPoolPlan) and cloud.autoscaled for cloud in clouds)
     claimed = any(cloud.nic_devices is not None for cloud in clouds)
     plugged = any(cloud.nic_resources for cloud in clouds)
     parts = plan_parts(cluster, karpenter=bool(of_karpenter), scaled=scales, efa=plugged, dranet=claimed)
