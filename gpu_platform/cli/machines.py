@@ -102,8 +102,8 @@ def show_machine(name: str, *, to_json: bool) -> ExitCode:
     ]
     quotas = (catalog.gpu_quota(machine, spot=spot) for spot in (False, True))
     lines += [("quota", f"{quota.name} ({quota.capacity})") for quota in quotas if quota is not None]
-    if document["sold_as"] is not None:
-        lines.append(("sold as", ", ".join(document["sold_as"]) + ", not on demand"))
+    if (sale := catalog.sale(name)) is not None:
+        lines.append(("sold as", ", ".join(sale.sold_as) + ", not on demand"))
     lines.append(("source", str(machine.source) + ("" if machine.verified else ", not verified")))
     for head, text in lines:
         out.print(f"{head:<14}{text}", markup=False)
