@@ -49,6 +49,8 @@ _LIMIT_PRIVATE_ENDPOINT = True
 # Clients authenticate with IAM: a certificate cannot be revoked, and ABAC grants more than RBAC.
 _CLIENT_CERTIFICATE = False
 _LEGACY_ABAC = False
+# GKE encrypts Secrets with the declared key before it stores them.
+_ENCRYPTED = "ENCRYPTED"
 _SHIELDED_NODES = True
 # Costs by namespace in Cloud Billing, without a charge.
 _COST_ALLOCATION = True
@@ -284,6 +286,9 @@ class GkeCluster(pulumi.ComponentResource):
                 if create.authenticator_groups is not None
                 else None
             ),
+            database_encryption=container.ClusterDatabaseEncryptionArgs(state=_ENCRYPTED, key_name=create.kms_key)
+            if create.kms_key is not None
+            else None,
             enable_legacy_abac=_LEGACY_ABAC,
             enable_shielded_nodes=_SHIELDED_NODES,
             logging_config=container.ClusterLoggingConfigArgs(enable_components=list(create.logs)),

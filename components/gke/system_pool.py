@@ -57,6 +57,7 @@ def create_system_pool(
             image_type=_IMAGE_TYPE,
             disk_type=_DISK_TYPE,
             disk_size_gb=create.system_disk_gb,
+            boot_disk_kms_key=create.system_kms_key,
             service_account=account,
             oauth_scopes=OAUTH_SCOPES,
             gvnic=container.NodePoolNodeConfigGvnicArgs(enabled=_GVNIC),

@@ -123,6 +123,7 @@ class SystemNodes(TypedDict, total=False):
     desired: float
     max: float
     disk_gb: float
+    kms_key: str
     release: str
 
 

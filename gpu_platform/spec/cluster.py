@@ -26,6 +26,7 @@ from gpu_platform.spec.eks_network import EksNetwork, Iam, RoleArn, SubnetId
 from gpu_platform.spec.eks_system import SystemNodes
 from gpu_platform.spec.gke_system import GkeSystemNodes
 from gpu_platform.spec.gpu_parts import GpuParts
+from gpu_platform.spec.keys import AwsKey, GoogleKey
 from gpu_platform.spec.parts import EksParts
 
 _PROJECT_ID = r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$"
@@ -94,11 +95,7 @@ class CreateEks(SpecModel):
     """What happens at the end of standard support of the Kubernetes version: EKS upgrades the control plane
     automatically, or keeps it for a year at six times the price."""
     logs_retention_days: Literal[7, 14, 30, 60, 90, 180, 365] = 90
-    kms_key: str | None = Field(
-        default=None,
-        pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[0-9a-f-]+$",
-        examples=["arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"],
-    )
+    kms_key: AwsKey | None = None
     """Existing key for the Secrets of the cluster, whose policy lets IAM of the account grant its use; unset: the
     program creates one. It cannot be changed later."""
 
@@ -232,6 +229,9 @@ class CreateGke(SpecModel):
     """Google group of the name gke-security-groups, whose member groups teams can have as members. Unset: members
     of groups cannot log in."""
     system: GkeSystemNodes = GkeSystemNodes()
+    kms_key: GoogleKey | None = None
+    """Existing key of the cluster's region for its Secrets, which GKE then encrypts before they are stored. Unset:
+    they are encrypted as all of Google's storage is."""
     release_channel: Literal["rapid", "regular", "stable", "extended"] = "regular"
     maintenance: Maintenance = Maintenance()
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from gpu_platform.spec._types import SpecModel, order_fix, wrong
+from gpu_platform.spec.keys import AwsKey
 
 # Series, generation, options, size; the option g is a Graviton CPU. EC2 instance types guide, "Naming
 # conventions", read 2026-11-23. Series with accelerators, Macs and high-memory hosts are no system nodes.
@@ -38,6 +39,8 @@ class SystemNodes(SpecModel):
     """Number of nodes; an edit of the numbers applies it. An autoscaler may change it between `min` and `max`."""
     max: int = Field(default=4, ge=1, le=100)
     disk_gb: int = Field(default=50, ge=20, le=16384)
+    kms_key: AwsKey | None = None
+    """Customer-managed key of their disks; unset: the cloud's default key."""
     release: str | None = Field(default=None, pattern=r"^1\.\d+\.\d+-\d{8}$", examples=["1.36.2-20260818"])
     """Release of the AL2023 image; another one rolls the nodes. Unset: the newest at the creation, which the nodes
     keep until Kubernetes is upgraded."""

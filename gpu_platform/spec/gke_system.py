@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from gpu_platform.spec._types import SpecModel, order_fix, wrong
+from gpu_platform.spec.keys import GoogleKey
 
 
 class GkeSystemNodes(SpecModel):
@@ -16,6 +17,8 @@ class GkeSystemNodes(SpecModel):
     max: int = Field(default=6, ge=1, le=100)
     """Nodes over all zones; GKE's autoscaler adds and deletes them between `min` and `max`."""
     disk_gb: int = Field(default=100, ge=20, le=16384)
+    kms_key: GoogleKey | None = None
+    """Customer-managed key of their disks; unset: the cloud's default key."""
 
     @model_validator(mode="after")
     def _ordered(self) -> GkeSystemNodes:

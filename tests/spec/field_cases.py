@@ -576,6 +576,11 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(gke).create.control_plane_cidr": ["172.16.1.0/28"],
     "cluster(gke).create.api_access": [["198.51.100.0/24"]],
     "cluster(gke).create.system.machine_type": ["e2-standard-8"],
+    "cluster(gke).create.system.kms_key": ["projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"],
+    "cluster(gke).create.kms_key": ["projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"],
+    "cluster(eks).create.system.kms_key": [
+        "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+    ],
     "cluster(gke).create.authenticator_groups": ["gke-security-groups@example.com"],
     "cluster(gke).create.maintenance.start": ["2026-02-07T01:00:00Z"],
     "cluster(gke).create.maintenance.recurrence": ["FREQ=DAILY"],

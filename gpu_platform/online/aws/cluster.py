@@ -306,28 +306,22 @@ def compare_api_access(found: Cluster, admitted: Sequence[str]) -> OnlineFinding
     )
 
 
-def disk_keys(plan: EnvironmentPlan) -> Sequence[str]:
-    """Return the KMS keys that encrypt disks of the pools."""
-    keys: set[str] = set()
-    for pool in plan.pools:
-        if isinstance(pool.cloud, EksPoolPlan):
-            keys |= {device.kms_key for device in pool.cloud.block_devices if device.kms_key is not None}
-        elif isinstance(pool.cloud, KarpenterPoolPlan):
-            devices = pool.cloud.node_class.get("blockDeviceMappings", ())
-            keys |= {key for device in devices if (key := device.get("ebs", {}).get("kmsKeyID"))}
-    return sorted(keys)
+def keys_of(plan: EnvironmentPlan) -> Sequence[str]:
+    """Return the customer-managed KMS keys of disks, volumes and Secrets."""
+    cloud = plan.cluster.cloud
+    return sorted({*cloud.group_keys, *cloud.other_keys}) if isinstance(cloud, EksClusterPlan) else ()
 
 
 def compare_key(key: str, state: str | None) -> OnlineFinding:
-    """Return whether a key can encrypt disks; `state` None: KMS has no such key."""
+    """Return whether a key can encrypt; `state` None: KMS has no such key."""
     if state == "Enabled":
         return OnlineFinding(looked_at=f"KMS key {key}", severity="fine", found="Enabled")
     return OnlineFinding(
         looked_at=f"KMS key {key}",
         severity="stops",
         found=state or "no such key in this account and region",
-        why="EC2 cannot create the encrypted disks, and terminates each node when it starts",
-        fix="enable the key, or name another by disk.kms_key",
+        why="nothing can be encrypted with it: EC2 terminates each node with such a disk when it starts",
+        fix="enable the key, or name another by kms_key",
     )
 
 

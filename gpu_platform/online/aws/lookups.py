@@ -27,9 +27,9 @@ from gpu_platform.online.aws.cluster import (
     compare_pod_subnets,
     compare_spot_role,
     compare_subnets,
-    disk_keys,
     facts_of,
     is_deployed,
+    keys_of,
 )
 from gpu_platform.online.aws.quotas import (
     ADDRESSES,
@@ -132,7 +132,7 @@ class AwsCloud:
         if cluster.create is None:
             yield Lookup(title="networks that reach the API server", look=self._api_access)
             yield Lookup(title="free addresses of the subnets", look=self._subnet_addresses)
-        for key in disk_keys(plan):
+        for key in keys_of(plan):
             yield Lookup(title=f"KMS key {key}", look=partial(self._key, key))
         for name in bucket_names(plan):
             yield Lookup(title=f"bucket {name}", look=partial(self._bucket, name))

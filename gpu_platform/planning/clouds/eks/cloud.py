@@ -186,7 +186,8 @@ class Eks(Cloud):
     ) -> Decided[EksClusterPlan]:
         """Return the plan of the cluster."""
         keys = volume_keys(self._storage)
-        return plan_eks_cluster(self._cluster, stack, pools, release, catalog, keys, self._identities)
+        every = tuple(key for one in self._storage.values() if (key := getattr(one, "kms_key", None)) is not None)
+        return plan_eks_cluster(self._cluster, stack, pools, release, catalog, keys, self._identities, every)
 
     def plan_controllers(
         self,

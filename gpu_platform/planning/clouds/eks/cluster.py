@@ -13,12 +13,13 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.planning.clouds.api_access import PRIVATE_RANGES, check_api_access, is_private, wide_networks
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, plan_addons
+from gpu_platform.planning.clouds.eks.arns import check_account, check_key, partition_of
 from gpu_platform.planning.clouds.eks.capacity import is_local_zone, region_of_zone
 from gpu_platform.planning.clouds.eks.cluster_autoscaler_release import cluster_autoscaler
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan, VpcPlan
 from gpu_platform.planning.clouds.eks.compute_class import group_priorities
 from gpu_platform.planning.clouds.eks.efa import dranet, efa_device_plugin
-from gpu_platform.planning.clouds.eks.karpenter_controller import karpenter_controller
+from gpu_platform.planning.clouds.eks.karpenter_controller import disk_keys, karpenter_controller
 from gpu_platform.planning.clouds.eks.kubernetes import explain_support
 from gpu_platform.planning.clouds.eks.logins import check_logins, plan_access
 from gpu_platform.planning.clouds.eks.parts import check_parts, explain_parts, plan_parts
@@ -66,6 +67,9 @@ def check_eks_cluster(
         for zone in zones_of(pool):
             _check_zone(zone, f"pool {pool.name} in zone {zone}", cluster, problems.at("region"))
     check_logins(cluster, problems)
+    check_account(cluster.assume_role, cluster, problems.at("assume_role"))
+    for field in ("permissions_boundary", "node_role"):
+        check_account(getattr(cluster.iam, field), cluster, problems.at("iam").at(field))
     check_parts(cluster, problems.at("parts"))
     if cluster.create is not None:
         _check_create(cluster, cluster.create, problems)
@@ -122,13 +126,9 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
     _check_api_networks(create.api_access, here.at("api_access"))
     check_system_pool(cluster, create.system, here.at("system"))
     for index, admin in enumerate(create.admins):
-        account = admin.split(":")[4]
-        if cluster.account is not None and account != cluster.account:
-            here.at("admins").at(f"[{index}]").add(
-                f"{admin!r} of account {account}",
-                f"principals of the cluster's account, {cluster.account}",
-                "correct the ARN, or the cluster's account",
-            )
+        check_account(admin, cluster, here.at("admins").at(f"[{index}]"))
+    check_key(create.kms_key, cluster, here.at("kms_key"))
+    check_key(create.system.kms_key, cluster, here.at("system").at("kms_key"))
     if cluster.subnets is not None:
         problems.at("subnets").add(
             "subnets together with create",
@@ -222,10 +222,12 @@ def plan_eks_cluster(
     catalog: Catalog,
     volume_keys: Sequence[str] = (),
     identities: Sequence[str] = (),
+    storage_keys: Sequence[str] = (),
 ) -> Decided[EksClusterPlan]:
     """Return the plan of a cluster for pools that are planned.
 
-    `volume_keys`: ARNs of keys of EBS volumes; `identities`: teams whose pods have an identity.
+    `volume_keys`: ARNs of keys of EBS volumes; `identities`: teams whose pods have an identity; `storage_keys`:
+    ARNs of keys of all storage classes.
     """
     clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
     efa = any(cloud.efa for cloud in clouds)
@@ -272,6 +274,8 @@ def plan_eks_cluster(
         dranet=dranet(pools, catalog) if "dranet" in installed else None,
         access=plan_access(cluster),
         identities=tuple(identities),
+        group_keys=_group_keys(clouds, cluster.create),
+        other_keys=_other_keys(of_karpenter, cluster.create, storage_keys),
         minimum_vpc_cni=_minimum_vpc_cni(catalog) if efa and created.value is None else None,
         tags=tags,
         company_tags=dict(cluster.tags),
@@ -281,17 +285,31 @@ def plan_eks_cluster(
     return Decided(plan, (*chosen.decisions, *created.decisions, *explain_parts(cluster, parts)))
 
 
+def _group_keys(pools: Sequence[EksPoolPlan | KarpenterPoolPlan], create: CreateEks | None) -> tuple[str, ...]:
+    """Return the keys of the disks of node groups, sorted."""
+    devices = [device for pool in pools if isinstance(pool, EksPoolPlan) for device in pool.block_devices]
+    keys = {device.kms_key for device in devices} | {create.system.kms_key if create is not None else None}
+    return tuple(sorted(key for key in keys if key is not None))
+
+
+def _other_keys(
+    pools: Sequence[KarpenterPoolPlan], create: CreateEks | None, storage_keys: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the keys of Secrets, volumes and nodes of Karpenter, sorted."""
+    keys = {
+        *disk_keys(pools),
+        *storage_keys,
+        *((create.kms_key,) if create is not None and create.kms_key else ()),
+    }
+    return tuple(sorted(keys))
+
+
 def _minimum_vpc_cni(catalog: Catalog) -> str | None:
     return catalog.eks_addons["vpc-cni"].first_with_efa_only
 
 
 def _managed(pools: Sequence[PoolPlan]) -> dict[str, EksPoolPlan]:
     return {pool.name: pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan)}
-
-
-def partition_of(region: str) -> str:
-    """Return the AWS partition of a region, the second part of its ARNs."""
-    return "aws-us-gov" if region.startswith("us-gov-") else "aws"
 
 
 def _kubernetes(cluster: EksCluster, release: OperatorRelease, catalog: Catalog) -> Decided[str | None]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from gpu_platform.planning.clouds.eks.arns import check_partition
 from gpu_platform.planning.clouds.eks.buckets import bucket_statements, check_bucket
 from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
 from gpu_platform.planning.decision import Decided, Decision
@@ -61,7 +62,7 @@ def check_identity(identity: TeamIdentity, cluster: EksCluster, partition: str, 
             "name fewer prefixes, or write role_arn with a role of your own",
         )
     role = identity.role_arn
-    if role is None:
+    if role is None or not check_partition(role, cluster, here.at("role_arn")):
         return
     account = role.split(":")[4]
     if cluster.account is not None and account != cluster.account:

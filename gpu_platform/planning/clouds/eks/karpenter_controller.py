@@ -47,12 +47,13 @@ def karpenter_controller(
         service_account=SERVICE_ACCOUNT,
         values=_values(cluster, queue),
         queue=queue,
-        disk_keys=_disk_keys(pools),
+        disk_keys=disk_keys(pools),
         events={name: {"source": [source], "detail-type": [kind]} for name, (source, kind) in _EVENTS.items()},
     )
 
 
-def _disk_keys(pools: Sequence[KarpenterPoolPlan]) -> tuple[str, ...]:
+def disk_keys(pools: Sequence[KarpenterPoolPlan]) -> tuple[str, ...]:
+    """Return the customer-managed keys of the disks of nodes, sorted."""
     devices = [device for pool in pools for device in pool.node_class["blockDeviceMappings"]]
     return tuple(sorted({device["ebs"]["kmsKeyID"] for device in devices if "kmsKeyID" in device["ebs"]}))
 

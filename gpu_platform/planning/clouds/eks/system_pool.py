@@ -66,7 +66,7 @@ def plan_system_pool(system: SystemNodes) -> SystemPool:
             volume_type="gp3",
             iops=None,
             throughput_mibps=None,
-            kms_key=None,
+            kms_key=system.kms_key,
         ),
         metadata_hop_limit=1,  # pods there get credentials by Pod Identity, never the node's
         min_size=system.min,

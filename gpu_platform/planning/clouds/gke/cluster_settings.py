@@ -30,6 +30,14 @@ def _of_create(create: CreateGkePlan) -> Iterator[ClusterSetting]:
         on_loss=replaced,
     )
     yield ClusterSetting(
+        name="system_key",
+        what="key of the disks of the system nodes",
+        field="cluster.create.system.kms_key",
+        values=(create.system_kms_key or "the cloud's default",),
+        loss="rolls-nodes",
+        on_loss="GKE creates the node pool again, and the pods of controllers move",
+    )
+    yield ClusterSetting(
         name="system_nodes",
         what="most system nodes",
         field="cluster.create.system.max",

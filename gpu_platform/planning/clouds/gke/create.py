@@ -259,6 +259,8 @@ def plan_create(
         system_vcpus=0,
         system_nodes=(create.system.min, create.system.max),
         system_disk_gb=create.system.disk_gb,
+        system_kms_key=create.system.kms_key,
+        kms_key=create.kms_key,
     )
     return Decided(plan, (*decisions, *exclusions.decisions))
 

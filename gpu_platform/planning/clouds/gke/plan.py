@@ -411,6 +411,10 @@ class CreateGkePlan:
     system_nodes: tuple[int, int]
     """Lowest and highest number of nodes over all zones."""
     system_disk_gb: int
+    system_kms_key: str | None = None
+    """Key of the disks of system nodes; None: the cloud's default."""
+    kms_key: str | None = None
+    """Key of the Secrets; None: the cloud's default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -433,6 +437,8 @@ class GkeClusterPlan:
     gpu_nics: bool
     """Whether a pool uses its GPU NICs."""
     networks: tuple[GpuNetwork, ...]
+    keys: tuple[tuple[str, str], ...] = ()
+    """Customer-managed keys, each with the domain of the service agent that uses it."""
     node_account: str
     """Id of the nodes' service account, which the program creates without `node_email`."""
     node_email: str | None

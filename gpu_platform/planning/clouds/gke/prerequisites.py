@@ -19,6 +19,13 @@ _DISK_QUOTAS: Final = {
     "pd-ssd": "SSD_TOTAL_GB",
     "hyperdisk-balanced": "HDB_TOTAL_GB",
 }
+# Sources: Compute Engine docs, Protect resources by using Cloud KMS keys; GKE docs, Encrypt secrets at the
+# application layer; Filestore docs, Encrypt data with customer-managed keys; read 2026-11-28.
+_KEY_ROLE: Final = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
+OF_DISKS: Final = "compute-system"
+"""Domain of the service agent that encrypts disks; its e-mail is service-NUMBER@DOMAIN.iam.gserviceaccount.com."""
+OF_SECRETS: Final = "container-engine-robot"
+OF_FILESTORE: Final = "cloud-filer"
 _EXAMPLE_DOMAIN: Final = "@example.com"
 # Roles and APIs of each service that the program uses.
 _ROLES: Final = {
@@ -61,6 +68,8 @@ def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) ->
     vpc = cluster.create.existing_vpc if cluster.create is not None else None
     if vpc is not None and roles:
         roles.append(f"roles/compute.networkUser on {vpc.subnetwork}")
+    apis |= {_APIS["kms"]} if cluster.keys else set()
+    roles += _key_rights(cluster.keys)
     return CloudPrerequisites(
         cloud="Google Cloud",
         command="gke-gcloud-auth-plugin",
@@ -77,6 +86,12 @@ def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) ->
         examples=tuple(_examples(cluster)),
         quotas=tuple(_quotas(cluster)),
     )
+
+
+def _key_rights(keys: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield the role that a service agent of Google needs on each key; `keys`: key, domain of the agent."""
+    for key, domain in dict.fromkeys(keys):
+        yield f"{_KEY_ROLE} on {key} for service-PROJECT_NUMBER@{domain}.iam.gserviceaccount.com"
 
 
 def _quotas(cluster: GkeClusterPlan) -> Iterator[CloudQuota]:
