@@ -37,6 +37,7 @@ from gpu_platform.catalog.models import (
     KernelProfile,
     KubernetesPlatform,
     KubernetesVersion,
+    Limit,
     MachineType,
     Measure,
     NodeImage,
@@ -75,6 +76,7 @@ class Catalog:
     eks_addons: Mapping[str, EksAddon]
     charts: Mapping[str, Chart]
     controllers: Mapping[str, Controller]  # by chart, EKS add-on or cloud
+    limits: Mapping[str, Limit]
     gke_features: Mapping[str, GkeFeature]
     kernel_settings: Mapping[str, KernelProfile]  # by what the nodes are used for
     settable_sysctls: Mapping[str, SettableSysctls]  # by platform

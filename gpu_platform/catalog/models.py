@@ -322,6 +322,15 @@ class Chart(Fact):
     source: Source
 
 
+class Limit(Fact):
+    """A hard limit of a document that grows with the stack file."""
+
+    name: str
+    most: int
+    unit: str
+    source: Source
+
+
 class ControllerPod(Fact):
     """What a pod of a controller requests, and the paths of the Helm values that replace these numbers."""
 
@@ -656,6 +665,7 @@ class CatalogFile(Fact):
     eks_addons: tuple[EksAddon, ...] = ()
     charts: tuple[Chart, ...] = ()
     controllers: tuple[Controller, ...] = ()
+    limits: tuple[Limit, ...] = ()
     gke_features: tuple[GkeFeature, ...] = ()
     kernel_settings: tuple[KernelProfile, ...] = ()
     settable_sysctls: tuple[SettableSysctls, ...] = ()

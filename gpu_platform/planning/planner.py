@@ -153,6 +153,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     sized = cluster.plan_controllers(
         context, connected.value, planned.value, charts.controllers(context, releases)
     )
+    cluster.check_documents(context, sized.value, planned.value, stored.value, identities.value)
     if context.problems.found:
         raise BadInput(stack, context.problems.found)
     common = objects.plan(context, [tenant.namespace for tenant in tenants.value])

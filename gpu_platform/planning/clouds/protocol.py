@@ -6,7 +6,7 @@ stack file. The default methods of the protocol are for a provider that does not
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,6 +14,7 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.controllers import ControllerPods, largest, requests_text
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, most_of
+from gpu_platform.planning.clouds.documents import Document
 from gpu_platform.planning.clouds.identities import CloudIdentities
 from gpu_platform.planning.clouds.section import (
     Access,
@@ -291,6 +292,16 @@ class Cloud(Protocol):
             why=f"the most {largest(controllers)}: the program adds no nodes for them to an existing cluster",
         )
         return Decided(cluster, (decision,))
+
+    def documents(
+        self,
+        cluster: CloudCluster | None,
+        pools: Sequence[PoolPlan],
+        storage: StoragePlan,
+        identities: CloudIdentities | None,
+    ) -> Iterable[Document]:
+        """Return the cloud's documents that grow with the stack file."""
+        return ()
 
     def plan_storage(
         self,

@@ -34,7 +34,7 @@ L4 = {
 def on_eks(field: str, key: str) -> dict[str, Any]:
     """Return a platform with a key in one of the fields that take one."""
     create: dict[str, Any] = {"admins": [ADMIN]}
-    pool = {**SERVE}
+    pool: dict[str, Any] = {**SERVE}
     storage: dict[str, Any] = {}
     teams = [team()]
     match field.split("."):
@@ -48,6 +48,8 @@ def on_eks(field: str, key: str) -> dict[str, Any]:
             teams = [team(identity={"buckets": [{"name": "acme-data", "kms_key": key}]})]
         case ["storage", kind]:
             storage["data"] = {**OF_KIND.get(kind, {"type": kind}), "kms_key": key}
+        case _:
+            raise ValueError(field)
     cluster = {"provider": "eks", "name": "ml", "region": "us-east-2", "create": create}
     return environment(pool, cluster=cluster, storage=storage, teams=teams)
 

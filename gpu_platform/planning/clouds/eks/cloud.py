@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds import daemonsets
 from gpu_platform.planning.clouds.controllers import ControllerPods, controller_pods
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
+from gpu_platform.planning.clouds.documents import Document
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, partition_of, plan_eks_cluster
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.compute_class import check_compute_class
+from gpu_platform.planning.clouds.eks.documents import cluster_documents, identity_documents, pool_documents
 from gpu_platform.planning.clouds.eks.identities import EksIdentities, check_identity, plan_identities
 from gpu_platform.planning.clouds.eks.images import check_mig
 from gpu_platform.planning.clouds.eks.logins import login_commands, login_notes
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
-from gpu_platform.planning.clouds.eks.storage import check_eks_storage, plan_eks_storage, volume_keys
+from gpu_platform.planning.clouds.eks.storage import EksStorage, check_eks_storage, plan_eks_storage, volume_keys
 from gpu_platform.planning.clouds.eks.system_pool import Demands, size_system_pool
 from gpu_platform.planning.clouds.eks.topology import topology_levels
-from gpu_platform.planning.clouds.identities import bucket_rights
+from gpu_platform.planning.clouds.identities import CloudIdentities, bucket_rights
 from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
@@ -225,6 +227,22 @@ class Eks(Cloud):
         system = size_system_pool(self._cluster, cluster.create.system_pool, demands, problems)
         created = replace(cluster.create, system_pool=system.value)
         return Decided(replace(cluster, create=created), system.decisions)
+
+    def documents(
+        self,
+        cluster: CloudCluster | None,
+        pools: Sequence[PoolPlan],
+        storage: StoragePlan,
+        identities: CloudIdentities | None,
+    ) -> Iterator[Document]:
+        """Yield IAM policies, user data and tags."""
+        assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - the plan is of this cloud
+        of_cluster = cluster.create.addons if cluster.create is not None else ()
+        of_storage = storage.cloud.drivers if isinstance(storage.cloud, EksStorage) else ()
+        yield from cluster_documents(cluster, (*of_cluster, *of_storage))
+        yield from pool_documents(pools, len(cluster.tags))
+        if isinstance(identities, EksIdentities):
+            yield from identity_documents(identities, self._identities)
 
     def plan_storage(
         self,
