@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 import pulumi
 
 from components._immutable_fields import IMMUTABLE_FIELDS
+from gpu_platform.catalog import load_catalog
 
 Manifest: TypeAlias = dict[str, Any]
 """Part of an object of the Kubernetes API, with the API's own field names. A field that is None is left out."""
@@ -47,6 +48,7 @@ class KubernetesObject(pulumi.CustomResource):
     ) -> None:
         self.resource = resource
         api_version, _, kind = resource.rpartition("/")
+        _require_size(kind, name, fields)
         super().__init__(
             type_token(resource, patch=patch),
             name,
@@ -66,6 +68,28 @@ def _options_of(resource: str) -> pulumi.ResourceOptions:
         # Its name is what others refer to: the old object has to go first.
         delete_before_replace=True if fields else None,
     )
+
+
+def _require_size(kind: str, name: str, fields: Mapping[str, Any]) -> None:
+    """Raise RunError for data or annotations that Kubernetes does not store; Outputs are not measured."""
+    sizes = {"annotations": _text_bytes(_section(fields.get("metadata"), "annotations"))}
+    if kind == "ConfigMap":
+        sizes["config-map"] = _text_bytes(fields.get("data")) + _text_bytes(fields.get("binaryData"))
+    limits = load_catalog().limits
+    for limit, size in sizes.items():
+        if size > limits[limit].most:
+            text = f"{kind} {name}: {size:,} {limits[limit].unit} of {limit}; at most {limits[limit].most:,}"
+            raise pulumi.RunError(f"{text} ({limits[limit].source}). Write fewer or shorter entries")
+
+
+def _section(value: object, key: str) -> object:
+    return cast("Mapping[str, object]", value).get(key) if isinstance(value, Mapping) else None
+
+
+def _text_bytes(value: object) -> int:
+    """Return the bytes of a mapping's keys and texts; 0 for an Output, which is known later."""
+    texts = cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+    return sum(len(key) + len(text.encode()) for key, text in texts.items() if isinstance(text, str))
 
 
 def type_token(resource: str, *, patch: bool = False) -> str:

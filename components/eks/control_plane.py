@@ -19,6 +19,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClus
 # The longest period of KMS: a key that was deleted by mistake can be restored until then.
 _KEY_DELETION_DAYS = 30
 # What EKS needs of the key that encrypts its Secrets, and no management of the key.
+_API_PORT = 443
 _KEY_ACTIONS = ["kms:Encrypt", "kms:Decrypt", "kms:DescribeKey", "kms:CreateGrant", "kms:ListGrants"]
 # Access entries alone: a typing error in the ConfigMap aws-auth locks everybody out, and IAM does not log it.
 _AUTHENTICATION_MODE = "API"
@@ -40,7 +41,8 @@ class EksControlPlaneArgs:
 class EksControlPlane(pulumi.ComponentResource):
     """The EKS cluster, its log group, the key of its Secrets, its IAM role and its admins.
 
-    Outputs: `name`. `access`: the access entries and policies of the admins.
+    Outputs: `name`. `access`: the access entries and policies of the admins, and the
+    rules of private networks.
     """
 
     cluster: aws.eks.Cluster
@@ -60,8 +62,22 @@ class EksControlPlane(pulumi.ComponentResource):
             for admin in create.admins
             for association in self._create_access(admin, create.admin_policy)
         ]
+        self.access += [self._admit(network) for network in create.private_networks]
         create_logins(name, plan.access, self.cluster.name, self._child)
         self.register_outputs({"name": self.cluster.name})
+
+    def _admit(self, network: str) -> aws.vpc.SecurityGroupIngressRule:
+        """Admit a private network to the API server: the cluster's group admits its own members alone."""
+        return aws.vpc.SecurityGroupIngressRule(
+            f"{self._name}-api-{network}",
+            security_group_id=self.cluster.vpc_config.cluster_security_group_id,
+            cidr_ipv4=network,
+            ip_protocol="tcp",
+            from_port=_API_PORT,
+            to_port=_API_PORT,
+            description="API server",
+            opts=self._child,
+        )
 
     def _create_key(
         self, plan: EksClusterPlan, create: CreateEksPlan, opts: pulumi.ResourceOptions
@@ -130,8 +146,8 @@ class EksControlPlane(pulumi.ComponentResource):
             vpc_config=aws.eks.ClusterVpcConfigArgs(
                 subnet_ids=vpc.control_plane,
                 endpoint_private_access=_PRIVATE_ENDPOINT,
-                endpoint_public_access=bool(create.api_access),
-                public_access_cidrs=list(create.api_access) or None,
+                endpoint_public_access=bool(create.public_networks),
+                public_access_cidrs=list(create.public_networks) or None,
             ),
             opts=pulumi.ResourceOptions(
                 parent=self,

@@ -44,6 +44,8 @@ def look_up(plan: EksClusterPlan, parent: pulumi.Resource, provider: pulumi.Prov
     found = pulumi.Output.all(
         kubernetes=looked_up.version,
         authentication_mode=looked_up.access_configs[0].authentication_mode,
+        auto_mode=looked_up.compute_configs.apply(_has_auto_mode),
+        ip_family=looked_up.kubernetes_network_configs.apply(_ip_family),
         addons={
             # pyrefly: ignore[partially-unknown-type] - pyrefly takes the types of a coroutine as unknown
             name: pulumi.Output.from_input(_addon(plan.name, name, needed, opts))
@@ -129,6 +131,8 @@ def _checked(plan: EksClusterPlan, facts: Mapping[str, Any]) -> ExistingEksFacts
         vpc_cni_configuration=vpc_cni.get("configuration") or "",
         subnets={zone: tuple(ids) for zone, ids in facts["subnets"].items()},
         all_subnets=tuple(facts["all_subnets"]),
+        auto_mode=facts["auto_mode"],
+        ip_family=facts["ip_family"],
     )
     problems = check_looked_up(found, plan)
     if problems:
@@ -136,6 +140,14 @@ def _checked(plan: EksClusterPlan, facts: Mapping[str, Any]) -> ExistingEksFacts
     if (warning := network_policy_warning(found, plan)) is not None:
         pulumi.log.warn(str(warning))
     return found
+
+
+def _has_auto_mode(configs: Sequence[aws.eks.outputs.GetClusterComputeConfigResult] | None) -> bool:
+    return any(config.enabled for config in configs or ())
+
+
+def _ip_family(configs: Sequence[aws.eks.outputs.GetClusterKubernetesNetworkConfigResult] | None) -> str:
+    return next((config.ip_family for config in configs or () if config.ip_family), "ipv4")
 
 
 def _second(both: Sequence[Any]) -> Any:  # noqa: ANN401 - the SDK's result type; its attributes are lifted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_gcp as gcp
@@ -41,8 +42,6 @@ _NETWORKING_MODE = "VPC_NATIVE"
 _INTERNAL_LOAD_BALANCER_SUBSETTING = True
 # Nodes have no public addresses: they reach the internet by NAT.
 _PRIVATE_NODES = True
-# The DNS endpoint admits clients by IAM from any network; access by address is only for `api_access`.
-_DNS_ENDPOINT_FROM_OUTSIDE = True
 # Other customers of Google Cloud have addresses in its public ranges.
 _GOOGLE_CLOUD_ADDRESSES = False
 # `api_access` limits clients within the VPC too.
@@ -50,6 +49,8 @@ _LIMIT_PRIVATE_ENDPOINT = True
 # Clients authenticate with IAM: a certificate cannot be revoked, and ABAC grants more than RBAC.
 _CLIENT_CERTIFICATE = False
 _LEGACY_ABAC = False
+# GKE encrypts Secrets with the declared key before it stores them.
+_ENCRYPTED = "ENCRYPTED"
 _SHIELDED_NODES = True
 # Costs by namespace in Cloud Billing, without a charge.
 _COST_ALLOCATION = True
@@ -213,20 +214,23 @@ class GkeCluster(pulumi.ComponentResource):
             network = _Network(vpc.network, vpc.subnetwork, vpc.pods_range, vpc.services_range)
         cluster = self._create_cluster(create, network)
         self._ready.append(create_system_pool(args, create, cluster, self._account, self._child))
+        host = cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint
         facts = pulumi.Output.all(
-            endpoint=cluster.control_plane_endpoints_config.dns_endpoint_config.endpoint,
+            endpoint=host if create.dns_access else cluster.endpoint,
+            certificate_authority=None if create.dns_access else cluster.master_auth.cluster_ca_certificate,
             version=cluster.master_version,
         )
         joined = pulumi.Output.from_input(network.network)
-        return cluster.id, joined, facts.apply(self._kubeconfig_by_dns)
+        return cluster.id, joined, facts.apply(self._created_kubeconfig)
 
-    def _kubeconfig_by_dns(self, facts: dict[str, str]) -> str:
+    def _created_kubeconfig(self, facts: dict[str, Any]) -> str:
         """Return the kubeconfig of the new cluster; raises RunError if its version is too old for the pools."""
         try:
             require_version(self._args, facts["version"])
         except BadInput as error:
             raise pulumi.RunError(str(error)) from None
-        return gke_kubeconfig(self._args.name, facts["endpoint"], None, self._args.impersonate)
+        authority = facts["certificate_authority"]
+        return gke_kubeconfig(self._args.name, facts["endpoint"], authority, self._args.impersonate)
 
     def _create_cluster(self, create: CreateGkePlan, vpc: _Network) -> gcp.container.Cluster:
         args = self._args
@@ -258,7 +262,7 @@ class GkeCluster(pulumi.ComponentResource):
             ),
             control_plane_endpoints_config=container.ClusterControlPlaneEndpointsConfigArgs(
                 dns_endpoint_config=container.ClusterControlPlaneEndpointsConfigDnsEndpointConfigArgs(
-                    allow_external_traffic=_DNS_ENDPOINT_FROM_OUTSIDE
+                    allow_external_traffic=create.dns_access
                 )
             ),
             master_authorized_networks_config=container.ClusterMasterAuthorizedNetworksConfigArgs(
@@ -282,6 +286,9 @@ class GkeCluster(pulumi.ComponentResource):
                 if create.authenticator_groups is not None
                 else None
             ),
+            database_encryption=container.ClusterDatabaseEncryptionArgs(state=_ENCRYPTED, key_name=create.kms_key)
+            if create.kms_key is not None
+            else None,
             enable_legacy_abac=_LEGACY_ABAC,
             enable_shielded_nodes=_SHIELDED_NODES,
             logging_config=container.ClusterLoggingConfigArgs(enable_components=list(create.logs)),

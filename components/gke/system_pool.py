@@ -8,7 +8,6 @@ import pulumi_gcp as gcp
 from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
 from gpu_platform.planning.clouds.gke.create import SYSTEM_POOL
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
-from gpu_platform.planning.clouds.gke.prerequisites import SYSTEM_DISK_GB
 
 # GKE creates no cluster without a pool. That one is deleted within minutes, and must obey the same rules.
 FIRST_POOL_NODES = 1
@@ -57,7 +56,8 @@ def create_system_pool(
             machine_type=create.system_machine_type,
             image_type=_IMAGE_TYPE,
             disk_type=_DISK_TYPE,
-            disk_size_gb=SYSTEM_DISK_GB,
+            disk_size_gb=create.system_disk_gb,
+            boot_disk_kms_key=create.system_kms_key,
             service_account=account,
             oauth_scopes=OAUTH_SCOPES,
             gvnic=container.NodePoolNodeConfigGvnicArgs(enabled=_GVNIC),

@@ -27,6 +27,10 @@ _NAT_ADDRESSES = "AUTO_ONLY"
 # Translations are too many to log; an error shows that ports have run out.
 _NAT_LOGS = "ERRORS_ONLY"
 _DNS_SECONDS = 300
+# Webhooks and API servers of add-ons and of controllers that users install: GKE itself opens 443 and 10250 alone.
+# Source: GKE docs, Add firewall rules for specific use cases; terraform-google-kubernetes-engine,
+# firewall_inbound_ports; read 2026-11-28.
+_WEBHOOK_PORTS = ["6443", "8443", "9443"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +43,8 @@ class GkeVpcArgs:
 
 
 class GkeVpc(pulumi.ComponentResource):
-    """A VPC with one subnet: ranges for nodes, pods and services, private access to Google's APIs, and NAT.
+    """A VPC with one subnet: ranges for nodes, pods and services, private access to Google's APIs, NAT, and a rule
+    for webhooks.
 
     Outputs: `network` and `subnetwork`, their ids. `nat`: private nodes pull images through it.
     """
@@ -106,6 +111,15 @@ class GkeVpc(pulumi.ComponentResource):
         )
         if create.private_apis:
             self._resolve_apis(args, network.id, child)
+        gcp.compute.Firewall(
+            f"{create.network}-webhooks",
+            name=f"{create.network}-webhooks",
+            project=project,
+            network=network.id,
+            source_ranges=[create.control_plane_cidr],
+            allows=[gcp.compute.FirewallAllowArgs(protocol="tcp", ports=_WEBHOOK_PORTS)],
+            opts=child,
+        )
         self.network = network.id
         self.subnetwork = subnetwork.id
         self.register_outputs({"network": self.network, "subnetwork": self.subnetwork})

@@ -115,13 +115,15 @@ class Maintenance(TypedDict, total=False):
 
 
 class SystemNodes(TypedDict, total=False):
-    """EKS: the nodes without GPUs of a new cluster."""
+    """The nodes without GPUs of a new cluster: the fields of EKS or those of GKE."""
 
     machine_types: Sequence[str]
+    machine_type: str
     min: float
     desired: float
     max: float
     disk_gb: float
+    kms_key: str
     release: str
 
 
@@ -170,6 +172,7 @@ class CreateCluster(TypedDict, total=False):
     pods_cidr: str
     services_cidr: str
     control_plane_cidr: str
+    dns_access: bool
     private_apis: bool
     authenticator_groups: str
     release_channel: str

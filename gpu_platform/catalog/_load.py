@@ -23,6 +23,7 @@ from gpu_platform.catalog.models import (
     CatalogFile,
     Chart,
     ContainerImage,
+    Controller,
     DrainLimit,
     DriverBranch,
     EksAddon,
@@ -36,6 +37,7 @@ from gpu_platform.catalog.models import (
     KernelProfile,
     KubernetesPlatform,
     KubernetesVersion,
+    Limit,
     MachineType,
     Measure,
     NodeImage,
@@ -46,6 +48,7 @@ from gpu_platform.catalog.models import (
     PoolProperty,
     PriceList,
     RecipeComponent,
+    Sale,
     ServiceQuota,
     SettableSysctls,
     UnsupportedMachineType,
@@ -74,12 +77,15 @@ class Catalog:
     node_images: Mapping[tuple[str, str], NodeImage]  # by vendor (aws, gcp) and family
     eks_addons: Mapping[str, EksAddon]
     charts: Mapping[str, Chart]
+    controllers: Mapping[str, Controller]  # by chart, EKS add-on or cloud
+    limits: Mapping[str, Limit]
     gke_features: Mapping[str, GkeFeature]
     kernel_settings: Mapping[str, KernelProfile]  # by what the nodes are used for
     settable_sysctls: Mapping[str, SettableSysctls]  # by platform
     pool_properties: Mapping[tuple[str, str], PoolProperty]  # by platform (eks, karpenter, gke, sandbox) and name
     drain_limits: Mapping[tuple[str, str], DrainLimit]  # by platform (eks, gke) and what it does (update, delete)
     gpu_quotas: Mapping[str, GpuQuota]
+    sales: Mapping[str, Sale]  # by what they are, not by machine type
     service_quotas: Mapping[str, ServiceQuota]
     no_control_plane_zones: Mapping[str, ZoneWithoutControlPlanes]  # by zone id
     unsupported_machine_types: Mapping[str, UnsupportedMachineType]  # by what they are, not by machine type
@@ -108,6 +114,15 @@ class Catalog:
         """Return why a machine type of a cloud is not in the catalogue, or None where nothing is known of it."""
         every = self.unsupported_machine_types.values()
         return next((one for one in every if re.fullmatch(one.types, machine_type)), None)
+
+    def sale(self, machine_type: str) -> Sale | None:
+        """Return how a machine type is sold that is not sold in every way, or None."""
+        return next((sale for sale in self.sales.values() if re.fullmatch(sale.types, machine_type)), None)
+
+    def is_sold_as(self, machine_type: str, capacity: str) -> bool:
+        """Return whether a machine type is sold in a way; one without such facts is sold in every way."""
+        sale = self.sale(machine_type)
+        return sale is None or capacity in sale.sold_as
 
     def aws_family(self, machine: MachineType) -> AwsFamily:
         """Return the EC2 family of an instance type: `p5` of `p5.48xlarge`."""

@@ -169,11 +169,22 @@ class MachineType(Fact):
         return self
 
 
+CapacityType = Literal["on-demand", "spot", "reservation", "capacity-block", "flex-start"]
+
+
+class Sale(Fact):
+    """How a cloud sells machine types that it does not sell on demand."""
+
+    name: str
+    types: str = Field(description="machine types, as a regular expression")
+    sold_as: tuple[CapacityType, ...] = Field(min_length=1, description="types of `capacity` of a pool")
+    source: Source
+
+
 class NvlinkDomain(Fact):
-    """Nodes whose GPUs one NVLink fabric connects, and how a cloud sells them."""
+    """Nodes whose GPUs one NVLink fabric connects."""
 
     nodes: tuple[int, ...] = Field(min_length=1, description="nodes of one domain, by the sizes that are sold")
-    sold_as: str = Field(description="the only capacity type of a pool: capacity-block, reservation")
     topology: str | None = Field(
         default=None, description="accelerator topology of Compute Engine's workload policy: 1x72; None elsewhere"
     )
@@ -308,6 +319,39 @@ class Chart(Fact):
     name: str
     repository: str = Field(description="https://... or oci://...")
     version: str
+    source: Source
+
+
+class Limit(Fact):
+    """A hard limit of a document that grows with the stack file."""
+
+    name: str
+    most: int
+    unit: str
+    source: Source
+
+
+class ControllerPod(Fact):
+    """What a pod of a controller requests, and the paths of the Helm values that replace these numbers."""
+
+    name: str
+    cpu_millicores: int = 0
+    memory_mib: int = 0
+    replicas: int = 1
+    replicas_at: str | None = None
+    resources_at: str | None = None
+    enabled_at: str | None = Field(default=None, description="path of a Helm value that is false without the pod")
+    apart: bool = Field(default=False, description="no two replicas run on one node")
+    critical: bool = Field(
+        default=False, description="other nodes need it to exist or to work, so it waits for none that are added"
+    )
+
+
+class Controller(Fact):
+    """Pods that run a number of times in a cluster, by chart, EKS add-on or cloud."""
+
+    name: str
+    pods: tuple[ControllerPod, ...]
     source: Source
 
 
@@ -654,12 +698,15 @@ class CatalogFile(Fact):
     node_images: tuple[NodeImage, ...] = ()
     eks_addons: tuple[EksAddon, ...] = ()
     charts: tuple[Chart, ...] = ()
+    controllers: tuple[Controller, ...] = ()
+    limits: tuple[Limit, ...] = ()
     gke_features: tuple[GkeFeature, ...] = ()
     kernel_settings: tuple[KernelProfile, ...] = ()
     settable_sysctls: tuple[SettableSysctls, ...] = ()
     pool_properties: tuple[PoolProperty, ...] = ()
     drain_limits: tuple[DrainLimit, ...] = ()
     gpu_quotas: tuple[GpuQuota, ...] = ()
+    sales: tuple[Sale, ...] = ()
     service_quotas: tuple[ServiceQuota, ...] = ()
     no_control_plane_zones: tuple[ZoneWithoutControlPlanes, ...] = ()
     unsupported_machine_types: tuple[UnsupportedMachineType, ...] = ()

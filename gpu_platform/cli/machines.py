@@ -102,6 +102,8 @@ def show_machine(name: str, *, to_json: bool) -> ExitCode:
     ]
     quotas = (catalog.gpu_quota(machine, spot=spot) for spot in (False, True))
     lines += [("quota", f"{quota.name} ({quota.capacity})") for quota in quotas if quota is not None]
+    if (sale := catalog.sale(name)) is not None:
+        lines.append(("sold as", ", ".join(sale.sold_as) + ", not on demand"))
     lines.append(("source", str(machine.source) + ("" if machine.verified else ", not verified")))
     for head, text in lines:
         out.print(f"{head:<14}{text}", markup=False)
@@ -148,6 +150,7 @@ def _regions(machine: MachineType, catalog: Catalog) -> tuple[str, ...]:
 def _document(machine: MachineType, catalog: Catalog, region: str | None) -> dict[str, Any]:
     gpu = catalog.gpu_of(machine) if machine.has_gpus else None
     price = catalog.price(machine, region or vendor_of(machine).reference_region)
+    sale = catalog.sale(machine.name)
     return {
         "name": machine.name,
         "provider": next(name for name, vendor in _PROVIDERS.items() if vendor == machine.vendor),
@@ -164,6 +167,7 @@ def _document(machine: MachineType, catalog: Catalog, region: str | None) -> dic
         "local_nvme_gb": machine.local_nvme_gb,
         "usd_per_hour": price.usd_per_hour if price else None,
         "price_region": price.region if price else None,
+        "sold_as": list(sale.sold_as) if sale is not None else None,
     }
 
 

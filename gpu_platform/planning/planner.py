@@ -8,6 +8,7 @@ packages that they need. A package imports those before it here, never those aft
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.errors import BadInput, Problem
@@ -35,12 +36,16 @@ from gpu_platform.planning import (
     validation,
     workloads,
 )
+from gpu_platform.planning.addons.section import AddonsPlan
 from gpu_platform.planning.clouds.registry import cloud_of
 from gpu_platform.planning.context import CompleteContext, Context
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
+from gpu_platform.planning.operator.section import OperatorPlan
 from gpu_platform.planning.plan import EnvironmentPlan, TeamPlan
 from gpu_platform.planning.problems import Problems, check_unique
+from gpu_platform.planning.queues.section import CHART as KUEUE_CHART
+from gpu_platform.planning.queues.section import QueuesPlan
 from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Sharing
@@ -144,6 +149,13 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     guides = guide.plan(context, available, tenants.value, queued.value, stored.value, run.value)
     added = addons.plan(context)
     set_charts = charts.plan(context)
+    releases = _releases(installed.value, added.value, queued.value)
+    sized = cluster.plan_controllers(
+        context, connected.value, planned.value, charts.controllers(context, releases)
+    )
+    cluster.check_documents(context, sized.value, planned.value, stored.value, identities.value)
+    if context.problems.found:
+        raise BadInput(stack, context.problems.found)
     common = objects.plan(context, [tenant.namespace for tenant in tenants.value])
     monitored = monitoring.plan(context, planned.value)
     gate = validation.plan(
@@ -154,11 +166,11 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     )
     kept_free = headroom.plan(context, planned.value)
     active = burn_in.plan(context, planned.value)
-    costs = cost.plan(planned.value, teams.total_quota(spec.teams), connected.value.cloud)
+    costs = cost.plan(planned.value, teams.total_quota(spec.teams), sized.value.cloud)
     return EnvironmentPlan(
         kind="environment",
         stack=stack,
-        cluster=connected.value,
+        cluster=sized.value,
         operator=installed.value,
         pools=planned.value,
         priority_classes=teams.plan_priority_classes(spec.priorities),
@@ -193,6 +205,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *operator.allocation_decisions(context, planned.value),
             *classes.decisions,
             *connected.decisions,
+            *sized.decisions,
             *stored.decisions,
             *installed.decisions,
             *tenants.decisions,
@@ -211,9 +224,23 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *validation.decisions(gate, planned.value),
             *headroom.decisions(kept_free, planned.value),
             *active.decisions,
-            *cost.decisions(stack, costs, planned.value, connected.value.cloud),
+            *cost.decisions(stack, costs, planned.value, sized.value.cloud),
         ),
     )
+
+
+def _releases(
+    installed: OperatorPlan, added: AddonsPlan, queued: QueuesPlan | None
+) -> Mapping[str, Mapping[str, Any]]:
+    """Return the Helm values of the charts that the program installs on every cloud, by chart."""
+    releases = {addon.chart: addon.values for addon in added.addons if addon.install}
+    if installed.install == "helm":
+        releases[charts.OPERATOR_CHART] = installed.helm_values
+    if installed.dra_driver is not None:
+        releases[installed.dra_driver.release] = installed.dra_driver.values
+    if queued is not None and queued.kueue.install == "helm":
+        releases[KUEUE_CHART] = queued.kueue.values
+    return releases
 
 
 def check_apart(

@@ -1,4 +1,4 @@
-"""Patterns of buckets, prefixes and keys in the stack file, for volumes and for identities of teams."""
+"""Patterns of buckets and prefixes in the stack file, for volumes and for identities of teams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ BUCKET_NAME: Final = r"^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$"
 # No characters that IAM policies or Mountpoint read as patterns, and no way up.
 BUCKET_PATH_SEGMENT: Final = r"[A-Za-z0-9_=+-][A-Za-z0-9_=+.-]*"
 BUCKET_PREFIX: Final = rf"^{BUCKET_PATH_SEGMENT}(/{BUCKET_PATH_SEGMENT})*/?$"
-KMS_KEY: Final = r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[0-9a-zA-Z-]+$"
 KMS_OF_BUCKET: Final = On(
     ("eks",), "Cloud Storage decrypts objects for every reader with access", fix="remove kms_key"
 )

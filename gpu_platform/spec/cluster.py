@@ -24,7 +24,9 @@ from gpu_platform.spec.declared import SetsProperties
 from gpu_platform.spec.eks_access import IamPrincipal, Login, Oidc
 from gpu_platform.spec.eks_network import EksNetwork, Iam, RoleArn, SubnetId
 from gpu_platform.spec.eks_system import SystemNodes
+from gpu_platform.spec.gke_system import GkeSystemNodes
 from gpu_platform.spec.gpu_parts import GpuParts
+from gpu_platform.spec.keys import AwsKey, GoogleKey
 from gpu_platform.spec.parts import EksParts
 
 _PROJECT_ID = r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$"
@@ -79,8 +81,10 @@ class CreateEks(SpecModel):
     nat: Literal["one", "per-zone"] | None = None
     """NAT gateways; unset: one per zone in production, else one."""
     api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
-    """Public CIDR blocks that may reach the API server from outside the VPC; empty: none, so `up` must run inside
-    the VPC, which the first one creates. None is wider than a /8 without `api_from_anywhere`."""
+    """CIDR blocks that may reach the API server in addition to the cluster's nodes: where `up` runs, users, CI.
+    Private ones (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10), also those of the VPC, reach its
+    address in the VPC by a rule of the cluster's security group, others its public address. None is wider than a
+    /8 without `api_from_anywhere`."""
     api_from_anywhere: bool = False
     """Allow `api_access: [0.0.0.0/0]`, and any other network wider than a /8; IAM alone then guards the server."""
     admins: Annotated[tuple[IamPrincipal, ...], Field(min_length=1, max_length=100)]
@@ -94,11 +98,7 @@ class CreateEks(SpecModel):
     """What happens at the end of standard support of the Kubernetes version: EKS upgrades the control plane
     automatically, or keeps it for a year at six times the price."""
     logs_retention_days: Literal[7, 14, 30, 60, 90, 180, 365] = 90
-    kms_key: str | None = Field(
-        default=None,
-        pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[0-9a-f-]+$",
-        examples=["arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"],
-    )
+    kms_key: AwsKey | None = None
     """Existing key for the Secrets of the cluster, whose policy lets IAM of the account grant its use; unset: the
     program creates one. It cannot be changed later."""
 
@@ -218,8 +218,11 @@ class CreateGke(SpecModel):
     services_cidr: Annotated[Cidr, SetsProperties(gke=("services_cidr",))] = "10.1.0.0/20"
     control_plane_cidr: Annotated[Cidr, SetsProperties(gke=("control_plane_cidr",))] = "172.16.0.0/28"
     api_access: Annotated[tuple[Cidr, ...], Field(max_length=100)] = ()
-    """CIDR blocks that may reach the API server by its IP addresses; its DNS endpoint with IAM is always
-    reachable. None is wider than a /8 without `api_from_anywhere`."""
+    """CIDR blocks that may reach the API server by its IP addresses; see `dns_access`. None is wider than a /8
+    without `api_from_anywhere`."""
+    dns_access: bool = True
+    """Whether clients reach the API server from any network by its DNS endpoint, with IAM. False: only the
+    networks of `api_access` reach it, so that must name some."""
     api_from_anywhere: bool = False
     """Allow `api_access: [0.0.0.0/0]`, and any other network wider than a /8."""
     private_apis: bool = False
@@ -228,6 +231,10 @@ class CreateGke(SpecModel):
     authenticator_groups: SecurityGroup | None = None
     """Google group of the name gke-security-groups, whose member groups teams can have as members. Unset: members
     of groups cannot log in."""
+    system: GkeSystemNodes = GkeSystemNodes()
+    kms_key: GoogleKey | None = None
+    """Existing key of the cluster's region for its Secrets, which GKE then encrypts before they are stored. Unset:
+    they are encrypted as all of Google's storage is."""
     release_channel: Literal["rapid", "regular", "stable", "extended"] = "regular"
     maintenance: Maintenance = Maintenance()
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from gpu_platform.spec._types import Quantity, SpecModel
 from gpu_platform.spec.declared import ON_CLOUDS, On, SetsProperties
+from gpu_platform.spec.keys import Key
 
 ImageFamily = Literal["al2023", "bottlerocket", "cos", "ubuntu"]
 
@@ -110,7 +111,7 @@ class Disk(SpecModel):
         ),
     ] = None
     """Unset: gp3 on EKS; on GKE pd-balanced, or hyperdisk-balanced if the machine type supports no other."""
-    kms_key: Annotated[str | None, SetsProperties(gke=("boot_disk_kms_key",))] = None
+    kms_key: Annotated[Key | None, SetsProperties(gke=("boot_disk_kms_key",))] = None
     """Customer-managed key (its ARN, or the name of a Cloud KMS key); unset: the cloud's default key."""
 
 

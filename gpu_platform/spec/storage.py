@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpu_platform.spec._types import DnsLabel, SpecModel, Zone
-from gpu_platform.spec.bucket_paths import BUCKET_NAME, BUCKET_PATH_SEGMENT, BUCKET_PREFIX, KMS_KEY, KMS_OF_BUCKET
+from gpu_platform.spec.bucket_paths import BUCKET_NAME, BUCKET_PATH_SEGMENT, BUCKET_PREFIX, KMS_OF_BUCKET
 from gpu_platform.spec.declared import On
+from gpu_platform.spec.keys import AwsKey, Key
 
 _KMS_ON_EKS = On(("eks",), "the driver of Managed Lustre takes no key", fix="remove kms_key, or take type: nfs")
 
@@ -34,7 +35,7 @@ class DiskStorage(SpecModel):
     """The class of claims that name none; of one class at most."""
     retain: bool = False
     """Keep the disk, and pay for it, when its claim is deleted."""
-    kms_key: str | None = None
+    kms_key: Key | None = None
     """Customer-managed key (its ARN, or the name of a Cloud KMS key); unset: the cloud's default key."""
 
 
@@ -55,7 +56,7 @@ class NfsStorage(SpecModel):
     """GKE: service tier of Filestore; unset: zonal."""
     retain: bool = True
     """Keep what was written, and pay for it, when its claim is deleted."""
-    kms_key: str | None = None
+    kms_key: Key | None = None
     """Customer-managed key of the file system that the program creates (EKS), or of each instance (GKE)."""
 
 
@@ -71,7 +72,7 @@ class LustreStorage(SpecModel):
     they name one alone."""
     retain: bool = True
     """Keep the file system, and pay for it, when its claim is deleted."""
-    kms_key: Annotated[str | None, _KMS_ON_EKS] = None
+    kms_key: Annotated[AwsKey | None, _KMS_ON_EKS] = None
     """EKS: customer-managed key; unset: the default key of FSx."""
 
 
@@ -100,7 +101,7 @@ class BucketStorage(SpecModel):
     cache_gb: int | None = Field(default=None, ge=0, le=16384)
     """GiB of each node's disk (EKS) or each pod's ephemeral storage (GKE) for files that were read. Unset: 50 for
     datasets, 0 for checkpoints."""
-    kms_key: Annotated[str | None, KMS_OF_BUCKET] = Field(default=None, pattern=KMS_KEY)
+    kms_key: Annotated[AwsKey | None, KMS_OF_BUCKET] = None
     """EKS: ARN of the customer-managed key that encrypts the bucket's objects (SSE-KMS); unset: none is needed."""
 
     @property

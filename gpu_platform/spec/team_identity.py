@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpu_platform.spec._types import SpecModel
-from gpu_platform.spec.bucket_paths import BUCKET_NAME, BUCKET_PREFIX, KMS_KEY, KMS_OF_BUCKET
+from gpu_platform.spec.bucket_paths import BUCKET_NAME, BUCKET_PREFIX, KMS_OF_BUCKET
 from gpu_platform.spec.declared import ON_CLOUDS, On
+from gpu_platform.spec.keys import AwsKey
 
 
 class TeamBucket(SpecModel):
@@ -20,7 +21,7 @@ class TeamBucket(SpecModel):
     """`read`: list and get objects; `write`: also create, overwrite and delete them."""
     prefix: str | None = Field(default=None, pattern=BUCKET_PREFIX, max_length=512, examples=["team-a/"])
     """Directory of the bucket beyond which the team can list, read and write nothing; unset: the whole bucket."""
-    kms_key: Annotated[str | None, KMS_OF_BUCKET] = Field(default=None, pattern=KMS_KEY)
+    kms_key: Annotated[AwsKey | None, KMS_OF_BUCKET] = None
     """EKS: ARN of the customer-managed key that encrypts the bucket's objects (SSE-KMS); unset: none is needed."""
 
     @property

@@ -76,7 +76,9 @@ def new_cluster(account: AwsAccount, number: str = "123456789012") -> Environmen
     )
 
 
-def existing_cluster(account: AwsAccount, **rest: Any) -> EnvironmentPlan:
+def existing_cluster(
+    account: AwsAccount, *, public: bool = True, family: str = "ipv4", **rest: Any
+) -> EnvironmentPlan:
     """Create a cluster of version 1.34 with a tagged subnet in each of two zones."""
     ec2, eks = account.client("ec2"), account.client("eks")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
@@ -91,8 +93,13 @@ def existing_cluster(account: AwsAccount, **rest: Any) -> EnvironmentPlan:
         name="ml",
         version="1.34",
         roleArn="arn:aws:iam::123456789012:role/eks",
-        resourcesVpcConfig={"subnetIds": subnets},
+        resourcesVpcConfig={
+            "subnetIds": subnets,
+            "endpointPublicAccess": public,
+            "publicAccessCidrs": ["0.0.0.0/0"],
+        },
         accessConfig={"authenticationMode": "API"},
+        kubernetesNetworkConfig={"ipFamily": family},
     )
     existing = {"provider": "eks", "name": "ml", "region": REGION, **rest}
     pool = {"machine_type": "g6e.12xlarge", "count": {"desired": 2}, "workload": "inference"}
@@ -261,6 +268,25 @@ def test_an_existing_cluster_that_fits_is_fine(account: AwsAccount) -> None:
 
     assert {finding.severity for finding in findings} == {"fine"}, findings
     assert "EKS 1.34" in by_title(findings, "existing cluster ml").found
+
+
+def test_networks_that_reach_a_private_api_server_are_named(account: AwsAccount) -> None:
+    plan = existing_cluster(account, public=False)
+    [group] = account.client("ec2").describe_security_groups(
+        Filters=[{"Name": "group-name", "Values": ["default"]}]
+    )["SecurityGroups"][-1:]
+    account.client("ec2").authorize_security_group_ingress(
+        GroupId=group["GroupId"], IpProtocol="tcp", FromPort=443, ToPort=443, CidrIp="10.9.0.0/16"
+    )
+    finding = by_title(ask(account, plan), "networks that reach the API server")
+    assert (finding.severity, finding.found) == ("warns", "at its private address 10.9.0.0/16")
+    assert "no public address" in finding.why
+    assert f"--group-id {group['GroupId']} --protocol tcp --port 443" in finding.fix
+
+
+def test_an_existing_ipv6_cluster_is_refused(account: AwsAccount) -> None:
+    findings = ask(account, existing_cluster(account, family="ipv6"))
+    assert "with IPv6 addresses of pods" in by_title(findings, "existing cluster ml").found
 
 
 def test_an_existing_cluster_whose_vpc_cni_enforces_no_network_policies_is_warned_of(account: AwsAccount) -> None:

@@ -192,6 +192,17 @@ def test_an_existing_cluster_that_fits_is_fine(project: GoogleProject) -> None:
     assert by_title(findings, "subnet default").found == "exists"
 
 
+def test_networks_that_reach_an_api_server_without_dns_endpoint_are_named(project: GoogleProject) -> None:
+    blocks = [{"cidrBlock": "10.9.0.0/16"}]
+    project.add_cluster(
+        controlPlaneEndpointsConfig={},
+        masterAuthorizedNetworksConfig={"enabled": True, "cidrBlocks": blocks},
+    )
+    finding = by_title(ask(plan_of(SERVE, cluster=EXISTING)), "networks that reach the API server")
+    assert (finding.severity, finding.found) == ("warns", "at 198.51.100.7 10.9.0.0/16")
+    assert "--enable-dns-access" in finding.fix
+
+
 def test_an_existing_cluster_is_refused_for_what_up_would_refuse(project: GoogleProject) -> None:
     project.add_cluster(autopilot={"enabled": True}, workloadIdentityConfig={})
 

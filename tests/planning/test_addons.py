@@ -89,6 +89,15 @@ def test_gke_is_told_which_ports_the_webhooks_need() -> None:
     ]
     assert ports("gke", {"prometheus": "install", "kuberay": "install"}) == []
     assert ports("eks", {"trainer": "install"}) == []
+    own = {**STACKS["eks"]["cluster"], "security_groups": ["sg-0a1b2c3d4e5f60718"]}
+    notes = plan_of("eks", {"trainer": "install"}, cluster=own).decisions
+    [firewall] = [one for one in notes if one.what == "firewall"]
+    assert "sg-0a1b2c3d4e5f60718" in firewall.why
+
+
+def test_a_created_vpc_of_gke_has_the_rule_for_webhooks() -> None:
+    plan = plan_of("gke", {"trainer": "install", "keda": "install"}, **new_cluster("gke"))
+    assert not [one for one in plan.decisions if one.what == "firewall"]
 
 
 def test_an_addon_of_somebody_else_is_not_installed_a_second_time() -> None:

@@ -58,8 +58,14 @@ def test_the_region_of_a_zonal_gke_cluster_is_that_of_its_zone(make_plan: PlanMa
     assert _prices(plan) == "list, on demand, us-west4, 2026-07-30"
 
 
+def block(zone: str) -> dict[str, Any]:
+    return {"capacity": {"type": "reservation", "reservation": "cr-0a1b2c3d4e5f60718", "zone": zone}}
+
+
 def test_a_region_without_a_price_is_unknown_in_decision_report_and_capacity(make_plan: PlanMaker) -> None:
-    plan = make_plan(pool(), pool("h200", "p5e.48xlarge"), cluster={**EKS, "region": "eu-north-1"})
+    plan = make_plan(
+        pool(), pool("h200", "p5e.48xlarge", **block("eu-north-1a")), cluster={**EKS, "region": "eu-north-1"}
+    )
     assert plan.cost.usd_per_hour is None
     assert _prices(plan) == "unknown in eu-north-1 for train, h200"
     document = _report(plan)
@@ -118,8 +124,10 @@ def test_a_region_that_is_not_known_to_offer_a_machine_type_is_a_warning_with_th
 
 
 def test_a_machine_type_without_a_list_price_is_known_in_the_regions_that_offer_it(make_plan: PlanMaker) -> None:
-    assert _warnings(make_plan(pool(machine_type="p5e.48xlarge"), cluster=EKS)) == ()
-    (warning,) = _warnings(make_plan(pool(machine_type="p5e.48xlarge"), cluster={**EKS, "region": "us-east-1"}))
+    assert _warnings(make_plan(pool(machine_type="p5e.48xlarge", **block("us-east-2a")), cluster=EKS)) == ()
+    (warning,) = _warnings(
+        make_plan(pool(machine_type="p5e.48xlarge", **block("us-east-1a")), cluster={**EKS, "region": "us-east-1"})
+    )
     assert "offered in ap-southeast-2, ap-southeast-3, eu-north-1, eu-west-2, us-east-2, us-west-2" in warning
 
 

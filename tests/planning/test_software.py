@@ -14,6 +14,7 @@ from gpu_platform.planning.nodes.software import NodeSoftware, node_software
 from gpu_platform.spec import parse_platform
 from gpu_platform.spec.stack import Environment
 from tests.planning.conftest import environment, pool
+from tests.support.sold import sold
 
 EKS: dict[str, Any] = {"provider": "eks", "name": "ml", "region": "us-east-2", "kubernetes": "1.34"}
 GKE: dict[str, Any] = {
@@ -191,7 +192,8 @@ def test_cos_with_the_operators_plugin_stands_beside_any_image_with_gkes() -> No
 
 
 def by_gke(sharing: dict[str, Any], machine_type: str = "a2-ultragpu-4g") -> list[Problem]:
-    return problems(gcp(machine_type=machine_type, device_plugin="provider", sharing=sharing), cluster=GKE)
+    pool = sold(gcp(machine_type=machine_type, device_plugin="provider", sharing=sharing))
+    return problems(pool, cluster=GKE)
 
 
 def by_bottlerocket(sharing: dict[str, Any], machine_type: str = "p5.48xlarge") -> list[Problem]:

@@ -208,6 +208,8 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "cluster(eks).oidc": {"cluster.oidc": {"issuer": "https://login.example.com", "client_id": "kubernetes"}},
     "cluster(gke).create": {"cluster.create": {"api_access": ["203.0.113.0/24"]}},
     "cluster(gke).create.network": {"cluster.create.network": {"name": "shared", "subnetwork": "nodes"}},
+    "cluster(gke).create.dns_access": {"cluster.create": {"api_access": ["203.0.113.0/24"]}},
+    "cluster(gke).create.system": {"cluster.create.system": {"min": 1, "max": 5}},
     "cluster(gke).create.maintenance.exclusions": {
         "cluster.create.maintenance.exclusions": [
             {"name": "freeze", "start": "2026-12-20T00:00:00Z", "end": "2027-01-05T00:00:00Z"}
@@ -595,6 +597,12 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(gke).create.services_cidr": ["10.3.0.0/20"],
     "cluster(gke).create.control_plane_cidr": ["172.16.1.0/28"],
     "cluster(gke).create.api_access": [["198.51.100.0/24"]],
+    "cluster(gke).create.system.machine_type": ["e2-standard-8"],
+    "cluster(gke).create.system.kms_key": ["projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"],
+    "cluster(gke).create.kms_key": ["projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"],
+    "cluster(eks).create.system.kms_key": [
+        "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+    ],
     "cluster(gke).create.authenticator_groups": ["gke-security-groups@example.com"],
     "cluster(gke).create.maintenance.start": ["2026-02-07T01:00:00Z"],
     "cluster(gke).create.maintenance.recurrence": ["FREQ=DAILY"],
@@ -609,7 +617,7 @@ ALTERNATIVES: Mapping[str, Any] = {
     "device_classes{}.profile": ["1g.10gb"],
     "device_classes{}.selector": ["device.attributes['gpu.nvidia.com'].productName == 'NVIDIA H100 80GB HBM3'"],
     "pools[].name": ["other"],
-    "pools[].machine_type": by(["p4de.24xlarge"], gke=["a3-ultragpu-8g"]),
+    "pools[].machine_type": by(["p4de.24xlarge"], gke=["a2-ultragpu-8g"]),
     "pools[].count.max": [3],
     "pools[].capacity(reservation).reservation": by(["cr-0a1b2c3d4e5f60719"], gke=["other"]),
     "pools[].capacity(reservation).zone": by(["us-east-2b"], gke=["us-central1-b"]),

@@ -137,7 +137,7 @@ def _expand(body: dict[str, Any]) -> None:
 
 
 def _as_eks_answers(parsed: dict[str, Any], **_: Any) -> None:
-    """Add to a cluster what moto leaves out: its network and its authentication mode."""
+    """Add to a cluster what moto leaves out: its network, its security group and its authentication mode."""
     if cluster := parsed.get("cluster"):
         cluster.setdefault("accessConfig", {"authenticationMode": "API"})
         network = cluster["resourcesVpcConfig"]
@@ -148,6 +148,8 @@ def _as_eks_answers(parsed: dict[str, Any], **_: Any) -> None:
                 found[network["subnetIds"][0]] for found in subnets.values() if network["subnetIds"][0] in found
             ).vpc_id,
         )
+        groups = get_backend("ec2")[ACCOUNT]["us-east-2"].groups[network["vpcId"]]
+        network.setdefault("clusterSecurityGroupId", next(iter(groups)))
 
 
 @cache

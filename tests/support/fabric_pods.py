@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from tests.support.sold import sold
+
 Object = dict[str, Any]
 _ADMIN = "arn:aws:iam::123456789012:role/admin"
 _GPUS = ("nvidia0", "nvidia1", "nvidia2", "nvidia3", "nvidia4", "nvidia5", "nvidia6", "nvidia7")
@@ -106,7 +108,7 @@ def platform_of(
     return {
         "kind": "environment",
         "cluster": clusters[provider],
-        "pools": [{**declared, **rest.get(machine_type, {}), **(pool or {})}],
+        "pools": [sold({**declared, **rest.get(machine_type, {}), **(pool or {})}, reserved=True)],
         "teams": [
             {
                 "name": "vision",

@@ -80,6 +80,9 @@ class GoogleProject:
             "status": "RUNNING",
             "currentMasterVersion": "1.35.1-gke.1000000",
             "endpoint": "198.51.100.7",
+            "controlPlaneEndpointsConfig": {
+                "dnsEndpointConfig": {"endpoint": "gke-1.us-central1.gke.goog", "allowExternalTraffic": True}
+            },
             "network": "default",
             "subnetwork": "default",
             "networkConfig": {"datapathProvider": "ADVANCED_DATAPATH", "enableMultiNetworking": True},

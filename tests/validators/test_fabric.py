@@ -12,6 +12,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
 from gpu_platform.validation import expected_pool
 from tests.planning.test_node_gate import stack
+from tests.support.sold import sold
 from validators.agent.checks import run_checks
 from validators.agent.expectations import Expectations
 from validators.agent.fabric import read_daemons, read_pci
@@ -169,6 +170,7 @@ def test_the_plan_expects_the_nics_that_nodes_are_created_with(cloud, machine_ty
     if machine_type == "g6.xlarge":
         platform["pools"][0]["workload"] = "inference"
         del platform["teams"]
+    platform["pools"][0] = sold(platform["pools"][0])
     plan = plan_platform(platform, "test")
     assert isinstance(plan, EnvironmentPlan)
     found = plan.pools[0].expectations.expect.get("fabric-nics")

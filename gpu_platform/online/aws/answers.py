@@ -83,3 +83,9 @@ class Cluster:
     endpoint: str
     certificate_authority: str
     tags: Mapping[str, str]
+    security_group: str = ""
+    """Id of the cluster's own security group, which the addresses of the API server in the VPC have."""
+    public_networks: tuple[str, ...] = ()
+    """Networks that reach the public address of the API server; empty: it has none."""
+    auto_mode: bool = False
+    ip_family: str = "ipv4"

@@ -24,6 +24,7 @@ CALLS: Final[Sequence[tuple[str, str]]] = (
     ("ec2", "DescribeInstances"),
     ("ec2", "DescribeInstanceTypeOfferings"),
     ("ec2", "DescribeInstanceTypes"),
+    ("ec2", "DescribeSecurityGroupRules"),
     ("ec2", "DescribeSubnets"),
     ("ec2", "DescribeVpcs"),
     ("eks", "DescribeAddon"),
@@ -157,6 +158,7 @@ class AwsClient:
     def cluster(self, name: str) -> Cluster:
         """Return an EKS cluster; raises Missing."""
         found = self._api.call("eks", "DescribeCluster", name=name)["cluster"]
+        vpc: Mapping[str, Any] = found.get("resourcesVpcConfig") or {}
         return Cluster(
             name=found["name"],
             status=found.get("status", ""),
@@ -166,6 +168,20 @@ class AwsClient:
             endpoint=found.get("endpoint", ""),
             certificate_authority=_text(found, "certificateAuthority", "data"),
             tags=found.get("tags") or {},
+            security_group=_text(found, "resourcesVpcConfig", "clusterSecurityGroupId"),
+            public_networks=tuple(vpc.get("publicAccessCidrs") or ()) if vpc.get("endpointPublicAccess") else (),
+            auto_mode=bool((found.get("computeConfig") or {}).get("enabled")),
+            ip_family=_text(found, "kubernetesNetworkConfig", "ipFamily") or "ipv4",
+        )
+
+    def networks_admitted(self, security_group: str, port: int) -> tuple[str, ...]:
+        """Return the networks that a security group admits at a TCP port."""
+        filters = [{"Name": "group-id", "Values": [security_group]}]
+        rules = self._api.pages("ec2", "DescribeSecurityGroupRules", "SecurityGroupRules", Filters=filters)
+        return tuple(
+            rule["CidrIpv4"]
+            for rule in rules
+            if not rule["IsEgress"] and "CidrIpv4" in rule and _admits(rule, port)
         )
 
     def addon(self, cluster: str, addon: str) -> AddonFacts:
@@ -219,6 +235,12 @@ def _reservation(one: Mapping[str, Any]) -> CapacityReservation:
         ends=one.get("EndDate"),
         placement_group=str(one.get("PlacementGroupArn", "")).rpartition("/")[2],
     )
+
+
+def _admits(rule: Mapping[str, Any], port: int) -> bool:
+    if rule["IpProtocol"] == "-1":
+        return True
+    return rule["IpProtocol"] == "tcp" and rule["FromPort"] <= port <= rule["ToPort"]
 
 
 def _text(found: Mapping[str, Any], section: str, key: str) -> str:

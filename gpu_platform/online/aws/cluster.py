@@ -26,6 +26,7 @@ from gpu_platform.planning.clouds.vendors import eks_pod_cap
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
+API_PORT: Final = 443
 _PREFIX: Final = 16  # addresses of a /28
 _POD_SUBNETS: Final = (
     "give pods subnets of their own (custom networking; of a new cluster create.network.pod_subnets)"
@@ -85,6 +86,8 @@ def facts_of(
         vpc_cni_configuration=vpc_cni.configuration if vpc_cni is not None else "",
         subnets=by_zone,
         all_subnets=tuple(plan.subnets.values()) or tuple(one.subnet_id for one in tagged),
+        auto_mode=found.auto_mode,
+        ip_family=found.ip_family,
     )
 
 
@@ -283,28 +286,42 @@ def declared_subnets(plan: EnvironmentPlan) -> Sequence[str]:
     return sorted(cloud.subnets.values()) if isinstance(cloud, EksClusterPlan) else ()
 
 
-def disk_keys(plan: EnvironmentPlan) -> Sequence[str]:
-    """Return the KMS keys that encrypt disks of the pools."""
-    keys: set[str] = set()
-    for pool in plan.pools:
-        if isinstance(pool.cloud, EksPoolPlan):
-            keys |= {device.kms_key for device in pool.cloud.block_devices if device.kms_key is not None}
-        elif isinstance(pool.cloud, KarpenterPoolPlan):
-            devices = pool.cloud.node_class.get("blockDeviceMappings", ())
-            keys |= {key for device in devices if (key := device.get("ebs", {}).get("kmsKeyID"))}
-    return sorted(keys)
+def compare_api_access(found: Cluster, admitted: Sequence[str]) -> OnlineFinding:
+    """Return who reaches the API server of an existing cluster; `admitted`: networks by its security group."""
+    looked_at = "networks that reach the API server"
+    inside = f"at its private address {', '.join(admitted) or 'members of ' + found.security_group}"
+    if found.public_networks:
+        text = f"at its public address {', '.join(found.public_networks)}, {inside}"
+        return OnlineFinding(looked_at=looked_at, severity="fine", found=text)
+    rule = (
+        f"aws ec2 authorize-security-group-ingress --group-id {found.security_group} --protocol tcp --port "
+        f"{API_PORT} --cidr NETWORK"
+    )
+    return OnlineFinding(
+        looked_at=looked_at,
+        severity="warns",
+        found=inside,
+        why=f"the API server has no public address: `up`, members and CI reach it only from there, by {found.vpc}",
+        fix=f"run them there, or let the owner of the cluster admit their network: {rule}",
+    )
+
+
+def keys_of(plan: EnvironmentPlan) -> Sequence[str]:
+    """Return the customer-managed KMS keys of disks, volumes and Secrets."""
+    cloud = plan.cluster.cloud
+    return sorted({*cloud.group_keys, *cloud.other_keys}) if isinstance(cloud, EksClusterPlan) else ()
 
 
 def compare_key(key: str, state: str | None) -> OnlineFinding:
-    """Return whether a key can encrypt disks; `state` None: KMS has no such key."""
+    """Return whether a key can encrypt; `state` None: KMS has no such key."""
     if state == "Enabled":
         return OnlineFinding(looked_at=f"KMS key {key}", severity="fine", found="Enabled")
     return OnlineFinding(
         looked_at=f"KMS key {key}",
         severity="stops",
         found=state or "no such key in this account and region",
-        why="EC2 cannot create the encrypted disks, and terminates each node when it starts",
-        fix="enable the key, or name another by disk.kms_key",
+        why="nothing can be encrypted with it: EC2 terminates each node with such a disk when it starts",
+        fix="enable the key, or name another by kms_key",
     )
 
 

@@ -18,6 +18,8 @@ from gpu_platform.online.aws.capacity import (
 )
 from gpu_platform.online.aws.client import AwsClient
 from gpu_platform.online.aws.cluster import (
+    API_PORT,
+    compare_api_access,
     compare_existing_cluster,
     compare_key,
     compare_new_cluster,
@@ -25,9 +27,9 @@ from gpu_platform.online.aws.cluster import (
     compare_pod_subnets,
     compare_spot_role,
     compare_subnets,
-    disk_keys,
     facts_of,
     is_deployed,
+    keys_of,
 )
 from gpu_platform.online.aws.quotas import (
     ADDRESSES,
@@ -128,8 +130,9 @@ class AwsCloud:
                     look=partial(self._reservation, pool, window),
                 )
         if cluster.create is None:
+            yield Lookup(title="networks that reach the API server", look=self._api_access)
             yield Lookup(title="free addresses of the subnets", look=self._subnet_addresses)
-        for key in disk_keys(plan):
+        for key in keys_of(plan):
             yield Lookup(title=f"KMS key {key}", look=partial(self._key, key))
         for name in bucket_names(plan):
             yield Lookup(title=f"bucket {name}", look=partial(self._bucket, name))
@@ -253,6 +256,12 @@ class AwsCloud:
         addons = {addon: self._addon(addon) for addon in required_addons(self._cluster)}
         facts = facts_of(self._cluster, found, addons, self._subnets(found))
         return compare_existing_cluster(self._cluster, found, facts, addons)
+
+    def _api_access(self) -> Iterator[OnlineFinding]:
+        found = self._found_cluster()
+        if found is None:
+            raise NotLookedAt(f"there is no cluster {self._cluster.name}", "see the result for the cluster")
+        yield compare_api_access(found, self._client.networks_admitted(found.security_group, API_PORT))
 
     def _subnet_addresses(self) -> Iterable[OnlineFinding]:
         found = self._found_cluster()

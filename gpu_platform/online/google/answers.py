@@ -41,5 +41,7 @@ class Cluster:
     labels: Mapping[str, str]
     network: str
     subnetwork: str
+    authorized: tuple[str, ...]
+    """Networks that reach the IP addresses of the API server; empty: all that have a route to them."""
     node_pools: Mapping[str, Mapping[str, str]]
     """Resource labels of each node pool, by name."""

@@ -120,6 +120,7 @@ class GoogleClient:
             labels=found.get("resourceLabels") or {},
             network=_last(found.get("network", "")),
             subnetwork=_last(found.get("subnetwork", "")),
+            authorized=_authorized(found.get("masterAuthorizedNetworksConfig") or {}),
             node_pools={pool["name"]: _labels(pool) for pool in found.get("nodePools") or ()},
         )
 
@@ -147,6 +148,10 @@ def _applies(info: Mapping[str, Any], region: str, family: str) -> bool:
     return dimensions.get("gpu_family") == family and (
         dimensions.get("region") == region or ("region" not in dimensions and region in locations)
     )
+
+
+def _authorized(config: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(block["cidrBlock"] for block in config.get("cidrBlocks") or ()) if config.get("enabled") else ()
 
 
 def _facts(found: Mapping[str, Any]) -> ExistingGke:

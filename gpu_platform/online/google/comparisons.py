@@ -154,7 +154,25 @@ def compare_cluster(
             why="" if ready else "node pools can be created only in a running cluster",
             fix="" if ready else "wait until the cluster is RUNNING",
         )
+    yield _compare_api_access(found)
     yield from _compare_pools(plan, found)
+
+
+def _compare_api_access(found: Cluster) -> OnlineFinding:
+    """Return who reaches the API server of an existing cluster."""
+    looked_at = "networks that reach the API server"
+    networks = ", ".join(found.authorized) or "all networks with a route to it"
+    if found.facts.dns_endpoint is not None:
+        text = f"all by the DNS endpoint with IAM; at its address {networks}"
+        return OnlineFinding(looked_at=looked_at, severity="fine", found=text)
+    return OnlineFinding(
+        looked_at=looked_at,
+        severity="warns",
+        found=f"at {found.facts.endpoint} {networks}",
+        why="the DNS endpoint is closed to clients outside the VPC: `up`, members and CI reach it only from there",
+        fix="run them there, or let the owner of the cluster open it: gcloud container clusters update "
+        "--enable-dns-access, or add their network with --master-authorized-networks",
+    )
 
 
 def compare_network(what: str, name: str, exists: bool) -> OnlineFinding:

@@ -112,7 +112,7 @@ def _needed(declared: Mapping[str, str], parts: Mapping[str, str | None]) -> tup
 def _closed_ports(section: AddonsPlan, cloud: Cloud) -> tuple[Decision, ...]:
     """Return which ports the owner of the network must open for the webhooks of the add-ons."""
     ports = sorted({port for one in section.addons for port in KNOWN[one.name].webhook_ports} - _OPEN_PORTS)
-    if not ports or not cloud.closes_webhook_ports:
+    if not ports or cloud.closed_ports is None:
         return ()
     titles = ", ".join(
         KNOWN[one.name].title
@@ -124,7 +124,6 @@ def _closed_ports(section: AddonsPlan, cloud: Cloud) -> tuple[Decision, ...]:
             subject="addons",
             what="firewall",
             chosen="TCP " + ", ".join(map(str, ports)) + " from the control plane to the nodes",
-            why=f"webhooks of {titles} listen there, and the control plane reaches private nodes only at 443 "
-            "and 10250: add a rule to the network",
+            why=f"webhooks of {titles} listen there, and {cloud.closed_ports}: add a rule to the network",
         ),
     )

@@ -1,5 +1,5 @@
 """Decide the repository of each Helm chart, and the values that the stack file adds."""
 
-from gpu_platform.planning.charts.charts import check, plan
+from gpu_platform.planning.charts.charts import OPERATOR_CHART, check, controllers, plan
 
-__all__ = ["check", "plan"]
+__all__ = ["OPERATOR_CHART", "check", "controllers", "plan"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 from gpu_platform.errors import did_you_mean
-from gpu_platform.planning.charts.section import ChartsPlan
+from gpu_platform.planning.charts.section import ChartsPlan, merged
+from gpu_platform.planning.clouds.controllers import ControllerPods, controller_pods
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 
@@ -67,3 +68,15 @@ def plan(context: CompleteContext) -> Decided[ChartsPlan]:
         why = "chart_mirror: every chart comes from there, under its own name and version"
         decisions.append(Decision(subject="charts", what="repository", chosen=mirror, why=why))
     return Decided(section, tuple(decisions))
+
+
+def controllers(context: CompleteContext, releases: Mapping[str, Mapping[str, Any]]) -> tuple[ControllerPods, ...]:
+    """Return the pods of Helm releases; `releases`: the program's own values by chart."""
+    declared = context.environment.charts
+    return tuple(
+        pods
+        for name, values in releases.items()
+        for pods in controller_pods(
+            name, context.catalog, merged(values, declared[name].values) if name in declared else values
+        )
+    )

@@ -1,4 +1,7 @@
-"""Check the networks outside of a new cluster's VPC that may reach its API server, on every cloud."""
+"""Check the networks that may reach the API server of a new cluster, on every cloud.
+
+Private ones reach its address in the VPC, all others its public address.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,17 @@ from gpu_platform.planning.problems import Problems
 
 WIDEST_PREFIX = 8
 """A network with a shorter prefix is much of the internet: no organisation has one."""
+
+
+PRIVATE_RANGES = tuple(
+    IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
+)
+"""RFC 1918 and RFC 6598: what an organisation may use inside."""
+
+
+def is_private(network: str) -> bool:
+    """Return whether a network is in a private range, as a whole."""
+    return any(IPv4Network(network).subnet_of(private) for private in PRIVATE_RANGES)
 
 
 def wide_networks(networks: Iterable[str]) -> tuple[str, ...]:

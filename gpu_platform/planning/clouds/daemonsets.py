@@ -41,6 +41,8 @@ class DaemonSet:
 OPERANDS_PER_NODE: Final = 12
 """The operator's pods and feature discovery's, with those that validate and end."""
 
+DISCOVERY: Final = DaemonSet(name="Node Feature Discovery", cpu_millicores=5, memory_mib=64)
+"""Of the operator's chart, on nodes without GPUs, too (values.yaml of its chart, read 2026-11-28)."""
 AGENT: Final = DaemonSet(name="node agent", cpu_millicores=50, memory_mib=64)
 """The platform's own."""
 _OPERANDS: Final = DaemonSet(name="GPU Operator", pods=9)
@@ -59,14 +61,14 @@ DRANET: Final = DaemonSet(name="EFA DRA driver", cpu_millicores=100, memory_mib=
 _EFS: Final = DaemonSet(name="efs-csi-node")
 _FSX: Final = DaemonSet(name="fsx-csi-node", cpu_millicores=30, memory_mib=104)
 _S3: Final = DaemonSet(name="s3-csi-node", cpu_millicores=10, memory_mib=40)
-EKS_VOLUMES: Final[Mapping[str, DaemonSet]] = {
-    "nfs": _EFS,
-    "efs": _EFS,
-    "lustre": _FSX,
-    "fsx-lustre": _FSX,
-    "bucket": _S3,
+EKS_VOLUMES: Final[Mapping[str, tuple[DaemonSet, str]]] = {
+    "nfs": (_EFS, "aws-efs-csi-driver"),
+    "efs": (_EFS, "aws-efs-csi-driver"),
+    "lustre": (_FSX, "aws-fsx-csi-driver"),
+    "fsx-lustre": (_FSX, "aws-fsx-csi-driver"),
+    "bucket": (_S3, "aws-mountpoint-s3-csi-driver"),
 }
-"""Drivers of volumes by type of a storage class, or by system of one that exists."""
+"""Driver and add-on of volumes by type of a storage class, or by system of one that exists."""
 GKE: Final = DaemonSet(name="GKE's own", cpu_millicores=344, memory_mib=596, pods=11)
 _OWNERS: Final = DaemonSet(name="the owner's", cpu_millicores=344, memory_mib=596, pods=11)
 

@@ -16,6 +16,7 @@ class FirstStack:
 
     `aliases`: other names that users type for the provider; `questions`: keys of its own questions;
     `machine_type`: the default; `groups`: whether a team's members default to a group with the team's name;
+    `buys_nodes`: whether the cloud sells the nodes of its pools;
     `cluster`: fields of `cluster`, from the stack's name and the answers; `pool`: fields of the pool besides name,
     machine type, count and workload.
     """
@@ -24,6 +25,7 @@ class FirstStack:
     questions: tuple[str, ...] = ()
     machine_type: str
     groups: bool = True
+    buys_nodes: bool = False
     cluster: Callable[[str, Answers], Mapping[str, Any]]
     pool: Callable[[Answers], Mapping[str, Any]]
 

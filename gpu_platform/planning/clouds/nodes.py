@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Final, Literal
 
-from gpu_platform.planning.pools.section import NodesPlan
+from gpu_platform.planning.clouds.controllers import Room
+from gpu_platform.planning.pools.free import free_resources
+from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
 from gpu_platform.spec.pool import Pool
 
 
@@ -14,3 +17,17 @@ def nodes_plan(
     """Return which nodes a pool has, with the counts of the stack file."""
     count = pool.count
     return NodesPlan(ownership=ownership, min=count.min, desired=count.desired, max=count.maximum, names=names)
+
+
+_MOST_COUNTED: Final = 20
+"""Nodes of a pool that are counted as room for controllers: more change nothing."""
+
+
+def rooms_of_cpu_pools(pools: Sequence[PoolPlan]) -> list[Room]:
+    """Return the room on each node that pods without GPUs and tolerations can use, or have added for them."""
+    return [
+        Room(*free_resources(pool))
+        for pool in pools
+        if not pool.has_gpus and not pool.all_taints
+        for _ in range(min(pool.nodes.max if pool.autoscaled else pool.nodes.desired, _MOST_COUNTED))
+    ]

@@ -6,13 +6,15 @@ stack file. The default methods of the protocol are for a provider that does not
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
+from gpu_platform.planning.clouds.controllers import ControllerPods, largest, requests_text
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, most_of
+from gpu_platform.planning.clouds.documents import Document
 from gpu_platform.planning.clouds.identities import CloudIdentities
 from gpu_platform.planning.clouds.section import (
     Access,
@@ -78,8 +80,6 @@ class Cloud(Protocol):
     """Whether the owner of the nodes installs driver, toolkit and runtime settings."""
     managed_control_plane: bool = False
     """Whether the provider runs the control plane, and Prometheus cannot read its components."""
-    closes_webhook_ports: bool = False
-    """Whether the control plane reaches pods at the ports 443 and 10250 alone."""
     installs_charts: bool = True
     """Whether the program installs Helm charts on its clusters."""
     has_identities: bool = True
@@ -123,6 +123,11 @@ class Cloud(Protocol):
     def managed_prometheus(self) -> bool:
         """Whether the program creates the cluster with Google's managed Prometheus (PodMonitoring objects)."""
         return False
+
+    @property
+    def closed_ports(self) -> str | None:
+        """Why the control plane reaches webhooks at the ports 443 and 10250 only; None: it reaches all ports."""
+        return None
 
     @property
     def chooses_kubernetes(self) -> bool:
@@ -271,6 +276,38 @@ class Cloud(Protocol):
     ) -> Decided[CloudCluster | None]:
         """Return the cloud's part of the cluster, for pools that are planned."""
         return Decided(None)
+
+    def plan_controllers(
+        self,
+        cluster: CloudCluster | None,
+        pools: Sequence[PoolPlan],
+        controllers: Sequence[ControllerPods],
+        catalog: Catalog,
+        problems: Problems,
+    ) -> Decided[CloudCluster | None]:
+        """Return a planned cluster with nodes that hold the controllers, or record why they do not.
+
+        `controllers`: pods of what the program installs on every cloud; `problems` is at `cluster`.
+        """
+        if not controllers or not self.installs_charts or self.creates_cluster:
+            return Decided(cluster)
+        decision = Decision(
+            subject=f"cluster {self.cluster.name}",
+            what="room for controllers",
+            chosen=f"{requests_text(controllers)} on nodes without GPUs",
+            why=f"the most {largest(controllers)}: the program adds no nodes for them to an existing cluster",
+        )
+        return Decided(cluster, (decision,))
+
+    def documents(
+        self,
+        cluster: CloudCluster | None,
+        pools: Sequence[PoolPlan],
+        storage: StoragePlan,
+        identities: CloudIdentities | None,
+    ) -> Iterable[Document]:
+        """Return the cloud's documents that grow with the stack file."""
+        return ()
 
     def plan_storage(
         self,

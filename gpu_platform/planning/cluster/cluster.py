@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from gpu_platform.planning.clouds import documents
+from gpu_platform.planning.clouds.controllers import ControllerPods
+from gpu_platform.planning.clouds.identities import CloudIdentities
 from gpu_platform.planning.clouds.section import ClusterPlan
+from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.context import CompleteContext, Context
 from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.pools.section import PoolPlan
@@ -38,3 +43,28 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Cluster
         ),
         planned.decisions,
     )
+
+
+def plan_controllers(
+    context: CompleteContext,
+    cluster: ClusterPlan,
+    pools: Sequence[PoolPlan],
+    controllers: Sequence[ControllerPods],
+) -> Decided[ClusterPlan]:
+    """Return the cluster's plan with nodes that hold the controllers, or record that it has no room for them."""
+    sized = context.cloud.plan_controllers(
+        cluster.cloud, pools, controllers, context.catalog, context.at("cluster")
+    )
+    return Decided(replace(cluster, cloud=sized.value), sized.decisions)
+
+
+def check_documents(
+    context: CompleteContext,
+    cluster: ClusterPlan,
+    pools: Sequence[PoolPlan],
+    storage: StoragePlan,
+    identities: CloudIdentities | None,
+) -> None:
+    """Record documents of the cloud above their limits."""
+    measured = context.cloud.documents(cluster.cloud, pools, storage, identities)
+    documents.check_documents(measured, context.catalog, context.problems)

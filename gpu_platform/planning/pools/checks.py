@@ -12,6 +12,7 @@ from gpu_platform.planning.nodes.software import branch_of, driver_version, node
 from gpu_platform.planning.pools.cpu_pools import check_cpu_pool, check_workload
 from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.pools.nvlink_domain import check_domain
+from gpu_platform.planning.pools.sales import check_sale
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.requirements import GPU_TAINT
 from gpu_platform.planning.sharing import ResolvedPool
@@ -98,7 +99,8 @@ def _check_on_cloud(context: Context, cloud: Cloud, resolved: ResolvedPool, mach
             cloud.check_software(pool, operator, catalog, problems)
             cloud.check_sharing(pool, software, machine, catalog, context.at(resolved.sharing_path))
     if machine.has_gpus:
-        check_domain(pool, machine, cloud, catalog, problems)
+        check_domain(pool, machine, catalog, problems)
+    check_sale(pool, machine, cloud, catalog, problems)
     cloud.check_pool(pool, machine, catalog, problems)
 
 

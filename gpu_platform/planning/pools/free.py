@@ -48,6 +48,11 @@ def free_of_machine(machine: MachineType, *, huge_pages_mib: int = 0) -> FreeNod
     return _free_of_machine(machine, huge_pages_mib)
 
 
+def free_with(machine: MachineType, daemonsets: Iterable[DaemonSet]) -> NodeResources:
+    """Return the CPU and memory that are free on an empty node of a machine type with these DaemonSets."""
+    return _less(allocatable(machine), daemonsets, 0)
+
+
 @cache
 def _free_of_machine(machine: MachineType, huge_pages_mib: int) -> FreeNode:
     daemonsets = most_of(machine)

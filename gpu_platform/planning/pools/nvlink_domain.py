@@ -9,14 +9,13 @@ docs, workload policies; cluster-toolkit 1.95, examples/gke-a4x (a policy for no
 from __future__ import annotations
 
 from gpu_platform.catalog import Catalog, MachineType
-from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted
 from gpu_platform.spec.pool import Pool
 
 
-def check_domain(pool: Pool, machine: MachineType, cloud: Cloud, catalog: Catalog, problems: Problems) -> None:
-    """Record a pool with more nodes than one NVLink domain, and capacity by which its machines are not sold."""
+def check_domain(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
+    """Record a pool with more nodes than one NVLink domain."""
     domain = catalog.nvlink_domain(machine)
     if domain is None:
         return
@@ -26,10 +25,4 @@ def check_domain(pool: Pool, machine: MachineType, cloud: Cloud, catalog: Catalo
             f"{counted(pool.count.maximum, 'node')} of {machine.name}",
             f"at most {domain.most_nodes}: a pool is one NVLink domain, which has {sizes} nodes ({domain.source})",
             f"split the pool into pools of {domain.most_nodes} nodes or fewer, each with a reservation of its own",
-        )
-    if cloud.creates_nodes and pool.capacity.type != domain.sold_as:
-        problems.at("capacity").at("type").add(
-            f"{pool.capacity.type!r} for {machine.name}",
-            f"{domain.sold_as}: {machine.name} is only sold so ({domain.source})",
-            f"write capacity: {{type: {domain.sold_as}, reservation: ..., zone: ...}}",
         )

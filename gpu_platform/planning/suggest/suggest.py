@@ -194,7 +194,8 @@ def _unused(mix: Mix, reservations: Sequence[Reservation]) -> Mapping[str, int]:
 def _machines(demands: Demands, catalog: Catalog) -> tuple[list[Priced], tuple[str, ...]]:
     """Return the machines that may be chosen with their price, and those left out because it is unknown.
 
-    With a region of one vendor, machines of another vendor are chosen only with a price of the workloads file.
+    With a region of one vendor, machines of another vendor are chosen only with a price of the workloads file, and
+    so are machines that are not sold by the capacity of the file.
     """
     priced: list[Priced] = []
     left_out: list[str] = []
@@ -207,6 +208,8 @@ def _machines(demands: Demands, catalog: Catalog) -> tuple[list[Priced], tuple[s
         if not allowed or demands.provider not in (None, machine.vendor) or machine.arch != demands.architecture:
             continue
         own = demands.usd_per_hour.get(machine.name)
+        if own is None and not catalog.is_sold_as(machine.name, demands.capacity):
+            continue
         listed = catalog.price(machine, region_of_prices(demands, machine.vendor))
         if own is not None:
             priced.append((machine, own))

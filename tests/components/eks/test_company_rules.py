@@ -74,7 +74,7 @@ def test_mistakes_about_an_existing_vpc_are_found_together() -> None:
 
 
 def test_a_first_up_without_public_access_can_end_in_a_vpc_that_exists() -> None:
-    plan = plan_eks(TRAIN, cluster=cluster({"network": NETWORK}))
+    plan = plan_eks(TRAIN, cluster=cluster({"network": NETWORK, "api_access": ["10.0.0.0/16"]}))
     assert plan.cluster.cloud is not None
     assert plan.cluster.cloud.first_up_problem is None
     new = plan_eks(TRAIN, cluster=cluster())
@@ -83,7 +83,7 @@ def test_a_first_up_without_public_access_can_end_in_a_vpc_that_exists() -> None
 
 
 def test_an_existing_vpc_is_neither_warned_of_as_unreachable_nor_counted_against_address_quotas() -> None:
-    plan = plan_eks(TRAIN, cluster=cluster({"network": NETWORK}))
+    plan = plan_eks(TRAIN, cluster=cluster({"network": NETWORK, "api_access": ["10.0.0.0/16"]}))
     [api] = [one for one in plan.decisions if one.what.endswith("API server")]
     assert (api.what, "first one is refused" in api.why) == ("API server", False)
     assert plan.cluster.cloud is not None

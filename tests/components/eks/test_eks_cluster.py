@@ -207,6 +207,14 @@ def test_the_api_server_is_private_and_public_only_for_those_that_the_stack_name
     assert config.get("publicAccessCidrs", []) == access
 
 
+def test_private_networks_are_admitted_by_the_clusters_security_group() -> None:
+    recorded = made(create={"api_access": ["203.0.113.0/24", "10.0.0.0/16"]})
+    assert the(recorded, "Cluster")["vpcConfig"]["publicAccessCidrs"] == ["203.0.113.0/24"]
+    [rule] = [one for one in recorded.of("SecurityGroupIngressRule") if one.inputs.get("cidrIpv4")]
+    assert (rule.inputs["cidrIpv4"], rule.inputs["fromPort"], rule.inputs["toPort"]) == ("10.0.0.0/16", 443, 443)
+    assert "clusterSecurityGroupId" in str(rule.property_dependencies) or rule.inputs["securityGroupId"]
+
+
 def test_admins_get_in_by_access_entries_and_the_creator_does_not_by_itself() -> None:
     other = "arn:aws:iam::123456789012:user/ann"
     recorded = made(create={"admins": [ADMIN, other]})

@@ -58,14 +58,14 @@ FORMS: dict[str, dict[str, Any]] = {
         "capacity": {**RESERVED, "project": "shared-capacity", "block": "block-3"},
         "placement": {"type": "compact", "group": "policy-of-the-reservation"},
     },
-    "a3-ultra": {"machine_type": "a3-ultragpu-8g", "count": {"desired": 2}},
+    "a3-ultra": {"machine_type": "a3-ultragpu-8g", "count": {"desired": 2}, "capacity": {"type": "spot"}},
     "a3-ultra-flex": {
         "machine_type": "a3-ultragpu-8g",
         "count": {"desired": 0, "max": 8},
         "capacity": {"type": "flex-start", "max_run_duration": "24h"},
         "placement": COMPACT,
     },
-    "a4": {"machine_type": "a4-highgpu-8g", "count": {"desired": 1}, "topology": {
+    "a4": {"machine_type": "a4-highgpu-8g", "count": {"desired": 1}, "capacity": {"type": "spot"}, "topology": {
         "policy": "restricted", "scope": "pod", "memory": "static"}},
     "a4-queued": {
         "machine_type": "a4-highgpu-8g",

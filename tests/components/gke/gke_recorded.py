@@ -6,6 +6,7 @@ from typing import Any
 
 from gpu_platform.engine.record import ResourceRecord
 from tests.support.recorded import Recorded, record_platform
+from tests.support.sold import sold
 
 ZONE = "us-central1-a"
 EXISTING: dict[str, Any] = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
@@ -41,7 +42,7 @@ TCP_FABRICS, RDMA_FABRICS = EVERY_FABRIC[:2], EVERY_FABRIC[2:]
 
 def platform_of(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> dict[str, Any]:
     """Return a platform object; a pool says what differs from a training node of A3 Mega."""
-    return {"kind": "environment", "cluster": cluster, "pools": [{**BIG, **pool} for pool in pools]}
+    return {"kind": "environment", "cluster": cluster, "pools": [sold({**BIG, **pool}) for pool in pools]}
 
 
 def recorded(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> Recorded:

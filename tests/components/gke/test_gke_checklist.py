@@ -11,6 +11,7 @@ from gke_forms import FORMS, RACK, ZONE, gke_pool, node_pool_of, record_gke, rec
 from gpu_platform.catalog import load_catalog
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.errors import BadInput
+from tests.support.sold import sold
 
 CATALOG = load_catalog()
 GCP = [machine for machine in CATALOG.machine_types.values() if machine.vendor == "gcp" and machine.gpu]
@@ -157,7 +158,7 @@ def test_gke_3_compact_placement_with_flex_start_only_on_a3_ultra_and_a4(machine
 @pytest.mark.parametrize("machine", GCP, ids=lambda m: m.name)
 def test_gke_4_machine_type_and_guest_accelerators_type_count_are_those_of_the_machine_type(machine: Any):
     of_racks = {m.name: RACK if CATALOG.nvlink_domain(m) else {} for m in GCP}
-    pools = [gke_pool(m.name, machine_type=m.name, workload="inference", **of_racks[m.name]) for m in GCP]
+    pools = [sold(gke_pool(m.name, machine_type=m.name, workload="inference", **of_racks[m.name])) for m in GCP]
     recorded = record_gke(*pools)
     made = node_pool_of(machine.name, recorded).inputs["nodeConfig"]
     (only,) = made["guestAccelerators"]
@@ -291,7 +292,7 @@ def test_gke_5_queued_provisioning_has_its_block_and_the_label_that_pods_select_
 
 
 def test_gke_5_only_the_pool_of_each_kind_is_spot_or_flex_start():
-    assert {form for form in FORMS if config(form).get("spot")} == {"g2-spot"}
+    assert {form for form in FORMS if config(form).get("spot")} == {"g2-spot", "a3-ultra", "a4"}
     assert {form for form in FORMS if config(form).get("flexStart")} == {"a3-ultra-flex", "a4-queued"}
 
 

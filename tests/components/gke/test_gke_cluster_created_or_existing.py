@@ -87,6 +87,27 @@ def test_the_api_server_is_reached_by_dns_with_iam_and_by_address_from_where_the
     assert networks["gcpPublicCidrsAccessEnabled"] is False
 
 
+def test_secrets_and_system_nodes_have_the_declared_keys() -> None:
+    key = "projects/my-project/locations/us-central1/keyRings/r/cryptoKeys/k"
+    recording = recorded({}, cluster={**EXISTING, "create": {"kms_key": key, "system": {"kms_key": key}}})
+    (record,) = recording.of("Cluster")
+    assert record.inputs["databaseEncryption"] == {"state": "ENCRYPTED", "keyName": key}
+    [system] = [one for one in recording.of("NodePool") if one.inputs.get("name") == "system"]
+    assert system.inputs["nodeConfig"]["bootDiskKmsKey"] == key
+
+
+def test_the_dns_endpoint_can_be_closed() -> None:
+    create = {"dns_access": False, "api_access": ["203.0.113.0/24"]}
+    inputs = made({}, cluster={**EXISTING, "create": create})
+    assert inputs["controlPlaneEndpointsConfig"]["dnsEndpointConfig"]["allowExternalTraffic"] is False
+
+
+def test_the_control_plane_reaches_webhooks_of_add_ons() -> None:
+    rule = recorded({}).one("Firewall", "ml-us-central1-webhooks")
+    assert rule.inputs["sourceRanges"] == ["172.16.0.0/28"]
+    assert rule.inputs["allows"] == [{"protocol": "tcp", "ports": ["6443", "8443", "9443"]}]
+
+
 def test_the_default_pool_of_gke_is_removed_and_its_settings_are_no_change() -> None:
     (record,) = recorded({}).of("Cluster")
     assert record.inputs["removeDefaultNodePool"] is True

@@ -230,7 +230,7 @@ def test_the_roles_of_nodes_and_of_up_and_roles_of_other_accounts_are_refused() 
 
 def test_a_policy_that_iam_would_refuse_is_refused_before() -> None:
     buckets = [{"name": "acme-datasets", "access": "write", "prefix": f"{'p' * 400}{i}"} for i in range(10)]
-    assert "10240 characters" in refused(eks, with_identity(buckets=buckets))["teams[0].identity.buckets"]
+    assert "at most 10,240" in refused(eks, with_identity(buckets=buckets))["teams[0].identity.buckets"]
 
 
 def test_a_bucket_named_twice_and_a_name_that_s3_lacks_are_refused() -> None:

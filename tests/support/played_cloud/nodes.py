@@ -22,6 +22,8 @@ Properties = Mapping[str, Any]
 INSTANCE_TYPES: Final[Mapping[str, tuple[int, int, int]]] = {
     "m6i.large": (0, 2, 8),
     "m7i.large": (0, 2, 8),
+    "m6i.xlarge": (0, 4, 16),
+    "m7i.xlarge": (0, 4, 16),
     "m7i.2xlarge": (0, 8, 32),
     "g6.xlarge": (1, 4, 16),
     "g6.4xlarge": (1, 16, 64),

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from gpu_platform.planning.clouds.eks.arns import check_key
 from gpu_platform.planning.clouds.identities import Bucket
 from gpu_platform.planning.clouds.storage import VolumePlan
 from gpu_platform.planning.decision import Decision
@@ -46,12 +47,7 @@ def check_bucket(one: Bucket, cluster: EksCluster, here: Problems, name: str = "
             f"the name of an S3 bucket: {_LONGEST_NAME} characters at most, without underscores",
             "correct the name",
         )
-    if one.kms_key is not None and one.kms_key.split(":")[3] != cluster.region:
-        here.at("kms_key").add(
-            f"a key of {one.kms_key.split(':')[3]}",
-            f"a key in {cluster.region}, as the bucket is",
-            "take the key that encrypts the bucket",
-        )
+    check_key(one.kms_key, cluster, here.at("kms_key"))
 
 
 def plan_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Iterator[VolumePlan]:

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds import daemonsets
+from gpu_platform.planning.clouds.controllers import ControllerPods, controller_pods
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
+from gpu_platform.planning.clouds.documents import Document
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, partition_of, plan_eks_cluster
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.compute_class import check_compute_class
+from gpu_platform.planning.clouds.eks.documents import cluster_documents, identity_documents, pool_documents
 from gpu_platform.planning.clouds.eks.identities import EksIdentities, check_identity, plan_identities
 from gpu_platform.planning.clouds.eks.images import check_mig
 from gpu_platform.planning.clouds.eks.logins import login_commands, login_notes
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
-from gpu_platform.planning.clouds.eks.storage import check_eks_storage, plan_eks_storage, volume_keys
+from gpu_platform.planning.clouds.eks.storage import EksStorage, check_eks_storage, plan_eks_storage, volume_keys
+from gpu_platform.planning.clouds.eks.system_pool import Demands, size_system_pool
 from gpu_platform.planning.clouds.eks.topology import topology_levels
-from gpu_platform.planning.clouds.identities import bucket_rights
-from gpu_platform.planning.clouds.nodes import nodes_plan
+from gpu_platform.planning.clouds.identities import CloudIdentities, bucket_rights
+from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
-from gpu_platform.planning.clouds.section import PodEgress, SchedulerPlan
+from gpu_platform.planning.clouds.section import CloudCluster, PodEgress, SchedulerPlan
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
@@ -87,6 +92,13 @@ class Eks(Cloud):
         return self._cluster.create is not None
 
     @property
+    def closed_ports(self) -> str | None:
+        """Return why the owner of nodes with a security group of their own must open ports."""
+        if not self._cluster.security_groups:
+            return None
+        return f"the existing nodes have {', '.join(self._cluster.security_groups)}, not the cluster's own group"
+
+    @property
     def chooses_kubernetes(self) -> bool:
         """Whether planning chooses the newest version that EKS and the operator support."""
         return self._cluster.create is not None
@@ -112,11 +124,16 @@ class Eks(Cloud):
     def daemonsets(self, pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
         """Return the add-ons, the drivers of the storage classes, and what gives pods EFA interfaces."""
         assert isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)  # noqa: S101 - its pools are of this cloud
-        systems = dict.fromkeys(getattr(one, "system", one.type) for one in self._storage.values())
-        volumes = dict.fromkeys(daemonsets.EKS_VOLUMES[one] for one in systems if one in daemonsets.EKS_VOLUMES)
+        volumes = (of_nodes for of_nodes, _ in self._volume_drivers())
         fabric = [daemonsets.EFA_PLUGIN] if pool.cloud.nic_resources else []
         fabric += [daemonsets.DRANET] if pool.cloud.nic_devices is not None else []
         return on_nodes((*daemonsets.EKS, *volumes, *fabric), operands=pool.software.operands)
+
+    def _volume_drivers(self) -> tuple[tuple[DaemonSet, str], ...]:
+        """Return the DaemonSet and the add-on of each driver of volumes beyond EBS that storage classes need."""
+        systems = [getattr(entry, "system", entry.type) for entry in self._storage.values()]
+        drivers = daemonsets.EKS_VOLUMES
+        return tuple(dict.fromkeys(drivers[system] for system in systems if system in drivers))
 
     def topology_levels(self, pool: PoolPlan) -> tuple[str, ...]:
         """Return the network layers of EC2, where it has them for the machine type."""
@@ -182,7 +199,61 @@ class Eks(Cloud):
     ) -> Decided[EksClusterPlan]:
         """Return the plan of the cluster."""
         keys = volume_keys(self._storage)
-        return plan_eks_cluster(self._cluster, stack, pools, release, catalog, keys, self._identities)
+        every = tuple(key for one in self._storage.values() if (key := getattr(one, "kms_key", None)) is not None)
+        return plan_eks_cluster(self._cluster, stack, pools, release, catalog, keys, self._identities, every)
+
+    def plan_controllers(
+        self,
+        cluster: CloudCluster | None,
+        pools: Sequence[PoolPlan],
+        controllers: Sequence[ControllerPods],
+        catalog: Catalog,
+        problems: Problems,
+    ) -> Decided[CloudCluster | None]:
+        """Return a new cluster with system nodes that hold the controllers."""
+        if not isinstance(cluster, EksClusterPlan):
+            return Decided(cluster)
+        drivers = self._volume_drivers()
+        own = [addon for _, addon in drivers]
+        if cluster.create is not None:
+            own += [addon.name for addon in cluster.create.addons]
+        charts = {cluster.karpenter.chart: cluster.karpenter.values} if cluster.karpenter is not None else {}
+        if cluster.cluster_autoscaler is not None:
+            charts[cluster.cluster_autoscaler.release.chart] = cluster.cluster_autoscaler.release.values
+        controllers = (
+            *(pods for name in own for pods in controller_pods(name, catalog)),
+            *(pods for name, values in charts.items() for pods in controller_pods(name, catalog, values)),
+            *controllers,
+        )
+        if cluster.create is None:
+            return super().plan_controllers(cluster, pools, controllers, catalog, problems)
+        demands = Demands(
+            controllers=controllers,
+            on_nodes=on_nodes(
+                (*daemonsets.EKS, *(of_nodes for of_nodes, _ in drivers), daemonsets.DISCOVERY), operands=False
+            ),
+            others=rooms_of_cpu_pools(pools),
+            catalog=catalog,
+        )
+        system = size_system_pool(self._cluster, cluster.create.system_pool, demands, problems)
+        created = replace(cluster.create, system_pool=system.value)
+        return Decided(replace(cluster, create=created), system.decisions)
+
+    def documents(
+        self,
+        cluster: CloudCluster | None,
+        pools: Sequence[PoolPlan],
+        storage: StoragePlan,
+        identities: CloudIdentities | None,
+    ) -> Iterator[Document]:
+        """Yield IAM policies, user data and tags."""
+        assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - the plan is of this cloud
+        of_cluster = cluster.create.addons if cluster.create is not None else ()
+        of_storage = storage.cloud.drivers if isinstance(storage.cloud, EksStorage) else ()
+        yield from cluster_documents(cluster, (*of_cluster, *of_storage))
+        yield from pool_documents(pools, len(cluster.tags))
+        if isinstance(identities, EksIdentities):
+            yield from identity_documents(identities, self._identities)
 
     def plan_storage(
         self,

@@ -11,14 +11,15 @@ from ipaddress import IPv4Network
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, OperatorRelease
-from gpu_platform.planning.clouds.api_access import check_api_access, wide_networks
+from gpu_platform.planning.clouds.api_access import PRIVATE_RANGES, check_api_access, is_private, wide_networks
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, plan_addons
+from gpu_platform.planning.clouds.eks.arns import check_account, check_key, partition_of
 from gpu_platform.planning.clouds.eks.capacity import is_local_zone, region_of_zone
 from gpu_platform.planning.clouds.eks.cluster_autoscaler_release import cluster_autoscaler
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan, VpcPlan
 from gpu_platform.planning.clouds.eks.compute_class import group_priorities
 from gpu_platform.planning.clouds.eks.efa import dranet, efa_device_plugin
-from gpu_platform.planning.clouds.eks.karpenter_controller import karpenter_controller
+from gpu_platform.planning.clouds.eks.karpenter_controller import disk_keys, karpenter_controller
 from gpu_platform.planning.clouds.eks.kubernetes import explain_support
 from gpu_platform.planning.clouds.eks.logins import check_logins, plan_access
 from gpu_platform.planning.clouds.eks.parts import check_parts, explain_parts, plan_parts
@@ -43,8 +44,8 @@ from gpu_platform.spec.cluster import CreateEks, EksCluster, Operator
 from gpu_platform.spec.eks_network import EksNetwork
 from gpu_platform.spec.pool import Pool
 
-# What an organisation may use inside; RFC 1918 and RFC 6598.
-_PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))
+MOST_PUBLIC_NETWORKS = 40
+MOST_PRIVATE_NETWORKS = 50
 CONTROL_PLANE_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 ROLE_PREFIX = 35  # of IAM's 64 characters; suffixes and what Pulumi appends take the rest
 
@@ -66,6 +67,9 @@ def check_eks_cluster(
         for zone in zones_of(pool):
             _check_zone(zone, f"pool {pool.name} in zone {zone}", cluster, problems.at("region"))
     check_logins(cluster, problems)
+    check_account(cluster.assume_role, cluster, problems.at("assume_role"))
+    for field in ("permissions_boundary", "node_role"):
+        check_account(getattr(cluster.iam, field), cluster, problems.at("iam").at(field))
     check_parts(cluster, problems.at("parts"))
     if cluster.create is not None:
         _check_create(cluster, cluster.create, problems)
@@ -119,22 +123,12 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
         if zone in create.zones[:index]:
             here.at("zones").at(f"[{index}]").add(f"{zone!r} a second time", "each zone once", "remove it")
     check_api_access(create.api_access, create.api_from_anywhere, here)
-    for network in create.api_access:
-        if any(IPv4Network(network).overlaps(private) for private in _PRIVATE) and not wide_networks([network]):
-            here.at("api_access").add(
-                f"{network!r}, a private network",
-                "public networks: EKS refuses reserved addresses there, and what reaches the VPC needs no entry",
-                "remove it, or write the public addresses of its NAT or proxy",
-            )
+    _check_api_networks(create.api_access, here.at("api_access"))
     check_system_pool(cluster, create.system, here.at("system"))
     for index, admin in enumerate(create.admins):
-        account = admin.split(":")[4]
-        if cluster.account is not None and account != cluster.account:
-            here.at("admins").at(f"[{index}]").add(
-                f"{admin!r} of account {account}",
-                f"principals of the cluster's account, {cluster.account}",
-                "correct the ARN, or the cluster's account",
-            )
+        check_account(admin, cluster, here.at("admins").at(f"[{index}]"))
+    check_key(create.kms_key, cluster, here.at("kms_key"))
+    check_key(create.system.kms_key, cluster, here.at("system").at("kms_key"))
     if cluster.subnets is not None:
         problems.at("subnets").add(
             "subnets together with create",
@@ -147,6 +141,35 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
             "security_groups only for an existing cluster: nodes of a new one have the cluster's own group",
             "remove security_groups, or create",
         )
+
+
+def _check_api_networks(networks: Sequence[str], problems: Problems) -> None:
+    """Record networks that are partly private, and more than EKS and a security group take.
+
+    Sources: EKS user guide, Service quotas (public endpoint access CIDR ranges, 40) and Cluster API server
+    endpoint; VPC user guide, quotas (60 inbound rules of a security group, of which EKS has one); read 2026-11-28.
+    """
+    private = [network for network in networks if is_private(network)]
+    public = [network for network in networks if network not in private]
+    for network in public:
+        inside = [one for one in PRIVATE_RANGES if IPv4Network(network).overlaps(one)]
+        if inside and not wide_networks([network]):
+            problems.add(
+                f"{network!r}, of which {inside[0]} is private",
+                "networks that are private or public as a whole: private ones reach the API server at its address "
+                "in the VPC, others at its public address, where EKS refuses private networks",
+                "write its private and its public part as two networks",
+            )
+    for kind, found, most in (
+        ("public", public, MOST_PUBLIC_NETWORKS),
+        ("private", private, MOST_PRIVATE_NETWORKS),
+    ):
+        if len(found) > most:
+            problems.add(
+                f"{len(found)} {kind} networks",
+                f"at most {most}",
+                "write fewer, wider networks, or those of a proxy",
+            )
 
 
 def _check_kubernetes(
@@ -199,15 +222,17 @@ def plan_eks_cluster(
     catalog: Catalog,
     volume_keys: Sequence[str] = (),
     identities: Sequence[str] = (),
+    storage_keys: Sequence[str] = (),
 ) -> Decided[EksClusterPlan]:
     """Return the plan of a cluster for pools that are planned.
 
-    `volume_keys`: ARNs of keys of EBS volumes; `identities`: teams whose pods have an identity.
+    `volume_keys`: ARNs of keys of EBS volumes; `identities`: teams whose pods have an identity; `storage_keys`:
+    ARNs of keys of all storage classes.
     """
     clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
     efa = any(cloud.efa for cloud in clouds)
     of_karpenter = [cloud for cloud in clouds if isinstance(cloud, KarpenterPoolPlan)]
-    scales = any(isinstance(cloud, EksPoolPlan) and cloud.group_tags for cloud in clouds)
+    scales = any(isinstance(cloud, EksPoolPlan) and cloud.autoscaled for cloud in clouds)
     claimed = any(cloud.nic_devices is not None for cloud in clouds)
     plugged = any(cloud.nic_resources for cloud in clouds)
     parts = plan_parts(cluster, karpenter=bool(of_karpenter), scaled=scales, efa=plugged, dranet=claimed)
@@ -249,6 +274,8 @@ def plan_eks_cluster(
         dranet=dranet(pools, catalog) if "dranet" in installed else None,
         access=plan_access(cluster),
         identities=tuple(identities),
+        group_keys=_group_keys(clouds, cluster.create),
+        other_keys=_other_keys(of_karpenter, cluster.create, storage_keys),
         minimum_vpc_cni=_minimum_vpc_cni(catalog) if efa and created.value is None else None,
         tags=tags,
         company_tags=dict(cluster.tags),
@@ -258,17 +285,31 @@ def plan_eks_cluster(
     return Decided(plan, (*chosen.decisions, *created.decisions, *explain_parts(cluster, parts)))
 
 
+def _group_keys(pools: Sequence[EksPoolPlan | KarpenterPoolPlan], create: CreateEks | None) -> tuple[str, ...]:
+    """Return the keys of the disks of node groups, sorted."""
+    devices = [device for pool in pools if isinstance(pool, EksPoolPlan) for device in pool.block_devices]
+    keys = {device.kms_key for device in devices} | {create.system.kms_key if create is not None else None}
+    return tuple(sorted(key for key in keys if key is not None))
+
+
+def _other_keys(
+    pools: Sequence[KarpenterPoolPlan], create: CreateEks | None, storage_keys: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the keys of Secrets, volumes and nodes of Karpenter, sorted."""
+    keys = {
+        *disk_keys(pools),
+        *storage_keys,
+        *((create.kms_key,) if create is not None and create.kms_key else ()),
+    }
+    return tuple(sorted(keys))
+
+
 def _minimum_vpc_cni(catalog: Catalog) -> str | None:
     return catalog.eks_addons["vpc-cni"].first_with_efa_only
 
 
 def _managed(pools: Sequence[PoolPlan]) -> dict[str, EksPoolPlan]:
     return {pool.name: pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan)}
-
-
-def partition_of(region: str) -> str:
-    """Return the AWS partition of a region, the second part of its ARNs."""
-    return "aws-us-gov" if region.startswith("us-gov-") else "aws"
 
 
 def _kubernetes(cluster: EksCluster, release: OperatorRelease, catalog: Catalog) -> Decided[str | None]:
@@ -299,22 +340,7 @@ def _plan_create(
         if create.network is not None
         else plan_vpc(cluster, create, zones, catalog)
     )
-    reach = ", ".join(create.api_access) or "no network outside the VPC"
-    locked_out = not create.api_access and create.network is None
-    if create.api_from_anywhere:
-        why = "api_from_anywhere: it is reachable from the whole internet, protected only by IAM"
-    elif create.api_access:
-        why = "create.api_access declares it"
-    elif create.network is not None:
-        why = "create.api_access is empty: `up` has to run in the VPC, or in a network that reaches it"
-    else:
-        why = "create.api_access is empty: `up` itself needs access to the new VPC, so the first one is refused"
-    by_access = Decision(
-        subject=f"cluster {cluster.name}",
-        what="warning: API server" if create.api_from_anywhere or locked_out else "API server",
-        chosen=f"private; public for {reach}",
-        why=why,
-    )
+    by_access = _explain_api_access(cluster, create)
     by_prefixes = Decision(
         subject=f"cluster {cluster.name}",
         what="addresses of pods",
@@ -333,7 +359,6 @@ def _plan_create(
         for _ in vpc.value.pod_networks[:1]
     )
     partition = partition_of(cluster.region)
-    system = plan_system_pool(cluster, create.system)
     plan = CreateEksPlan(
         vpc=vpc.value,
         kms_key=create.kms_key,
@@ -356,10 +381,32 @@ def _plan_create(
             company_tags=cluster.tags,
             pod_subnets=bool(vpc.value.pod_networks),
         ),
-        system_pool=system.value,
+        system_pool=plan_system_pool(create.system),
     )
     support = explain_support(cluster, create.support, kubernetes, catalog)
-    return Decided(plan, (*vpc.decisions, by_prefixes, *of_pods, by_access, support, *system.decisions))
+    return Decided(plan, (*vpc.decisions, by_prefixes, *of_pods, by_access, support))
+
+
+def _explain_api_access(cluster: EksCluster, create: CreateEks) -> Decision:
+    private = [network for network in create.api_access if is_private(network)]
+    public = [network for network in create.api_access if network not in private]
+    inside = f"private for its nodes and pods{''.join(f', {network}' for network in private)}"
+    locked_out = not public and (create.network is None or not private)
+    if create.api_from_anywhere:
+        why = "api_from_anywhere: it is reachable from the whole internet, protected only by IAM"
+    elif locked_out:
+        why = (
+            "create.api_access names no network from which the first `up` could reach it, so that is refused: "
+            "others in the VPC, and what reaches it by VPN or peering, need an entry, too"
+        )
+    else:
+        why = "create.api_access declares it: others in the VPC, and networks that reach it, need an entry, too"
+    return Decision(
+        subject=f"cluster {cluster.name}",
+        what="warning: API server" if create.api_from_anywhere or locked_out else "API server",
+        chosen=f"{inside}; public for {', '.join(public) or 'no network'}",
+        why=why,
+    )
 
 
 def _node_policies(cluster: EksCluster) -> tuple[str, ...]:

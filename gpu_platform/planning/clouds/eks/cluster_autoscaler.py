@@ -35,6 +35,7 @@ _TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template"
 # A node goes only when its utilisation is below: 0 would keep nodes without pods, whose utilisation is 0.
 _ONLY_EMPTY: Final = "0.01"
 _UNDERUSED: Final = "0.5"
+_NEVER: Final = "8760h"
 # Of a file system the kubelet keeps 10 % as eviction threshold; file system and image take some more.
 _USABLE_SHARE: Final = 0.85
 
@@ -62,6 +63,24 @@ def scaled(pool: Pool, cluster: EksCluster) -> bool:
     """Return whether the Cluster Autoscaler scales the pool."""
     managed = pool.provisioner == "managed"
     return managed and cluster.parts.cluster_autoscaler != "none" and fixed_because(pool) is None
+
+
+def kept_tags(pool: Pool, cluster: EksCluster) -> Mapping[str, str]:
+    """Return the tags that keep the autoscaler of the cluster's owner from removing nodes; of scaled pools none.
+
+    It finds every node group by the tags of EKS. Those whose minimum is below their size would lose idle nodes:
+    reserved capacity, and pools with claims. Utilisation is never below a threshold of 0. Sources:
+    kubernetes/autoscaler, cloudprovider/aws/README.md (autoscaling options) and core/scaledown/eligibility
+    (isNodeBelowUtilizationThreshold); read 2026-11-28.
+    """
+    if cluster.parts.cluster_autoscaler != "present" or fixed_because(pool) is None:
+        return {}
+    return {
+        f"{_TEMPLATE}/autoscaling-options/scaledowngpuutilizationthreshold": "0",
+        f"{_TEMPLATE}/autoscaling-options/scaledownunneededtime": _NEVER,
+        f"{_TEMPLATE}/autoscaling-options/scaledownunreadytime": _NEVER,
+        f"{_TEMPLATE}/autoscaling-options/scaledownutilizationthreshold": "0",
+    }
 
 
 def accelerator_label(gpu_model: str, resources: Sequence[ResourceOffer]) -> Mapping[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gpu_platform.errors import Problem
+from gpu_platform.planning.clouds.api_access import is_private
 from gpu_platform.planning.clouds.eks.access import AccessPlan
 from gpu_platform.planning.clouds.eks.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.eks.kubernetes import version_problem
@@ -224,6 +225,16 @@ class CreateEksPlan:
     addons: tuple[Addon, ...]
     system_pool: SystemPool
 
+    @property
+    def private_networks(self) -> tuple[str, ...]:
+        """Networks that reach the API server at its address in the VPC, beside the cluster's own nodes."""
+        return tuple(network for network in self.api_access if is_private(network))
+
+    @property
+    def public_networks(self) -> tuple[str, ...]:
+        """Networks that reach the API server at its public address."""
+        return tuple(network for network in self.api_access if not is_private(network))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksClusterPlan:
@@ -272,6 +283,10 @@ class EksClusterPlan:
     access: AccessPlan
     identities: tuple[str, ...] = ()
     """Teams whose pods have an identity by EKS Pod Identity."""
+    group_keys: tuple[str, ...] = ()
+    """Customer-managed keys of the disks of node groups, whose instances EC2 Auto Scaling starts."""
+    other_keys: tuple[str, ...] = ()
+    """Customer-managed keys of Secrets, volumes and nodes of Karpenter."""
     minimum_vpc_cni: str | None
     """Existing cluster: the VPC CNI version that the pools need, where known."""
     tags: Mapping[str, str]
@@ -294,14 +309,25 @@ class EksClusterPlan:
     @property
     def first_up_problem(self) -> Problem | None:
         """Why an `up` that creates the cluster would fail: no client reaches a private API server in a new VPC."""
-        if self.create is None or self.create.api_access or isinstance(self.create.vpc, ExistingVpcPlan):
+        if self.create is None or self.create.public_networks:
+            return None
+        networks = ", ".join(self.create.api_access) or "nothing"
+        if not isinstance(self.create.vpc, ExistingVpcPlan):
+            return Problem(
+                "cluster.create.api_access",
+                f"{networks}, and the VPC does not exist yet",
+                "the public network of the machine that runs the first `up`: it creates the VPC and then objects "
+                "in the cluster",
+                "name it, and replace it when a network that reaches the VPC runs `up`; nothing was changed",
+            )
+        if self.create.private_networks:
             return None
         return Problem(
             "cluster.create.api_access",
-            "nothing, and the VPC does not exist yet",
-            "the public network of the machine that runs the first `up`: it creates the VPC and then objects in "
-            "the cluster",
-            "name it, and remove it when a network that reaches the VPC runs `up`; nothing was changed",
+            networks,
+            "the network of the machine that runs `up`, in the VPC, connected with it, or public: the security "
+            "group of the cluster admits its nodes and pods alone",
+            "name it, such as api_access: [10.0.0.0/16]; nothing was changed",
         )
 
     @property

@@ -161,12 +161,13 @@ def _of_system(pool: SystemPool) -> Iterator[ClusterSetting]:
         gain="rolls-nodes",
         on_gain=replaced,
     )
+    key = f", key {pool.disk.kms_key}" if pool.disk.kms_key is not None else ""
     image = f", image {pool.release_version}" if pool.release_version is not None else ""
     yield ClusterSetting(
         name="system_template",
         what="disk and image of the system nodes",
-        field="cluster.create.system.disk_gb or release",
-        values=(f"{pool.disk.size_gib} GiB{image}",),
+        field="cluster.create.system.disk_gb, kms_key or release",
+        values=(f"{pool.disk.size_gib} GiB{image}{key}",),
         loss="rolls-nodes",
         on_loss=f"EKS replaces the system nodes one by one; {moves}",
     )

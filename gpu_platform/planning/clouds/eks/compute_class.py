@@ -36,7 +36,7 @@ def group_priorities(pools: Mapping[str, EksPoolPlan]) -> Mapping[int, Sequence[
     """Return patterns of the names of Auto Scaling groups by priority; empty where no pool is in a class."""
     found: dict[int, list[str]] = {}
     for name, pool in pools.items():
-        if pool.compute_class is not None and pool.group_tags:
+        if pool.compute_class is not None and pool.autoscaled:
             found.setdefault(priority(pool.compute_class), []).append(_group_pattern(name))
     # The expander leaves out groups that match nothing where another matches.
     return {**found, _OTHERS: [".*"]} if found else {}

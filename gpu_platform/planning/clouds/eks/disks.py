@@ -6,9 +6,8 @@ IOPS); Karpenter's default volumes of Bottlerocket; read 2026-11-21.
 
 from __future__ import annotations
 
-import re
-
 from gpu_platform.catalog.models import MachineType, NodeImage
+from gpu_platform.planning.clouds.eks.arns import check_key
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
@@ -22,8 +21,6 @@ IO2_IOPS = 3000
 IMAGE_THROUGHPUT_MIBPS = 500
 PARALLEL_THROUGHPUT_MIBPS = 750
 """With `fast_pull`: 600 at least (amazon-eks-ami, nodeadm/doc/examples.md); more needs paid IOPS."""
-
-_KMS_KEY = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):\d{12}:(key|alias)/\S+")
 
 
 def block_devices(pool: Pool, image: NodeImage, on_nvme: bool) -> tuple[BlockDevice, ...]:
@@ -72,17 +69,4 @@ def _throughput(pool: Pool, on_nvme: bool) -> int | None:
 
 def check_disk(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
     """Record a key that EBS cannot use."""
-    disk, here = pool.disk, problems.at("disk")
-    if disk.kms_key is None:
-        return
-    key = _KMS_KEY.fullmatch(disk.kms_key)
-    if key is None:
-        here.at("kms_key").add(
-            f"{disk.kms_key!r}", "the ARN of an AWS KMS key", "for example arn:aws:kms:<region>:<account>:key/<id>"
-        )
-    elif key["region"] != cluster.region:
-        here.at("kms_key").add(
-            f"a key in {key['region']}",
-            f"a key in {cluster.region}: volumes need a key of their region",
-            "make one",
-        )
+    check_key(pool.disk.kms_key, cluster, problems.at("disk").at("kms_key"), alias=True)

@@ -46,6 +46,10 @@ class ExistingEksFacts:
     """By zone: subnets with the tag, or the one of the stack file."""
     all_subnets: tuple[str, ...]
     """Subnets of all zones; empty where no pool needs them."""
+    auto_mode: bool = False
+    """Whether EKS Auto Mode manages compute."""
+    ip_family: str = "ipv4"
+    """Of pods and services: ipv4 or ipv6."""
 
 
 def required_addons(plan: EksClusterPlan) -> Mapping[str, str]:
@@ -69,6 +73,7 @@ def check_looked_up(found: ExistingEksFacts, plan: EksClusterPlan) -> list[Probl
     """Return the problems for which the existing cluster cannot run the pools of the plan."""
     problems = Problems("cluster")
     _check_version(found, plan, problems.at("kubernetes"))
+    _check_form(found, plan, problems.at("name"))
     # Managed node groups join in either mode; Karpenter's nodes only by an access entry of the program.
     creates_role = plan.karpenter_pools and plan.karpenter_node_role is None
     if creates_role and found.authentication_mode == "CONFIG_MAP":
@@ -148,6 +153,30 @@ def _check_version(found: ExistingEksFacts, plan: EksClusterPlan, problems: Prob
             f"{found.kubernetes!r} on {plan.name}",
             f"{lowest} to {highest}: what GPU Operator {plan.operator} supports",
             operator_fix(found.kubernetes, plan.operator_kubernetes),
+        )
+
+
+def _check_form(found: ExistingEksFacts, plan: EksClusterPlan, problems: Problems) -> None:
+    """Record forms of a cluster that the pools cannot join.
+
+    Auto Mode has its own Karpenter, whose CRDs and objects the program's would meet, and brings device plugins,
+    network and Pod Identity within its nodes, so that the add-ons which other nodes need are missing. In an IPv6
+    cluster the VPC CNI needs IPv6 rights of the nodes' role and prefixes, and nodeadm another NodeConfig. Sources:
+    EKS user guide, "Automate cluster infrastructure with EKS Auto Mode" and "Learn about IPv6 addresses to
+    clusters, Pods, and services"; terraform-aws-eks#3256; eksctl#8293; read 2026-11-28.
+    """
+    if found.auto_mode:
+        problems.add(
+            f"{plan.name!r} with EKS Auto Mode",
+            "a cluster without Auto Mode: it has a Karpenter of its own, and network, DNS and Pod Identity within "
+            "its own nodes, which other nodes lack",
+            "create another cluster, or let the owner switch Auto Mode off and install the add-ons of EKS",
+        )
+    if found.ip_family == "ipv6":
+        problems.add(
+            f"{plan.name!r} with IPv6 addresses of pods",
+            "a cluster with ipFamily ipv4: network policies, roles of nodes and images are planned for IPv4",
+            "create another cluster: the family of an existing one cannot be changed",
         )
 
 

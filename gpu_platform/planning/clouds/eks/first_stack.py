@@ -10,6 +10,7 @@ FIRST_STACK: Final = FirstStack(
     aliases=("aws", "amazon"),
     questions=("region", "zone"),
     machine_type="p5.48xlarge",
+    buys_nodes=True,
     cluster=lambda name, answers: {"name": name, "region": answers["region"]},
     pool=lambda answers: {"zones": [answers["zone"]]},
 )

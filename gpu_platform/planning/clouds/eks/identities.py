@@ -9,11 +9,11 @@ trust policy required by EKS Pod Identity"; IAM user guide, "IAM and AWS STS quo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from gpu_platform.planning.clouds.eks.arns import check_partition
 from gpu_platform.planning.clouds.eks.buckets import bucket_statements, check_bucket
 from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
 from gpu_platform.planning.decision import Decided, Decision
@@ -23,8 +23,6 @@ from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.team_identity import TeamIdentity
 
 AGENT: Final = "eks-pod-identity-agent"
-# Of all inline policies of a role; IAM counts no white space.
-_LONGEST_POLICY: Final = 10240
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,18 +48,11 @@ class EksIdentities:
 
 
 def check_identity(identity: TeamIdentity, cluster: EksCluster, partition: str, here: Problems) -> None:
-    """Record buckets that S3 cannot have, a policy that IAM refuses, and a role that the cluster cannot use."""
+    """Record buckets that S3 cannot have, and a role that the cluster cannot use."""
     for index, one in enumerate(identity.buckets):
         check_bucket(one, cluster, here.at("buckets").at(f"[{index}]"), "name")
-    size = len(json.dumps(_statements(identity, cluster, partition), separators=(",", ":")))
-    if size > _LONGEST_POLICY:
-        here.at("buckets").add(
-            f"{len(identity.buckets)} entries, a policy of {size} characters",
-            f"a policy of {_LONGEST_POLICY} characters at most: IAM allows no more in a role",
-            "name fewer prefixes, or write role_arn with a role of your own",
-        )
     role = identity.role_arn
-    if role is None:
+    if role is None or not check_partition(role, cluster, here.at("role_arn")):
         return
     account = role.split(":")[4]
     if cluster.account is not None and account != cluster.account:

@@ -47,12 +47,13 @@ def karpenter_controller(
         service_account=SERVICE_ACCOUNT,
         values=_values(cluster, queue),
         queue=queue,
-        disk_keys=_disk_keys(pools),
+        disk_keys=disk_keys(pools),
         events={name: {"source": [source], "detail-type": [kind]} for name, (source, kind) in _EVENTS.items()},
     )
 
 
-def _disk_keys(pools: Sequence[KarpenterPoolPlan]) -> tuple[str, ...]:
+def disk_keys(pools: Sequence[KarpenterPoolPlan]) -> tuple[str, ...]:
+    """Return the customer-managed keys of the disks of nodes, sorted."""
     devices = [device for pool in pools for device in pool.node_class["blockDeviceMappings"]]
     return tuple(sorted({device["ebs"]["kmsKeyID"] for device in devices if "kmsKeyID" in device["ebs"]}))
 
@@ -189,25 +190,35 @@ def controller_policy(
         _allow("pricing:GetProducts", on="*"),
         _allow("eks:DescribeCluster", on=f"arn:{partition}:eks:{region}:{account}:cluster/{cluster}"),
         _allow("sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage", on=queue_arn),
-        *(statement for key in disk_keys for statement in _use_of_key(key, region)),
+        *_use_of_keys([key for key in disk_keys if ":alias/" not in key], region),
+        *_use_of_aliases([key for key in disk_keys if ":alias/" in key], region),
     )
 
 
-def _use_of_key(arn: str, region: str) -> tuple[dict[str, Any], ...]:
-    """Return statements that let EC2 encrypt volumes with a key; IAM accepts no alias as a resource."""
-    start, _, alias = arn.partition(":alias/")
-    on = f"{start}:key/*" if alias else arn
-    by_alias = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [f"alias/{alias}"]}} if alias else {}
+def _use_of_keys(
+    keys: Sequence[str], region: str, when: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], ...]:
+    """Return statements that let EC2 encrypt volumes with keys, the same for all of them: a policy is short."""
+    if not keys:
+        return ()
+    on = keys[0] if len(keys) == 1 else list(keys)
     by_ec2 = {"StringEquals": {"kms:ViaService": f"ec2.{region}.amazonaws.com"}}
     uses = ("kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncrypt*")
     return (
-        _allow(*uses, on=on, when=_both(by_ec2, by_alias)),
+        _allow(*uses, on=on, when=_both(by_ec2, when or {})),
         _allow(
             "kms:CreateGrant",
             on=on,
-            when=_both({**by_ec2, "Bool": {"kms:GrantIsForAWSResource": "true"}}, by_alias),
+            when=_both({**by_ec2, "Bool": {"kms:GrantIsForAWSResource": "true"}}, when or {}),
         ),
     )
+
+
+def _use_of_aliases(keys: Sequence[str], region: str) -> tuple[dict[str, Any], ...]:
+    """Return the same statements for aliases: IAM accepts no alias as a resource."""
+    owners = sorted({f"{key.partition(':alias/')[0]}:key/*" for key in keys})
+    named = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": [key.rpartition(":")[2] for key in keys]}}
+    return _use_of_keys(owners, region, named)
 
 
 _DESCRIBED = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpu_platform.planning.clouds.eks.access import AccessPlan, LoginPlan, OidcPlan
+from gpu_platform.planning.clouds.eks.arns import check_account
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
@@ -38,13 +39,7 @@ def check_logins(cluster: EksCluster, problems: Problems) -> None:
                 "rename one of the roles, or let people assume a role of the cluster's account",
             )
         taken[login.principal] = f"logins[{index}]"
-        account = login.principal.split(":")[4]
-        if cluster.account is not None and account != cluster.account:
-            here.add(
-                f"{login.principal!r} of account {account}",
-                f"principals of the cluster's account, {cluster.account}",
-                "correct the ARN, or let people assume a role of the cluster's account",
-            )
+        check_account(login.principal, cluster, here)
 
 
 def _local(principal: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from gpu_platform import names
 from gpu_platform.planning.clouds.eks.blocks import BlockPlan, ScheduledSize
+from gpu_platform.planning.clouds.eks.cluster_autoscaler import SCALED_TAG
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.efa_requests import (
     DRANET_DRIVER,
@@ -291,7 +292,7 @@ class EksPoolPlan:
     @property
     def autoscaled(self) -> bool:
         """Whether the Cluster Autoscaler finds the node group by its tags."""
-        return bool(self.group_tags)
+        return SCALED_TAG in self.group_tags
 
     def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
         """Return what a pod of `gpus` GPUs requests beside them: with all of a node, all its EFA interfaces."""

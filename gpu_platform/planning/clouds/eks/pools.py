@@ -8,7 +8,7 @@ from gpu_platform.planning.clouds.eks.alternatives import check_alternatives, ma
 from gpu_platform.planning.clouds.eks.blocks import plan_blocks, windows_of
 from gpu_platform.planning.clouds.eks.bootstrap import check_bootstrap
 from gpu_platform.planning.clouds.eks.capacity import check_capacity, purchase, reserved
-from gpu_platform.planning.clouds.eks.cluster_autoscaler import accelerator_label, group_tags, scaled
+from gpu_platform.planning.clouds.eks.cluster_autoscaler import accelerator_label, group_tags, kept_tags, scaled
 from gpu_platform.planning.clouds.eks.disks import block_devices, check_disk
 from gpu_platform.planning.clouds.eks.images import check_image, image_of
 from gpu_platform.planning.clouds.eks.karpenter import check_karpenter_pool, plan_karpenter_pool
@@ -200,7 +200,9 @@ def plan_eks_pool(
         delete_before_replace=reserved(pool.capacity),
         protect=cluster.is_protected or pool.protect,
         local_nvme=pool.local_nvme and machine.local_nvme_gb > 0,
-        group_tags=group_tags(pool, cluster, machines, requirements.resources, efa_count(nics)) if scales else {},
+        group_tags=group_tags(pool, cluster, machines, requirements.resources, efa_count(nics))
+        if scales
+        else kept_tags(pool, cluster),
     )
     return Decided(plan, tuple(reasons(pool, machine, plan, cluster)))
 
@@ -209,7 +211,8 @@ def _least(pool: Pool) -> int:
     """Return the minimum of a node group.
 
     An autoscaler of the cluster's owner finds groups of fixed size, too, and would empty an idle one. Of reserved
-    capacity EKS itself removes nodes, at the end of a block or in a roll; a schedule removes all.
+    capacity EKS itself removes nodes, at the end of a block or in a roll, and a schedule removes all: there the
+    minimum is 0, and tags keep the autoscaler away (`cluster_autoscaler.kept_tags`).
     """
     changes = pool.count.is_range or reserved(pool.capacity) or pool.schedule is not None
     return pool.count.min if changes else pool.count.desired

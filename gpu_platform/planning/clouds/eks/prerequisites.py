@@ -41,13 +41,28 @@ def eks_prerequisites(cluster: EksClusterPlan, resource_types: Iterable[str]) ->
         login="run aws configure sso, then aws sso login",
         quota_console="Service Quotas (ec2)",
         all_regions_quota=None,
-        permissions=", ".join(f"{service}:*" for service in services) + " (iam with iam:PassRole)",
+        permissions=", ".join([*(f"{service}:*" for service in services), *_key_rights(cluster)])
+        + " (iam with iam:PassRole)",
         permissions_fix="the user of `up` must be among cluster.create.admins, "
         "or have an access entry of the cluster",
         apis=None,
         examples=tuple(_examples(cluster)),
         quotas=tuple(_quotas(cluster)),
     )
+
+
+def _key_rights(cluster: EksClusterPlan) -> Iterator[str]:
+    """Yield what the policy of each customer-managed key must allow, and to whom.
+
+    Nodes of node groups are started by a service-linked role, to which no IAM policy can give rights. Sources: EC2
+    Auto Scaling user guide, Required AWS KMS key policy for use with encrypted volumes; EKS user guide, Encrypt
+    Kubernetes secrets with KMS; read 2026-11-28.
+    """
+    for key in cluster.group_keys:
+        actions = "kms:Decrypt, kms:GenerateDataKeyWithoutPlaintext, kms:ReEncrypt* and kms:CreateGrant"
+        yield f"{actions} on {key} for the role AWSServiceRoleForAutoScaling"
+    for key in cluster.other_keys:
+        yield f"kms:DescribeKey and kms:CreateGrant on {key}"
 
 
 def _quotas(cluster: EksClusterPlan) -> Iterator[CloudQuota]:

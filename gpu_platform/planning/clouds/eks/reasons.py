@@ -76,8 +76,9 @@ def _size(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> tuple[str, str]
 
 def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
     if plan.capacity_type == "CAPACITY_BLOCK":
-        return "EKS, at the end of the block, sets the number of nodes, and no autoscaler changes it"
-    if plan.group_tags:
+        kept = ": tags keep the owner's away" if plan.group_tags else ""
+        return f"EKS, at the end of the block, sets the number of nodes, and no autoscaler changes it{kept}"
+    if plan.autoscaled:
         disruption = DISRUPTION[pool.workload]
         removed = "underused" if disruption.policy == "WhenEmptyOrUnderutilized" else "empty"
         return (
@@ -91,7 +92,7 @@ def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
 
 def _late_gpus(plan: EksPoolPlan) -> Iterator[_Line]:
     """Warn of nodes that look ready to the autoscaler before they offer their GPUs."""
-    if plan.group_tags and ACCELERATOR_LABEL not in plan.labels:
+    if plan.autoscaled and ACCELERATOR_LABEL not in plan.labels:
         yield (
             "warning: autoscaler",
             f"may add up to {plan.max_size} nodes for one pending pod",

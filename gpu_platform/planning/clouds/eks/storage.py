@@ -15,7 +15,7 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.eks import buckets, existing_file_systems
 from gpu_platform.planning.clouds.eks.addons import key_statements, managed_policy
-from gpu_platform.planning.clouds.eks.cluster import partition_of
+from gpu_platform.planning.clouds.eks.arns import check_key, partition_of
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon
 from gpu_platform.planning.clouds.eks.placement import zones_of
 from gpu_platform.planning.clouds.eks.vpc import vpc_zones
@@ -76,6 +76,8 @@ def check_eks_storage(
     """Record what EKS or the cluster cannot have; `problems` is at `storage`."""
     for name, one in storage.items():
         here = problems.at(name)
+        if isinstance(one, DiskStorage | NfsStorage | LustreStorage):
+            check_key(one.kms_key, cluster, here.at("kms_key"))
         if isinstance(one, DiskStorage):
             _check_disk(one, here)
         elif isinstance(one, NfsStorage):

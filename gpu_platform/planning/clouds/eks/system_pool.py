@@ -1,15 +1,39 @@
-"""Check and plan the nodes without GPUs of a new EKS cluster."""
+"""Check and plan the nodes without GPUs of a new EKS cluster.
+
+No autoscaler changes their number: the Cluster Autoscaler scales pools, and Karpenter itself runs on these nodes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.controllers import (
+    ControllerPods,
+    Room,
+    largest,
+    requests_text,
+    room_text,
+    without_room,
+)
+from gpu_platform.planning.clouds.daemonsets import DaemonSet
 from gpu_platform.planning.clouds.eks.cluster_plan import SystemPool
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.pools.free import free_with
 from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.eks_system import SystemNodes
 
 _LEAST_IN_PRODUCTION = 2
+_SIZES: Final = ("large", "xlarge", "2xlarge", "4xlarge", "8xlarge")
+_SERIES: Final = ("m7i", "m6i")
+"""Both have the same CPUs and memory in each size."""
+_COUNTED: Final = 2
+_MOST_TRIED: Final = 10
 
 
 def check_system_pool(cluster: EksCluster, system: SystemNodes, problems: Problems) -> None:
@@ -30,10 +54,10 @@ def check_system_pool(cluster: EksCluster, system: SystemNodes, problems: Proble
         )
 
 
-def plan_system_pool(cluster: EksCluster, system: SystemNodes) -> Decided[SystemPool]:
-    """Return the node group of the system nodes."""
-    plan = SystemPool(
-        instance_types=system.machine_types,
+def plan_system_pool(system: SystemNodes) -> SystemPool:
+    """Return the node group of the system nodes, before the controllers are known."""
+    return SystemPool(
+        instance_types=system.machine_types or _types(_SIZES[0]),
         ami_type="AL2023_x86_64_STANDARD",
         release_version=system.release,
         disk=BlockDevice(
@@ -42,23 +66,84 @@ def plan_system_pool(cluster: EksCluster, system: SystemNodes) -> Decided[System
             volume_type="gp3",
             iops=None,
             throughput_mibps=None,
-            kms_key=None,
+            kms_key=system.kms_key,
         ),
         metadata_hop_limit=1,  # pods there get credentials by Pod Identity, never the node's
         min_size=system.min,
         desired_size=system.desired,
         max_size=system.max,
     )
-    why = "for add-ons, Karpenter and the GPU Operator"
-    if system == SystemNodes():
-        why += (
-            "; Prometheus, Ray heads, ingress and other controllers of your own need more: add a CPU pool, with "
-            "workload general and a machine type without GPUs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demands:
+    """What the system nodes must hold.
+
+    `on_nodes`: DaemonSets on each of them; `others`: nodes of CPU pools, where controllers can run, too.
+    """
+
+    controllers: Sequence[ControllerPods]
+    on_nodes: Sequence[DaemonSet]
+    others: Sequence[Room]
+    catalog: Catalog
+
+    def room(self, types: Sequence[str]) -> Room | None:
+        """Return the least room on a node of these machine types; None: none is in the catalogue."""
+        machines = [self.catalog.machine_types[name] for name in types if name in self.catalog.machine_types]
+        return min((Room(*free_with(machine, self.on_nodes)) for machine in machines), default=None)
+
+    def missing(self, types: Sequence[str], count: int) -> tuple[str, ...]:
+        """Return the controllers that have no room on so many nodes; none where the room is not known."""
+        room = self.room(types)
+        return () if room is None else without_room(self.controllers, [room] * count, self.others)
+
+
+def size_system_pool(
+    cluster: EksCluster, pool: SystemPool, demands: Demands, problems: Problems
+) -> Decided[SystemPool]:
+    """Return the node group with machine types that hold the controllers; `problems` is at `cluster`."""
+    declared = cluster.create.system.machine_types if cluster.create is not None else ()
+    if not declared:
+        # Not by the number of nodes beyond these: an edit of it would replace them.
+        count = min(pool.desired_size, _COUNTED)
+        size = next((size for size in _SIZES if not demands.missing(_types(size), count)), _SIZES[-1])
+        pool = replace(pool, instance_types=_types(size))
+    if lacking := demands.missing(pool.instance_types, pool.desired_size):
+        room, wanted = demands.room(pool.instance_types), requests_text(demands.controllers)
+        problems.at("create").at("system").add(
+            f"{counted(pool.desired_size, 'node')} of {' or '.join(pool.instance_types)}"
+            + (f", with {room_text(room)} for controllers on each" if room is not None else ""),
+            f"room for {wanted}, the most {largest(demands.controllers)}: there is none for {', '.join(lacking)}, "
+            "no autoscaler adds nodes for them, and `up` would wait in vain",
+            _fix(pool, demands),
         )
+    why = (
+        f"controllers request {requests_text(demands.controllers)}, the most {largest(demands.controllers)}; no "
+        "autoscaler adds nodes for them"
+    )
+    if not declared:
+        why += "; the smallest machine type that holds them: other controllers of your own need more"
+    elif demands.room(declared) is None:
+        why += "; whether these machine types hold them is not known here"
     decision = Decision(
         subject=f"cluster {cluster.name}",
         what="system nodes",
-        chosen=f"{system.desired} of {' or '.join(system.machine_types)}, {system.min} to {system.max}",
+        chosen=f"{pool.desired_size} of {' or '.join(pool.instance_types)}, {pool.min_size} to {pool.max_size}",
         why=why,
     )
-    return Decided(plan, (decision,))
+    return Decided(pool, (decision,))
+
+
+def _fix(pool: SystemPool, demands: Demands) -> str:
+    """Return the smallest machine type that holds the controllers on as many nodes, and else the fewest nodes."""
+    for size in _SIZES:
+        if not demands.missing(_types(size), pool.desired_size):
+            return f"write machine_types: [{', '.join(_types(size))}], or remove machine_types"
+    for count in range(pool.desired_size + 1, pool.desired_size + _MOST_TRIED):
+        if not demands.missing(pool.instance_types, count):
+            return f"write desired: {count} and max: {max(count, pool.max_size)}"
+    return "take larger machine types and more nodes, or fewer add-ons"
+
+
+def _types(size: str) -> tuple[str, ...]:
+    return tuple(f"{series}.{size}" for series in _SERIES)

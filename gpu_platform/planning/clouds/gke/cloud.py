@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds import daemonsets
+from gpu_platform.planning.clouds.controllers import ControllerPods
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.clouds.gke.cluster import StackDemands, check_gke_cluster, plan_gke_cluster
@@ -34,12 +36,13 @@ from gpu_platform.planning.clouds.gke.software import (
     gke_software,
 )
 from gpu_platform.planning.clouds.gke.storage import check_gke_storage, plan_gke_storage
+from gpu_platform.planning.clouds.gke.system_pool import size_system_nodes
 from gpu_platform.planning.clouds.gke.window import check_window, recurring_window
 from gpu_platform.planning.clouds.identities import bucket_rights, google_account
-from gpu_platform.planning.clouds.nodes import nodes_plan
+from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
-from gpu_platform.planning.clouds.section import PodEgress, Provisioning, SchedulerPlan
+from gpu_platform.planning.clouds.section import CloudCluster, PodEgress, Provisioning, SchedulerPlan
 from gpu_platform.planning.clouds.storage import StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
@@ -63,7 +66,6 @@ class Gke(Cloud):
     vendor = "gcp"
     creates_nodes = True
     managed_control_plane = True
-    closes_webhook_ports = True
     no_gpu_cluster = "eks, existing or sandbox: the operator has no procedure for its GPUCluster on GKE"
 
     def __init__(
@@ -107,6 +109,14 @@ class Gke(Cloud):
     def creates_cluster(self) -> bool:
         """Whether the stack file has `create`."""
         return self._cluster.create is not None
+
+    @property
+    def closed_ports(self) -> str | None:
+        """Return why the owner of the network must open ports; in a VPC of its own the program does."""
+        create = self._cluster.create
+        if create is not None and create.network is None:
+            return None
+        return "the control plane reaches private nodes only at 443 and 10250"
 
     @property
     def managed_prometheus(self) -> bool:
@@ -263,6 +273,29 @@ class Gke(Cloud):
                 window=self._window, storage=self._storage, members=self._members, identities=self._identities
             ),
         )
+
+    def plan_controllers(
+        self,
+        cluster: CloudCluster | None,
+        pools: Sequence[PoolPlan],
+        controllers: Sequence[ControllerPods],
+        catalog: Catalog,
+        problems: Problems,
+    ) -> Decided[CloudCluster | None]:
+        """Return a new cluster with system nodes that hold the controllers."""
+        create = self._cluster.create
+        if not isinstance(cluster, GkeClusterPlan) or cluster.create is None or create is None:
+            return super().plan_controllers(cluster, pools, controllers, catalog, problems)
+        created = size_system_nodes(
+            f"cluster {cluster.name}",
+            cluster.create,
+            create.system.machine_type is not None,
+            controllers,
+            rooms_of_cpu_pools(pools),
+            catalog,
+            problems.at("create"),
+        )
+        return Decided(replace(cluster, create=created.value), created.decisions)
 
     def plan_storage(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
@@ -18,6 +18,7 @@ from gpu_platform.planning.clouds.gke.gpu_networks import (
     plan_gpu_networks,
 )
 from gpu_platform.planning.clouds.gke.installers import plan_installers
+from gpu_platform.planning.clouds.gke.keys import check_key
 from gpu_platform.planning.clouds.gke.logins import (
     LOGIN_ROLE,
     google_groups,
@@ -31,6 +32,8 @@ from gpu_platform.planning.clouds.gke.node_versions import (
     minimums_of_plans,
 )
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.clouds.gke.prerequisites import OF_DISKS, OF_FILESTORE, OF_SECRETS
+from gpu_platform.planning.clouds.gke.system_pool import check_system_nodes
 from gpu_platform.planning.clouds.gke.versions import highest
 from gpu_platform.planning.clouds.gke.window import recurring_window
 from gpu_platform.planning.config_maps import content_hash
@@ -40,7 +43,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import ExistingStorage, StorageClass
+from gpu_platform.spec.storage import DiskStorage, ExistingStorage, NfsStorage, StorageClass
 
 MAX_NAME = 40
 MAX_ACCOUNT = 30
@@ -65,6 +68,9 @@ def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catal
         here = problems.at("create")
         ranges = gpu_network_ranges(cluster, known, catalog)
         check_api_access(cluster.create.api_access, cluster.create.api_from_anywhere, here)
+        check_system_nodes(cluster.create, catalog, here)
+        check_key(cluster.create.kms_key, cluster, here.at("kms_key"), regional=True)
+        check_key(cluster.create.system.kms_key, cluster, here.at("system").at("kms_key"))
         check_create(cluster.create, ranges, sum(pool.count.maximum for pool in pools), here)
 
 
@@ -150,6 +156,7 @@ def plan_gke_cluster(
         fqdn_policies=cluster.fqdn_policies,
         gpu_nics=any(cloud.network != "none" for cloud in clouds),
         networks=networks,
+        keys=tuple(_keys(cluster, clouds, demands.storage)),
         node_account=_account(cluster),
         node_email=cluster.node_service_account,
         node_roles=_node_roles(clouds) if cluster.node_service_account is None else (),
@@ -179,6 +186,21 @@ def plan_gke_cluster(
         compute_classes=plan_compute_classes(on_gke),
     )
     return Decided(plan, decisions)
+
+
+def _keys(
+    cluster: GkeCluster, pools: Sequence[GkePoolPlan], storage: Mapping[str, StorageClass]
+) -> Iterator[tuple[str, str]]:
+    """Yield the customer-managed keys, each with the domain of the service agent that uses it."""
+    create = cluster.create
+    if create is not None and create.kms_key is not None:
+        yield create.kms_key, OF_SECRETS
+    if create is not None and create.system.kms_key is not None:
+        yield create.system.kms_key, OF_DISKS
+    yield from ((pool.kms_key, OF_DISKS) for pool in pools if pool.kms_key is not None)
+    for entry in storage.values():
+        if isinstance(entry, DiskStorage | NfsStorage) and entry.kms_key is not None:
+            yield entry.kms_key, OF_DISKS if isinstance(entry, DiskStorage) else OF_FILESTORE
 
 
 def _disks(pools: Sequence[tuple[PoolPlan, GkePoolPlan]]) -> dict[str, int]:

@@ -12,7 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from gpu_platform.planning.clouds.api_access import is_private
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, ExistingVpcPlan, MaintenanceExclusion
+from gpu_platform.planning.clouds.gke.system_pool import DEFAULT_TYPES
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted
@@ -22,15 +24,10 @@ AUTOSCALING_PROFILE: Final = "OPTIMIZE_UTILIZATION"
 """Profile of new clusters. Its scheduler prefers nodes whose CPU, memory or GPUs are in use (GKE docs, "About GKE
 cluster autoscaling", autoscaling profiles; read 2026-11-28)."""
 SYSTEM_POOL = "system"
-SYSTEM_MACHINE_TYPE = "e2-standard-4"
-SYSTEM_NODES = (2, 6)
 
 POD_PREFIX = 24  # addresses of a node at the default of 110 pods
 CONTROL_PLANE_PREFIX = 28
 RESERVED_ADDRESSES = 4  # of each subnet, by Google Cloud
-PRIVATE_RANGES = tuple(
-    ipaddress.IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
-)
 
 SCOPES: Mapping[str, str] = {
     "no-upgrades": "NO_UPGRADES",
@@ -57,8 +54,14 @@ def check_create(
         _check_unused_ranges(create, problems)
     else:
         _check_ranges(create, gpu_ranges, problems)
-        _check_range_sizes(create, gpu_nodes + SYSTEM_NODES[1], problems)
+        _check_range_sizes(create, gpu_nodes + create.system.max, problems)
     _check_control_plane(create, problems)
+    if not create.dns_access and not create.api_access:
+        problems.at("dns_access").add(
+            "false without api_access",
+            "false with the networks from which `up` and users reach the API server",
+            "write api_access, or remove dns_access",
+        )
     _check_window(create.maintenance, problems.at("maintenance"))
     _check_exclusions(create.maintenance.exclusions, problems.at("maintenance").at("exclusions"))
 
@@ -193,14 +196,16 @@ def plan_create(
     plugin of a pool; `window`: start, end and recurrence of the window of `changes`, instead of
     `create.maintenance`; `storage`: types of the declared storage classes.
     """
-    public = [cidr for cidr in create.api_access if not _private(cidr)]
+    public = [cidr for cidr in create.api_access if not is_private(cidr)]
     subject = f"cluster {cluster.name}"
     decisions = (
         Decision(
             subject=subject,
             what="API server",
-            chosen="DNS endpoint with IAM" + (f", and a public address for {', '.join(public)}" if public else ""),
-            why="clients need no network path; addresses are for the networks of api_access",
+            chosen=_reach(create, public),
+            why="clients need no network path; addresses are for the networks of api_access"
+            if create.dns_access
+            else "dns_access is false: only the networks of api_access reach it",
         ),
         Decision(
             subject=subject,
@@ -234,6 +239,7 @@ def plan_create(
         services_cidr=create.services_cidr,
         control_plane_cidr=create.control_plane_cidr,
         api_access=create.api_access,
+        dns_access=create.dns_access,
         private_apis=create.private_apis,
         authenticator_groups=create.authenticator_groups,
         public_endpoint=bool(public),
@@ -254,10 +260,25 @@ def plan_create(
         ),
         nfs_driver="nfs" in storage,
         lustre_driver="lustre" in storage,
-        system_machine_type=SYSTEM_MACHINE_TYPE,
-        system_nodes=SYSTEM_NODES,
+        system_machine_type=create.system.machine_type or DEFAULT_TYPES[0],
+        system_vcpus=0,
+        system_nodes=(create.system.min, create.system.max),
+        system_disk_gb=create.system.disk_gb,
+        system_kms_key=create.system.kms_key,
+        kms_key=create.kms_key,
     )
     return Decided(plan, (*decisions, *exclusions.decisions))
+
+
+def _reach(create: CreateGke, public: Sequence[str]) -> str:
+    """Return how clients reach the API server."""
+    private = [network for network in create.api_access if network not in public]
+    ways = (
+        "DNS endpoint with IAM" if create.dns_access else "",
+        f"a public address for {', '.join(public)}" if public else "",
+        f"a private address for {', '.join(private)}" if private else "",
+    )
+    return ", and ".join(filter(None, ways))
 
 
 def _existing_vpc(cluster: GkeCluster, vpc: ExistingVpc | None) -> ExistingVpcPlan | None:
@@ -300,10 +321,6 @@ def _plan_exclusions(
         scope=SCOPES["no-minor-upgrades"],
     )
     return Decided((exclusion,), (decision,))
-
-
-def _private(cidr: str) -> bool:
-    return any(ipaddress.IPv4Network(cidr).subnet_of(private) for private in PRIVATE_RANGES)
 
 
 def _utc(time: datetime) -> str:

@@ -11,6 +11,7 @@ FIRST_STACK: Final = FirstStack(
     questions=("region", "zone", "project"),
     machine_type="a3-megagpu-8g",
     groups=False,  # GKE authenticates members by their e-mail addresses
+    buys_nodes=True,
     cluster=lambda name, answers: {"name": name, "project": answers["project"], "location": answers["region"]},
     pool=lambda answers: {"zones": [answers["zone"]]},
 )

@@ -47,12 +47,12 @@ def check_members(members: Sequence[str], problems: Problems) -> None:
 
 
 def login_command(cluster: GkeCluster) -> str:
-    """Return the command that writes a kubeconfig; a created cluster has a DNS endpoint, which IAM guards."""
+    """Return the command that writes a kubeconfig; a created cluster may have a DNS endpoint."""
     command = (
         f"gcloud container clusters get-credentials {cluster.name} --location {cluster.location} "
         f"--project {cluster.project}"
     )
-    return f"{command} --dns-endpoint" if cluster.create is not None else command
+    return f"{command} --dns-endpoint" if cluster.create is not None and cluster.create.dns_access else command
 
 
 def iam_members(members: Iterable[str]) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ node_config; cluster-toolkit 1.95 (gke-node-pool); read 2026-11-21.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -33,7 +32,6 @@ _EFFECTS = {
     "PreferNoSchedule": "PREFER_NO_SCHEDULE",
     "NoExecute": "NO_EXECUTE",
 }
-_KMS_KEY = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
 
 
 def image_type(pool: Pool, machine: MachineType, catalog: Catalog) -> str:
@@ -178,9 +176,3 @@ def _check_disk(pool: Pool, machine: MachineType, catalog: Catalog, here: Proble
     wanted = pool.disk.type
     if takes(Disk, "type", wanted, "gke") and wanted not in (None, *family.boot_disk_types):
         here.at("type").add(f"{wanted!r} on {machine.name}", " or ".join(family.boot_disk_types), "remove type")
-    if pool.disk.kms_key is not None and not _KMS_KEY.fullmatch(pool.disk.kms_key):
-        here.at("kms_key").add(
-            f"{pool.disk.kms_key!r}",
-            "a Cloud KMS key: projects/P/locations/L/keyRings/R/cryptoKeys/K",
-            "see gcloud kms keys list",
-        )

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gpu_platform import names
+from gpu_platform.errors import Problem
+from gpu_platform.planning.clouds.gke.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
 from gpu_platform.planning.clouds.gke.properties import node_pool_properties
 from gpu_platform.planning.clouds.parts import PartPlan
@@ -383,6 +385,8 @@ class CreateGkePlan:
     services_cidr: str
     control_plane_cidr: str
     api_access: tuple[str, ...]
+    dns_access: bool
+    """Whether clients of any network reach the API server by its DNS endpoint, with IAM."""
     private_apis: bool
     """Whether the created VPC resolves names of Google's APIs to private.googleapis.com."""
     authenticator_groups: str | None
@@ -403,8 +407,14 @@ class CreateGkePlan:
     lustre_driver: bool
     """Whether GKE runs the driver of Managed Lustre."""
     system_machine_type: str
+    system_vcpus: int
     system_nodes: tuple[int, int]
     """Lowest and highest number of nodes over all zones."""
+    system_disk_gb: int
+    system_kms_key: str | None = None
+    """Key of the disks of system nodes; None: the cloud's default."""
+    kms_key: str | None = None
+    """Key of the Secrets; None: the cloud's default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -427,6 +437,8 @@ class GkeClusterPlan:
     gpu_nics: bool
     """Whether a pool uses its GPU NICs."""
     networks: tuple[GpuNetwork, ...]
+    keys: tuple[tuple[str, str], ...] = ()
+    """Customer-managed keys, each with the domain of the service agent that uses it."""
     node_account: str
     """Id of the nodes' service account, which the program creates without `node_email`."""
     node_email: str | None
@@ -469,13 +481,23 @@ class GkeClusterPlan:
         return ()
 
     @property
-    def first_up_problem(self) -> None:
-        """None: clients reach the API server by its DNS endpoint."""
+    def first_up_problem(self) -> Problem | None:
+        """Why an `up` that creates the cluster would fail: no client reaches a private API server in a new VPC."""
+        create = self.create
+        if create is None or create.dns_access or create.public_endpoint or create.existing_vpc is not None:
+            return None
+        return Problem(
+            "cluster.create.dns_access",
+            f"false with {', '.join(create.api_access)}, and the VPC does not exist yet",
+            "true, or in api_access the public network of the machine of the first `up`: it creates the VPC "
+            "and then objects in the cluster",
+            "remove dns_access, and write it when a network that reaches the VPC runs `up`; nothing was changed",
+        )
 
     @property
     def settings(self) -> tuple[ClusterSetting, ...]:
         """Settings of the cluster itself that a preview compares with the last deployment."""
-        return ()
+        return cluster_settings(self.create)
 
     @property
     def platforms(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from gpu_platform.planning.clouds.gke.capacity import (
     windows,
 )
 from gpu_platform.planning.clouds.gke.gpu_networks import network_count, network_mode
+from gpu_platform.planning.clouds.gke.keys import check_key
 from gpu_platform.planning.clouds.gke.network import check_network
 from gpu_platform.planning.clouds.gke.node import (
     accelerator,
@@ -70,6 +71,7 @@ def check_gke_pool(
     check_upgrade(pool, machine, cluster, catalog, problems)
     check_network(pool, machine, cluster, catalog, problems)
     check_node(pool, machine, catalog, problems)
+    check_key(pool.disk.kms_key, cluster, problems.at("disk").at("kms_key"))
     check_node_version(pool, machine, cluster, catalog, problems)
 
 

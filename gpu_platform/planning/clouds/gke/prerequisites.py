@@ -19,9 +19,13 @@ _DISK_QUOTAS: Final = {
     "pd-ssd": "SSD_TOTAL_GB",
     "hyperdisk-balanced": "HDB_TOTAL_GB",
 }
-SYSTEM_VCPUS: Final = 4
-"""Of a system node, e2-standard-4."""
-SYSTEM_DISK_GB: Final = 100
+# Sources: Compute Engine docs, Protect resources by using Cloud KMS keys; GKE docs, Encrypt secrets at the
+# application layer; Filestore docs, Encrypt data with customer-managed keys; read 2026-11-28.
+_KEY_ROLE: Final = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
+OF_DISKS: Final = "compute-system"
+"""Domain of the service agent that encrypts disks; its e-mail is service-NUMBER@DOMAIN.iam.gserviceaccount.com."""
+OF_SECRETS: Final = "container-engine-robot"
+OF_FILESTORE: Final = "cloud-filer"
 _EXAMPLE_DOMAIN: Final = "@example.com"
 # Roles and APIs of each service that the program uses.
 _ROLES: Final = {
@@ -64,6 +68,8 @@ def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) ->
     vpc = cluster.create.existing_vpc if cluster.create is not None else None
     if vpc is not None and roles:
         roles.append(f"roles/compute.networkUser on {vpc.subnetwork}")
+    apis |= {_APIS["kms"]} if cluster.keys else set()
+    roles += _key_rights(cluster.keys)
     return CloudPrerequisites(
         cloud="Google Cloud",
         command="gke-gcloud-auth-plugin",
@@ -82,6 +88,12 @@ def gke_prerequisites(cluster: GkeClusterPlan, resource_types: Iterable[str]) ->
     )
 
 
+def _key_rights(keys: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield the role that a service agent of Google needs on each key; `keys`: key, domain of the agent."""
+    for key, domain in dict.fromkeys(keys):
+        yield f"{_KEY_ROLE} on {key} for service-PROJECT_NUMBER@{domain}.iam.gserviceaccount.com"
+
+
 def _quotas(cluster: GkeClusterPlan) -> Iterator[CloudQuota]:
     """Yield quotas on networks, disks and vCPUs; that of the vCPUs of GPU machines depends on their family."""
     create = cluster.create
@@ -97,9 +109,13 @@ def _quotas(cluster: GkeClusterPlan) -> Iterator[CloudQuota]:
         disks[name] = disks.get(name, 0) + gb
     if create is not None:
         system = create.system_nodes[1]
-        disks["SSD_TOTAL_GB"] = disks.get("SSD_TOTAL_GB", 0) + system * SYSTEM_DISK_GB
+        disks["SSD_TOTAL_GB"] = disks.get("SSD_TOTAL_GB", 0) + system * create.system_disk_gb
         yield CloudQuota(
-            name="CPUS", unit="vCPU", region=cluster.region, amount=system * SYSTEM_VCPUS, what="system nodes"
+            name="CPUS",
+            unit="vCPU",
+            region=cluster.region,
+            amount=system * create.system_vcpus,
+            what="system nodes",
         )
     for name, gb in sorted(disks.items()):
         yield CloudQuota(name=name, unit="GB", region=cluster.region, amount=gb, what="boot disks of all nodes")

@@ -14,6 +14,7 @@ from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.gke import buckets, existing_file_systems
 from gpu_platform.planning.clouds.gke.buckets import BucketGrant
 from gpu_platform.planning.clouds.gke.cluster import network_name
+from gpu_platform.planning.clouds.gke.keys import check_key
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
 from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, VolumePlan
 from gpu_platform.planning.decision import Decided, Decision
@@ -79,6 +80,8 @@ def check_gke_storage(
     }
     for name, one in storage.items():
         here = problems.at(name)
+        if isinstance(one, DiskStorage | NfsStorage):
+            check_key(one.kms_key, cluster, here.at("kms_key"), regional=isinstance(one, NfsStorage))
         if isinstance(one, DiskStorage):
             _check_disk(one, machines, catalog, here)
         elif isinstance(one, NfsStorage):

@@ -40,6 +40,9 @@ def pool(**rest: Any) -> Pool:
         "workload": "training",
         **rest,
     }
+    sale = load_catalog().sale(str(said["machine_type"]))
+    if sale is not None and "reservation" in sale.sold_as:
+        said.setdefault("capacity", RESERVATION)
     return Pool.model_validate(said, strict=False)
 
 

@@ -240,8 +240,8 @@ def test_nat_is_per_zone_in_production_unless_the_stack_says_otherwise(cluster: 
 
 def test_an_api_server_that_nobody_outside_may_reach_is_a_decision() -> None:
     chosen, why = decisions(created())["warning: API server"]
-    assert chosen == "private; public for no network outside the VPC"
-    assert "`up` itself" in why
+    assert chosen == "private for its nodes and pods; public for no network"
+    assert "the first `up`" in why
     problem = cloud(created()).first_up_problem
     assert problem is not None
     assert problem.path == "cluster.create.api_access"

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import ACCELERATOR_LABEL, SCALED_TAG
 from gpu_platform.planning.clouds.eks.existing_cluster import required_addons
-from tests.planning.clouds.eks.eks_pools import BLOCK, eks, node_group, plan_and_decisions, planned
+from tests.planning.clouds.eks.eks_pools import BLOCK, RESERVATION, eks, node_group, plan_and_decisions, planned
 from tests.planning.clouds.eks.test_cluster import SERVE, cloud, created, decisions, plan, problems
 from tests.planning.clouds.eks.test_cluster import eks as stack_cluster
 
@@ -228,6 +228,24 @@ def test_the_autoscaler_of_the_owner_is_left_alone_and_finds_the_groups_by_the_t
     chosen, why = decisions(found, SCALED)["Cluster Autoscaler"]
     assert chosen == "present"
     assert "k8s.io/cluster-autoscaler/ml" in why
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        {"capacity": BLOCK, "count": {"desired": 2}},
+        {"capacity": RESERVATION, "count": {"desired": 2}},
+        {"count": {"desired": 2}, "zones": ["us-east-2a"]},
+    ],
+    ids=["block", "reservation", "on-demand"],
+)
+def test_the_autoscaler_of_the_owner_removes_no_node_of_a_fixed_pool(pool: dict[str, Any]) -> None:
+    plan = node_group(eks(parts={"cluster_autoscaler": "present"}), **pool)
+    options = {key.removeprefix(OPTIONS): value for key, value in plan.group_tags.items()}
+    assert options["scaledownutilizationthreshold"] == options["scaledowngpuutilizationthreshold"] == "0"
+    assert not plan.autoscaled
+    assert SCALED_TAG not in plan.group_tags
+    assert not node_group(**pool).group_tags
 
 
 def test_without_an_autoscaler_there_is_no_part_and_no_tag() -> None:

@@ -38,6 +38,11 @@ def test_a_cluster_as_the_pools_need_it_has_no_problems() -> None:
     assert check_looked_up(GOOD, needed(kubernetes="1.34")) == []
 
 
+def test_auto_mode_and_ipv6_are_problems() -> None:
+    assert "EKS Auto Mode" in found_problems(replace(GOOD, auto_mode=True), needed())["cluster.name"]
+    assert "ipFamily ipv4" in found_problems(replace(GOOD, ip_family="ipv6"), needed())["cluster.name"]
+
+
 def test_a_version_other_than_the_stack_says_is_a_problem() -> None:
     found = found_problems(replace(GOOD, kubernetes="1.35"), needed(kubernetes="1.34"))
     assert list(found) == ["cluster.kubernetes"]

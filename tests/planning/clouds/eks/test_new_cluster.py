@@ -6,17 +6,18 @@ from typing import Any
 
 import pytest
 
-from tests.planning.clouds.eks.test_cluster import SERVE, create_plan, created, decisions, problems
+from tests.planning.clouds.eks.test_cluster import SERVE, cloud, create_plan, created, decisions, problems
 
 # -- system nodes -----------------------------------------------------------------------------------------
 
 
-def test_the_size_of_the_system_nodes_is_said_and_for_what_it_is_too_small() -> None:
+def test_a_decision_states_what_the_system_nodes_must_hold() -> None:
     chosen, why = decisions(created())["system nodes"]
     assert chosen == "2 of m7i.large or m6i.large, 2 to 4"
-    assert "Prometheus, Ray heads, ingress" in why
-    _, why = decisions(created({"system": {"machine_types": ["m7i.2xlarge"]}}))["system nodes"]
-    assert "Prometheus" not in why
+    assert "GPU Operator 1 x 0.2 CPU" in why
+    assert "other controllers of your own need more" in why
+    _, why = decisions(created({"system": {"machine_types": ["t3.medium"]}}))["system nodes"]
+    assert "not known here" in why
 
 
 @pytest.mark.parametrize("machine", ["m7i.2xlarge", "c7i-flex.large", "r6id.metal", "t3.medium", "m7a.48xlarge"])
@@ -76,8 +77,36 @@ def test_an_opening_that_nothing_needs_is_refused() -> None:
 
 
 @pytest.mark.parametrize("network", ["10.0.0.0/8", "172.20.0.0/16", "192.168.1.0/24", "100.64.0.0/10"])
-def test_private_networks_which_eks_refuses_are_refused(network: str) -> None:
-    assert "a private network" in problems(created({"api_access": [network]}))["cluster.create.api_access"]
+def test_private_networks_reach_the_private_address(network: str) -> None:
+    create = create_plan(created({"api_access": [network, "203.0.113.0/24"]}))
+    assert (create.private_networks, create.public_networks) == ((network,), ("203.0.113.0/24",))
+
+
+def test_a_network_that_is_partly_private_is_refused() -> None:
+    found = problems(created({"api_access": ["172.0.0.0/11"]}))["cluster.create.api_access"]
+    assert "172.16.0.0/12 is private" in found
+
+
+def test_more_networks_than_eks_takes_are_refused() -> None:
+    public = [f"203.0.{third}.0/24" for third in range(41)]
+    assert "at most 40" in problems(created({"api_access": public}))["cluster.create.api_access"]
+    private = [f"10.{second}.0.0/16" for second in range(51)]
+    assert "at most 50" in problems(created({"api_access": private}))["cluster.create.api_access"]
+
+
+def test_a_first_up_that_reaches_no_api_server_is_refused_with_the_way() -> None:
+    network = {
+        "vpc": "vpc-0a1b2c3d4e5f60718",
+        "subnets": {"us-east-2a": "subnet-0a1b2c3d4e5f60718", "us-east-2b": "subnet-1a1b2c3d4e5f60718"},
+    }
+    for create in ({}, {"api_access": ["10.0.0.0/16"]}):
+        problem = cloud(created(create)).first_up_problem
+        assert problem is not None
+        assert "the VPC does not exist yet" in problem.found
+    inside = cloud(created({"network": network})).first_up_problem
+    assert inside is not None
+    assert "api_access: [10.0.0.0/16]" in inside.fix
+    assert cloud(created({"network": network, "api_access": ["10.0.0.0/16"]})).first_up_problem is None
 
 
 @pytest.mark.parametrize("admin", ["role/*", "role/a?", "user/", "root", "assumed-role/a/b"])

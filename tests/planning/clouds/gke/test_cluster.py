@@ -10,7 +10,7 @@ import pytest
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.clouds.gke.create import PRIVATE_RANGES
+from gpu_platform.planning.clouds.api_access import PRIVATE_RANGES
 from gpu_platform.planning.clouds.gke.existing_cluster import ExistingGke, existing_kubeconfig, require_fit
 from gpu_platform.planning.clouds.gke.plan import (
     CreateGkePlan,
@@ -24,6 +24,7 @@ from gpu_platform.planning.clouds.section import NicDevices
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import environment, pool
+from tests.support.sold import sold
 
 ZONE = "us-central1-a"
 OLD_NODES = {"image": {"release": "1.33.5-gke.2392000"}}
@@ -42,7 +43,7 @@ def cluster(create: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]
 
 def on(machine_type: str, name: str = "train", **rest: Any) -> dict[str, Any]:
     own = {"a3-highgpu-8g": OLD_NODES, "a4x-highgpu-4g": RACK}.get(machine_type, {})
-    return pool(name, machine_type, **{"zones": [ZONE], "placement": {"type": "none"}, **own, **rest})
+    return sold(pool(name, machine_type, **{"zones": [ZONE], "placement": {"type": "none"}, **own, **rest}))
 
 
 def plan(*pools: dict[str, Any], **rest: Any) -> EnvironmentPlan:
@@ -246,6 +247,15 @@ def test_the_api_server_has_a_public_address_only_for_those_who_come_from_public
 def test_an_api_server_for_much_of_the_internet_must_be_spelled_out(access: list[str]) -> None:
     found = refused(on("g2-standard-48"), cluster=cluster({"api_access": access}))
     assert "api_from_anywhere: true" in found["cluster.create.api_access"]
+
+
+def test_a_closed_dns_endpoint_needs_networks_and_a_first_up_from_a_public_one() -> None:
+    closed = refused(on("g2-standard-48"), cluster=cluster({"dns_access": False}))
+    assert "write api_access" in closed["cluster.create.dns_access"]
+    private = cloud(on("g2-standard-48"), cluster=cluster({"dns_access": False, "api_access": ["10.0.0.0/16"]}))
+    assert private.first_up_problem is not None
+    public = cloud(on("g2-standard-48"), cluster=cluster({"dns_access": False, "api_access": ["203.0.113.0/24"]}))
+    assert public.first_up_problem is None
 
 
 def test_private_ranges_are_those_of_rfc_1918_and_rfc_6598() -> None:

@@ -16,6 +16,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stacks import plan_platform
 from tests.support.size import size
+from tests.support.sold import sold
 
 A, B, C = (f"us-central1-{letter}" for letter in "abc")
 CATALOG = load_catalog()
@@ -28,7 +29,7 @@ COMPACT = {"type": "compact"}
 
 def platform(pool: dict[str, Any], **cluster: Any) -> dict[str, Any]:
     filled = {"name": "train", "machine_type": "a3-megagpu-8g", "count": {"desired": 2}, "zones": [A]}
-    said = {"workload": "training", **filled, **pool}
+    said = sold({"workload": "training", **filled, **pool})
     base = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
     return {
         "kind": "environment",

@@ -8,6 +8,7 @@ import pytest
 
 from gpu_platform.errors import BadInput, Problem
 from gpu_platform.stacks import plan_platform
+from tests.support.sold import sold
 
 ZONE = "us-central1-a"
 TWO = [ZONE, "us-central1-b"]
@@ -39,6 +40,7 @@ def problems_of(said: dict[str, Any], **cluster: Any) -> list[Problem]:
         "workload": "training",
         **said,
     }
+    pool = pool if "capacity" in said else sold(pool)
     platform = {
         "kind": "environment",
         "cluster": {

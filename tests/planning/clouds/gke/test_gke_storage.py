@@ -12,6 +12,7 @@ from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.planning.clouds.gke.storage import GkeStorage
 from gpu_platform.planning.clouds.storage import StorageClassPlan
 from gpu_platform.stacks import plan_platform
+from tests.support.sold import sold
 
 CLUSTER: dict[str, Any] = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
 CREATED: dict[str, Any] = {**CLUSTER, "create": {}}
@@ -22,7 +23,7 @@ MEGA: dict[str, Any] = {
     "workload": "training",
     "zones": ["us-central1-a"],
 }
-A4: dict[str, Any] = {**MEGA, "name": "big", "machine_type": "a4-highgpu-8g"}
+A4: dict[str, Any] = sold({**MEGA, "name": "big", "machine_type": "a4-highgpu-8g"})
 G2: dict[str, Any] = {**MEGA, "name": "serve", "machine_type": "g2-standard-48", "workload": "inference"}
 
 

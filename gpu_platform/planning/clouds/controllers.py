@@ -1,0 +1,111 @@
+"""Controllers that the program installs, and whether nodes have room for their pods.
+
+kube-scheduler puts each pod on the node that is used least. Source: Kubernetes docs, Resource Bin Packing
+(LeastAllocated, the default); read 2026-11-28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+from gpu_platform.catalog import Catalog, ControllerPod
+from gpu_platform.quantity import parse_memory_mib, parse_quantity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerPods:
+    """Equal pods of a controller: what each requests, and how many there are."""
+
+    name: str
+    cpu_millicores: int
+    memory_mib: int
+    replicas: int
+    apart: bool = False
+    """Whether no two run on one node."""
+    critical: bool = False
+    """Whether other nodes need them to exist, so that they wait for none that are added."""
+
+
+class Room(NamedTuple):
+    """What pods can request on a node: millicores and MiB."""
+
+    cpu_millicores: int
+    memory_mib: int
+
+
+def controller_pods(
+    name: str, catalog: Catalog, values: Mapping[str, Any] | None = None
+) -> tuple[ControllerPods, ...]:
+    """Return the pods of a chart, add-on or cloud; `values`: its Helm values. An unknown name has none."""
+    known = catalog.controllers.get(name)
+    pods = known.pods if known is not None else ()
+    return tuple(_pods(pod, values or {}) for pod in pods if _at(values or {}, pod.enabled_at) is not False)
+
+
+def _pods(pod: ControllerPod, values: Mapping[str, Any]) -> ControllerPods:
+    resources: Mapping[str, Any] = _at(values, pod.resources_at) or {}
+    # A container without a request has its limit as request.
+    requests: Mapping[str, Any] = {**resources.get("limits", {}), **resources.get("requests", {})}
+    cpu, memory, replicas = requests.get("cpu"), requests.get("memory"), _at(values, pod.replicas_at)
+    return ControllerPods(
+        name=pod.name,
+        cpu_millicores=pod.cpu_millicores if cpu is None else int(parse_quantity(cpu) * 1000),
+        memory_mib=pod.memory_mib if memory is None else parse_memory_mib(str(memory)),
+        replicas=pod.replicas if replicas is None else int(replicas),
+        apart=pod.apart,
+        critical=pod.critical,
+    )
+
+
+def _at(values: Mapping[str, Any], path: str | None) -> Any:  # noqa: ANN401 - a Helm value of any form
+    value: Any = values
+    for key in path.split(".") if path is not None else ():
+        value = cast("Mapping[str, Any]", value).get(key) if isinstance(value, Mapping) else None
+    return None if path is None else value
+
+
+def without_room(
+    pods: Iterable[ControllerPods], nodes: Sequence[Room], others: Sequence[Room] = ()
+) -> tuple[str, ...]:
+    """Return the controllers of which a pod fits no node; `others`: nodes that critical pods do not wait for."""
+    left = [[*room] for room in (*nodes, *others)]
+    missing: dict[str, None] = {}
+    for pod in sorted(pods, key=lambda pod: not pod.critical):
+        used: set[int] = set()
+        for _ in range(pod.replicas):
+            free = [
+                (left[index][0], -index)
+                for index in range(len(nodes) if pod.critical else len(left))
+                if left[index][0] >= pod.cpu_millicores
+                and left[index][1] >= pod.memory_mib
+                and not (pod.apart and index in used)
+            ]
+            if not free:
+                missing[pod.name] = None
+                continue
+            index = -max(free)[1]
+            used.add(index)
+            left[index][0] -= pod.cpu_millicores
+            left[index][1] -= pod.memory_mib
+    return tuple(missing)
+
+
+def requests_text(pods: Iterable[ControllerPods]) -> str:
+    """Return what all pods request together: `3.6 CPU and 5.2 GiB`."""
+    pods = tuple(pods)
+    cpu = sum(pod.cpu_millicores * pod.replicas for pod in pods)
+    memory = sum(pod.memory_mib * pod.replicas for pod in pods)
+    return room_text(Room(cpu, memory))
+
+
+def room_text(room: Room) -> str:
+    """Return CPU and memory for a reader."""
+    return f"{room.cpu_millicores / 1000:.1f} CPU and {room.memory_mib / 1024:.1f} GiB"
+
+
+def largest(pods: Iterable[ControllerPods], count: int = 3) -> str:
+    """Return the controllers that request the most CPU, with the number of their pods."""
+    by_cpu = sorted(pods, key=lambda pod: -pod.cpu_millicores * pod.replicas)
+    return ", ".join(f"{pod.name} {pod.replicas} x {pod.cpu_millicores / 1000:g} CPU" for pod in by_cpu[:count])

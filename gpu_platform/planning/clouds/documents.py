@@ -1,0 +1,44 @@
+"""Documents of a cloud that grow with the stack file, and the check of their size.
+
+The limits are in the catalogue. Objects of Kubernetes are measured where they are registered
+(`components/_kubernetes_object.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.problems import Problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A document and its size. `limit`: name in the catalogue; `place`: what in the stack file makes it grow."""
+
+    limit: str
+    place: str
+    what: str
+    size: int
+    fix: str
+
+
+def policy_size(*statements: Mapping[str, Any]) -> int:
+    """Return the characters that IAM counts of a policy with these statements."""
+    document = {"Version": "2012-10-17", "Statement": list(statements)}
+    return len(json.dumps(document, separators=(",", ":")))
+
+
+def check_documents(documents: Iterable[Document], catalog: Catalog, problems: Problems) -> None:
+    """Record documents above their limit; `problems` is at the file's root."""
+    for document in documents:
+        limit = catalog.limits[document.limit]
+        if document.size > limit.most:
+            problems.at(document.place).add(
+                f"{document.what} of {document.size:,} {limit.unit}",
+                f"at most {limit.most:,} ({limit.source})",
+                document.fix,
+            )

@@ -1,0 +1,96 @@
+"""Documents of an EKS stack that grow with the stack file: IAM policies, user data and tags.
+
+Sizes with ARNs that are known at the deploy are those of the longest possible names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from gpu_platform.planning.clouds.documents import Document, policy_size
+from gpu_platform.planning.clouds.eks.arns import partition_of
+from gpu_platform.planning.clouds.eks.karpenter_controller import controller_policy
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.role_names import LONGEST_ROLE
+from gpu_platform.planning.clouds.eks.user_data import write_user_data
+
+if TYPE_CHECKING:
+    from gpu_platform.planning.clouds.eks.cluster_plan import Addon, EksClusterPlan
+    from gpu_platform.planning.clouds.eks.identities import EksIdentities
+    from gpu_platform.planning.pools.section import PoolPlan
+
+_ACCOUNT: Final = "123456789012"  # as long as every account's
+_SUFFIX: Final = "-1234567"  # that Pulumi appends
+_ACCESS_BYTES: Final = 3000
+"""Endpoint, certificate and network of the cluster, which a node with an image of its own needs in user data."""
+_TAGS_OF_AWS: Final = 10
+"""Tags of EKS, Karpenter and the program on an instance or an Auto Scaling group."""
+
+
+def cluster_documents(cluster: EksClusterPlan, addons: Sequence[Addon]) -> Iterator[Document]:
+    """Yield the policies of controllers and add-ons; `addons`: those of the cluster and of its storage."""
+    if cluster.karpenter is not None:
+        partition, region = partition_of(cluster.region), cluster.region
+        node_role = f"arn:{partition}:iam::{_ACCOUNT}:role{cluster.iam.path}{'x' * (LONGEST_ROLE + len(_SUFFIX))}"
+        queue = f"arn:{partition}:sqs:{region}:{_ACCOUNT}:{cluster.karpenter.queue}{_SUFFIX}"
+        policy = controller_policy(region, cluster.name, node_role, queue, cluster.karpenter.disk_keys)
+        yield Document(
+            limit="iam-role-policies",
+            place="pools",
+            what=f"{len(cluster.karpenter.disk_keys)} keys of disks make a policy of Karpenter",
+            size=policy_size(*policy["Statement"]),
+            fix="use one key for the disks of several pools",
+        )
+    if cluster.cluster_autoscaler is not None:
+        yield Document(
+            limit="iam-role-policies",
+            place="cluster.name",
+            what="a policy of the Cluster Autoscaler",
+            size=policy_size(*cluster.cluster_autoscaler.policy["Statement"]),
+            fix="shorten the name",
+        )
+    for addon in addons:
+        yield Document(
+            limit="iam-role-policies",
+            place="storage",
+            what=f"a policy of the add-on {addon.name}",
+            size=policy_size(*addon.statements),
+            fix="use one key, bucket or file system for several classes",
+        )
+
+
+def identity_documents(identities: EksIdentities, teams: Sequence[str]) -> Iterator[Document]:
+    """Yield the policies of teams' roles; `teams`: those of the stack file, in its order."""
+    for role in identities.roles:
+        yield Document(
+            limit="iam-role-policies",
+            place=f"teams[{teams.index(role.team)}].identity.buckets",
+            what=f"{len(role.buckets)} entries make a policy",
+            size=policy_size(*role.statements),
+            fix="name fewer prefixes, or write role_arn with a role of your own",
+        )
+
+
+def pool_documents(pools: Sequence[PoolPlan], tags: int) -> Iterator[Document]:
+    """Yield the user data and tags of nodes; `tags`: number of tags of the whole cluster."""
+    for pool in pools:
+        if not isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan):
+            continue
+        if isinstance(pool.cloud, EksPoolPlan) and pool.cloud.user_data is not None:
+            more = _ACCESS_BYTES if pool.cloud.user_data.needs_cluster_access else 0
+            yield Document(
+                limit="ec2-user-data",
+                place=f"{pool.path}.bootstrap",
+                what="user data",
+                size=len(write_user_data(pool.cloud.user_data).encode()) + more,
+                fix="write fewer commands and settings, or build them into an image",
+            )
+        own = len(pool.cloud.company_tags) if isinstance(pool.cloud, EksPoolPlan) else 0
+        yield Document(
+            limit="aws-tags",
+            place=f"{pool.path}.tags",
+            what="instances with tags of the cluster, the pool and the program:",
+            size=tags + own + _TAGS_OF_AWS,
+            fix="write fewer tags",
+        )

@@ -1,0 +1,55 @@
+"""Settings of a GKE cluster whose change a preview announces: its system nodes, and who reaches its API server.
+
+Source: GKE docs, Node upgrade strategies; terraform-provider-google, update of a node pool; read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpu_platform.planning.clouds.section import ClusterSetting
+
+if TYPE_CHECKING:
+    from gpu_platform.planning.clouds.gke.plan import CreateGkePlan
+
+
+def cluster_settings(create: CreateGkePlan | None) -> tuple[ClusterSetting, ...]:
+    """Return the settings of a cluster that a preview compares with the last deployment."""
+    return () if create is None else tuple(_of_create(create))
+
+
+def _of_create(create: CreateGkePlan) -> Iterator[ClusterSetting]:
+    replaced = "GKE replaces the system nodes one by one, and the pods of controllers move"
+    yield ClusterSetting(
+        name="system_template",
+        what="machine type and disk of the system nodes",
+        field="cluster.create.system",
+        values=(f"{create.system_machine_type}, {create.system_disk_gb} GB",),
+        loss="rolls-nodes",
+        on_loss=replaced,
+    )
+    yield ClusterSetting(
+        name="system_key",
+        what="key of the disks of the system nodes",
+        field="cluster.create.system.kms_key",
+        values=(create.system_kms_key or "the cloud's default",),
+        loss="rolls-nodes",
+        on_loss="GKE creates the node pool again, and the pods of controllers move",
+    )
+    yield ClusterSetting(
+        name="system_nodes",
+        what="most system nodes",
+        field="cluster.create.system.max",
+        values=create.system_nodes[1],
+        loss="removes-capacity",
+        on_loss="{lost} of the nodes of controllers may be deleted, and their pods move",
+    )
+    yield ClusterSetting(
+        name="api_access",
+        what="networks that reach the API server",
+        field="cluster.create.api_access",
+        values=create.api_access,
+        loss="cuts-access",
+        on_loss="{lost} no longer reaches the IP addresses of the API server",
+    )

@@ -1,0 +1,37 @@
+"""Check Cloud KMS keys of the stack file.
+
+Sources: Compute Engine docs, Protect resources by using Cloud KMS keys (region of the key); GKE docs, Encrypt
+secrets at the application layer; Filestore docs, Encrypt data with customer-managed keys; read 2026-11-28.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gpu_platform.planning.clouds.gke.capacity import region_of
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import GkeCluster
+
+
+def check_key(key: str | None, cluster: GkeCluster, problems: Problems, *, regional: bool = False) -> None:
+    """Record a key that the cluster cannot use; `problems` is at its field.
+
+    Disks take keys of `global` and of multi-regions, too; `regional`: what it encrypts takes none of these.
+    """
+    if key is None:
+        return
+    if not key.startswith("projects/"):
+        problems.add(
+            f"{key!r}",
+            "a Cloud KMS key: projects/P/locations/L/keyRings/R/cryptoKeys/K",
+            "see gcloud kms keys list",
+        )
+        return
+    location, region = key.split("/")[3], region_of(cluster.location)
+    if location == region or (not regional and not re.search(r"\d$", location)):
+        return
+    problems.add(
+        f"a key in {location}",
+        f"a key in {region}: what it encrypts needs a key of its region",
+        f"take a key of {region}",
+    )

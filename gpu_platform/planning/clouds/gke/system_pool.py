@@ -1,0 +1,90 @@
+"""Decide the machine type of a new GKE cluster's nodes without GPUs.
+
+GKE's autoscaler adds nodes for pending pods, up to `max`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds import daemonsets
+from gpu_platform.planning.clouds.controllers import (
+    ControllerPods,
+    Room,
+    controller_pods,
+    largest,
+    requests_text,
+    room_text,
+    without_room,
+)
+from gpu_platform.planning.clouds.daemonsets import on_nodes
+from gpu_platform.planning.clouds.gke.plan import CreateGkePlan
+from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.pools.free import free_with
+from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import counted
+from gpu_platform.spec.cluster import CreateGke
+
+DEFAULT_TYPES: Final = ("e2-standard-4", "e2-standard-8", "e2-standard-16", "e2-standard-32")
+
+
+def check_system_nodes(create: CreateGke, catalog: Catalog, problems: Problems) -> None:
+    """Record a machine type that the nodes cannot have; `problems` is at `create`."""
+    name = create.system.machine_type
+    machine = catalog.machine_types.get(name) if name is not None else None
+    if name is None or (machine is not None and _is_possible(machine)):
+        return
+    problems.at("system").at("machine_type").add(
+        f"{name!r}",
+        "a machine type of Compute Engine with x86 CPUs and without GPUs that the catalogue has",
+        f"write machine_type: {DEFAULT_TYPES[0]}, or remove it",
+    )
+
+
+def _is_possible(machine: MachineType) -> bool:
+    return machine.vendor == "gcp" and not machine.has_gpus and machine.arch == "amd64"
+
+
+def size_system_nodes(
+    subject: str,
+    create: CreateGkePlan,
+    declared: bool,
+    controllers: Sequence[ControllerPods],
+    others: Sequence[Room],
+    catalog: Catalog,
+    problems: Problems,
+) -> Decided[CreateGkePlan]:
+    """Return a new cluster whose system nodes hold the controllers; `problems` is at `create`.
+
+    `declared`: whether the stack file names their machine type; `others`: nodes of CPU pools.
+    """
+    pods = (*controller_pods("gke", catalog), *controllers)
+    on_each = on_nodes((daemonsets.GKE, daemonsets.DISCOVERY), operands=False)
+    most = create.system_nodes[1]
+
+    def room(name: str) -> Room:
+        return Room(*free_with(catalog.machine_types[name], on_each))
+
+    def missing(name: str) -> tuple[str, ...]:
+        return without_room(pods, [room(name)] * most, others)
+
+    sufficient = next((name for name in DEFAULT_TYPES if not missing(name)), DEFAULT_TYPES[-1])
+    name = create.system_machine_type if declared else sufficient
+    if lacking := missing(name):
+        problems.at("system").add(
+            f"at most {counted(most, 'node')} of {name}, with {room_text(room(name))} for controllers on each",
+            f"room for {requests_text(pods)}, the most {largest(pods)}: there is none for {', '.join(lacking)}",
+            f"write machine_type: {sufficient}",
+        )
+    decision = Decision(
+        subject=subject,
+        what="system nodes",
+        chosen=f"{create.system_nodes[0]} to {most} of {name}",
+        why=f"controllers request {requests_text(pods)}, the most {largest(pods)}; GKE adds nodes for them"
+        + ("" if declared else "; the smallest machine type that holds them"),
+    )
+    plan = replace(create, system_machine_type=name, system_vcpus=catalog.machine_types[name].vcpu)
+    return Decided(plan, (decision,))

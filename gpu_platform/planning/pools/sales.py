@@ -1,0 +1,34 @@
+"""Check that the machines of a pool are sold in the way in which the pool buys them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.pool import Pool
+
+_NAMED: Final = ("capacity-block", "reservation")
+"""Capacity that names what was bought."""
+
+
+def check_sale(pool: Pool, machine: MachineType, cloud: Cloud, catalog: Catalog, problems: Problems) -> None:
+    """Record capacity by which the machine type, or an alternative, is not sold; `problems` is at the pool."""
+    if not cloud.creates_nodes:
+        return
+    capacity, sale = pool.capacity.type, catalog.sale(machine.name)
+    if sale is not None and capacity not in sale.sold_as:
+        first = sale.sold_as[0]
+        fix = f"type: {first}, reservation: ..., zone: ..." if first in _NAMED else f"type: {first}"
+        problems.at("capacity").at("type").add(
+            f"{capacity!r} for {machine.name}",
+            f"{' or '.join(sale.sold_as)}: {machine.name} is only sold so ({sale.source})",
+            f"write capacity: {{{fix}}}",
+        )
+    here = problems.at("capacity" if pool.capacity_alternatives else "karpenter").at("alternatives")
+    for index, name in enumerate(pool.alternatives):
+        other = catalog.sale(name)
+        if other is not None and capacity not in other.sold_as:
+            allowed = f"machine types that are sold so; {name} is sold as {' or '.join(other.sold_as)} only"
+            here.at(f"[{index}]").add(f"{name!r} with capacity {capacity}", allowed, "remove it")

@@ -1,0 +1,133 @@
+"""Whether the nodes of a new cluster hold the controllers that the stack installs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.errors import BadInput
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.addons.known import KNOWN
+from gpu_platform.planning.charts import OPERATOR_CHART
+from gpu_platform.planning.clouds.controllers import ControllerPods, Room, controller_pods, without_room
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
+from gpu_platform.stacks import plan_platform
+from tests.planning.clouds.eks.test_cluster import KARPENTER, SERVE, created, eks
+from tests.planning.conftest import environment
+
+SCALED = {**SERVE, "count": {"min": 0, "desired": 1, "max": 4}}
+GKE_POOL = {
+    "name": "serve",
+    "machine_type": "g2-standard-24",
+    "count": {"min": 0, "desired": 0, "max": 2},
+    "workload": "inference",
+}
+ALL = {"gateway": "install", "prometheus": "install", "kuberay": "install", "keda": "install"}
+
+
+def plan(cluster: dict[str, Any], *pools: dict[str, Any], **rest: Any) -> EnvironmentPlan:
+    made = plan_platform(environment(*(pools or (SCALED, KARPENTER)), cluster=cluster, **rest), "test")
+    assert made.kind == "environment"
+    return made
+
+
+def system_types(cluster: dict[str, Any], *pools: dict[str, Any], **rest: Any) -> tuple[str, ...]:
+    cloud = plan(cluster, *pools, **rest).cluster.cloud
+    assert isinstance(cloud, EksClusterPlan)
+    assert cloud.create is not None
+    return cloud.create.system_pool.instance_types
+
+
+def problem(cluster: dict[str, Any], *pools: dict[str, Any], **rest: Any) -> str:
+    with pytest.raises(BadInput) as error:
+        plan(cluster, *pools, **rest)
+    (only,) = error.value.problems
+    return str(only)
+
+
+def gke(**create: Any) -> dict[str, Any]:
+    return {"provider": "gke", "name": "ml", "project": "p-project", "location": "us-central1", "create": create}
+
+
+def test_default_system_nodes_hold_karpenter_kueue_and_operator() -> None:
+    assert system_types(created(), SERVE) == ("m7i.large", "m6i.large")
+    assert system_types(created(), queueing={}) == ("m7i.xlarge", "m6i.xlarge")
+    assert system_types(created(), queueing={}, addons=ALL) == ("m7i.xlarge", "m6i.xlarge")
+
+
+def test_declared_system_nodes_without_room_are_refused_with_a_type_that_fits() -> None:
+    small = problem(created({"system": {"machine_types": ["m7i.large"]}}), queueing={})
+    assert "cluster.create.system: found 2 nodes of m7i.large, with 1.6 CPU and" in small
+    assert "Karpenter 2 x 1 CPU" in small
+    assert "write machine_types: [m7i.xlarge, m6i.xlarge]" in small
+    fixed = created({"system": {"machine_types": ["m7i.xlarge", "m6i.xlarge"]}})
+    assert system_types(fixed, queueing={}) == ("m7i.xlarge", "m6i.xlarge")
+
+
+def test_more_nodes_hold_controllers_that_two_do_not() -> None:
+    system = {"machine_types": ["m7i.large"], "desired": 4, "max": 4}
+    assert system_types(created({"system": system}), queueing={}) == ("m7i.large",)
+
+
+def test_replicas_of_karpenter_need_a_node_each() -> None:
+    one = {"machine_types": ["m7i.8xlarge"], "min": 1, "desired": 1}
+    assert system_types(created({"system": one}, production=False))
+    pods = [ControllerPods(name="Karpenter", cpu_millicores=10, memory_mib=10, replicas=2, apart=True)]
+    assert without_room(pods, [Room(1000, 1000)]) == ("Karpenter",)
+    assert without_room(pods, [Room(1000, 1000)] * 2) == ()
+
+
+def test_a_cpu_pool_holds_add_ons_but_not_what_adds_its_nodes() -> None:
+    cpu = {"name": "general", "machine_type": "m7i.4xlarge", "count": {"desired": 1}, "workload": "general"}
+    system = {"machine_types": ["m7i.large"]}
+    assert system_types(created({"system": system}), SCALED, KARPENTER, cpu, queueing={}) == ("m7i.large",)
+    own = ControllerPods(name="Karpenter", cpu_millicores=1000, memory_mib=10, replicas=1, critical=True)
+    assert without_room([own], [Room(900, 900)], [Room(9000, 9000)]) == ("Karpenter",)
+
+
+def test_values_of_the_stack_file_change_what_a_controller_requests() -> None:
+    requests = {"controller": {"resources": {"requests": {"cpu": "900m", "memory": "3Gi"}}}}
+    known = {pods.name: pods for pods in controller_pods("jobset", load_catalog(), requests)}
+    assert (known["JobSet"].cpu_millicores, known["JobSet"].memory_mib) == (900, 3072)
+    huge = {"jobset": {"values": {"controller": {"resources": {"requests": {"cpu": "40"}}}}}}
+    assert "there is none for JobSet" in problem(created(), addons={"jobset": "install"}, charts=huge)
+
+
+def test_an_unknown_machine_type_is_not_refused() -> None:
+    assert system_types(created({"system": {"machine_types": ["t3.medium"]}}), queueing={}) == ("t3.medium",)
+
+
+def test_system_nodes_of_gke_hold_the_controllers() -> None:
+    cloud = plan(gke(), GKE_POOL, queueing={}, addons=ALL).cluster.cloud
+    assert isinstance(cloud, GkeClusterPlan)
+    assert cloud.create is not None
+    assert (cloud.create.system_machine_type, cloud.create.system_vcpus) == ("e2-standard-4", 4)
+    more = {**ALL, "jobset": "install", "leaderworkerset": "install"}
+    one = plan(gke(system={"min": 1, "max": 1}), GKE_POOL, queueing={}, addons=more).cluster.cloud
+    assert isinstance(one, GkeClusterPlan)
+    assert one.create is not None
+    assert one.create.system_machine_type == "e2-standard-8"
+
+
+def test_declared_system_nodes_of_gke_without_room_are_refused() -> None:
+    small = problem(gke(system={"machine_type": "e2-standard-2", "max": 2}), GKE_POOL, queueing={}, addons=ALL)
+    assert "cluster.create.system: found at most 2 nodes of e2-standard-2" in small
+    assert "write machine_type: e2-standard-4" in small
+    assert "x86 CPUs and without GPUs" in problem(gke(system={"machine_type": "c4a-standard-4"}), GKE_POOL)
+
+
+def test_an_existing_cluster_is_told_what_its_nodes_must_hold() -> None:
+    notes = {one.what: one.chosen for one in plan(eks(), queueing={}).decisions}
+    assert notes["room for controllers"] == "3.5 CPU and 4.7 GiB on nodes without GPUs"
+
+
+def test_requests_of_every_chart_and_add_on_are_known() -> None:
+    catalog = load_catalog()
+    once_per_node = {"karpenter-crd", "aws-dranet", "aws-efa-k8s-device-plugin"}
+    of_nodes = {"vpc-cni", "kube-proxy", "eks-pod-identity-agent", "eks-node-monitoring-agent"}
+    installed = {*catalog.charts, OPERATOR_CHART, *catalog.eks_addons} - once_per_node - of_nodes
+    assert installed | {"gke"} == set(catalog.controllers)
+    assert {known.chart for known in KNOWN.values()} <= set(catalog.controllers)

@@ -1,0 +1,164 @@
+"""Customer-managed keys: one check for all fields, and the rights that their use needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.errors import BadInput
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
+from gpu_platform.stacks import plan_platform
+from tests.planning.clouds.eks.test_cluster import ADMIN, SERVE
+from tests.planning.conftest import environment, team
+
+KEY = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+ELSEWHERE = KEY.replace("us-east-2", "eu-west-1")
+GOV = KEY.replace("arn:aws:", "arn:aws-us-gov:")
+GOV_POLICY = "arn:aws-us-gov:iam::aws:policy/b"
+GOOGLE = "projects/my-project/locations/us-central1/keyRings/r/cryptoKeys/k"
+OF_KIND = {
+    "bucket": {"type": "bucket", "bucket": "acme-data", "purpose": "datasets", "teams": ["vision"]},
+    "lustre": {"type": "lustre", "zone": "us-east-2a"},
+}
+L4 = {
+    "name": "l4",
+    "machine_type": "g2-standard-8",
+    "count": {"min": 0, "desired": 0, "max": 2},
+    "workload": "inference",
+}
+
+
+def on_eks(field: str, key: str) -> dict[str, Any]:
+    """Return a platform with a key in one of the fields that take one."""
+    create: dict[str, Any] = {"admins": [ADMIN]}
+    pool: dict[str, Any] = {**SERVE}
+    storage: dict[str, Any] = {}
+    teams = [team()]
+    match field.split("."):
+        case ["create"]:
+            create["kms_key"] = key
+        case ["system"]:
+            create["system"] = {"kms_key": key}
+        case ["pool"]:
+            pool["disk"] = {"kms_key": key}
+        case ["team"]:
+            teams = [team(identity={"buckets": [{"name": "acme-data", "kms_key": key}]})]
+        case ["storage", kind]:
+            storage["data"] = {**OF_KIND.get(kind, {"type": kind}), "kms_key": key}
+        case _:
+            raise ValueError(field)
+    cluster = {"provider": "eks", "name": "ml", "region": "us-east-2", "create": create}
+    return environment(pool, cluster=cluster, storage=storage, teams=teams)
+
+
+def problems(platform: dict[str, Any]) -> dict[str, str]:
+    try:
+        plan_platform(platform, "test")
+    except BadInput as error:
+        return {problem.path: str(problem) for problem in error.problems}
+    return {}
+
+
+EKS_FIELDS = [
+    "create",
+    "system",
+    "pool",
+    "team",
+    "storage.disk",
+    "storage.nfs",
+    "storage.lustre",
+    "storage.bucket",
+]
+
+
+@pytest.mark.parametrize("field", EKS_FIELDS)
+def test_a_key_of_another_region_is_refused_in_every_field(field: str) -> None:
+    [(place, text)] = problems(on_eks(field, ELSEWHERE)).items()
+    assert place.endswith("kms_key")
+    assert "a key in eu-west-1" in text
+    assert problems(on_eks(field, KEY)) == {}
+
+
+@pytest.mark.parametrize("field", EKS_FIELDS)
+def test_a_key_of_another_partition_is_refused_in_every_field(field: str) -> None:
+    [(place, text)] = problems(on_eks(field, GOV)).items()
+    assert place.endswith("kms_key")
+    assert "begins with arn:aws:" in text
+
+
+@pytest.mark.parametrize("field", ["pool", "storage.disk", "storage.nfs"])
+def test_a_key_of_google_is_refused_on_eks(field: str) -> None:
+    [(place, text)] = problems(on_eks(field, GOOGLE)).items()
+    assert place.endswith("kms_key")
+    assert "the ARN of an AWS KMS key" in text
+
+
+@pytest.mark.parametrize("field", ["create", "system", "pool", "disk", "nfs"])
+def test_a_key_of_another_region_is_refused_on_gke(field: str) -> None:
+    def platform(key: str) -> dict[str, Any]:
+        create = {"create": {"kms_key": key}, "system": {"system": {"kms_key": key}}}.get(field, {})
+        storage = {"data": {"type": field, "kms_key": key}} if field in ("disk", "nfs") else {}
+        pool = {**L4, "disk": {"kms_key": key}} if field == "pool" else L4
+        cluster = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
+        return environment(pool, cluster={**cluster, "create": create}, storage=storage)
+
+    assert problems(platform(GOOGLE)) == {}
+    [(place, text)] = problems(platform(GOOGLE.replace("us-central1", "europe-west1"))).items()
+    assert place.endswith("kms_key")
+    assert "a key in us-central1" in text
+    anywhere = problems(platform(GOOGLE.replace("us-central1", "global")))
+    assert bool(anywhere) is (field in ("create", "nfs")), "disks take keys of all regions"
+
+
+@pytest.mark.parametrize(
+    ("place", "cluster"),
+    [
+        (
+            "cluster.iam.permissions_boundary",
+            {"iam": {"permissions_boundary": "arn:aws-us-gov:iam::aws:policy/b"}},
+        ),
+        ("cluster.iam.node_role", {"iam": {"node_role": "arn:aws:iam::999999999999:role/nodes"}}),
+        ("cluster.assume_role", {"assume_role": "arn:aws:iam::999999999999:role/deployer"}),
+    ],
+)
+def test_arns_of_another_partition_or_account_are_refused(place: str, cluster: dict[str, Any]) -> None:
+    base = {"provider": "eks", "name": "ml", "region": "us-east-2", "account": "123456789012"}
+    assert list(problems(environment(SERVE, cluster={**base, **cluster}))) == [place]
+
+
+def cloud(plan: Any) -> Any:
+    assert isinstance(plan, EnvironmentPlan)
+    return plan.cluster.cloud
+
+
+def test_rights_on_keys_are_prerequisites_on_eks() -> None:
+    plan = cloud(plan_platform(on_eks("pool", KEY), "test"))
+    assert isinstance(plan, EksClusterPlan)
+    needed = plan.prerequisites(["aws:eks/cluster:Cluster"]).permissions
+    assert f"kms:CreateGrant on {KEY} for the role AWSServiceRoleForAutoScaling" in needed
+    plan = cloud(plan_platform(on_eks("storage.disk", KEY), "test"))
+    assert f"kms:CreateGrant on {KEY}" in plan.prerequisites(["aws:eks/cluster:Cluster"]).permissions
+
+
+def test_rights_on_keys_and_their_api_are_prerequisites_on_gke() -> None:
+    create = {"kms_key": GOOGLE, "system": {"kms_key": GOOGLE}}
+    cluster = {
+        "provider": "gke",
+        "name": "ml",
+        "project": "my-project",
+        "location": "us-central1",
+        "create": create,
+    }
+    storage = {"home": {"type": "nfs", "kms_key": GOOGLE}}
+    plan = cloud(plan_platform(environment(L4, cluster={**cluster, "create": create}, storage=storage), "test"))
+    assert isinstance(plan, GkeClusterPlan)
+    assert plan.create is not None
+    assert (plan.create.kms_key, plan.create.system_kms_key) == (GOOGLE, GOOGLE)
+    needed = plan.prerequisites(["gcp:container/cluster:Cluster"])
+    assert needed.apis is not None
+    assert "cloudkms.googleapis.com" in needed.apis
+    for agent in ("container-engine-robot", "compute-system", "cloud-filer"):
+        assert f"service-PROJECT_NUMBER@{agent}.iam.gserviceaccount.com" in needed.permissions
