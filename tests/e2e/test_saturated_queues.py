@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from gpu_platform.engine.client import Refused
 from gpu_platform.stacks import load_stack
 from sandbox.control_plane import Status
 from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform
@@ -55,8 +56,29 @@ def test_the_largest_job_of_each_team_starts_while_the_other_has_borrowed_everyt
         vision.job(f"borrowed-{node}", gpus=1)
     eventually(lambda: sum(assistants.running(f"borrowed-{node}") for node in range(4)), 4)
     eventually(lambda: sum(vision.running(f"borrowed-{node}") for node in range(8)), 8)
-    vision.job("pretrain", gpus=8, pods=4)
+    vision.create(job("vision", "pretrain", 8, 4, nodeSelector={"gpu-platform.dev/pool": "train"}))
     assistants.job("evaluate", gpus=1, pods=8)
     eventually(lambda: (vision.running("pretrain"), assistants.running("evaluate")), (4, 8))
     vision.remove()
     assistants.remove()
+
+
+def test_a_pod_that_some_nodes_are_too_small_for_names_its_pool(platform: Platform, kueue_sandbox: Status) -> None:
+    bring(platform, on_sandbox(kueue_sandbox))
+    assistants = Team(platform.kubeconfig, "assistants")
+
+    def refusal(gpus: int, **spec: Any) -> str:
+        try:
+            assistants.client.create(job("assistants", "any", gpus, **spec), dry_run=True)
+        except Refused as refused:
+            return refused.message
+        return ""
+
+    assert "queue-pool: pods with more than 1 of nvidia.com/gpu fit no node of develop" in refusal(2)
+    assert "nodeSelector: {gpu-platform.dev/pool: train}" in refusal(2)
+    assert refusal(1) == ""
+    assert refusal(2, nodeSelector={"gpu-platform.dev/pool": "train"}) == ""
+    expression = {"key": "gpu-platform.dev/pool", "operator": "In", "values": ["train"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    assert refusal(2, affinity=affinity) == ""

@@ -10,7 +10,7 @@ whose owner is queued are not queued themselves); Kubernetes API reference, Vali
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gpu_platform import names
@@ -18,7 +18,7 @@ from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.queues.tracking import BY_KUEUE, PRIORITY_LABEL, QUEUED_OWNERS, tracking_rules
 from gpu_platform.planning.teams.admission import asks_for_gpus
 from gpu_platform.planning.teams.cel import texts
-from gpu_platform.planning.teams.pod_rule import PodRule
+from gpu_platform.planning.teams.pod_rule import PodRule, units_of
 from gpu_platform.planning.teams.pod_templates import (
     QUEUED_KINDS,
     TEMPLATE_KINDS,
@@ -57,6 +57,13 @@ def _specs(kinds: Sequence[TemplateKind]) -> str:
     return f"(object.kind == 'Pod' ? [dyn(object.spec)] : {templates}.map(each, dyn(each.template.spec)))"
 
 
+_TERMS: Final = (
+    "spec.?affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution.?nodeSelectorTerms.orValue([])"
+)
+_NAMES_POOL: Final = (
+    f"'{names.POOL_LABEL}' in spec.?nodeSelector.orValue({{}}) || ({_TERMS}.size() > 0 && {_TERMS}.all(term, "
+    f"term.?matchExpressions.orValue([]).exists(each, each.key == '{names.POOL_LABEL}')))"
+)
 # Kueue takes a workload's priority from the first that names a class.
 _POD_SPECS: Final = _specs(QUEUED_KINDS)
 
@@ -162,6 +169,30 @@ the namespace's LimitRange for a missing request (kubernetes-sigs/kueue#15020; i
 """
 
 
+def _pool_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
+    """Yield for each resource the rule that a pod names its pool where some nodes are too small for it.
+
+    Kueue compares quotas, and does not know how much one node has: it would start the pod on such nodes, where it
+    waits. It reads labels of flavors in the pod's node selector and required node affinity.
+    """
+    for resource in (one for one in queue.resources if "/" in one):
+        sizes = {one.pool: one.on_node[resource] for one in queue.flavors if one.pool and one.serves(resource)}
+        if len(set(sizes.values())) < 2:
+            continue
+        least, largest = min(sizes.values()), max(sizes, key=lambda pool: sizes[pool])
+        small = ", ".join(pool for pool, units in sizes.items() if units == least)
+        units = f"spec.containers.map(one, {units_of(resource)}).sum()"
+        yield PodRule(
+            id="queue-pool",
+            expression=(
+                f"request.operation != 'CREATE' || {_OWNERS}.size() > 0 || {_specs(TEMPLATE_KINDS)}.all(spec, "
+                f"{units} <= {least} || {_NAMES_POOL})"
+            ),
+            message=f"pods with more than {least} of {resource} fit no node of {small}, where the queue may start "
+            f"them: name a pool, as in nodeSelector: {{{names.POOL_LABEL}: {largest}}}",
+        )
+
+
 def rules_of(queue: TeamQueuePlan) -> tuple[PodRule, ...]:
     """Return the rules of the namespace of a team with a queue."""
     local_queue, priorities, accounts = queue.local_queue, queue.priorities, queue.accounts
@@ -243,6 +274,7 @@ def rules_of(queue: TeamQueuePlan) -> tuple[PodRule, ...]:
                 "as requests, too",
             )
         )
+    rules += _pool_rules(queue)
     if queue.required:
         rules.append(
             PodRule(

@@ -69,6 +69,9 @@ def flavor_quotas(
                 pool=pool.name,
                 limits=_limits(pool, shares, offers),
                 check=checks.get(pool.name),
+                on_node={
+                    name: offer.per_node for name, found in offers.items() for offer in found if offer.pool is pool
+                },
             )
             for pool in used
         ),

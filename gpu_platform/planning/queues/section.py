@@ -88,13 +88,18 @@ class FlavorQuota:
     """Limits of all resources of a queue on one flavor.
 
     `pool`: the pool of the flavor, None for nodes that no pool describes; `check`: of its nodes, where they are
-    provisioned.
+    provisioned; `on_node`: units of GPU resources on one of its nodes.
     """
 
     flavor: str
     pool: str | None
     limits: tuple[Limits, ...]
     check: str | None = None
+    on_node: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def serves(self, resource: str) -> bool:
+        """Return whether the queue has or may borrow any of a resource here."""
+        return any(one.resource == resource and {one.nominal, one.borrow} != {"0"} for one in self.limits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
