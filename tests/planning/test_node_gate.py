@@ -316,3 +316,28 @@ def test_what_a_partition_does_to_a_new_node_is_a_decision() -> None:
     [of_operator] = decided(partitioned("existing"), "partition of new nodes")
     assert "kubelet" not in of_operator
     assert "reboots" not in of_operator
+
+
+# -- processes of the host
+
+
+def test_agents_see_processes_of_the_host_only_where_the_stack_allows_it(tmp_path: Path) -> None:
+    for allowed, level in ((False, "baseline"), (True, "privileged")):
+        platform = {**stack("existing"), "validation": {"host_processes": allowed}}
+        inference = {"name": "serve", "machine_type": "g6.12xlarge", "workload": "inference"}
+        platform["pools"].append({**inference, "count": {"desired": 1}, "nodes": {"names": ["serve-0"]}})
+        found = recorded(platform, tmp_path)
+        pods = {
+            name: found.one("DaemonSet", f"validate-{name}").inputs["spec"]["template"]["spec"]
+            for name in ("train", "serve")
+        }
+        assert [bool(pod.get("hostPID")) for pod in pods.values()] == [allowed, False]
+        labels = found.one("Namespace", names.VALIDATION_NAMESPACE).inputs["metadata"]["labels"]
+        assert labels["pod-security.kubernetes.io/enforce"] == level
+
+
+def test_processes_that_no_machine_has_are_refused() -> None:
+    platform = {**stack("eks", machine_type="g6.12xlarge"), "validation": {"host_processes": True}}
+    platform["pools"][0]["workload"] = "inference"
+    with pytest.raises(Exception, match=r"validation.host_processes: found true, and no pool has machines"):
+        planned(platform)
