@@ -329,6 +329,7 @@ class NodeValidation(pulumi.ComponentResource):
         return {
             "serviceAccountName": _ACCOUNT,
             "runtimeClassName": access.runtime_class,
+            "hostPID": True if pool.name in self._validation.host_processes else None,
             "resourceClaims": [{"name": claim, "resourceClaimTemplateName": claim} for claim in claims] or None,
             "nodeSelector": pool.node_selector,
             # Nodes with any taint: a broken node is the one to check.

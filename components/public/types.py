@@ -860,6 +860,7 @@ class ValidationSettings(TypedDict, total=False):
     gate_nodes: str
     node_readiness: bool
     metrics: bool
+    host_processes: bool
     max_held_percent: float
     on_failure: str
     failing_for: str

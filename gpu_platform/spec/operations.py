@@ -105,6 +105,9 @@ class Validation(SpecModel):
     metrics: bool = False
     """The node agent also serves metrics of GPUs, on port 9401 of its pods: for nodes where DCGM does not run. The
     recording rules, and with them alerts and dashboards, use them on nodes without metrics of DCGM."""
+    host_processes: bool = False
+    """The node agent sees the processes of its host (`hostPID`) on machines with NVLink switches, and finds a
+    fabric manager that has ended. The agents' namespace then has the Pod Security level privileged."""
     max_held_percent: Annotated[int, Field(ge=1, le=100)] = 25
     """With `gate_nodes: always`: the largest part of a pool's nodes that failing checks may hold back at a time,
     but one node at least. It does not limit new nodes, which have never passed."""

@@ -293,10 +293,8 @@ def test_a_pool_that_is_partitioned_holds_new_nodes_back_by_default(cloud: str) 
 
 @pytest.mark.parametrize(("rest", "keys"), [({}, [STARTUP]), ({"device_plugin": "provider"}, [])])
 def test_nodes_that_gke_partitions_itself_need_no_gate(rest: dict[str, Any], keys: list[str]) -> None:
-    platform = {
-        **stack("gke", sharing={"mode": "mig", "layout": "all-1g.5gb", "strategy": "single"}, **rest),
-        "validation": {},
-    }
+    platform = stack("gke", sharing={"mode": "mig", "layout": "all-1g.5gb", "strategy": "single"}, **rest)
+    platform["validation"] = {}
     platform["pools"][0]["workload"] = "development"
     assert [one.key for one in planned(platform).pools[0].startup_taints] == keys
 
@@ -316,3 +314,28 @@ def test_what_a_partition_does_to_a_new_node_is_a_decision() -> None:
     [of_operator] = decided(partitioned("existing"), "partition of new nodes")
     assert "kubelet" not in of_operator
     assert "reboots" not in of_operator
+
+
+# -- processes of the host
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_agents_see_processes_of_the_host_only_where_the_stack_allows_it(allowed: bool, tmp_path: Path) -> None:
+    platform = stack("existing")
+    inference = {"name": "serve", "machine_type": "g6.12xlarge", "workload": "inference"}
+    platform["pools"].append({**inference, "count": {"desired": 1}, "nodes": {"names": ["serve-0"]}})
+    platform["validation"] = {"host_processes": allowed}
+    found = recorded(platform, tmp_path)
+    train, serve = (
+        found.one("DaemonSet", f"validate-{name}").inputs["spec"]["template"]["spec"]
+        for name in ("train", "serve")
+    )
+    assert (train.get("hostPID"), serve.get("hostPID")) == (True if allowed else None, None)
+
+
+def test_processes_that_no_machine_has_are_refused() -> None:
+    platform = stack("eks", machine_type="g6.12xlarge")
+    platform["validation"] = {"host_processes": True}
+    platform["pools"][0]["workload"] = "inference"
+    with pytest.raises(Exception, match=r"validation.host_processes: found true, and no pool has machines"):
+        planned(platform)

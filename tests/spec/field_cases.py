@@ -339,6 +339,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     "validation.max_held_percent": {"validation": {"gate_nodes": "always"}},
     "validation.burn_in": {"validation.burn_in": {}},
     "validation.on_failure": {"validation": {"gate_nodes": "always"}},
+    "validation.host_processes": {"pools[0].machine_type": by("p4de.24xlarge", gke="a2-highgpu-8g")},
     "validation.node_readiness": {"validation": {"gate_nodes": "startup"}},
     "validation.failing_for": {"validation": {"gate_nodes": "always", "on_failure": "cordon"}},
     "pools[].taints": {"pools[0].taints": [{"key": "example.com/team", "value": "a", "effect": "NoSchedule"}]},

@@ -11,6 +11,7 @@ from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.section import FabricNics
 from gpu_platform.planning.expectations.section import Expectation, Expectations, MigLayout
 
+FABRIC_MANAGER: Final = "fabric-manager"  # the check that its process runs
 RACK: Final = "rack"  # whose fabric manager registers the GPUs
 MOST: Final = "most"  # width of a PCIe link: what the GPU and its slot can use together
 _HEALTH: Final = (
@@ -94,7 +95,7 @@ def expectations_for_machine(
         expect["fabric-state"] = Expectation(RACK, of_machine)
         expect["imex-domain"] = Expectation(True, of_machine)
     elif baseboard and gpu.architecture in SWITCHED:
-        expect["fabric-manager"] = Expectation(True, of_machine)
+        expect[FABRIC_MANAGER] = Expectation(True, of_machine)
         if gpu.architecture in _WITH_FABRIC_STATE:
             expect["fabric-state"] = Expectation(True, of_machine)
     if machine.numa_nodes is not None:

@@ -8,6 +8,7 @@ from typing import Final
 from gpu_platform import names
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.expectations.hardware import FABRIC_MANAGER
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.requirements.requirements import node_gate
 from gpu_platform.planning.validation.section import AgentMetricsPlan, ValidationPlan
@@ -59,7 +60,13 @@ def _is_mig(pool: Pool, context: CompleteContext) -> bool:
 
 
 def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
-    """Record `on_failure: replace` where nothing replaces a node on request."""
+    """Record `on_failure: replace` where nothing replaces a node, and `host_processes` where it finds nothing."""
+    if context.environment.validation.host_processes and not any(map(_has_fabric_manager, pools)):
+        context.at("validation").at("host_processes").add(
+            "true, and no pool has machines with a fabric manager",
+            "host_processes with a pool of machines with eight GPUs on NVLink switches, such as p5.48xlarge",
+            "remove host_processes",
+        )
     wanted = context.environment.validation.on_failure == "replace"
     held = [pool for pool in pools if pool.failed_taints]
     if wanted and held and not any(_replaceable(pool) for pool in held):
@@ -90,6 +97,11 @@ def decisions(validation: ValidationPlan, pools: Sequence[PoolPlan]) -> tuple[De
     )
 
 
+def _has_fabric_manager(pool: PoolPlan) -> bool:
+    """Return whether a fabric manager runs on the nodes of a pool."""
+    return FABRIC_MANAGER in pool.expectations.expect
+
+
 def _replaceable(pool: PoolPlan) -> bool:
     return pool.cloud is not None and pool.cloud.replaced_by_claim
 
@@ -108,7 +120,12 @@ def plan(
         timeout_seconds=parse_duration(validation.timeout),
         image=context.catalog.images[AGENT_IMAGE].reference,
         namespace=names.VALIDATION_NAMESPACE,
-        pod_security="privileged" if any(one.privileged for one in access) else "baseline",
+        pod_security="privileged"
+        if validation.host_processes or any(one.privileged for one in access)
+        else "baseline",
+        host_processes=tuple(
+            pool.name for pool in pools if validation.host_processes and _has_fabric_manager(pool)
+        ),
         most_held={
             pool.name: max(1, pool.nodes.max * validation.max_held_percent // 100) if pool.failed_taints else 0
             for pool in pools

@@ -35,6 +35,8 @@ class ValidationPlan:
     namespace: str
     pod_security: Literal["baseline", "privileged"]
     """Pod security level of the namespace: what the agent needs on some pool."""
+    host_processes: tuple[str, ...]
+    """Pools whose agents see the processes of their host."""
     most_held: Mapping[str, int]
     """By pool whose new nodes are held back: how many failing ones are held back at a time, too."""
     on_failure: Mapping[str, Literal["cordon", "replace"]]
