@@ -98,6 +98,7 @@ PLATFORMS: dict[str, Object] = {
             {**BASE["pools"][2], "taints": [{"key": "example.com/lab", "value": "mig", "effect": "NoExecute"}]},
         ],
         "teams": [{**BASE["teams"][0], "name": "equal-operator", "workloads": [], **OF_TEAM}],
+        "validation": BASE["validation"],
     },
     "gke": of_gke(SHARED_L4, name="equal-gke"),
     "gke-shares": shares_alone(),
