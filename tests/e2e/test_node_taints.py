@@ -306,3 +306,22 @@ def test_an_agent_may_delete_the_node_claim_of_its_own_node_alone(platform: Plat
     here.delete(claims["train-0"])
     assert platform.client.get("karpenter.sh/v1", "NodeClaim", "claim-train-0") is None
     assert platform.client.get("karpenter.sh/v1", "NodeClaim", "claim-train-1") is not None
+
+
+def test_a_new_node_of_a_mig_pool_is_tainted_until_it_is_partitioned(
+    platform: Platform, base: dict[str, Any]
+) -> None:
+    mig = {"mode": "mig", "layout": {"1g.10gb": 7}}
+    machine = {"machine_type": "p4de.24xlarge", "workload": "development", "count": {"desired": 1}}
+    base["pools"].append({"name": "cut", **machine, "sharing": mig})
+    base["validation"] = {"gate": False}
+    platform.write_faults(**{"cut-0": [{"kind": "mig-change-slow", "seconds": 300}]})
+    ran = platform.up(base)
+    assert ran.code == 0, ran.err
+    platform.pod("part", "nvidia.com/mig-1g.10gb", nodeSelector={"kubernetes.io/hostname": "cut-0"})
+    assert "untolerated taint" in platform.unschedulable("part")
+    assert STARTUP in keys(platform, "cut-0")
+
+    platform.write_faults()
+    eventually(lambda: platform.find_pod("part")["status"].get("phase") == "Running")
+    assert STARTUP not in keys(platform, "cut-0")
