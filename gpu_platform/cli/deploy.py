@@ -36,7 +36,7 @@ from gpu_platform.cli.window import MaintenanceWindow, window_of
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.choice import EngineName
 from gpu_platform.engine.members import ObjectsSkipped
-from gpu_platform.engine.queues import release_deleted_queues
+from gpu_platform.engine.queues import release_deleted
 from gpu_platform.engine.wait import NotReady
 from gpu_platform.errors import BadInput, ExitCode, Finding, GpuPlatformError
 from gpu_platform.live_objects import ObjectsOnce
@@ -336,14 +336,18 @@ def _deploy(
 
 
 def _release_queues(prepared: _Prepared, outputs: Mapping[str, Any]) -> None:
-    """Let queues of teams that came back go, which are being deleted, so that the engine creates them again."""
+    """Let declared objects of Kueue go that are being deleted, so that the engine creates them again."""
     plan = prepared.loaded.plan
-    declared = plan.queues.teams if isinstance(plan.queues, QueuesPlan) else plan.queues or ()
+    of_teams = plan.queues.teams if isinstance(plan.queues, QueuesPlan) else plan.queues or ()
+    declared = [("ClusterQueue", one.namespace) for one in of_teams]
+    if isinstance(plan.queues, QueuesPlan):
+        declared += [("ResourceFlavor", one.name) for one in plan.queues.flavors]
+        declared += [("Topology", one.name) for one in plan.queues.topologies]
     if not declared or (plan.kind == "environment" and not outputs):
         return  # the cluster may not exist yet
-    for name in release_deleted_queues(prepared.cluster.client(), [one.namespace for one in declared]):
+    for kind, name in release_deleted(prepared.cluster.client(), declared):
         prepared.progress.line(
-            f"queue {name} was being deleted; it is created again, and its running workloads continue"
+            f"{kind} {name} was being deleted; it is created again, and running workloads continue"
         )
 
 

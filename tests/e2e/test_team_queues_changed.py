@@ -6,6 +6,7 @@ The last file of its group: the others look at one stack, which is deployed once
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 
@@ -166,15 +167,31 @@ def test_queues_lose_their_topology_and_get_it_again_while_a_job_runs(
     vision.job("before", gpus=8)
     eventually(lambda: vision.running("before") == 1)
     with_topology = _flavors(platform)
+    # A queue of another stack, which is deployed later, keeps the flavor: it stays half deleted.
+    kept = next(name for name in with_topology if name.startswith("train"))
+    platform.client.create(_queue_on(kept))
     bring(platform, stack(kueue_sandbox, queueing={"topology": False}))
-    eventually(lambda: not with_topology & _flavors(platform))
-    eventually(lambda: list(platform.client.objects(KUEUE, "Topology")), [])
+    eventually(lambda: with_topology & _flavors(platform), {kept})
     vision.job("between", gpus=8)
     eventually(lambda: vision.running("between") == 1)
     bring(platform, stack(kueue_sandbox))
     assert _flavors(platform) == with_topology
+    (flavor,) = [
+        one for one in platform.client.objects(KUEUE, "ResourceFlavor") if one["metadata"]["name"] == kept
+    ]
+    assert "deletionTimestamp" not in flavor["metadata"]
     assert (vision.running("before"), vision.running("between")) == (1, 1)
     vision.remove()
+    other = platform.client.get(KUEUE, "ClusterQueue", "of-another-stack")
+    assert other is not None
+    platform.client.delete(other)
+
+
+def _queue_on(flavor: str) -> dict[str, Any]:
+    resources = [{"name": "nvidia.com/gpu", "nominalQuota": "0"}]
+    group = {"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": flavor, "resources": resources}]}
+    metadata = {"name": "of-another-stack"}
+    return {"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": metadata, "spec": {"resourceGroups": [group]}}
 
 
 def _flavors(platform: Platform) -> set[str]:

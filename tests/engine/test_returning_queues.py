@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.queues import release_deleted_queues
+from gpu_platform.engine.queues import release_deleted
 from tests.engine.test_connection import ANSWERED, answering, kubeconfig
 
 API = "/apis/kueue.x-k8s.io/v1beta2"
@@ -29,13 +29,20 @@ def test_only_queues_that_are_being_deleted_are_released_and_named(tmp_path: Pat
 
     def answer(method: str, path: str) -> tuple[int, dict[str, Any]]:
         if path == API:
-            return 200, {"resources": [{"kind": "ClusterQueue", "name": "clusterqueues", "namespaced": False}]}
-        name = path.partition("?")[0].removeprefix(f"{API}/clusterqueues/")
+            kinds = {"ClusterQueue": "clusterqueues", "ResourceFlavor": "resourceflavors"}
+            return 200, {
+                "resources": [
+                    {"kind": kind, "name": resource, "namespaced": False} for kind, resource in kinds.items()
+                ]
+            }
+        name = path.partition("?")[0].rpartition("/")[2]
         if method == "PATCH":
             patched.append(name)
         return (200, live[name]) if name in live else (404, {"reason": "NotFound", "message": "not found"})
 
     with answering(answer) as port:
         client = KubernetesClient(kubeconfig(tmp_path, port), limits=ANSWERED)
-        assert list(release_deleted_queues(client, [*live, "absent"])) == ["returning"]
-    assert patched == ["returning"]
+        declared = [("ClusterQueue", name) for name in (*live, "absent")] + [("ResourceFlavor", "returning")]
+        released = [("ClusterQueue", "returning"), ("ResourceFlavor", "returning")]
+        assert list(release_deleted(client, declared)) == released
+    assert patched == ["returning", "returning"]
