@@ -15,7 +15,7 @@ from gpu_platform import names
 from gpu_platform.pod_devices import SHARES_PER_CONTAINER
 from policies._gpu_operator import DevicePluginConfig, device_plugin_config_of, device_plugin_configs
 from policies._offers import shared_without_rename, units_per_node
-from policies._pools import NodePool, pools
+from policies._pools import KarpenterNodePool, NodePool, pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
 from policies._workloads import Workload, workloads
@@ -76,9 +76,9 @@ sharing_replicas_bounded = Rule(
 )
 
 
-def _not_renamed(_: Stack, config: DevicePluginConfig, __: Settings) -> Iterator[Breach]:
+def _not_renamed(stack: Stack, config: DevicePluginConfig, _: Settings) -> Iterator[Breach]:
     for sharing in config.sharing:
-        if sharing.renamed or not any(True for _ in sharing.resources):
+        if sharing.renamed or not any(True for _ in sharing.resources) or _for_karpenter_alone(stack, config):
             continue
         ignored = config.document.get("flags", "renameByDefault").present
         yield Breach(
@@ -90,10 +90,27 @@ def _not_renamed(_: Stack, config: DevicePluginConfig, __: Settings) -> Iterator
         )
 
 
+def _for_karpenter_alone(stack: Stack, config: DevicePluginConfig) -> bool:
+    """Return whether Karpenter creates all nodes that name a config. Raises NotVisible.
+
+    Karpenter creates no node for pods that request nvidia.com/gpu.shared, so its pools keep the name.
+    Sources: kubernetes-sigs/karpenter#729, #751 and #2140.
+    """
+    found = stack.view(pools)
+    karpenter = [pool for pool in found if isinstance(pool, KarpenterNodePool)]
+    if not any(_names(pool, config) for pool in karpenter):
+        return False
+    return not any(_names(pool, config) for pool in found if not isinstance(pool, KarpenterNodePool))
+
+
+def _names(pool: NodePool, config: DevicePluginConfig) -> bool:
+    return pool.label(names.DEVICE_PLUGIN_CONFIG_LABEL).text() == config.name
+
+
 sharing_rename = Rule(
     id="sharing-rename",
     severity=Severity.HIGH,
-    description="A shared GPU has its own resource name: otherwise a pod gets a share instead of a whole GPU.",
+    description="A shared GPU has a name of its own, or pods get shares for whole GPUs. Karpenter knows none.",
     subjects=lambda stack: stack.view(device_plugin_configs),
     check=_not_renamed,
     settings=Settings,

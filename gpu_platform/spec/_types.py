@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
@@ -168,9 +169,9 @@ def at_most(limit: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _quantity(value: Any) -> Any:  # noqa: ANN401 - YAML gives a number or a string
+def _quantity(value: Any, example: str) -> Any:  # noqa: ANN401 - YAML gives a number or a string
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise wrong("a Kubernetes quantity", "for example 200, 500m or 2Ti")
+        raise wrong("a Kubernetes quantity", f"for example {example}")
     try:
         if parse_quantity(value) < 0:
             raise wrong("a quantity of zero or more", f"write {str(value).lstrip('-')}, without the minus sign")
@@ -178,11 +179,15 @@ def _quantity(value: Any) -> Any:  # noqa: ANN401 - YAML gives a number or a str
         without = re.sub(r"(?i)\s|b$", "", str(value))
         meant = next((one for one in (without, without.replace("K", "k")) if _is_quantity(one)), None)
         if meant is None or meant == value:
-            raise wrong("a Kubernetes quantity", "write for example 200, 500m or 2Ti") from None
+            raise wrong("a Kubernetes quantity", f"write for example {example}") from None
         raise wrong(
             "a Kubernetes quantity, whose units are k, M, G, T, Ki, Mi, Gi, Ti", f"write {meant}"
         ) from None
     return str(value)
+
+
+def _quantity_such_as(example: str) -> BeforeValidator:
+    return BeforeValidator(partial(_quantity, example=example), json_schema_input_type=str | int | float)
 
 
 def _is_quantity(text: str) -> bool:
@@ -329,10 +334,10 @@ DnsLabel = Annotated[str, AfterValidator(_dns_label)]
 LabelKey = Annotated[str, AfterValidator(_label_key)]
 LabelValue = Annotated[str, AfterValidator(_label_value)]
 Duration = Annotated[str, BeforeValidator(_has_unit), AfterValidator(_duration), Field(examples=["15m"])]
-Quantity = Annotated[str, BeforeValidator(_quantity, json_schema_input_type=str | int | float)]
-Cpu = Annotated[Quantity, AfterValidator(_cpu)]
+Quantity = Annotated[str, _quantity_such_as("200, 500m or 2Ti")]
+Cpu = Annotated[str, _quantity_such_as("200, or 500m for half a CPU"), AfterValidator(_cpu)]
 """CPUs: of a pod, a quota or a limit."""
-Memory = Annotated[Quantity, AfterValidator(_memory)]
+Memory = Annotated[str, _quantity_such_as("2Ti"), AfterValidator(_memory)]
 """Memory or storage: of a pod, a quota or a limit."""
 GpuMemory = Annotated[str, AfterValidator(_gpu_memory)]
 MigProfileName = Annotated[str, AfterValidator(_mig_profile)]

@@ -229,6 +229,8 @@ _SHARES = ("a number from 0 to 1", "a number above 0, at most 1")
 
 
 def _fix(parts: Sequence[str | int], value: object, described: str, schema: Schema) -> str:
+    if isinstance(value, list) and (missing := schema.get("minItems", 0) - len(cast("list[object]", value))) > 0:
+        return f"add {_entries(missing)}"
     text = described.startswith("a text") and "mapping" not in described
     example = next(iter(schema.get("examples", ())), None)
     if isinstance(value, str) and described.startswith(("a whole number", "a number")):
@@ -255,6 +257,10 @@ def _fix(parts: Sequence[str | int], value: object, described: str, schema: Sche
     ):
         return _SHAPES.get(names[-1], "change it to an allowed value")
     return "change it to an allowed value"
+
+
+def _entries(count: int) -> str:
+    return "one entry" if count == 1 else f"{count} entries"
 
 
 _YES = {"yes", "y", "yep", "on", "1", "true", "enabled"}
@@ -397,8 +403,8 @@ def _described(schema: Schema, root: Schema) -> str:
         text += f" of {low} or more"
     elif high is not None:
         text += f" of {high} or less"
-    if schema.get("minItems") or schema.get("minProperties"):
-        text += " with at least one entry"
+    if least := schema.get("minItems") or schema.get("minProperties"):
+        text += f" with at least {_entries(least)}"
     if examples := schema.get("examples"):
         text += f" such as {examples[0]!r}"
     elif pattern := schema.get("pattern"):

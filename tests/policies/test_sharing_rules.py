@@ -12,6 +12,7 @@ from policy_records import (
     deployment,
     device_plugin_config_map,
     helm_release,
+    karpenter_node_pool,
     mig_node,
     node,
     not_checked,
@@ -114,6 +115,36 @@ def test_a_renamed_shared_resource_passes():
 def test_a_shared_resource_under_a_whole_gpus_name_is_found(mode: str):
     found = only(violations("sharing-rename", device_plugin_config_map(serve=shared(mode, 2, rename=False))))
     assert found.problem.path == f"data.serve.sharing.{mode}.renameByDefault"
+
+
+def _karpenter(**labels: object) -> Record:
+    found = karpenter_node_pool(
+        [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g6e.xlarge"]}]
+    )
+    found["inputs"]["spec"]["template"]["metadata"]["labels"] = {
+        "gpu-platform.dev/workload": "inference",
+        **labels,
+    }
+    return found
+
+
+CONFIG = "nvidia.com/device-plugin.config"
+PLAIN = {"serve": shared(rename=False)}
+
+
+def test_karpenter_knows_no_shared_name_so_its_pools_keep_the_name():
+    assert violations("sharing-rename", _karpenter(**{CONFIG: "serve"}), device_plugin_config_map(**PLAIN)) == []
+
+
+@pytest.mark.parametrize("also", [_karpenter(), node("serve-0", labels={CONFIG: "serve"})])
+def test_other_nodes_that_name_the_config_need_the_rename(also: Record):
+    other = [] if also["type"].endswith("NodePool") else [_karpenter(**{CONFIG: "serve"})]
+    assert only(violations("sharing-rename", *other, also, device_plugin_config_map(**PLAIN)))
+
+
+def test_pools_whose_label_is_not_known_leave_the_rename_open():
+    stack = [_karpenter(**{CONFIG: "serve"}), node(labels={CONFIG: UNKNOWN}), device_plugin_config_map(**PLAIN)]
+    assert "labels" in not_checked("sharing-rename", *stack)
 
 
 def test_a_rename_under_flags_is_named_as_ignored():

@@ -71,7 +71,7 @@ def _refusal(
             f"{name} only on {one}: {one.because}",
             one.fix or f"remove {name}",
         )
-    fix = f"write {name}: {options[0]}" if tells_variant else f"remove {name}"
+    fix = f"write {name}: {options[0]}" if tells_variant or field.is_required() else f"remove {name}"
     return (
         f"{value!r} on provider {provider}",
         f"{joined(options, 'or')}; {value} only on {one}: {one.because}",

@@ -79,7 +79,8 @@ def check_mig(pool: Pool, family: AwsFamily, problems: Problems) -> None:
         f"{sharing.mode!r} with MIG on {family.name}",
         "whole GPUs, time-slicing or MPS: the driver of EKS' images manages GPU memory coherently (CDMM), without "
         "MIG",
-        "remove it, or name an own image in image.ami whose driver has CDMM off",
+        f"remove {'sharing' if isinstance(sharing, Mig) else 'partitions'}, or name an own image in image.ami "
+        "whose driver has CDMM off",
     )
 
 

@@ -16,8 +16,12 @@ from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Dra, Mig, Mps, TimeSlicing
 
-_MANAGED = "write provisioner: managed"
 _LABEL_DOMAINS = ("karpenter.sh", "karpenter.k8s.aws")
+
+
+def managed_instead(pool: Pool) -> str:
+    """Return the fix that gives a pool a managed node group, whose fields exclude those of Karpenter."""
+    return "write provisioner: managed" + (" and remove karpenter" if pool.karpenter is not None else "")
 
 
 def check_karpenter_pool(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
@@ -26,13 +30,13 @@ def check_karpenter_pool(pool: Pool, machine: MachineType, catalog: Catalog, pro
         problems.at("provisioner").add(
             f"'karpenter' on {machine.name}",
             "managed: pods claim a ComputeDomain, and Karpenter creates no nodes for claims",
-            _MANAGED,
+            managed_instead(pool),
         )
     if pool.network.via == "dranet":
         problems.at("network").at("via").add(
             "'dranet' with Karpenter",
             "device-plugin: Karpenter creates no nodes for claims",
-            f"remove via, or {_MANAGED}",
+            f"remove via, or {managed_instead(pool)}",
         )
     _check_count(pool, problems.at("count"))
     _check_sharing(pool, problems.at("sharing"))
@@ -50,7 +54,7 @@ def _check_count(pool: Pool, here: Problems) -> None:
         here.at("min").add(
             str(count.min),
             "0: Karpenter keeps no nodes that no pod needs (static capacity is alpha, without a limit on GPUs)",
-            f"write min: 0, or {_MANAGED}",
+            f"write min: 0, or {managed_instead(pool)}",
         )
     if count.desired > 0:
         here.at("desired").add(
@@ -71,20 +75,21 @@ def _check_sharing(pool: Pool, here: Problems) -> None:
                 "true: nvidia.com/gpu.shared",
                 "false: Karpenter supports only nvidia.com/gpu, and creates no node for pods that request "
                 "another resource",
-                f"write rename: false (Karpenter then plans with a whole GPU for each share), or {_MANAGED}",
+                "write rename: false (Karpenter then plans with a whole GPU for each share), or "
+                + managed_instead(pool),
             )
         case Mig():
             here.at("mode").add(
                 "'mig' with Karpenter",
                 "none, or time-slicing and mps with rename: false: Karpenter supports no nvidia.com/mig-*, and "
                 "with strategy single it counts whole GPUs, not instances",
-                _MANAGED,
+                managed_instead(pool),
             )
         case Dra():
             here.at("mode").add(
                 "'dra' with Karpenter",
                 "none, or time-slicing and mps with rename: false: Karpenter ignores resource claims",
-                _MANAGED,
+                managed_instead(pool),
             )
         case _:
             pass
@@ -96,13 +101,13 @@ def _check_primary_interface(pool: Pool, machine: MachineType, family: AwsFamily
     plain = "the primary interface of an EC2NodeClass is plain"
     if takes_plain_primary(family):
         here.at("layout").add(
-            "'efa-primary' with Karpenter", f"ena-and-efa: {plain}", f"remove layout, or {_MANAGED}"
+            "'efa-primary' with Karpenter", f"ena-and-efa: {plain}", f"remove layout, or {managed_instead(pool)}"
         )
     else:
         here.at("rdma").add(
             f"EFA on {machine.name}, whose card 0 supports it only on the primary interface",
             f"no EFA there with Karpenter: {plain}",
-            f"write rdma: false, or {_MANAGED}",
+            f"write rdma: false, or {managed_instead(pool)}",
         )
 
 
@@ -122,7 +127,7 @@ def _check_not_per_pool(pool: Pool, problems: Problems) -> None:
             "true with Karpenter",
             "false: repair is an alpha feature of the whole controller, which deletes nodes without draining them "
             "and stops where more than a fifth of a pool is broken",
-            f"remove repair, or {_MANAGED}",
+            f"remove repair, or {managed_instead(pool)}",
         )
     if "upgrade" in pool.model_fields_set:
         problems.at("upgrade").add(

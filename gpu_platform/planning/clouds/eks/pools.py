@@ -12,6 +12,7 @@ from gpu_platform.planning.clouds.eks.cluster_autoscaler import accelerator_labe
 from gpu_platform.planning.clouds.eks.disks import block_devices, check_disk
 from gpu_platform.planning.clouds.eks.images import check_image, image_of
 from gpu_platform.planning.clouds.eks.karpenter import check_karpenter_pool, plan_karpenter_pool
+from gpu_platform.planning.clouds.eks.karpenter_checks import managed_instead
 from gpu_platform.planning.clouds.eks.labels import eks_labels, eks_taints
 from gpu_platform.planning.clouds.eks.network import (
     METADATA_HOP_LIMIT,
@@ -111,7 +112,7 @@ def _check_huge_pages(pool: Pool, machine: MachineType, problems: Problems) -> N
         here.add(
             f"{pool.tuning.huge_pages} with provisioner karpenter",
             "none: Karpenter knows no huge pages and creates no node for pods that request them",
-            "remove huge_pages, or write provisioner: managed",
+            f"remove huge_pages, or {managed_instead(pool)}",
         )
 
 

@@ -13,6 +13,7 @@ from gpu_platform.planning.clouds.windows import utc_text
 from gpu_platform.planning.decision import Decision
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import CapacityBlock, Pool, Reservation, Spot
+from gpu_platform.spec.sharing import Mig
 
 _Line = tuple[str, str, str]
 
@@ -33,7 +34,7 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksClu
         *_disk_key(pool),
         _repair(pool, machine, plan),
         ("size", *_size(pool, plan, cluster)),
-        *(_late_gpus(plan) if machine.has_gpus else ()),
+        *(_late_gpus(pool, plan) if machine.has_gpus else ()),
         ("update", f"{plan.update_strategy}, {plan.max_unavailable} at a time", _why_update(plan)),
     ]
     return [
@@ -90,14 +91,15 @@ def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
     return f"you set the number of nodes: {fixed_because(pool)}"
 
 
-def _late_gpus(plan: EksPoolPlan) -> Iterator[_Line]:
+def _late_gpus(pool: Pool, plan: EksPoolPlan) -> Iterator[_Line]:
     """Warn of nodes that look ready to the autoscaler before they offer their GPUs."""
     if plan.autoscaled and ACCELERATOR_LABEL not in plan.labels:
         yield (
             "warning: autoscaler",
             f"may add up to {plan.max_size} nodes for one pending pod",
             "it waits only for nvidia.com/gpu of a new node, and these nodes offer GPUs under other names; "
-            "unused ones are removed again. rename: false, and strategy: single with MIG, keep that name",
+            "unused ones are removed again"
+            + (". strategy: single keeps that name" if isinstance(pool.sharing, Mig) else ""),
         )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from gpu_platform.planning.clouds.eks.blocks import ScheduledSize
+from gpu_platform.planning.clouds.eks.karpenter_checks import managed_instead
 from gpu_platform.planning.clouds.schedules import SchedulePlan, schedule_of
 from gpu_platform.planning.maintenance.section import DAYS
 from gpu_platform.planning.problems import Problems
@@ -33,13 +34,14 @@ def check_schedule(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
         here.add(
             "a schedule with provisioner karpenter",
             "a schedule of a managed node group: Karpenter creates nodes whenever pods wait",
-            f"remove schedule: {_INSTEAD}; or write provisioner: managed and a fixed count",
+            f"remove schedule: {_INSTEAD}; or {managed_instead(pool)}, with a fixed count",
         )
     elif pool.count.is_range:
         here.add(
             f"a schedule on a pool of {pool.count.min} to {pool.count.maximum} nodes",
             "a schedule on a pool of a fixed number of nodes: an autoscaler adds nodes whenever pods wait",
-            f"write count: {{desired: {pool.count.desired}}}, or remove schedule: {_INSTEAD}",
+            f"write count: {{desired: {pool.count.desired or pool.count.maximum}}}, or remove schedule: "
+            + _INSTEAD,
         )
     elif isinstance(pool.capacity, Reservation | CapacityBlock):
         here.add(

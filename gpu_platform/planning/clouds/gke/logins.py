@@ -42,7 +42,7 @@ def check_members(members: Sequence[str], problems: Problems) -> None:
         problems.at(f"[{index}]").add(
             f"{member!r} on GKE",
             f"the e-mail address of {what}, or {_WORKFORCE[kind]}... of a workforce identity pool",
-            f"write '{kind}:{name}@' and your domain",
+            f"write '{kind}:{name.rstrip('@')}@' and your domain",
         )
 
 

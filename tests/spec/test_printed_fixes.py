@@ -1,0 +1,161 @@
+"""Fixes that a program can apply: afterwards a stack passes or has another problem, and none leads back."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.errors import BadInput, Problem
+from gpu_platform.paths import STACKS_DIR
+from gpu_platform.policy_check import evaluate_policies
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import LoadedStack, load_stack
+from policies import Level
+from tests.support.printed_fixes import fixed_by
+
+FOLDER = Path(__file__).parent.parent / "broken_stacks"
+FILES = sorted(FOLDER.glob("Pulumi.*.yaml"))
+KEY = "gpu-platform:platform"
+DEPTH = 6
+REFUSED = {
+    "mps_over_16_clients_on_volta": "sharing-replicas-bounded",
+    "mps_over_48_clients": "sharing-replicas-bounded",
+    "replicas_of_a_gpu_model_too_many": "sharing-replicas-bounded",
+}
+"""Mandatory rules that refuse a fixed stack: another limit of the same field, with a fix that planning accepts."""
+
+
+class Step(NamedTuple):
+    """A stack file after a fix: the problem and what was done about it, the problems that are left."""
+
+    problem: Problem
+    did: str
+    left: tuple[Problem, ...]
+    loaded: LoadedStack | None
+
+
+def _document(file: Path) -> dict[str, Any] | None:
+    try:
+        found = yaml.safe_load(file.read_text("utf-8"))["config"][KEY]
+    except (yaml.YAMLError, KeyError, TypeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _load(document: Mapping[str, Any], folder: Path) -> tuple[tuple[Problem, ...], LoadedStack | None]:
+    path = folder / "Pulumi.fixed.yaml"
+    path.write_text(yaml.safe_dump({"config": {KEY: document}}, sort_keys=False), "utf-8")
+    try:
+        return (), load_stack(str(path))
+    except BadInput as error:
+        return tuple(error.problems), None
+
+
+def _chains(
+    document: dict[str, Any], problems: tuple[Problem, ...], folder: Path, before: tuple[dict[str, Any], ...]
+) -> Iterator[Step]:
+    """Yield every step of every chain of fixes. Fails where all fixes of a problem lead back."""
+    if len(before) >= DEPTH:
+        return
+    first = problems if not before else problems[:1]  # one after the other: their order does not matter
+    for problem in first:
+        fixes = list(fixed_by(document, problem))
+        ahead = [(did, changed) for did, changed in fixes if changed not in before]  # "or" may undo the last fix
+        assert ahead or not fixes, f"{problem}: every fix leads back"
+        for did, changed in ahead:
+            left, loaded = _load(changed, folder)
+            yield Step(problem, did, left, loaded)
+            yield from _chains(changed, left, folder, (*before, document))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name.split(".")[1])
+def test_a_fix_leads_to_a_stack_that_passes_or_to_another_problem(file: Path, tmp_path: Path) -> None:
+    document = _document(file)
+    if document is None:
+        return  # not YAML, or not a stack file
+    for other in FILES:
+        shutil.copy(other, tmp_path)
+    problems, _ = _load(document, tmp_path)
+    refused: set[str] = set()
+    for problem, did, left, loaded in _chains(document, problems, tmp_path, ()):
+        assert problem not in left, f"after {did!r}"
+        if loaded is not None:
+            report = evaluate_policies(record_stack(loaded), loaded.plan)
+            refused |= {one.rule for one in report.violations if one.level is Level.MANDATORY}
+    assert refused == {REFUSED[name] for name in (file.name.split(".")[1],) if name in REFUSED}
+
+
+# -- planning and pack ------------------------------------------------------------------------------------------------
+
+SHIPPED = {
+    path.name.split(".")[1]: document
+    for path in sorted(STACKS_DIR.glob("Pulumi.*.yaml"))
+    if (document := _document(path)) and document["kind"] == "environment"
+}
+SHARINGS: dict[str, dict[str, Any] | None] = {
+    "whole": None,
+    "time-slicing": {"mode": "time-slicing", "replicas": 4},
+    "mps": {"mode": "mps", "replicas": 4},
+    "mig": {"mode": "mig", "layout": "all-balanced"},
+    "dra": {"mode": "dra"},
+    "dra-partitions": {"mode": "dra", "partitions": True},
+}
+PROVISIONERS: dict[str, tuple[dict[str, Any], ...]] = {
+    "eks": (
+        {"provisioner": "managed", "count": {"desired": 1}},
+        {"provisioner": "karpenter", "count": {"desired": 0, "max": 2}},
+    ),
+    "gke": (
+        {"device_plugin": "operator", "count": {"desired": 1}},
+        {"device_plugin": "provider", "count": {"min": 0, "desired": 0, "max": 2}},
+    ),
+    "sandbox": ({"count": {"desired": 1}}, {"count": {"desired": 1, "max": 2}}),
+    "existing": ({},),
+}
+
+
+def _variants() -> Iterator[Any]:
+    catalog = load_catalog()
+    for stack, document in SHIPPED.items():
+        for index, pool in enumerate(document["pools"]):
+            if not catalog.machine_types[pool["machine_type"]].has_gpus:
+                continue
+            for sharing in SHARINGS:
+                for number, _ in enumerate(PROVISIONERS[document["cluster"]["provider"]]):
+                    yield pytest.param(
+                        stack, index, sharing, number, id=f"{stack}-{pool['name']}-{sharing}-{number}"
+                    )
+
+
+@pytest.mark.parametrize(("stack", "index", "sharing", "provisioner"), _variants())
+def test_what_planning_accepts_or_advises_is_not_refused_by_the_pack(
+    stack: str, index: int, sharing: str, provisioner: int, tmp_path: Path
+) -> None:
+    document = copy.deepcopy(SHIPPED[stack])
+    document.pop("teams", None)
+    document["sharing"] = {}
+    machines = load_catalog().machine_types
+    for one in document["pools"]:
+        one.pop("sharing", None)
+        if sharing.startswith("dra") and machines[one["machine_type"]].has_gpus:
+            one["sharing"] = SHARINGS[sharing]
+    pool = document["pools"][index]
+    pool.update(PROVISIONERS[document["cluster"]["provider"]][provisioner], workload="inference")
+    pool |= {"sharing": SHARINGS[sharing]} if SHARINGS[sharing] else {}
+    problems, loaded = _load(document, tmp_path)
+    steps = [
+        Step(Problem("", "", "", ""), "nothing", problems, loaded),
+        *_chains(document, problems, tmp_path, ()),
+    ]
+    for problem, did, left, after in steps:
+        assert problem not in left, f"after {did!r}"
+        if after is not None:
+            report = evaluate_policies(record_stack(after), after.plan)
+            assert not [str(one) for one in report.violations if one.level is Level.MANDATORY], did
