@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -222,7 +222,22 @@ def _diagnostics(error: str) -> str:
     write = WithoutInterruptions(found.append)
     for line in (*sections.get("Policies:", ()), *sections.get("Diagnostics:", ())):
         write(line)
-    return "\n".join(found).strip("\n") or re.sub(r"\n{2,}", "\n", stderr).strip() or error.strip()
+    text = "\n".join(found).strip("\n") or re.sub(r"\n{2,}", "\n", stderr).strip() or error.strip()
+    return "\n".join((text, *_ways_on(text)))
+
+
+# The provider previews a replacement by a dry run on the live object; it knows the words "field is immutable" only
+# (pulumi-kubernetes, provider/pkg/await/await.go, Creation; read 2026-11-28).
+_PRIORITY: Final = re.compile(r"PriorityClass\.scheduling\.k8s\.io \"([^\"]+)\" is invalid: value: Forbidden")
+
+
+def _ways_on(text: str) -> Iterator[str]:
+    """Yield what to do about refusals that the provider cannot preview."""
+    for name in dict.fromkeys(_PRIORITY.findall(text)):
+        yield (
+            f"the value of a PriorityClass never changes: run `kubectl delete priorityclass {name}`, then the "
+            "same command again. Pods that run keep their priority; until then new pods of the class are refused"
+        )
 
 
 class Steps:

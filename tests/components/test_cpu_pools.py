@@ -40,7 +40,7 @@ def test_karpenters_node_pool_without_gpus_is_limited_by_cpu(stack: Stack) -> No
     (found,) = [
         one for one in stack("eks-monitoring").of("NodePool") if one.type.startswith("kubernetes:karpenter")
     ]
-    assert found.inputs["spec"]["limits"] == {"nodes": "8", "cpu": "256"}
+    assert found.inputs["spec"]["limits"] == {"nodes": "8", "cpu": "128"}
 
 
 def test_node_pools_of_gke_without_gpus_have_no_guest_accelerators(stack: Stack) -> None:

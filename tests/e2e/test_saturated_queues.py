@@ -78,7 +78,16 @@ def test_a_pod_that_some_nodes_are_too_small_for_names_its_pool(platform: Platfo
     assert "nodeSelector: {gpu-platform.dev/pool: train}" in refusal(2)
     assert refusal(1) == ""
     assert refusal(2, nodeSelector={"gpu-platform.dev/pool": "train"}) == ""
-    expression = {"key": "gpu-platform.dev/pool", "operator": "In", "values": ["train"]}
+    assert "queue-pool" in refusal(2, nodeSelector={"gpu-platform.dev/pool": "develop"})
+    assert refusal(2, affinity=near("In", "train")) == ""
+    for other in (near("In", "train", "develop"), near("NotIn", "develop"), near("Exists")):
+        assert "queue-pool" in refusal(2, affinity=other)
+    prepare = {"name": "prepare", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "2"}}}
+    assert "queue-pool" in refusal(1, initContainers=[prepare])
+
+
+def near(operator: str, *pools: str) -> dict[str, Any]:
+    """Return a required node affinity for the label of pools."""
+    expression = {"key": "gpu-platform.dev/pool", "operator": operator, "values": list(pools) or None}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    assert refusal(2, affinity=affinity) == ""
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}

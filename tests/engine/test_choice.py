@@ -15,7 +15,7 @@ from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.choice import EngineName, choose_engine
 from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.pulumi_cli import find_cli
-from gpu_platform.engine.pulumi_engine import PulumiEngine
+from gpu_platform.engine.pulumi_engine import PulumiEngine, _diagnostics
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.errors import BadInput, ExitCode, Finding, UnknownOutcome
 from gpu_platform.online.aws.lookups import AwsCloud
@@ -186,6 +186,15 @@ def test_a_failed_preview_does_not_tell_where_the_cli_stopped_the_program(tmp_pa
     with pytest.raises(Finding) as caught:
         failing.preview()
     assert str(caught.value) == "pulumi preview of stack local failed:\n  pool: error: no nodes"
+
+
+def test_a_refused_value_of_a_priority_class_tells_what_to_do() -> None:
+    refused = (
+        'PriorityClass.scheduling.k8s.io "training" is invalid: value: Forbidden: may not be changed in an update.'
+    )
+    told = _diagnostics(f"Diagnostics:\n  training:\n    error: {refused}\n")
+    assert refused in told
+    assert "run `kubectl delete priorityclass training`, then the same command again" in told
 
 
 def test_a_failure_without_diagnostics_tells_standard_error(tmp_path: Path, backend: str) -> None:

@@ -77,7 +77,7 @@ def test_existing_nodes_are_given_before_nodes_of_an_autoscaler(make_plan: PlanM
 
 
 def test_a_quota_over_two_pools_is_in_whole_nodes(make_plan: PlanMaker) -> None:
-    grows = pool("burst", count={"desired": 0, "max": 4})
+    grows = pool("burst", count={"desired": 0, "max": 2})
     teams = [team("vision", quota={"gpus": 20}), team("search", quota={"gpus": 4})]
     plan = make_plan(train(), grows, queueing={}, teams=teams)
     assert quota_by_pool(plan, "vision") == {"train": 16, "burst": 4}
@@ -88,6 +88,31 @@ def test_a_large_quota_is_not_cut_by_a_small_one_that_fits_elsewhere(make_plan: 
     teams = [team("small", quota={"gpus": 16}), team("large", quota={"gpus": 32})]
     plan = make_plan(train(nodes=4), train("other"), queueing={}, teams=teams)
     assert (quota_by_pool(plan, "small"), quota_by_pool(plan, "large")) == ({"other": 16}, {"train": 32})
+
+
+def test_quotas_that_fit_a_pool_each_are_not_divided(make_plan: PlanMaker) -> None:
+    grows = pool("burst", count={"desired": 0, "max": 4})
+    teams = [team("vision", quota={"gpus": 32}), team("search", quota={"gpus": 8})]
+    plan = make_plan(train(nodes=1), grows, queueing={}, teams=teams)
+    assert (quota_by_pool(plan, "vision"), quota_by_pool(plan, "search")) == ({"burst": 32}, {"train": 8})
+    three = [team("big", quota={"gpus": 24}), team("mid", quota={"gpus": 16}), team("low", quota={"gpus": 16})]
+    plan = make_plan(train(nodes=4), train("other", 3), queueing={}, teams=three)
+    assert [quota_by_pool(plan, one["name"]) for one in three] == [{"other": 24}, {"train": 16}, {"train": 16}]
+
+
+def test_whole_gpus_come_before_instances_of_the_same_resource(make_plan: PlanMaker) -> None:
+    single = {"mode": "mig", "strategy": "single", "layout": {"1g.10gb": 7}}
+    slices = pool("slices", sharing=single, count={"desired": 1})
+    plan = make_plan(slices, train(), queueing={}, teams=[team(quota={"gpus": 16})])
+    assert quota_by_pool(plan, "vision") == {"train": 16}
+
+
+def test_a_team_stack_gets_its_quota_of_a_reserve_on_some_of_the_pools(tmp_path: Path) -> None:
+    above = environment(
+        train(), train("other"), queueing={"reserve": {"gpus": 4}}, teams=[team(quota={"gpus": 8})]
+    )
+    (queue,) = team_stack(tmp_path, above, {"gpus": 4}).queues
+    assert sum(int(one.nominal) for flavor in queue.flavors for one in flavor.limits if one.resource == GPU) == 4
 
 
 def test_quota_goes_where_the_declared_work_of_a_team_runs(make_plan: PlanMaker) -> None:
@@ -184,7 +209,11 @@ def test_quota_that_is_kept_for_team_stacks_is_not_lent_by_the_cohort(make_plan:
 
 
 def plan_of_team(folder: Path, quota: dict[str, Any], queueing: dict[str, Any]) -> TeamPlan:
-    above = environment(train(), queueing=queueing, teams=[team(quota={"gpus": 8})])
+    return team_stack(folder, environment(train(), queueing=queueing, teams=[team(quota={"gpus": 8})]), quota)
+
+
+def team_stack(folder: Path, above: dict[str, Any], quota: dict[str, Any]) -> TeamPlan:
+    """Return the plan of a team with its own stack in an environment."""
     above["cluster"]["name"] = "prod"
     file = yaml.safe_dump({"config": {"gpu-platform:platform": above}})
     (folder / "Pulumi.prod.yaml").write_text(file)
@@ -295,3 +324,26 @@ def _plan(platform: dict[str, Any]) -> EnvironmentPlan:
     plan = plan_platform(platform, "any")
     assert plan.kind == "environment"
     return plan
+
+
+def test_a_job_beyond_the_quota_and_all_that_is_lent_is_refused(make_plan: PlanMaker) -> None:
+    teams = [
+        team("vision", quota={"gpus": 8}, training_jobs=[training_job("train", 2)]),
+        team("search", quota={"gpus": 8}, queue={"lend": {}}),
+    ]
+    with pytest.raises(BadInput) as refused:
+        make_plan(train(), queueing={}, teams=teams)
+    (problem,) = refused.value.problems
+    assert problem.path == "teams[0].training_jobs[0]"
+    assert "16 of nvidia.com/gpu on pool train; allowed: at most 8" in str(problem)
+
+
+def test_the_advice_for_a_job_keeps_the_quota_of_the_other_pools(make_plan: PlanMaker) -> None:
+    jobs = [training_job("train", 2), training_job("other", 2, name="fine")]
+    declared = {"queueing": {}, "teams": [team(quota={"gpus": 16}, training_jobs=jobs)]}
+    plan = make_plan(train(), train("other"), **declared)
+    (warning,) = [one.why for one in plan.decisions if one.what.startswith("warning: training_jobs")]
+    assert "write quota.gpus: {other: 16, train: 16}" in warning
+    declared["teams"][0]["quota"] = {"gpus": {"other": 16, "train": 16}}
+    again = make_plan(train(), train("other"), **declared)
+    assert not [one for one in again.decisions if one.what.startswith("warning: training_jobs")]

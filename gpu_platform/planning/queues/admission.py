@@ -17,7 +17,7 @@ from gpu_platform import names
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.queues.tracking import BY_KUEUE, PRIORITY_LABEL, QUEUED_OWNERS, tracking_rules
 from gpu_platform.planning.teams.admission import asks_for_gpus
-from gpu_platform.planning.teams.cel import texts
+from gpu_platform.planning.teams.cel import text, texts
 from gpu_platform.planning.teams.pod_rule import PodRule, units_of
 from gpu_platform.planning.teams.pod_templates import (
     QUEUED_KINDS,
@@ -59,10 +59,6 @@ def _specs(kinds: Sequence[TemplateKind]) -> str:
 
 _TERMS: Final = (
     "spec.?affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution.?nodeSelectorTerms.orValue([])"
-)
-_NAMES_POOL: Final = (
-    f"'{names.POOL_LABEL}' in spec.?nodeSelector.orValue({{}}) || ({_TERMS}.size() > 0 && {_TERMS}.all(term, "
-    f"term.?matchExpressions.orValue([]).exists(each, each.key == '{names.POOL_LABEL}')))"
 )
 # Kueue takes a workload's priority from the first that names a class.
 _POD_SPECS: Final = _specs(QUEUED_KINDS)
@@ -169,6 +165,18 @@ the namespace's LimitRange for a missing request (kubernetes-sigs/kueue#15020; i
 """
 
 
+def _names_pool(sizes: str) -> str:
+    """Return that a pod spec names pools whose nodes have its `units`, as CEL. `sizes`: of nodes, by pool."""
+    fits = f"pool in {sizes} && units <= {sizes}[pool]"
+    return (
+        f"spec.?nodeSelector[?'{names.POOL_LABEL}'].hasValue() && "
+        f"[spec.nodeSelector['{names.POOL_LABEL}']].all(pool, {fits}) || "
+        f"{_TERMS}.size() > 0 && {_TERMS}.all(term, "
+        f"term.?matchExpressions.orValue([]).exists(each, each.key == '{names.POOL_LABEL}' && "
+        f"each.operator == 'In' && each.values.all(pool, {fits})))"
+    )
+
+
 def _pool_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
     """Yield for each resource the rule that a pod names its pool where some nodes are too small for it.
 
@@ -181,12 +189,16 @@ def _pool_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
             continue
         least, largest = min(sizes.values()), max(sizes, key=lambda pool: sizes[pool])
         small = ", ".join(pool for pool, units in sizes.items() if units == least)
-        units = f"spec.containers.map(one, {units_of(resource)}).sum()"
+        each = units_of(resource)
+        units = (
+            f"([spec.containers.map(one, {each}).sum()] + spec.?initContainers.orValue([]).map(one, {each})).max()"
+        )
+        fitting = f"{{{', '.join(f'{text(pool)}: {size}' for pool, size in sorted(sizes.items()))}}}"
         yield PodRule(
             id="queue-pool",
             expression=(
                 f"request.operation != 'CREATE' || {_OWNERS}.size() > 0 || {_specs(TEMPLATE_KINDS)}.all(spec, "
-                f"{units} <= {least} || {_NAMES_POOL})"
+                f"[{units}].all(units, units <= {least} || {_names_pool(fitting)}))"
             ),
             message=f"pods with more than {least} of {resource} fit no node of {small}, where the queue may start "
             f"them: name a pool, as in nodeSelector: {{{names.POOL_LABEL}: {largest}}}",

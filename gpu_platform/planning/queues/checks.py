@@ -9,8 +9,9 @@ from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.kueue import MAX_DEVICE_CLASSES
-from gpu_platform.planning.queues.shares import offers_of
+from gpu_platform.planning.queues.shares import Shares, offers_of
 from gpu_platform.planning.queues.topology import unsuitable
+from gpu_platform.planning.queues.work import DeclaredJob
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.quota_of_pods import quota_place, quota_units, units_by_pool
 from gpu_platform.planning.teams.tenants import check_offered
@@ -145,6 +146,21 @@ def check_sums_by_pool(teams: Sequence[tuple[str, GpuUnits]], available: Availab
                     f"at most {offer.units}: what the pool may have",
                     "lower the quotas, or raise the pool's count.max",
                 )
+
+
+def check_starts(shares: Shares, work: Sequence[DeclaredJob], here: Problems) -> None:
+    """Record jobs that need more GPUs of their pool than the team's quota there and all that it may borrow."""
+    for job in (one for one in work if one.ends):
+        name, pool = job.resource, job.pool
+        beside = sum(one.requests.get(name, 0) for one in work if not one.ends and one.pool == pool)
+        most = shares.nominal[name].get(pool, 0) + shares.borrow[name].get(pool, 0)
+        if (needed := job.requests[name] + beside) > most:
+            here.at(job.path).add(
+                f"{needed} of {name} on pool {pool}" + (" with what always runs" if beside else ""),
+                f"at most {most}: the team's quota there, and what others lend it",
+                f"lower replicas, or give the team more of pool {pool}: write quota.{quota_place(name)} by pool, or "
+                "let others lend",
+            )
 
 
 def _check_units(

@@ -16,7 +16,7 @@ from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.queues.checks import check_queueing, check_sums_by_pool, check_teams
+from gpu_platform.planning.queues.checks import check_queueing, check_starts, check_sums_by_pool, check_teams
 from gpu_platform.planning.queues.kueue import plan_kueue
 from gpu_platform.planning.queues.limits import ceiling, cohort_quotas, cpu_flavor, flavor_quotas
 from gpu_platform.planning.queues.reasons import queue_decisions, queueing_decisions
@@ -59,11 +59,30 @@ def check(context: CompleteContext, available: Available) -> None:
         quotas: list[tuple[str, GpuUnits]] = [(f"{path}.quota", team.quota) for path, team in teams]
         quotas.append(("queueing.reserve", environment.queueing.reserve))
         check_sums_by_pool(quotas, available, context.problems)
+        if not context.problems.found:
+            _check_starts(teams, environment, (), available, context.problems)
 
 
 def check_one(team: Team, environment: Environment, available: Available, problems: Problems) -> None:
     """Record what is wrong with the queue of the team of a stack of its own."""
     check_teams(environment.queueing, [("team", team)], available, problems)
+    if environment.queueing is not None and not problems.found:
+        _check_starts([("team", team)], environment, (team,), available, problems)
+
+
+def _check_starts(
+    teams: Sequence[tuple[str, Team]],
+    environment: Environment,
+    own_stack: Sequence[Team],
+    available: Available,
+    problems: Problems,
+) -> None:
+    """Record declared jobs that could not start on their pool if all other teams lent everything."""
+    offers = offers_of(available)
+    work = {one.name: declared_work(one, available) for one in (*environment.teams, *own_stack)}
+    division = divide_pools(environment, own_stack, available, offers, work)
+    for path, team in teams:
+        check_starts(division.teams[team.name], work[team.name], Problems(path, problems.found))
 
 
 def plan(

@@ -72,7 +72,7 @@ def queue_decisions(
                 why=_limits_text(shares, queue.cohort, offers),
             )
         )
-        found += _starts(team, queue, work[team.name], offers)
+        found += _starts(team, queue, work[team.name], shares)
         found += _warnings(team, shares)
     return tuple(found)
 
@@ -92,7 +92,7 @@ def _limits_text(shares: Shares, cohort: str, offers: Offers) -> str:
     return "; ".join(texts) + f" (cohort {cohort})" if texts else "the team has no quota of GPUs"
 
 
-def _starts(team: Team, queue: TeamQueuePlan, work: Sequence[DeclaredJob], offers: Offers) -> Iterator[Decision]:
+def _starts(team: Team, queue: TeamQueuePlan, work: Sequence[DeclaredJob], shares: Shares) -> Iterator[Decision]:
     """Yield for each declared job whether it starts on the team's own quota, while all other teams use theirs."""
     limits = {
         (flavor.pool, limit.resource): limit for flavor in queue.flavors for limit in flavor.limits if flavor.pool
@@ -115,7 +115,7 @@ def _starts(team: Team, queue: TeamQueuePlan, work: Sequence[DeclaredJob], offer
                 chosen="starts only on borrowed quota",
                 why=f"on pool {job.pool} it needs {'; '.join(lacks)}"
                 + (", with what always runs" if beside else "")
-                + f"; {_advice(job, offers)}",
+                + f"; {_advice(job, beside, shares)}",
             )
         else:
             yield Decision(
@@ -127,11 +127,14 @@ def _starts(team: Team, queue: TeamQueuePlan, work: Sequence[DeclaredJob], offer
             )
 
 
-def _advice(job: DeclaredJob, offers: Offers) -> str:
-    if len(offers.get(job.resource, ())) > 1:
-        place = quota_place(job.resource)
-        return f"raise the quota, or write it by pool: quota.{place}: {{{job.pool}: {job.requests[job.resource]}}}"
-    return "raise the quota, or request less"
+def _advice(job: DeclaredJob, beside: Sequence[DeclaredJob], shares: Shares) -> str:
+    """Return the quota by pool with which the job starts: the team's own, and what the job lacks."""
+    needed = job.requests[job.resource] + sum(one.requests.get(job.resource, 0) for one in beside)
+    own = {pool: units for pool, units in shares.nominal[job.resource].items() if units}
+    if own.get(job.pool, 0) >= needed:
+        return "request less, or raise the quota: CPU and memory come with GPUs"
+    by_pool = ", ".join(f"{pool}: {units}" for pool, units in sorted({**own, job.pool: needed}.items()))
+    return f"write quota.{quota_place(job.resource)}: {{{by_pool}}}, or request less"
 
 
 def _amount(resource: str, text: str) -> int:

@@ -3,7 +3,7 @@
 Kueue starts all pods of a job on one flavor, which is a pool (kubernetes-sigs/kueue v0.19.2,
 pkg/scheduler/flavorassigner/flavorassigner.go; read 2026-11-28). A quota in pieces starts no job that is larger
 than a piece. So a quota goes where the stack file puts it, then where the team's declared work runs, then to pools
-for the team's purpose. There it goes to as few as possible, and to pools whose nodes all exist before others.
+for the team's purpose. There it goes to one pool if one holds it, and to existing nodes before new ones.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def divide_pools(
         _divide([*claims, for_stacks], of_resource, free)
         kept[name] = for_stacks.given
         later = [_claim(name, team.quota, team.priority, work[team.name]) for team in own_stack]
-        _divide(later, of_resource, dict(for_stacks.given))
+        _divide(later, of_resource, {name: for_stacks.given.get(name, 0) for name in free})
         for team, claim in zip((*environment.teams, *own_stack), (*claims, *later), strict=True):
             nominal[team.name][name] = claim.given
     unassigned = _unassigned(environment.teams, nominal, kept, offers, available.pools)
@@ -200,9 +200,12 @@ def _divide(claims: Sequence[_Claim], offers: Sequence[Offer], free: dict[str, i
 def _in_order(claim: _Claim, offers: Sequence[Offer], free: Mapping[str, int]) -> list[Offer]:
     """Return the pools in the order in which a claim is put on them."""
 
-    def key(offer: Offer) -> tuple[bool, bool, bool]:
+    def key(offer: Offer) -> tuple[bool, bool, bool, int, bool]:
         name = offer.pool.name
-        return (_grows(offer.pool), free[name] < claim.left, name not in claim.given)
+        fits = free[name] >= claim.left
+        # Of pools that hold all of it, the one with the least room: smaller quotas come later.
+        room = free[name] if fits else 0
+        return (offer.gpus < 1, not fits, _grows(offer.pool), room, name not in claim.given)
 
     return sorted(offers, key=key)
 

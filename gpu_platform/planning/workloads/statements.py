@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gpu_platform import names
 from gpu_platform.planning.clouds.storage import VolumePlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.queues.section import TeamQueuePlan
@@ -202,10 +203,11 @@ def _queue(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementCont
     own = [one for one in declared if one.path.startswith(entry.field)]
     use = quota_use(asked.team, own, declared, asked.available, queues=queued)
     lent = " and what it may borrow" if queued and any(one.runs != "always" for one in own) else ""
+    most = asked.queue.ceiling if asked.queue is not None and lent else {}
     texts = [
         f"{units} of {name}"
         + (f", {in_all} with what always runs," if in_all != units else "")
-        + f" of {allowed} that the team's quota{lent} allows"
+        + f" of {most.get(names.quota_key(name), allowed)} that the team's quota{lent} allows"
         for name, (units, in_all, allowed) in use.items()
     ] or ["no GPUs"]
     requested = [pod.node_seconds for pod in entry.pods.values() if pod.node_seconds is not None]

@@ -18,7 +18,6 @@ from gpu_platform.planning.clouds.eks.disks import block_devices
 from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
 from gpu_platform.planning.clouds.eks.images import image_of, karpenter_alias
 from gpu_platform.planning.clouds.eks.karpenter_checks import check_karpenter_pool as check_karpenter_pool
-from gpu_platform.planning.clouds.eks.karpenter_checks import machines_of
 from gpu_platform.planning.clouds.eks.labels import eks_labels
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice, NetworkInterface
 from gpu_platform.planning.clouds.eks.network import METADATA_HOP_LIMIT, interfaces, uses_efa
@@ -66,7 +65,6 @@ def plan_karpenter_pool(
             settings,
             labels,
             requirements,
-            catalog,
         ),
         protect=cluster.is_protected or pool.protect,
     )
@@ -147,7 +145,6 @@ def _node_pool(
     settings: Karpenter,
     labels: Mapping[str, str],
     requirements: NodeRequirements,
-    catalog: Catalog,
 ) -> dict[str, Any]:
     place = requirements.compute_class
     disruption = DISRUPTION[pool.workload]
@@ -170,7 +167,7 @@ def _node_pool(
             "consolidateAfter": settings.consolidate_after or disruption.consolidate_after,
             "budgets": [dict(budget) for budget in disruption.budgets],
         },
-        "limits": _limits(pool, machine, settings, catalog),
+        "limits": _limits(pool, machine, settings),
     }
     if place is not None:
         spec["weight"] = priority(place)
@@ -204,13 +201,14 @@ def _capacity_type(pool: Pool) -> Literal["on-demand", "spot", "reserved"]:
     return "spot" if bought.capacity_type == "SPOT" else "on-demand"
 
 
-def _limits(pool: Pool, machine: MachineType, settings: Karpenter, catalog: Catalog) -> dict[str, str]:
+def _limits(pool: Pool, machine: MachineType, settings: Karpenter) -> dict[str, str]:
     """Return the limits of all nodes together.
 
-    Karpenter compares `nodes` with the nodes that exist, so many pods that wait at once get more. Before it
-    creates nodes it counts CPU and GPUs of the largest machine that each may be. A running node has the same CPU,
-    but its shares instead of its GPUs: there only CPU limits both. Source: sigs.k8s.io/karpenter v1.14.1,
-    pkg/controllers/provisioning (scheduling/scheduler.go: subtractMax; provisioner.go: Create); read 2026-11-28.
+    Karpenter compares `nodes` with the nodes that exist, so many pods that wait at once get more. It counts CPU
+    and GPUs before it creates a node, too. A running node has the same CPU, but its shares instead of its GPUs:
+    there only CPU limits both. Larger alternatives take more of it, so there are fewer of them, unless
+    `karpenter.limits` allow more. Source: sigs.k8s.io/karpenter v1.14.1, pkg/controllers/provisioning
+    (scheduling/scheduler.go: subtractMax; provisioner.go: Create); read 2026-11-28.
     """
     limits = {"nodes": str(pool.count.maximum)}
     shared = isinstance(pool.sharing, TimeSlicing | Mps)
@@ -218,7 +216,7 @@ def _limits(pool: Pool, machine: MachineType, settings: Karpenter, catalog: Cata
         shares = pool.sharing.replicas if isinstance(pool.sharing, TimeSlicing | Mps) else 1
         limits[names.GPU_RESOURCE] = str(pool.count.maximum * machine.gpu_count * shares)
     if shared or not machine.has_gpus:
-        limits["cpu"] = str(pool.count.maximum * max(one.vcpu for one in machines_of(pool, machine, catalog)))
+        limits["cpu"] = str(pool.count.maximum * machine.vcpu)
     return {**limits, **{str(resource): limit for resource, limit in (settings.limits or {}).items()}}
 
 

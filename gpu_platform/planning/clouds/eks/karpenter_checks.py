@@ -165,10 +165,11 @@ def _check_limits(pool: Pool, machine: MachineType, catalog: Catalog, here: Prob
         least, largest, one_node = bounds[resource]
         if parse_quantity(limit) < parse_quantity(least):
             nodes = int(parse_quantity(limit) // one_node)
+            legal = parse_quantity(limit) * most <= parse_quantity(largest) * nodes
             here.at(resource).add(
                 limit,
                 f"at least {least}: the resources of {most} x {machine.name}, as count.max has it",
-                f"write {least}" + (f", or count.max: {nodes}" if nodes else ""),
+                f"write {least}" + (f", or count.max: {nodes}" if nodes and legal else ""),
             )
         elif parse_quantity(limit) > parse_quantity(largest):
             here.at(resource).add(
