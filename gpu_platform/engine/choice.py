@@ -39,8 +39,8 @@ def choose_engine(
 
     `requested` is auto, pulumi or embedded. `sandbox`: the cluster is one; the embedded engine deploys to no
     other, because it keeps neither secrets nor history. `already_embedded`: it has deployed this stack; auto then
-    keeps it, since Pulumi does not take over existing objects. With `$GPU_PLATFORM_NO_INSTALL` set to 1, or without
-    `install`, nothing is downloaded.
+    keeps it, since Pulumi does not take over existing objects. With `$GPU_PLATFORM_NO_INSTALL` set to 1, or
+    without `install`, nothing is downloaded.
 
     Raises BadInput if only the embedded engine is available and it cannot deploy the stack, and UnknownOutcome if
     Pulumi is requested and not available.
