@@ -34,7 +34,7 @@ from gpu_platform.engine.taints import repair_taints
 from gpu_platform.engine.takeover import refuse_foreign_objects
 from gpu_platform.errors import BadInput, UnknownOutcome
 from gpu_platform.names import RESIZED_VARIABLE, ROLLED_VARIABLE, SYSTEM_NODES
-from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE
+from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE, sandbox_dir
 from gpu_platform.planning import plan_to_json
 from gpu_platform.planning.changes import resized_node_groups, resizes_system_nodes
 from gpu_platform.planning.kubernetes_versions import minor_version
@@ -335,10 +335,20 @@ def choose_deployment(
 
     Raises BadInput if only the embedded engine is available and it cannot deploy the stack.
     """
-    choice = choose_engine(recorded, requested, already_embedded=_is_embedded(loaded, cluster))
+    choice = choose_engine(
+        recorded, requested, sandbox=_in_sandbox(loaded), already_embedded=_is_embedded(loaded, cluster)
+    )
     if choice.cli is None:
         return EmbeddedDeployment(loaded, recorded, progress, cluster, choice.why)
     return PulumiDeployment(loaded, recorded, progress, cluster, choice.cli)
+
+
+def _in_sandbox(loaded: LoadedStack) -> bool:
+    """Return whether the cluster is a sandbox, also one that the stack describes as an existing cluster."""
+    cluster = loaded.plan.cluster
+    if cluster.access != "kubeconfig" or not cluster.kubeconfig:
+        return cluster.access == "sandbox"
+    return Path(cluster.kubeconfig).expanduser().resolve().is_relative_to(sandbox_dir("").resolve())
 
 
 def _is_embedded(loaded: LoadedStack, cluster: ClusterAccess) -> bool:

@@ -18,7 +18,7 @@ from gpu_platform.engine.record import (
 from gpu_platform.errors import Problem
 
 _EMBEDDED_DEPLOYS: Final = "plain Kubernetes objects"
-_FIX: Final = "use the Pulumi CLI for this stack (https://www.pulumi.com/docs/install/)"
+ONLY_PULUMI: Final = "use the Pulumi CLI for this stack (https://www.pulumi.com/docs/install/)"
 _MAX_LISTED_TYPES: Final = 4
 _CLIENT_SIDE_PREFIXES: Final = ("kubernetes:helm.sh/", "kubernetes:yaml", "kubernetes:kustomize")
 
@@ -160,11 +160,11 @@ def only_pulumi_can_deploy(records: Iterable[ResourceRecord]) -> tuple[Problem, 
 def _of_package(package: str, records: Sequence[ResourceRecord]) -> Problem:
     """Return one problem for all resources of a provider package, of which a cloud stack has dozens."""
     if len(records) == 1:
-        return Problem(f"resource {records[0].name!r}", records[0].type, _EMBEDDED_DEPLOYS, _FIX)
+        return Problem(f"resource {records[0].name!r}", records[0].type, _EMBEDDED_DEPLOYS, ONLY_PULUMI)
     types = sorted({record.type for record in records if not record.type.startswith(PROVIDER_PREFIX)})
     more = len(types) - _MAX_LISTED_TYPES
     named = ", ".join(types[:_MAX_LISTED_TYPES]) + (f" and {more} more" if more > 0 else "")
-    return Problem(f"{len(records)} resources of {package}", named, _EMBEDDED_DEPLOYS, _FIX)
+    return Problem(f"{len(records)} resources of {package}", named, _EMBEDDED_DEPLOYS, ONLY_PULUMI)
 
 
 def _needs_no_deployment(record: ResourceRecord) -> bool:

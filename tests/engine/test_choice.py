@@ -150,6 +150,12 @@ def test_a_requested_pulumi_cli_that_is_missing_is_an_unknown_outcome(backend: s
         choose_engine(PLAIN, "pulumi", install=False)
 
 
+@pytest.mark.parametrize("requested", ["embedded", "auto"])
+def test_the_embedded_engine_deploys_to_sandboxes_alone(requested: str) -> None:
+    with pytest.raises(BadInput, match=r"a cluster that is no sandbox.*Pulumi CLI"):
+        choose_engine(PLAIN, requested, sandbox=False, install=False)
+
+
 @pytest.mark.parametrize("requested", ["auto", "embedded"])
 def test_a_stack_with_cloud_resources_needs_pulumi_and_the_error_says_so(record: Record, requested: str) -> None:
     with pytest.raises(BadInput, match=r"aws:eks/cluster:Cluster.*Pulumi CLI") as caught:

@@ -54,6 +54,23 @@ def test_a_jobset_that_is_present_is_left_alone() -> None:
     assert [(addon.name, addon.install) for addon in plan.addons.addons] == [("jobset", False), ("trainer", True)]
 
 
+def test_prometheus_keeps_metrics_on_the_disk_of_its_node_within_a_bound_and_check_says_so() -> None:
+    plan = plan_of("eks", {"prometheus": "install"})
+    spec = plan.addons.addons[0].values["prometheus"]["prometheusSpec"]
+    assert (spec["retention"], spec["retentionSize"]) == ("15d", "8GB")
+    (kept,) = [one for one in plan.decisions if (one.subject, one.what) == ("addons", "metrics")]
+    assert "at most 8GB" in kept.chosen
+    assert "storageSpec" in kept.why
+
+
+def test_a_volume_of_prometheus_leaves_its_retention_to_the_stack_file() -> None:
+    volume = {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": "500Gi"}}}}}
+    values = {"prometheus": {"prometheusSpec": {"storageSpec": volume, "retention": "90d"}}}
+    plan = plan_of("eks", {"prometheus": "install"}, charts={"kube-prometheus-stack": {"values": values}})
+    assert not {"retention", "retentionSize"} & plan.addons.addons[0].values["prometheus"]["prometheusSpec"].keys()
+    assert "metrics" not in {one.what for one in plan.decisions if one.subject == "addons"}
+
+
 def test_the_sandbox_installs_no_charts() -> None:
     assert refused("sandbox", {"keda": "install", "gateway": "install"}) == ["addons.keda", "addons.gateway"]
     assert plan_of("sandbox", {"jobset": "present"}).addons.has("jobset")

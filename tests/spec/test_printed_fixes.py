@@ -92,7 +92,7 @@ def test_a_fix_leads_to_a_stack_that_passes_or_to_another_problem(file: Path, tm
     assert refused == {REFUSED[name] for name in (file.name.split(".")[1],) if name in REFUSED}
 
 
-# -- planning and pack ------------------------------------------------------------------------------------------------
+# -- planning and pack ----------------------------------------------------------------------------------------
 
 SHIPPED = {
     path.name.split(".")[1]: document

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-from gpu_platform.catalog import Catalog
-from gpu_platform.planning.addons.known import GATEWAY_CLASS, HIDDEN_CONTROL_PLANE, KNOWN
+from gpu_platform.planning.addons.known import GATEWAY_CLASS, HIDDEN_CONTROL_PLANE, KNOWN, PROMETHEUS_KEEPS
 from gpu_platform.planning.addons.section import AddonPlan, AddonsPlan
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.protocol import Cloud
@@ -43,13 +42,12 @@ def plan(context: CompleteContext) -> Decided[AddonsPlan]:
     }
     parts = {name: declared.get(name) or wanted.get(name) for name in KNOWN}
     addons = tuple(
-        _plan_addon(name, part == "install", cloud, context.catalog)
-        for name, part in parts.items()
-        if part is not None
+        _plan_addon(name, part == "install", context) for name, part in parts.items() if part is not None
     )
     gateway = any(addon.name == "gateway" and addon.install for addon in addons)
     section = AddonsPlan(addons=addons, gateway_class=GATEWAY_CLASS if gateway else None)
-    return Decided(section, (*_needed(declared, parts), *_closed_ports(section, cloud)))
+    decisions = (*_needed(declared, parts), *_closed_ports(section, cloud), *_kept(section, context))
+    return Decided(section, decisions)
 
 
 def addon_parts(addons: AddonsPlan) -> tuple[PartPlan, ...]:
@@ -73,9 +71,9 @@ def _declared(addons: Addons) -> dict[str, str]:
     return {name: part for name in KNOWN if (part := getattr(addons, name)) is not None}
 
 
-def _plan_addon(name: str, install: bool, cloud: Cloud, catalog: Catalog) -> AddonPlan:
+def _plan_addon(name: str, install: bool, context: CompleteContext) -> AddonPlan:
     known = KNOWN[name]
-    chart = catalog.charts[known.chart]
+    chart = context.catalog.charts[known.chart]
     return AddonPlan(
         name=name,
         install=install,
@@ -83,16 +81,46 @@ def _plan_addon(name: str, install: bool, cloud: Cloud, catalog: Catalog) -> Add
         repository=chart.repository,
         version=chart.version,
         namespace=known.namespace,
-        values=_values(name, cloud),
+        values=_values(name, context),
         after=known.needs,
     )
 
 
-def _values(name: str, cloud: Cloud) -> Mapping[str, Any]:
+def _values(name: str, context: CompleteContext) -> Mapping[str, Any]:
     values = dict(KNOWN[name].values)
-    if name == "prometheus" and cloud.managed_control_plane:
+    if name != "prometheus":
+        return values
+    if context.cloud.managed_control_plane:
         values |= {component: {"enabled": False} for component in HIDDEN_CONTROL_PLANE}
+    if _has_volume(context):
+        spec = values["prometheus"]["prometheusSpec"]
+        own = {key: value for key, value in spec.items() if key not in PROMETHEUS_KEEPS}
+        values["prometheus"] = {**values["prometheus"], "prometheusSpec": own}
     return values
+
+
+def _has_volume(context: CompleteContext) -> bool:
+    """Return whether values of the stack file give Prometheus a volume; what it keeps is then theirs, too."""
+    settings = context.environment.charts.get(KNOWN["prometheus"].chart)
+    here: object = settings.values if settings is not None else None
+    for key in ("prometheus", "prometheusSpec", "storageSpec"):
+        here = cast("Mapping[str, object]", here).get(key) if isinstance(here, Mapping) else None
+    return here is not None
+
+
+def _kept(section: AddonsPlan, context: CompleteContext) -> tuple[Decision, ...]:
+    """Return how long Prometheus keeps what it measured, where no volume keeps it."""
+    if not any(one.name == "prometheus" and one.install for one in section.addons) or _has_volume(context):
+        return ()
+    return (
+        Decision(
+            subject="addons",
+            what="metrics",
+            chosen="{retention}, at most {retentionSize}, on its node's disk".format_map(PROMETHEUS_KEEPS),
+            why="they are lost when Prometheus moves to another node; with a volume they stay as long as its "
+            f"retention says: prometheus.prometheusSpec.storageSpec in charts.{KNOWN['prometheus'].chart}.values",
+        ),
+    )
 
 
 def _needed(declared: Mapping[str, str], parts: Mapping[str, str | None]) -> tuple[Decision, ...]:
