@@ -158,8 +158,8 @@ def check_starts(shares: Shares, work: Sequence[DeclaredJob], here: Problems) ->
             here.at(job.path).add(
                 f"{needed} of {name} on pool {pool}" + (" with what always runs" if beside else ""),
                 f"at most {most}: the team's quota there, and what others lend it",
-                f"lower replicas, or give the team more of pool {pool}: write quota.{quota_place(name)} by pool, or "
-                "let others lend",
+                f"lower replicas, or give the team more of pool {pool} by quota.{quota_place(name)} or what others "
+                "lend",
             )
 
 
