@@ -205,3 +205,8 @@ def test_jobs_of_a_trace_without_teams_are_those_of_the_only_team_and_of_none_of
     one = stack(teams=[{"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["group:v"]}])
     assert [job.team for job in fit(asked, one, {}).jobs] == ["vision"]
     assert fit(asked, stack(), {}).problems
+
+
+def test_a_rehearsal_in_which_nothing_runs_takes_no_time() -> None:
+    found = rehearsed(stack(), entry(arrival=1_772_442_000, gpus=9))
+    assert (found.total.impossible, found.seconds, found.line.step) == (1, 0, 1)

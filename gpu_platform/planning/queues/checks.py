@@ -158,8 +158,7 @@ def check_starts(shares: Shares, work: Sequence[DeclaredJob], here: Problems) ->
             here.at(job.path).add(
                 f"{needed} of {name} on pool {pool}" + (" with what always runs" if beside else ""),
                 f"at most {most}: the team's quota there, and what others lend it",
-                f"lower replicas, or give the team more of pool {pool} by quota.{quota_place(name)} or what others "
-                "lend",
+                f"lower replicas, raise the team's quota.{quota_place(name)} on pool {pool}, or let others lend",
             )
 
 

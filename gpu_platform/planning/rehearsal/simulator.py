@@ -141,7 +141,7 @@ class _Simulation:
         jobs, events, at = self._jobs, self._events, 0
         if not jobs:
             return self._recorded
-        self._now = self._recorded.start = jobs[0].job.arrival
+        self._now = self._recorded.start = self._recorded.end = jobs[0].job.arrival
         self._wake(self._now)
         while events or at < len(jobs):
             now = jobs[at].job.arrival if at < len(jobs) else events[0][0]
