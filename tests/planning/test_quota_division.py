@@ -347,3 +347,17 @@ def test_the_advice_for_a_job_keeps_the_quota_of_the_other_pools(make_plan: Plan
     declared["teams"][0]["quota"] = {"gpus": {"other": 16, "train": 16}}
     again = make_plan(train(), train("other"), **declared)
     assert not [one for one in again.decisions if one.what.startswith("warning: training_jobs")]
+
+
+def test_one_gpu_is_not_granted_whole_and_in_parts(make_plan: PlanMaker) -> None:
+    sharing = {"mode": "dra", "partitions": True}
+    teams = [
+        team("vision", quota={"devices": {"gpu.nvidia.com": 8}}),
+        team("search", quota={"devices": {"mig.nvidia.com": 20}}),
+    ]
+    with pytest.raises(BadInput, match=r"take 10\.9 GPUs of pool train; allowed: at most 8"):
+        make_plan(pool(machine_type="p5.48xlarge", sharing=sharing), queueing={}, teams=teams)
+    teams[0]["quota"] = {"devices": {"gpu.nvidia.com": 5}}
+    assert (
+        make_plan(pool(machine_type="p5.48xlarge", sharing=sharing), queueing={}, teams=teams).queues is not None
+    )

@@ -9,7 +9,7 @@ from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.kueue import MAX_DEVICE_CLASSES
-from gpu_platform.planning.queues.shares import Shares, offers_of
+from gpu_platform.planning.queues.shares import ByPool, Offers, Shares, offers_of
 from gpu_platform.planning.queues.topology import unsuitable
 from gpu_platform.planning.queues.work import DeclaredJob
 from gpu_platform.planning.teams.available import Available
@@ -146,6 +146,31 @@ def check_sums_by_pool(teams: Sequence[tuple[str, GpuUnits]], available: Availab
                     f"at most {offer.units}: what the pool may have",
                     "lower the quotas, or raise the pool's count.max",
                 )
+
+
+def check_gpus(nominal: Mapping[str, Mapping[str, ByPool]], offers: Offers, problems: Problems) -> None:
+    """Record quotas of several resources that together take more GPUs of a pool than it may have.
+
+    Device classes may be of the same GPUs. `nominal`: quotas by place of the team, resource and pool.
+    """
+    pools = {offer.pool.name: offer.pool for found in offers.values() for offer in found}
+    for pool in pools.values():
+        taken = {
+            (path, name): of_team[name].get(pool.name, 0) * offer.gpus
+            for path, of_team in nominal.items()
+            for name, found in offers.items()
+            for offer in found
+            if offer.pool is pool and of_team[name].get(pool.name)
+        }
+        most = pool.gpus_per_node * pool.nodes.max
+        if sum(taken.values()) > most:
+            path, name = max(taken, key=lambda one: taken[one])
+            units = ", ".join(dict.fromkeys(resource for _, resource in taken))
+            Problems(f"{path}.quota", problems.found).at(quota_place(name)).add(
+                f"quotas of {units} that take {float(sum(taken.values())):.3g} GPUs of pool {pool.name}",
+                f"at most {most}: the resources are parts of the same GPUs",
+                "lower the quotas",
+            )
 
 
 def check_starts(shares: Shares, work: Sequence[DeclaredJob], here: Problems) -> None:

@@ -16,7 +16,13 @@ from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.queues.checks import check_queueing, check_starts, check_sums_by_pool, check_teams
+from gpu_platform.planning.queues.checks import (
+    check_gpus,
+    check_queueing,
+    check_starts,
+    check_sums_by_pool,
+    check_teams,
+)
 from gpu_platform.planning.queues.kueue import plan_kueue
 from gpu_platform.planning.queues.limits import ceiling, cohort_quotas, cpu_flavor, flavor_quotas
 from gpu_platform.planning.queues.reasons import queue_decisions, queueing_decisions
@@ -77,10 +83,11 @@ def _check_starts(
     available: Available,
     problems: Problems,
 ) -> None:
-    """Record declared jobs that could not start on their pool if all other teams lent everything."""
+    """Record quotas that take a GPU twice, and jobs that could not start if all other teams lent everything."""
     offers = offers_of(available)
     work = {one.name: declared_work(one, available) for one in (*environment.teams, *own_stack)}
     division = divide_pools(environment, own_stack, available, offers, work)
+    check_gpus({path: division.teams[team.name].nominal for path, team in teams}, offers, problems)
     for path, team in teams:
         check_starts(division.teams[team.name], work[team.name], Problems(path, problems.found))
 
