@@ -26,9 +26,14 @@ def check_this_node(
         expectations = None if document is None else parse_expectations(document, source)
     except BadExpectations as error:
         raise BadInput(source, [Problem(*mistake) for mistake in error.problems]) from None
-    table = expected_xids(load_catalog())
-    health = {"xid": Expectation(table.value, table.source)}
+    health = {"xid": xid_table()}
     return check_node(reader, expectations, Identity.of_environment(), deadline_seconds, health=health)
+
+
+def xid_table() -> Expectation:
+    """Return the catalogue's table of Xid errors, as an expectation of the agent."""
+    table = expected_xids(load_catalog())
+    return Expectation(table.value, table.source)
 
 
 def reader_of(

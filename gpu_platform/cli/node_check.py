@@ -18,7 +18,8 @@ from validators.agent.history import Remembering
 from validators.agent.recording import write_recording
 from validators.agent.report import Report, as_text, content_of, exit_code
 from validators.agent.snapshot import Snapshot
-from validators.this_node import check_this_node, read_document, reader_of
+from validators.agent.xid_check import XidTable
+from validators.this_node import check_this_node, read_document, reader_of, xid_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,7 @@ def check_node(
         document, source = document_for_machine(machine, load_catalog()), f"machine type {machine}"
     else:
         document, source = None, "no expectations"
-    reader = Remembering(reader_of(recordings.replay))
+    reader = Remembering(reader_of(recordings.replay), XidTable.of(xid_table()))
     report = check_this_node(document, source, reader)
     if recordings.record is not None:
         try:

@@ -71,7 +71,7 @@ def devices(node: SimulatedNode) -> str:
 
 def kernel_log(node: SimulatedNode) -> Iterator[str]:
     """Yield what the driver has written to the kernel's log, in the format of /dev/kmsg."""
-    for number, (code, (domain, bus, slot), age, text) in enumerate(node.xids, 1):
+    for number, (code, (domain, bus, slot), age, text) in enumerate(node.xids):
         microseconds = round((time.monotonic() - age) * 1e6)
         line = (
             f"Xid (PCI:{domain:04x}:{bus:02x}:{slot:02x}): {code}{text}"

@@ -292,8 +292,46 @@ def test_a_held_node_whose_lease_was_deleted_takes_one_again(api, token):
 def test_no_more_nodes_are_held_back_than_allowed(api, token):
     api.leases = {"held-train-0": "train-7", "held-train-1": "train-8"}
     said, sent = tainted(api, token, "fail", [GPU], most=2)
-    assert said == "2 nodes of the pool are held back already, which is the maximum"
-    assert list(sent) == ["held-train-0", "held-train-1"]
+    assert (said, sent) == ("as many nodes of the pool as allowed (2) are held back already", {})
+
+
+def test_a_lower_maximum_releases_no_node(api, token):
+    api.leases = {"held-train-0": "train-7", "held-train-1": "train-0"}
+    assert tainted(api, token, "fail", [GPU, HELD], most=1) == ("", {})
+    assert api.leases == {"held-train-0": "train-7", "held-train-1": "train-0"}
+
+
+@pytest.mark.parametrize(
+    ("leases", "lease"),
+    [
+        ({"held-train-2": "train-7", "held-train-3": "train-8"}, None),
+        ({"held-train-3": "train-8"}, "held-train-0"),
+        ({"held-train-0": "train-7", "held-train-1": "train-6", "held-train-2": "train-8"}, None),
+        ({"held-train-big-0": "train-big-0", "held-train-big-1": "train-big-1"}, "held-train-0"),
+    ],
+)
+def test_nodes_above_a_lower_maximum_are_counted(leases, lease, api, token):
+    api.leases = dict(leases)
+    said, _ = tainted(api, token, "fail", [GPU], most=2)
+    assert (said == "", api.leases) == (lease is not None, {**leases, **({lease: "train-0"} if lease else {})})
+
+
+def test_a_held_node_without_a_lease_takes_one_above_the_maximum(api, token):
+    api.leases = {"held-train-0": "train-7", "held-train-1": "train-8"}
+    assert tainted(api, token, "fail", [GPU, HELD], most=2)[0] == ""
+    assert api.leases["held-train-2"] == "train-0"
+
+
+def test_nodes_that_fail_at_once_do_not_exceed_a_lower_maximum(api, token):
+    class Listed(dict):
+        """Leases, the last one taken after they were listed."""
+
+        def items(self):
+            return list(super().items())[:-1]
+
+    api.leases = Listed({"held-train-3": "train-8", "held-train-0": "train-7"})
+    said, sent = tainted(api, token, "fail", [GPU], most=2)
+    assert (said != "", list(sent)) == (True, ["held-train-0"])
 
 
 def test_the_taints_of_a_node_that_somebody_else_changes_are_read_again(api, token):

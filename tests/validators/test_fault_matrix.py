@@ -26,6 +26,7 @@ from validators.agent.checks import run_checks
 from validators.agent.expectations import Expectation
 from validators.agent.history import Remembering
 from validators.agent.nvml import read_nvml
+from validators.agent.xid_check import XidTable
 
 KIND, MTU = "gvnic", 8244
 
@@ -218,7 +219,8 @@ class Machine:
     def entries(self, *faults, layout=None):
         """Return the report's entries of a node with faults; if counters grow, of its second pass."""
         with install(self.profile(*faults, layout=layout)):
-            reader = Remembering(InProcess(), clock=iter((0.0, 60.0)).__next__)
+            table = XidTable.of(self.whole.expect["xid"])
+            reader = Remembering(InProcess(), table, clock=iter((0.0, 60.0)).__next__)
             if any("counter" in fault for fault in faults):
                 reader.read(1)
             return run_checks(reader.read(1), self.whole if layout is None else self.sliced)

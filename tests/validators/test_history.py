@@ -1,4 +1,4 @@
-"""Passes are compared with each other: counters that grow, and NVML's events of earlier passes."""
+"""Passes are compared with each other: counters that grow, and errors that earlier passes have seen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from validators.agent.nvml import wait_for_events
 from validators.agent.reading import End, NvmlReader
 from validators.agent.recording import Recorded, parse_recording, to_recording
 from validators.agent.snapshot import Reading
+from validators.agent.xid_check import XidTable
+from validators.agent.xids import LOG_BEGINS
 
+TABLE = XidTable.of(of_machine("p5.48xlarge").expect["xid"])
 EVENT_FUNCTIONS = (
     "nvmlEventSetCreate",
     "nvmlDeviceGetSupportedEventTypes",
@@ -46,7 +49,7 @@ class Passes:
 def growth(*snapshots, seconds=60.0):
     """Return the entries of `error-growth` of each pass, `seconds` one after the other."""
     times = iter(seconds * number for number in range(len(snapshots)))
-    reader = Remembering(Passes(*snapshots), clock=lambda: next(times))
+    reader = Remembering(Passes(*snapshots), TABLE, clock=lambda: next(times))
     passes = [run_checks(reader.read(1), expecting(error_growth=True)) for _ in snapshots]
     return [next(entry for entry in entries if entry["id"] == "error-growth") for entries in passes]
 
@@ -134,7 +137,7 @@ def test_an_event_of_an_earlier_pass_counts_as_long_as_its_fault_lasts(code, ene
     times = iter((0.0, 600.0, 3700.0))
     quiet = simulated("p5.48xlarge")
     passes = (simulated("p5.48xlarge", event(code)), quiet, quiet)
-    reader = Remembering(Passes(*map(with_energy, passes, energies)), clock=lambda: next(times))
+    reader = Remembering(Passes(*map(with_energy, passes, energies)), TABLE, clock=lambda: next(times))
     entries = [xid_of(reader.read(1)) for _ in range(3)]
     assert [entry["verdict"] for entry in entries] == verdicts
     assert "10 min ago" in entries[1]["observed"]
@@ -144,8 +147,90 @@ def test_a_fault_between_two_passes_is_not_ended_by_a_reset_that_may_be_older():
     times = iter((0.0, 30.0))
     after = simulated("p5.48xlarge", {"kind": "xid", "index": 3, "code": 119, "seconds_ago": 10})
     passes = (with_energy(simulated("p5.48xlarge"), 9), with_energy(after, 1))
-    reader = Remembering(Passes(*passes), clock=lambda: next(times))
+    reader = Remembering(Passes(*passes), TABLE, clock=lambda: next(times))
     assert [xid_of(reader.read(1))["verdict"] for _ in range(2)] == ["pass", "fail"]
+
+
+OFF, GSP, NVLINK, ENDED = (
+    (79, ", GPU has fallen off the bus."),
+    (119, ", pid=7, Timeout after 6s of waiting for RPC response from GPU0 GSP!"),
+    (145, ", RLW_SRC_TRACK Nonfatal XC1 i0 Link 17"),
+    (154, ", GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"),
+)
+CABLES, LOADED, BEGINS = (54, ""), (0, ""), (LOG_BEGINS, "")
+
+
+def lines(snapshot, *logged, age=10):
+    """Return a Snapshot whose kernel's log has errors of GPU 3, the oldest first."""
+    place = snapshot.gpus[3].pci.value
+    found = [(code, *place, age - number, text) for number, (code, text) in enumerate(logged)]
+    return dataclasses.replace(snapshot, xids=Reading(found))
+
+
+def remembered(*passes, times=(0.0, 600.0, 7200.0)):
+    """Return the entry of `xid` of each pass."""
+    clock = iter(times)
+    reader = Remembering(Passes(*passes), TABLE, clock=lambda: next(clock))
+    return [xid_of(reader.read(1)) for _ in passes]
+
+
+@pytest.mark.parametrize(
+    ("logs", "verdicts"),
+    [
+        pytest.param(([OFF], [], []), "fail fail fail", id="until a boot"),
+        pytest.param(([OFF], [LOADED], []), "fail fail fail", id="a load of the driver does not end it"),
+        pytest.param(([GSP], [], []), "fail fail fail", id="until a reset"),
+        pytest.param(([GSP], [ENDED], []), "fail pass pass", id="the driver asks for nothing any more"),
+        pytest.param(([GSP], [LOADED], []), "fail pass pass", id="the driver was loaded again"),
+        pytest.param(([GSP, ENDED], [GSP], []), "pass fail fail", id="it came back"),
+        pytest.param(([CABLES], [], []), "fail fail pass", id="for an hour"),
+        pytest.param(([NVLINK], [], []), "pass pass pass", id="never"),
+    ],
+)
+def test_errors_count_after_the_log_has_lost_their_lines(logs, verdicts):
+    quiet = simulated("p5.48xlarge")
+    entries = remembered(*(lines(quiet, *log) for log in logs))
+    assert [entry["verdict"] for entry in entries] == verdicts.split()
+
+
+def test_processes_are_counted_after_the_log_has_lost_their_lines():
+    jobs = [(43, f", pid={pid}, Ch 8") for pid in range(30)]
+    quiet = simulated("p5.48xlarge")
+    passes = (lines(quiet, *jobs[:20], age=50), lines(quiet, *jobs[20:], age=50), lines(quiet))
+    assert [entry["verdict"] for entry in remembered(*passes)] == ["pass", "unknown", "pass"]
+
+
+def test_an_unreadable_log_does_not_end_a_fault():
+    unread = dataclasses.replace(simulated("p5.48xlarge"), xids=Reading(problem="did-not-return"))
+    passes = (lines(simulated("p5.48xlarge"), OFF), unread)
+    assert [entry["verdict"] for entry in remembered(*passes)] == ["fail", "fail"]
+
+
+def test_an_error_is_remembered_once():
+    spam = lines(simulated("p5.48xlarge"), *[(119, f", pid={pid}, Timeout") for pid in range(40)], age=50)
+    reader = Remembering(Passes(spam, lines(simulated("p5.48xlarge"))), TABLE, clock=iter((0.0, 60.0)).__next__)
+    reader.read(1)
+    assert len(reader.read(1).xids.value) == 1
+
+
+@pytest.mark.parametrize("log", [[NVLINK], [GSP, ENDED]])
+def test_an_event_does_not_come_back_when_its_line_is_lost(log):
+    old_driver = {"kind": "function-missing", "call": "nvmlDeviceGetFieldValues"}
+    quiet = simulated("p5.48xlarge", old_driver)
+    assert quiet.gpus[3].recovery_action.value is None
+    reported = simulated("p5.48xlarge", old_driver, event(log[0][0]))
+    passes = (lines(reported, *log), lines(quiet), lines(quiet))
+    assert [entry["verdict"] for entry in remembered(*passes)] == ["pass", "pass", "pass"]
+
+
+def test_a_log_that_lost_records_before_the_first_pass_is_named():
+    quiet = simulated("p5.48xlarge")
+    entries = remembered(lines(quiet, BEGINS, age=7200), lines(quiet, BEGINS, age=60))
+    assert [entry["observed"] for entry in entries] == [
+        f"none; what the kernel's log had before the last {age} is not known" for age in ("2 h", "2 h")
+    ]
+    entries = remembered(lines(quiet), lines(quiet, BEGINS))
+    assert [entry["observed"] for entry in entries] == ["none", "none"]
 
 
 def test_a_recording_keeps_events_and_a_simulated_node_replays_them():

@@ -20,7 +20,7 @@ from validators.agent.checks import run_checks
 from validators.agent.nvml import read_nvml
 from validators.agent.snapshot import Reading
 from validators.agent.xid_check import Xid, XidTable
-from validators.agent.xids import DRIVER_LOADED, read_xids
+from validators.agent.xids import DRIVER_LOADED, LOG_BEGINS, read_xids
 
 TABLE = XidTable(of_machine("p5.48xlarge").expect["xid"].value)
 CATALOGUE = Path(os.environ.get("GPU_PLATFORM_XID_CATALOGUE", "none"))
@@ -35,7 +35,7 @@ def test_only_xid_errors_are_read_from_the_log(tmp_path, monkeypatch):
     now = time.monotonic()
     log = tmp_path / "kmsg"
     log.write_text(
-        f"4,1,{round((now - 90) * 1e6)},-;NVRM: Xid (PCI:0000:3b:00): 31, pid=77, name=python, Ch 0\n"
+        f"4,0,{round((now - 90) * 1e6)},-;NVRM: Xid (PCI:0000:3b:00): 31, pid=77, name=python, Ch 0\n"
         " SUBSYSTEM=pci\n"
         f"6,2,{round(now * 1e6)},-;nvidia 0000:3b:00.0: enabling device\n"
         f"4,3,{round((now - 5) * 1e6)},-;NVRM: Xid (PCI:0001:00:1e.0): 79, GPU has fallen off the bus.\n"
@@ -47,8 +47,15 @@ def test_only_xid_errors_are_read_from_the_log(tmp_path, monkeypatch):
     ]
 
 
+@pytest.mark.parametrize(("number", "codes"), [(0, [31]), (7, [LOG_BEGINS, 31])])
+def test_a_log_that_no_longer_begins_at_the_boot_is_marked(number, codes, tmp_path, monkeypatch):
+    (tmp_path / "kmsg").write_text(f"6,{number},1,-;audit\n4,8,1,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=7, Ch 0\n")
+    monkeypatch.setenv("GPU_PLATFORM_KMSG", str(tmp_path / "kmsg"))
+    assert [code for code, *_ in read_xids()] == codes
+
+
 def test_a_record_that_was_overwritten_is_skipped(tmp_path, monkeypatch):
-    (tmp_path / "kmsg").write_text("4,1,1,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=77, name=python, Ch 0\n")
+    (tmp_path / "kmsg").write_text("4,0,1,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=77, name=python, Ch 0\n")
     monkeypatch.setenv("GPU_PLATFORM_KMSG", str(tmp_path / "kmsg"))
     answers = iter([BrokenPipeError(errno.EPIPE, "overwritten")])
     read = os.read
@@ -195,13 +202,13 @@ def test_one_process_with_many_errors_is_no_repetition(monkeypatch, tmp_path):
 
 
 def test_no_name_of_a_process_is_read(monkeypatch, tmp_path):
-    (tmp_path / "kmsg").write_text("4,1,1,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=7, name=secret-model, Ch 0\n")
+    (tmp_path / "kmsg").write_text("4,0,1,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=7, name=secret-model, Ch 0\n")
     monkeypatch.setenv("GPU_PLATFORM_KMSG", str(tmp_path / "kmsg"))
     assert "secret" not in str(read_xids())
 
 
 def test_a_load_of_the_driver_is_no_error(monkeypatch, tmp_path):
-    (tmp_path / "kmsg").write_text(f"4,1,1,-;NVRM: {LOAD}\n")
+    (tmp_path / "kmsg").write_text(f"4,0,1,-;NVRM: {LOAD}\n")
     monkeypatch.setenv("GPU_PLATFORM_KMSG", str(tmp_path / "kmsg"))
     assert [code for code, *_ in read_xids()] == [DRIVER_LOADED]
     assert logged(monkeypatch, tmp_path, LOAD)["observed"] == "none"

@@ -21,6 +21,7 @@ from validators.agent.reading import READ_COMMAND, NvmlReader, write_snapshot
 from validators.agent.recording import BadRecording, Recorded, read_recording, write_recording
 from validators.agent.report import Identity, Reader, Report, as_text, check_node, exit_code
 from validators.agent.serve import REPUBLISH_SECONDS, Publisher, Readiness, serve
+from validators.agent.xid_check import XidTable
 
 DEADLINE_SECONDS = 60.0  # without persistence mode opening NVML initialises every GPU, which takes seconds each
 _BAD_INPUT = 2
@@ -71,7 +72,8 @@ def _check(parsed: argparse.Namespace, expectations: Expectations | None) -> int
 
 def _serve(parsed: argparse.Namespace, expectations: Expectations | None) -> int:
     identity = Identity.of_environment()
-    reader: Reader = parsed.reader or Remembering(NvmlReader())
+    xids = expectations.expect.get("xid") if expectations else None
+    reader: Reader = parsed.reader or Remembering(NvmlReader(), XidTable.of(xids))
 
     def check() -> Report:
         return check_node(reader, expectations, identity, parsed.deadline)

@@ -1,4 +1,4 @@
-"""Compares passes with each other: counters that grow, and NVML's events of earlier passes."""
+"""Compares passes with each other: counters that grow, and errors that earlier passes have seen."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import Protocol
 from validators.agent.calls import Journal
 from validators.agent.reading import NvmlReader
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
-from validators.agent.xid_check import RECENT_SECONDS
+from validators.agent.xid_check import RECENT_SECONDS, Xid, XidTable
+from validators.agent.xids import LOG_BEGINS
 
 WINDOW_SECONDS = 600.0  # how long growth counts: afterwards the node passes again
 Counters = dict[str, int]
+Line = tuple[int, int, int, int, int, str]  # of Snapshot.xids
 
 
 class Reader(Protocol):
@@ -33,12 +35,15 @@ class Reader(Protocol):
 class Remembering:
     """Reads as another reader does, and adds to each Snapshot what earlier ones tell."""
 
-    def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, reader: Reader, table: XidTable, clock: Callable[[], float] = time.monotonic) -> None:
         self._reader = reader
+        self._table = table
         self._clock = clock
         self._passes: deque[tuple[float, dict[str, Counters]]] = deque()
         self._events: list[tuple[float, int, int]] = []
         """Time, code and index of the GPU."""
+        self._lines: dict[object, tuple[float, Line]] | None = None
+        """Time and line of the last error of each kind in the kernel's log; None until the log was read."""
         self._energy: dict[str, tuple[int, float]] = {}
         """Energy of a GPU and when it was read."""
         self._resets: dict[int, float] = {}
@@ -60,7 +65,8 @@ class Remembering:
             self._note_reset(gpu, now)
         gpus = tuple(self._gpu(gpu, now) for gpu in snapshot.gpus)
         resets = [(index, round(now - at)) for index, at in self._resets.items()]
-        return replace(snapshot, gpus=gpus, events=self._told(snapshot, now), resets=Reading(resets))
+        events, xids = self._told(snapshot, now), self._logged(snapshot.xids, now)
+        return replace(snapshot, gpus=gpus, events=events, resets=Reading(resets), xids=xids)
 
     def wait(self, seconds: float) -> None:
         """Wait until the next pass, for events, too, where a machine is read."""
@@ -97,14 +103,40 @@ class Remembering:
 
     def _told(self, snapshot: Snapshot, now: float) -> Reading[list[tuple[int, int, int]]]:
         self._note(snapshot.events, now)
+        # The line of an error has its text, and stays in its place.
+        places = {gpu.pci.value: gpu.index for gpu in snapshot.gpus}
+        logged = {(line[0], places.get(line[1:4])) for line in snapshot.xids.value or ()}
+        self._events = [each for each in self._events if each[1:] not in logged]
         # A fault may last until a reset; of each kind and GPU the last one shows that.
         last = {(code, index): at for at, code, index in sorted(self._events)}
         self._events = [
             each for each in self._events if now - each[0] <= RECENT_SECONDS or last[each[1:]] == each[0]
         ]
         if not self._events:
-            return snapshot.events
+            return Reading([]) if snapshot.events.ok else snapshot.events
         return Reading([(code, index, round(now - at)) for at, code, index in self._events])
+
+    def _logged(self, xids: Reading[list[Line]], now: float) -> Reading[list[Line]]:
+        """Return the lines of the kernel's log, after those that it has lost and that still count."""
+        if xids.value is None and self._lines is None:
+            return xids
+        # Where the log begins only counts in the first pass: what it loses later is remembered.
+        lines = [line for line in xids.value or () if line[0] != LOG_BEGINS or self._lines is None]
+        present = {self._kind(line): (now - line[4], line) for line in lines}
+        self._lines = {
+            kind: (at, line)
+            for kind, (at, line) in {**(self._lines or {}), **present}.items()
+            if now - at <= RECENT_SECONDS or self._table.outlasts_an_hour(_xid(line))
+        }
+        lost = sorted(self._lines[kind] for kind in self._lines if kind not in present)
+        return Reading([*((*line[:4], round(now - at), line[5]) for at, line in lost), *lines])
+
+    def _kind(self, line: Line) -> object:
+        return line[:4], self._table.kind_of(_xid(line))
+
+
+def _xid(line: Line) -> Xid:
+    return Xid(line[0], "", line[4], line[5])
 
 
 def _name(gpu: GpuSnapshot) -> str:

@@ -3,8 +3,9 @@
 A node comes up with the startup taint, by its node group, NodePool or machine image; the agent only removes it.
 The taint of a failing node is set where the stack allows it, on so many nodes of a pool at a time: each needs one
 of the pool's Leases, `held-POOL-NUMBER`, which belongs to the Node object and goes with it. Each report compares
-the node's Leases with its taint, so that a Lease ends whoever removed the taint. The agent has no right to read
-nodes: a patch returns the object that it changed.
+the node's Leases with its taint, so that a Lease ends whoever removed the taint. A lower maximum releases no node:
+one that has the taint keeps its Lease, or takes one above the maximum, and further nodes wait. The agent has no
+right to read nodes: a patch returns the object that it changed.
 
 `spec.taints` is one list of all owners, so the list is replaced only as it was read, by its resourceVersion.
 """
@@ -60,14 +61,15 @@ class NodeTaints:
         """
         for attempt in range(_ATTEMPTS):
             taints = _taints(node)
-            leases: Sequence[str] = self._leases() if self._holding.most else ()
+            holders = self._holders() if self._holding.most else {}
+            leases: Sequence[str] = [name for name, holder in holders.items() if holder == self._identity.node]
             if report["verdict"] == PASS:
                 wanted = [one for one in taints if one["key"] not in (STARTUP_TAINT, FAILED_TAINT)]
             elif report["verdict"] == FAIL and self._holding.most:
-                lease = self._lease(report["pool"], node, leases)
+                lease = self._lease(report["pool"], node, holders, held=_held(taints))
                 leases = [one for one in leases if one != lease]
                 if not lease and not _held(taints):
-                    return f"{self._holding.most} nodes of the pool are held back already, which is the maximum"
+                    return f"as many nodes of the pool as allowed ({self._holding.most}) are held back already"
                 failed = {"key": FAILED_TAINT, "value": lease, "effect": "NoSchedule", "timeAdded": now}
                 wanted = list(taints) if _held(taints) else [*taints, failed]
             else:
@@ -100,25 +102,31 @@ class NodeTaints:
         path = f"/api/v1/nodes/{self._identity.node}"
         return send(self._server, "PATCH", path, patch, {"fieldManager": FIELD_MANAGER}, patch=MERGE)
 
-    def _leases(self) -> list[str]:
-        """Return the names of the Leases that this node has."""
+    def _holders(self) -> dict[str, str]:
+        """Return the node that has each Lease, by the Lease's name."""
         answer = send(self._server, "GET", self._path("").rstrip("/"), None, {})
-        return [
-            str(one["metadata"]["name"])
+        return {
+            str(one["metadata"]["name"]): str((one.get("spec") or {}).get("holderIdentity"))
             for one in answer.get("items") or ()
-            if (one.get("spec") or {}).get("holderIdentity") == self._identity.node
-        ]
+        }
 
-    def _lease(self, pool: str, node: Mapping[str, Any], leases: Sequence[str]) -> str:
-        """Return the name of a Lease that this node has now; empty: other nodes have all of them."""
+    def _lease(self, pool: str, node: Mapping[str, Any], holders: Mapping[str, str], *, held: bool) -> str:
+        """Return the name of a Lease that this node has now; empty: other nodes have all of them.
+
+        `held`: the node has the taint, so that it takes a Lease above the maximum, too.
+        """
+        taken = {name: holder for name, holder in holders.items() if name.rpartition("-")[0] == f"held-{pool}"}
+        for name, holder in taken.items():
+            if holder == self._identity.node:
+                return name
+        most = self._holding.most
+        free = [name for number in range(most + len(taken)) if (name := f"held-{pool}-{number}") not in taken]
+        # Nodes that fail at the same time try the same names, so that they do not exceed the maximum together.
+        names = free[: most if held else max(0, most - len(taken))]
         # Without force an apply of another holder's Lease is a conflict.
         node_hash = hashlib.sha256(self._identity.node.encode()).hexdigest()[:16]
         query = {"fieldManager": f"{FIELD_MANAGER}-{node_hash}"}
         metadata = node["metadata"]
-        names = [f"held-{pool}-{number}" for number in range(self._holding.most)]
-        for name in names:
-            if name in leases:
-                return name
         for name in names:
             owner = {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}
             lease = {

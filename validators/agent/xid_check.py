@@ -1,7 +1,8 @@
 """Judges Xid errors by the catalogue's table, which reaches the agent as the expectation of the check `xid`.
 
-A fault that only a reset or a boot ends stays until one is seen: the kernel's log begins with the boot and has the
-loads of the driver and what it asks for (Xid 154); counters that start again show a reset between two passes.
+A fault that only a reset or a boot ends stays until one is seen: the kernel's log has the loads of the driver and
+what it asks for (Xid 154); counters that start again show a reset between two passes. The log loses its oldest
+records, so the agent remembers them (`history.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from validators.agent.expectations import Expectation, xid_codes
 from validators.agent.outcome import FAIL, PASS, UNKNOWN, Outcome, not_expected
 from validators.agent.snapshot import Snapshot
-from validators.agent.xids import DRIVER_LOADED
+from validators.agent.xids import DRIVER_LOADED, LOG_BEGINS, NO_ERRORS
 
 RECENT_SECONDS = 3600  # how long a fault counts that neither a reset nor a boot ends
 _MOST_XIDS = 8  # that a report shows
@@ -56,6 +57,11 @@ class XidTable:
             for code in xid_codes(codes)
         }
 
+    @classmethod
+    def of(cls, expectation: Expectation | None) -> XidTable:
+        """Return the table of an expectation; without one no error fails."""
+        return cls(_NO_TABLE if expectation is None else expectation.value)
+
     def class_of(self, xid: Xid) -> Mapping[str, Any]:
         """Return the class of an error, by its text where that decides."""
         texts = [text for codes, text in self._texts if xid.code in codes]
@@ -63,6 +69,18 @@ class XidTable:
         if xid.asks_nothing:  # without a line nobody knows the text, but the driver knows what it asks for
             named = [one for one in (self._named[text["class"]] for text in texts) if not one["ends"]]
         return named[0] if named else self._by_code.get(xid.code, self._others)
+
+    def kind_of(self, xid: Xid) -> tuple[str, str]:
+        """Return the class of an error, and its process where processes are counted.
+
+        The last error of each kind shows how long the fault of a GPU lasts.
+        """
+        one, match = self.class_of(xid), _PID.search(xid.text)
+        return str(one["name"]), match[1] if match and one["processes"] else ""
+
+    def outlasts_an_hour(self, xid: Xid) -> bool:
+        """Return whether a line counts until a reset or a boot, or shows a reset."""
+        return xid.code in NO_ERRORS or self.ends_faults(xid) or self.class_of(xid)["ends"] in ("reset", "boot")
 
     def ends_faults(self, xid: Xid) -> bool:
         """Return whether the driver reports by this line that earlier faults of the GPU are over."""
@@ -117,12 +135,14 @@ def xids(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
     found = [*logged, *(xid for xid in events if (xid.code, xid.where) not in known)]
     if snapshot.xids.value is None and not found:
         return not_expected("the kernel's log is not readable")
-    table = XidTable(_NO_TABLE if expectation is None else expectation.value)
+    table = XidTable.of(expectation)
     resets += [(xid.where, xid.seconds_ago) for xid in found if table.ends_faults(xid)]
     failing = [xid for xid in found if table.fails(xid, resets)]
     repeated = table.repeated(found)
     names = [*map(table.describe, reversed(failing)), *repeated, *map(table.describe, reversed(found))]
     shown = ", ".join(list(dict.fromkeys(names))[:_MOST_XIDS]) or "none"
+    for age in (line[4] for line in snapshot.xids.value or () if line[0] == LOG_BEGINS):
+        shown += f"; what the kernel's log had before the last {_age(age)} is not known"
     if expectation is None:
         return not_expected(shown)
     if failing:
@@ -140,7 +160,7 @@ def _read(snapshot: Snapshot) -> tuple[list[Xid], list[Xid], list[tuple[str, int
         pci = (domain, bus, slot)
         if code == DRIVER_LOADED:
             resets.append(("", age))
-        else:
+        elif code != LOG_BEGINS:
             logged.append(Xid(code, places.get(pci) or _address(pci), age, text))
     events = [
         Xid(code, f"GPU {index}" if index >= 0 else "a GPU", age, asks_nothing=actions.get(index) == 0)

@@ -11,6 +11,8 @@ from typing import Any
 
 KMSG_VARIABLE = "GPU_PLATFORM_KMSG"  # path of the kernel's log; a sandbox sets it to a file of its own
 DRIVER_LOADED = 0  # in place of a code: the driver was loaded, which initialises every GPU
+LOG_BEGINS = -1  # in place of a code: the oldest record of a log that has lost those since the boot
+NO_ERRORS = (DRIVER_LOADED, LOG_BEGINS)
 _RECORD_BYTES = 8192  # the kernel's longest record
 _MOST_RECORDS = 100_000
 _MOST_TEXT = 200  # characters of a line that are kept
@@ -22,22 +24,26 @@ _PROCESS_NAME = re.compile(r", name=[^,]*")  # what teams run is in no report an
 def read_xids() -> list[list[Any]]:
     """Return the Xid errors in the kernel's log: code, PCI domain, bus and device, age in seconds, and text.
 
-    Loads of the driver are among them, with the code DRIVER_LOADED. Raises OSError where this process may not
-    read the log.
+    Loads of the driver are among them, with the code DRIVER_LOADED. A log that no longer begins at the boot has
+    LOG_BEGINS first. Raises OSError where this process may not read the log.
     """
     now = time.monotonic()
     found: list[list[Any]] = []
-    for record in _records(os.environ.get(KMSG_VARIABLE, "/dev/kmsg")):
+    for number, record in enumerate(_records(os.environ.get(KMSG_VARIABLE, "/dev/kmsg"))):
         fields, _, text = record.partition(";")
         match = _XID.search(text)
-        if match or _LOADED in text:
-            age = max(0, round(now - int(fields.split(",")[2]) / 1e6))
-            if match:
-                address = [int(part, 16) for part in match.groups()[:3]]
-                detail = _PROCESS_NAME.sub("", match[5])[:_MOST_TEXT]
-                found.append([int(match[4]), *address, age, detail])
-            else:
-                found.append([DRIVER_LOADED, 0, 0, 0, age, ""])
+        if number and not match and _LOADED not in text:
+            continue
+        _, sequence, microseconds, *_ = fields.split(",")
+        age = max(0, round(now - int(microseconds) / 1e6))
+        if not number and int(sequence):  # the first record after the boot has the number 0
+            found.append([LOG_BEGINS, 0, 0, 0, age, ""])
+        if match:
+            address = [int(part, 16) for part in match.groups()[:3]]
+            detail = _PROCESS_NAME.sub("", match[5])[:_MOST_TEXT]
+            found.append([int(match[4]), *address, age, detail])
+        elif _LOADED in text:
+            found.append([DRIVER_LOADED, 0, 0, 0, age, ""])
     return found
 
 

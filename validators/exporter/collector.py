@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from validators.agent.report import Reader
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
-from validators.agent.xids import DRIVER_LOADED
+from validators.agent.xids import NO_ERRORS
 
 _GPU_LABELS: Final = ("node", "gpu", "UUID", "modelName", "GPU_I_ID", "GPU_I_PROFILE")
 _MIB: Final = 1 << 20
@@ -163,7 +163,7 @@ class NodeCollector(Collector):
                 "gpu_xid_errors", "Xid errors in the kernel's log.", labels=["node", "xid", "pci_bus"]
             )
             counted: dict[tuple[str, str], int] = {}
-            for code, domain, bus, slot, *_ in (one for one in snapshot.xids.value if one[0] != DRIVER_LOADED):
+            for code, domain, bus, slot, *_ in (one for one in snapshot.xids.value if one[0] not in NO_ERRORS):
                 key = str(code), f"{domain:04x}:{bus:02x}:{slot:02x}"
                 counted[key] = counted.get(key, 0) + 1
             for (code, bus), count in counted.items():
