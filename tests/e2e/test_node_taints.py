@@ -191,7 +191,7 @@ def test_no_pod_starts_on_an_unproven_node_and_a_node_that_fails_later_is_held_b
     held = [node for node in ("fresh-0", "fresh-1") if FAILED in keys(gated, node)]
     assert len(held) == 1, "25 % of two nodes, but one at least"
     [free] = {"fresh-0", "fresh-1"} - set(held)
-    assert condition(gated, free)["message"].startswith("not held back: 1 nodes of the pool are held back already")
+    assert condition(gated, free)["message"].startswith("not held back: as many nodes of the pool as allowed (1)")
     leases = leases_of(gated)
     assert [lease["spec"]["holderIdentity"] for lease in leases] == held
     eventually(lambda: cordoned_by_agent(gated, held[0]) == (True, True))

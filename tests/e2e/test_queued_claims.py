@@ -36,6 +36,7 @@ def test_jobs_with_claims_are_counted_by_the_queue_and_the_one_beyond_the_quota_
         {
             **wanted["teams"][0],
             "quota": {"devices": {"gpu.nvidia.com": 4}},
+            "queue": {"borrow": {}},
             "claims": [{"name": "two-gpus", "count": 2}],
         }
     ]
