@@ -327,7 +327,7 @@ def test_nodes_that_fail_at_once_do_not_exceed_a_lower_maximum(api, token):
         """Leases, the last one taken after they were listed."""
 
         def items(self):
-            return list(super().items())[:-1]
+            return dict(list(super().items())[:-1]).items()
 
     api.leases = Listed({"held-train-3": "train-8", "held-train-0": "train-7"})
     said, sent = tainted(api, token, "fail", [GPU], most=2)
