@@ -193,6 +193,37 @@ def _pool_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
         )
 
 
+def _class_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
+    """Yield for each compute class the rule that its pods name its pools, where the queue has other pools, too.
+
+    Kueue compares a pod with the labels that a flavor has. Flavors have none of a class, so it would start the pod
+    on any pool, whose nodes lack the label (v0.19.2, pkg/scheduler/flavorassigner, flavorSelector).
+    """
+    for one in queue.classes:
+        pools = {
+            flavor.pool
+            for flavor in queue.flavors
+            if flavor.pool and any("/" in resource and flavor.serves(resource) for resource in queue.resources)
+        }
+        if pools <= {*one.pools}:
+            continue
+        selects = (
+            f"spec.?nodeSelector[?'{one.label}'].orValue('') == '{one.name}' || {_TERMS}.exists(term, "
+            f"term.?matchExpressions.orValue([]).exists(each, each.key == '{one.label}' && "
+            f"'{one.name}' in each.?values.orValue([])))"
+        )
+        yield PodRule(
+            id="queue-pool",
+            expression=(
+                f"request.operation != 'CREATE' || {_OWNERS}.size() > 0 || {_specs(TEMPLATE_KINDS)}.all(spec, "
+                f"!({selects}) || {_NAMES_POOL})"
+            ),
+            message=f"the queue does not know {one.label}, and may start pods of {one.name} on "
+            f"{', '.join(sorted(pools - {*one.pools}))}: name the pools of the class, too, in a required node "
+            f"affinity: {{key: {names.POOL_LABEL}, operator: In, values: [{', '.join(one.pools)}]}}",
+        )
+
+
 def rules_of(queue: TeamQueuePlan) -> tuple[PodRule, ...]:
     """Return the rules of the namespace of a team with a queue."""
     local_queue, priorities, accounts = queue.local_queue, queue.priorities, queue.accounts
@@ -275,6 +306,7 @@ def rules_of(queue: TeamQueuePlan) -> tuple[PodRule, ...]:
             )
         )
     rules += _pool_rules(queue)
+    rules += _class_rules(queue)
     if queue.required:
         rules.append(
             PodRule(
