@@ -60,6 +60,12 @@ TAINTS_ANNOTATION: Final = (
 
 GRANTED_ANNOTATION: Final = "gpu-platform.dev/granted"  # on a ResourceQuota that allows borrowing: the quota
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+# Annotations of pods, for Kueue: near each other, near if there is room, or on any nodes.
+TOPOLOGY_ANNOTATIONS: Final = {
+    "required": "kueue.x-k8s.io/podset-required-topology",
+    "preferred": "kueue.x-k8s.io/podset-preferred-topology",
+    "unconstrained": "kueue.x-k8s.io/podset-unconstrained-topology",
+}
 
 NAME_LABEL: Final = "app.kubernetes.io/name"
 VERSION_LABEL: Final = "app.kubernetes.io/version"  # on the ClusterPolicy: the operator's release

@@ -44,9 +44,11 @@ INLINE_CSI_DRIVERS: Final = ("gcsfuse.csi.storage.gke.io",)
 """CSI drivers whose volumes a pod may write inline: they mount with the identity of the pod."""
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 """The annotation that keeps a pod's node from the Cluster Autoscaler where it is "false"."""
+KEEP_FROM_KARPENTER: Final = "karpenter.sh/do-not-disrupt"
+"""The annotation that keeps a pod's node from today's Karpenter where it is "true"."""
 DO_NOT_DISRUPT: Final = (
     "karpenter.sh/do-not-consolidate",
-    "karpenter.sh/do-not-disrupt",
+    KEEP_FROM_KARPENTER,
     "karpenter.sh/do-not-evict",
 )
 """Annotations that keep a pod's node from Karpenter, unless they are "false"."""

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpu_platform import names
+from gpu_platform.pod_limits import KEEP_FROM_KARPENTER
 from policies._pools import KarpenterNodePool, pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
 from policies._workloads import Workload, workloads
 
-_DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 _LIMITS: Final = (names.GPU_RESOURCE, "nodes", "cpu", "memory")
 
 
@@ -68,12 +68,12 @@ def _may_be_evicted(stack: Stack, workload: Workload, _: Settings) -> Iterator[B
     if not workload.ends or not workload.trains(stack):
         return
     targets = [pool.name for pool in workload.targets(stack) if isinstance(pool, KarpenterNodePool)]
-    annotation = workload.annotations.get(_DO_NOT_DISRUPT)
+    annotation = workload.annotations.get(KEEP_FROM_KARPENTER)
     if targets and annotation.text() != "true":
         yield Breach(
             at=annotation,
             found=f"training pods on nodes of Karpenter ({', '.join(dict.fromkeys(targets))}) that it may evict",
-            allowed=f'the annotation {_DO_NOT_DISRUPT}: "true" on the pods',
+            allowed=f'the annotation {KEEP_FROM_KARPENTER}: "true" on the pods',
             fix="add it to the pod template; it ends with the job",
         )
 

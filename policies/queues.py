@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from gpu_platform import names
 from gpu_platform.pod_limits import WORKLOAD_OF_OTHERS
 from policies._inputs import Value
 from policies._pod_templates import KINDS, pod_templates
@@ -17,9 +18,7 @@ from policies._stack import ObjectSubject, Stack
 from policies._workloads import Workload, is_gpu_resource, workloads
 
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
-_TOPOLOGY: Final = tuple(
-    f"kueue.x-k8s.io/podset-{kind}-topology" for kind in ("required", "preferred", "unconstrained")
-)
+_TOPOLOGY: Final = tuple(names.TOPOLOGY_ANNOTATIONS.values())
 _DEFAULT_QUEUE: Final = "default"  # a LocalQueue of this name gets the jobs that name none
 _BY_POD: Final = ("apps/Deployment", "apps/StatefulSet")
 _QUEUED: Final = frozenset(
@@ -136,7 +135,7 @@ def _scattered(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach
             at=annotations,
             found=f"{workload.pods_together} pods with GPUs of one task, without a topology request",
             allowed="one of the annotations " + ", ".join(_TOPOLOGY),
-            fix=f"add {_TOPOLOGY[1]} with a level of the Topology to the pod template",
+            fix=f"add {names.TOPOLOGY_ANNOTATIONS['preferred']} with a level of the Topology to the pod template",
         )
 
 

@@ -55,6 +55,14 @@ def problems(platform: dict[str, Any]) -> dict[str, str]:
 # -- nodes ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("queues", "told"), [({}, False), ({"queueing": {}}, True)])
+def test_check_states_that_pods_in_queues_name_the_pools_too(queues: dict[str, Any], told: bool) -> None:
+    decisions = planned(stack(GKE, **queues)).decisions
+    stated = [one.why for one in decisions if one.what == "compute class"]
+    assert len(stated) == 3
+    assert ["with queues they also name its pools" in why for why in stated] == [told] * 3
+
+
 def test_nodes_on_gke_have_the_label_and_the_taint_of_the_class_and_pods_must_tolerate_it() -> None:
     for one in planned(stack(GKE)).pools:
         assert one.labels["cloud.google.com/compute-class"] == "l4"

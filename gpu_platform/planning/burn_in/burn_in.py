@@ -28,6 +28,7 @@ from gpu_platform.planning.teams.nic_claims import claims_nics, nic_claim_of
 from gpu_platform.planning.teams.section import WorkloadPlan
 from gpu_platform.planning.workloads.fabric import plan_pod_fabric
 from gpu_platform.planning.workloads.section import MountPlan, PodPlan
+from gpu_platform.pod_limits import KEEP_FROM_KARPENTER, SAFE_TO_EVICT
 from gpu_platform.quantity import counted, duration_text, parse_duration
 
 IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
@@ -48,8 +49,8 @@ _REDUCE_SECONDS: Final = 20
 _MIB_PER_GPU: Final = 6144
 _ANNOTATIONS: Final = {
     # Nodes are not consolidated while they are measured.
-    "karpenter.sh/do-not-disrupt": "true",
-    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    KEEP_FROM_KARPENTER: "true",
+    SAFE_TO_EVICT: "false",
 }
 
 

@@ -19,6 +19,7 @@ from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.planning.workloads import (
     TeamWorkloadsPlan,
+    keeping_annotation,
     levels_of,
     plan_pod_fabric,
     provisioned_by,
@@ -160,15 +161,20 @@ def _pool(pool: PoolPlan, tenant: TenantPlan, available: Available) -> GuidePool
 
 
 def _together(example: ExamplePlan, levels: Mapping[str, tuple[str, ...]], available: Available) -> ExamplePlan:
-    """Return a training job of several pods, with its topology request and the network between its pods."""
+    """Return an example with the annotations of its pods, and a training job with the network between them."""
     workload = example.workload
-    if example.kind != "training" or workload.replicas == 1:
+    if example.kind == "inference":
         return example
     pool = next(one for one in available.pools if one.name == workload.pool)
+    training = example.kind == "training"
+    near = topology_annotation(
+        levels.get(workload.pool, ()), workload.replicas, "preferred" if training else "unconstrained"
+    )
+    several = training and workload.replicas > 1
     return replace(
         example,
-        annotations=topology_annotation(levels.get(workload.pool, ()), workload.replicas),
-        fabric=plan_pod_fabric(workload, pool, available.catalog),
+        annotations={**near, **keeping_annotation(pool)},
+        fabric=plan_pod_fabric(workload, pool, available.catalog) if several else None,
     )
 
 

@@ -30,7 +30,7 @@ class ExamplePlan:
     shared: bool = False
     """Whether pods on several nodes write the claim that the manifest makes."""
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Of its pods: how close to each other Kueue starts them."""
+    """Of its pods: how close to each other Kueue starts them, and that Karpenter keeps their nodes."""
     node_seconds: int | None = None
     """How long nodes live that are provisioned for its pods; None: nodes are not provisioned for them."""
     fabric: PodFabricPlan | None = None

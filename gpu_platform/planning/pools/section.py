@@ -109,6 +109,11 @@ class PoolPlan:
         return self.autoscaler is not None or (self.cloud is not None and self.cloud.autoscaled)
 
     @property
+    def by_karpenter(self) -> bool:
+        """Whether a NodePool of Karpenter creates its nodes, or further nodes of a sandbox."""
+        return self.autoscaler is not None or (self.cloud is not None and self.cloud.replaced_by_claim)
+
+    @property
     def has_fixed_nodes(self) -> bool:
         """Whether the nodes are those that the program creates or labels, and no others."""
         return self.nodes.ownership in {"created", "labelled"} and self.autoscaler is None

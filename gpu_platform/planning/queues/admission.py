@@ -165,9 +165,8 @@ the namespace's LimitRange for a missing request (kubernetes-sigs/kueue#15020; i
 """
 
 
-def _names_pool(sizes: str) -> str:
-    """Return that a pod spec names pools whose nodes have its `units`, as CEL. `sizes`: of nodes, by pool."""
-    fits = f"pool in {sizes} && units <= {sizes}[pool]"
+def _names_pool(fits: str) -> str:
+    """Return that a pod spec names pools, and only such that fit, as CEL. `fits`: whether `pool` does."""
     return (
         f"spec.?nodeSelector[?'{names.POOL_LABEL}'].hasValue() && "
         f"[spec.nodeSelector['{names.POOL_LABEL}']].all(pool, {fits}) || "
@@ -193,15 +192,47 @@ def _pool_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
         units = (
             f"([spec.containers.map(one, {each}).sum()] + spec.?initContainers.orValue([]).map(one, {each})).max()"
         )
-        fitting = f"{{{', '.join(f'{text(pool)}: {size}' for pool, size in sorted(sizes.items()))}}}"
+        table = f"{{{', '.join(f'{text(pool)}: {size}' for pool, size in sorted(sizes.items()))}}}"
+        fits = f"pool in {table} && units <= {table}[pool]"
         yield PodRule(
             id="queue-pool",
             expression=(
                 f"request.operation != 'CREATE' || {_OWNERS}.size() > 0 || {_specs(TEMPLATE_KINDS)}.all(spec, "
-                f"[{units}].all(units, units <= {least} || {_names_pool(fitting)}))"
+                f"[{units}].all(units, units <= {least} || {_names_pool(fits)}))"
             ),
             message=f"pods with more than {least} of {resource} fit no node of {small}, where the queue may start "
             f"them: name a pool, as in nodeSelector: {{{names.POOL_LABEL}: {largest}}}",
+        )
+
+
+def _class_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
+    """Yield for each compute class the rule that its pods name its pools, where the queue has other pools, too.
+
+    Kueue compares a pod with the labels that a flavor has. Flavors have none of a class, so it would start the pod
+    on any pool, whose nodes lack the label (v0.19.2, pkg/scheduler/flavorassigner, flavorSelector).
+    """
+    for one in queue.classes:
+        pools = {
+            flavor.pool
+            for flavor in queue.flavors
+            if flavor.pool and any("/" in resource and flavor.serves(resource) for resource in queue.resources)
+        }
+        if pools <= {*one.pools}:
+            continue
+        selects = (
+            f"spec.?nodeSelector[?'{one.label}'].orValue('') == '{one.name}' || {_TERMS}.exists(term, "
+            f"term.?matchExpressions.orValue([]).exists(each, each.key == '{one.label}' && "
+            f"'{one.name}' in each.?values.orValue([])))"
+        )
+        yield PodRule(
+            id="queue-pool",
+            expression=(
+                f"request.operation != 'CREATE' || {_OWNERS}.size() > 0 || {_specs(TEMPLATE_KINDS)}.all(spec, "
+                f"!({selects}) || {_names_pool(f'pool in {texts(one.pools)}')})"
+            ),
+            message=f"the queue does not know {one.label}, and may start pods of {one.name} on "
+            f"{', '.join(sorted(pools - {*one.pools}))}: name the pools of the class, too, in a required node "
+            f"affinity: {{key: {names.POOL_LABEL}, operator: In, values: [{', '.join(one.pools)}]}}",
         )
 
 
@@ -287,6 +318,7 @@ def rules_of(queue: TeamQueuePlan) -> tuple[PodRule, ...]:
             )
         )
     rules += _pool_rules(queue)
+    rules += _class_rules(queue)
     if queue.required:
         rules.append(
             PodRule(

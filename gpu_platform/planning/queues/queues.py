@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Literal
 
 from gpu_platform import names
@@ -30,6 +31,7 @@ from gpu_platform.planning.queues.section import (
     FlavorPlan,
     ProvisioningPlan,
     QueuesPlan,
+    SelectedClass,
     TeamQueuePlan,
     TopologyPlan,
 )
@@ -156,12 +158,18 @@ def _plan_teams(
     flavors = {flavor.pool: flavor.name for flavor in planned}
     checks = {pool.name: _check_name(pool) for pool in available.pools if cloud.provisioning(pool) is not None}
     by_name = {tenant.namespace: tenant for tenant in tenants}
-    return tuple(
+    classes = tuple(
+        SelectedClass(label=label, name=value, pools=one.pools)
+        for one in environment.compute_classes
+        for label, value in cloud.class_labels(one.name).items()
+    )
+    found = (
         _plan_team(
             queueing, team, division.teams[team.name], offers, available.pools, flavors, checks, by_name[team.name]
         )
         for team in teams
     )
+    return tuple(replace(one, classes=classes) for one in found)
 
 
 def _plan_team(

@@ -111,6 +111,15 @@ class CohortPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SelectedClass:
+    """A compute class: the node label and its value by which pods select its pools."""
+
+    label: str
+    name: str
+    pools: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TeamQueuePlan:
     """The ClusterQueue of a team, named as its namespace, and its LocalQueue there.
 
@@ -134,6 +143,8 @@ class TeamQueuePlan:
     default_priority: str | None = None
     tainted: bool = False
     accounts: tuple[str, ...] = ()
+    classes: tuple[SelectedClass, ...] = ()
+    """The compute classes of the cluster."""
 
     @property
     def mutates(self) -> bool:

@@ -89,7 +89,9 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
             *kernel.decisions,
             *bootstrap.decisions,
             *_taint_decisions(pool, requirements.taints),
-            *_class_decisions(pool, place, class_labels, class_taints),
+            *_class_decisions(
+                pool, place, class_labels, class_taints, queued=context.environment.queueing is not None
+            ),
             *_software_decision(context, pool, software),
         ),
     )
@@ -276,10 +278,11 @@ def class_place(pool: str, classes: Sequence[ComputeClass]) -> ClassPlace | None
 
 
 def _class_decisions(
-    pool: Pool, place: ClassPlace | None, labels: Labels, taints: tuple[Taint, ...]
+    pool: Pool, place: ClassPlace | None, labels: Labels, taints: tuple[Taint, ...], *, queued: bool
 ) -> tuple[Decision, ...]:
     if place is None:
         return ()
+    named = "; with queues they also name its pools, of which Kueue chooses one by quota" if queued else ""
     selector = ", ".join(f"{key}: {value}" for key, value in labels.items())
     tolerated = f", and tolerate {', '.join(map(str, taints))}" if taints else ""
     return (
@@ -287,7 +290,7 @@ def _class_decisions(
             subject=f"pool {pool.name}",
             what="compute class",
             chosen=f"{place.name}, {place.rank + 1} of {place.pools}",
-            why=f"the stack file sets the order; pods of the class select {selector}{tolerated}",
+            why=f"the stack file sets the order; pods of the class select {selector}{tolerated}{named}",
         ),
     )
 

@@ -12,7 +12,9 @@ from gpu_platform.planning.queues.topology import is_topology_aware
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
 from gpu_platform.planning.workloads.alignment import check_alignment
+from gpu_platform.planning.workloads.plans import keeps_nodes
 from gpu_platform.planning.workloads.pool_capacity import pods_at_once, pool_capacity
+from gpu_platform.pod_limits import LONGEST_PIN_SECONDS
 from gpu_platform.quantity import parse_duration, parse_quantity
 from gpu_platform.spec.stack import Environment
 from gpu_platform.spec.storage import DiskStorage, LustreStorage, NfsStorage, TeamStorage
@@ -107,6 +109,21 @@ def _check(
                 )
             _check_volumes(entry.volumes, storage, problems.at(f"{field}[{index}]").at("volumes"))
     _check_shared_memory(team, available, problems)
+    _check_deadlines(team, available, problems)
+
+
+def _check_deadlines(team: Team, available: Available, problems: Problems) -> None:
+    """Record deadlines beyond the time for which a pod may keep its node, where pods of the pool keep it."""
+    kept = {pool.name for pool in available.pools if keeps_nodes(pool)}
+    for field in ("training_jobs", "notebooks", "batch_jobs"):
+        for index, entry in enumerate(getattr(team, field)):
+            if entry.pool in kept and parse_duration(entry.deadline) > LONGEST_PIN_SECONDS:
+                hours = LONGEST_PIN_SECONDS // 3600
+                problems.at(f"{field}[{index}]").at("deadline").add(
+                    entry.deadline,
+                    f"at most {hours}h on pool {entry.pool}: pods keep their Karpenter nodes until they end",
+                    f"write {hours}h or less",
+                )
 
 
 def _check_exit_codes(job: TrainingJob, here: Problems) -> None:

@@ -44,6 +44,7 @@ from gpu_platform.planning.workloads.section import (
     TrainingJobPlan,
 )
 from gpu_platform.planning.workloads.statements import StatementContext, entry_decisions
+from gpu_platform.pod_limits import KEEP_FROM_KARPENTER
 from gpu_platform.quantity import parse_duration, parse_quantity
 from gpu_platform.scaling_triggers import PROMETHEUS
 from gpu_platform.spec.addons import Addons
@@ -67,10 +68,6 @@ _HOME: Final = "/home/member"
 _CHECKPOINTS_VARIABLE: Final = "CHECKPOINTS"
 _POD_GROUP_ANNOTATION: Final = "kueue.x-k8s.io/podset-group-name"
 _BEFORE_THE_START_SECONDS: Final = 1800
-_TOPOLOGY_ANNOTATIONS: Final = {
-    "required": "kueue.x-k8s.io/podset-required-topology",
-    "preferred": "kueue.x-k8s.io/podset-preferred-topology",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +291,22 @@ def _with_scratch(pod: PodPlan, of: _TeamContext) -> PodPlan:
 
 def _until(pod: PodPlan, deadline: int, of: _TeamContext) -> PodPlan:
     """Return a pod that ends after `deadline` seconds, and its nodes with it."""
-    return replace(pod, node_seconds=node_seconds(deadline, of.provisioned.get(pod.workload.pool)))
+    pool = next(one for one in of.available.pools if one.name == pod.workload.pool)
+    return replace(
+        pod,
+        annotations={**pod.annotations, **keeping_annotation(pool)},
+        node_seconds=node_seconds(deadline, of.provisioned.get(pool.name)),
+    )
+
+
+def keeps_nodes(pool: PoolPlan) -> bool:
+    """Return whether pods that end keep the nodes of a pool: Karpenter would consolidate those of training."""
+    return pool.by_karpenter and pool.workload == "training"
+
+
+def keeping_annotation(pool: PoolPlan) -> Mapping[str, str]:
+    """Return the annotation of pods that end, by which Karpenter keeps the nodes of a training pool."""
+    return {KEEP_FROM_KARPENTER: "true"} if keeps_nodes(pool) else {}
 
 
 def _seconds(duration: str) -> int:
@@ -348,13 +360,15 @@ def _topology(job: TrainingJob, pod: PodPlan, of: _TeamContext) -> Mapping[str, 
 
 
 def topology_annotation(
-    levels: Sequence[str], pods: int, choice: Literal["required", "preferred"] = "preferred"
+    levels: Sequence[str], pods: int, choice: Literal["required", "preferred", "unconstrained"] = "preferred"
 ) -> Mapping[str, str]:
     """Return the annotation of pods that start together on nodes with a topology. `levels`: the widest first."""
     if pods == 1 or not levels:
         return {}
+    if choice == "unconstrained":
+        return {names.TOPOLOGY_ANNOTATIONS[choice]: "true"}
     wider = [one for one in levels if one != names.HOSTNAME_LABEL] or levels
-    return {_TOPOLOGY_ANNOTATIONS[choice]: wider[-1]}
+    return {names.TOPOLOGY_ANNOTATIONS[choice]: wider[-1]}
 
 
 def _service(service: InferenceService, of: _TeamContext) -> InferenceServicePlan:
@@ -422,10 +436,13 @@ def _notebook(notebook: Notebook, of: _TeamContext) -> NotebookPlan:
 
 def _batch(batch: BatchJob, of: _TeamContext) -> BatchJobPlan:
     pod = _pod(batch.name, batch, batch, batch.image, batch.command, batch.replicas, of)
-    pod = replace(pod, annotations={names.CHECKPOINTS_ANNOTATION: "none: each part begins anew"})
+    parts = batch.parts or batch.replicas
+    levels = of.levels.get(batch.pool, ())
+    anywhere = topology_annotation(levels, min(batch.replicas, parts), "unconstrained")
+    pod = replace(pod, annotations={names.CHECKPOINTS_ANNOTATION: "none: each part begins anew", **anywhere})
     return BatchJobPlan(
         pod=_until(_with_scratch(pod, of), _seconds(batch.deadline), of),
-        parts=batch.parts or batch.replicas,
+        parts=parts,
         retries=batch.retries,
         stop_on=tuple(sorted(set(batch.stop_on))),
         deadline_seconds=_seconds(batch.deadline),

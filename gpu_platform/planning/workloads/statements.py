@@ -224,9 +224,8 @@ def _queue(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementCont
 def _topology(entry: _Entry, asked: StatementContext) -> Decision:
     near: list[str] = []
     for name, pod in entry.pods.items():
-        for key, level in pod.annotations.items():
-            if key.startswith("kueue.x-k8s.io/podset-") and key.endswith("-topology"):
-                choice = "required" if "required" in key else "preferred"
+        for choice in ("required", "preferred"):
+            if (level := pod.annotations.get(names.TOPOLOGY_ANNOTATIONS[choice])) is not None:
                 near.append((f"{name}: " if name else "") + f"{choice} {level}")
     if near:
         why = "Kueue starts the pods on nodes that are close to each other"

@@ -1,0 +1,214 @@
+"""No mandatory rule refuses what the program makes of the entries of teams, on any kind of pool."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from gpu_platform.errors import BadInput
+from gpu_platform.guide.manifests import manifests
+from gpu_platform.planning.queues import queue_of
+from gpu_platform.stacks import plan_platform
+from policies import evaluate
+from policies._rule import Level
+from tests.components.gke.gke_forms import CLUSTER as GKE
+from tests.planning.conftest import environment, pool, team
+from tests.support.recorded import Recorded, record_platform
+
+TODAY = datetime.date(2026, 11, 28)
+EKS = {"provider": "eks", "name": "prod", "region": "us-east-2"}
+ADDONS = ("jobset", "trainer", "kuberay", "leaderworkerset")
+KARPENTER = "karpenter.sh/do-not-disrupt"
+ANYWHERE = "kueue.x-k8s.io/podset-unconstrained-topology"
+
+FIXED, RANGE = {"desired": 8}, {"desired": 0, "max": 8}
+POOLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "managed": (EKS, {"count": FIXED, "zones": ["us-east-2a"]}),
+    "managed-autoscaled": (EKS, {"count": {"min": 0, **RANGE}, "zones": ["us-east-2a"]}),
+    "karpenter": (EKS, {"count": RANGE, "zones": ["us-east-2a"], "provisioner": "karpenter"}),
+    "gke": (GKE, {"machine_type": "a2-highgpu-8g", "count": FIXED, "zones": ["us-central1-a"]}),
+    "gke-autoscaled": (
+        GKE,
+        {"machine_type": "a2-highgpu-8g", "count": {"min": 0, **RANGE}, "zones": ["us-central1-a"]},
+    ),
+    "gke-queued": (
+        GKE,
+        {
+            "machine_type": "a4-highgpu-8g",
+            "count": RANGE,
+            "zones": ["us-central1-a"],
+            "capacity": {"type": "flex-start", "queued": True},
+        },
+    ),
+    "sandbox": ({"provider": "sandbox"}, {"count": FIXED}),
+    "sandbox-autoscaled": ({"provider": "sandbox"}, {"count": {"min": 0, **RANGE}}),
+}
+"""By name: a cluster, and how its pool differs from one node of p4de."""
+FIXED_POOLS = ("managed", "gke", "sandbox")
+QUEUES: dict[str, dict[str, Any]] = {
+    "without queues": {},
+    "queues": {"queueing": {"topology": False}},
+    "queues with topology": {"queueing": {"topology": True}},
+}
+PURPOSES = ("training", "development")
+CASES = [
+    (kind, queues, purpose)
+    for kind, queues, purpose in itertools.product(POOLS, QUEUES, PURPOSES)
+    if (kind in FIXED_POOLS or queues != "queues with topology")
+    and (kind != "gke-queued" or (queues == "queues" and purpose == "training"))
+]
+
+
+def entries(*, services: bool = True) -> dict[str, list[dict[str, Any]]]:
+    """Return entries of every kind, of one pod and of several."""
+    pods = {"pool": "train", "image": "registry.example.com/a/b:1", "run_as_user": 1000}
+    run = {**pods, "command": ["run"], "deadline": "2h"}
+    jobs = {
+        "training_jobs": [
+            {**run, "name": f"{api}-{replicas}", "api": api, "gpus": 8, "replicas": replicas}
+            for api in ("job", "jobset", "trainjob")
+            for replicas in (1, 2)
+        ],
+        "batch_jobs": [
+            {**run, "name": "one", "gpus": 1, "parts": 4},
+            {**run, "name": "parts", "gpus": 4, "parts": 8, "replicas": 2},
+            {**run, "name": "nightly", "gpus": 1, "replicas": 2, "schedule": "0 3 * * *"},
+        ],
+        "notebooks": [{"name": "lab", "pool": "train", "gpus": 1, "run_as_user": 1000}],
+    }
+    return jobs | (
+        {
+            "inference_services": [
+                {**pods, "name": "chat", "gpus": 2, "replicas": 2},
+                {**pods, "name": "large", "gpus": 8, "nodes": 2},
+            ],
+            "ray_clusters": [
+                {
+                    "name": "ray",
+                    "image": pods["image"],
+                    "version": "2.50.0",
+                    "run_as_user": 1000,
+                    "head": {},
+                    "workers": [{"name": "gpu", "pool": "train", "gpus": 4, "replicas": 2}],
+                }
+            ],
+            "workloads": [{"name": "plain", "pool": "train", "gpus": 1, "replicas": 2, "cpu": 2, "memory": "8Gi"}],
+        }
+        if services
+        else {}
+    )
+
+
+def platform(kind: str, queues: str, purpose: str, **declared: Any) -> dict[str, Any]:
+    cluster, fields = POOLS[kind]
+    return environment(
+        pool(**{**fields, "workload": purpose}),
+        cluster=cluster,
+        addons=dict.fromkeys(ADDONS, "present" if cluster["provider"] == "sandbox" else "install"),
+        teams=[team(quota={"gpus": 64}, members=["group:a@example.com"], **declared)],
+        **QUEUES[queues],
+    )
+
+
+def declared_on(kind: str, queues: str, purpose: str = "training") -> Recorded:
+    return record_platform(platform(kind, queues, purpose, **entries(services=kind != "gke-queued")))
+
+
+def mandatory(records: list[dict[str, Any]]) -> list[str]:
+    report = evaluate(records, {}, TODAY)
+    return [f"{one.rule}: {one}" for one in report.violations if one.level is Level.MANDATORY]
+
+
+@pytest.mark.parametrize(("kind", "queues", "purpose"), CASES)
+def test_no_mandatory_rule_refuses_declared_entries(kind: str, queues: str, purpose: str) -> None:
+    assert mandatory([one.to_json() for one in declared_on(kind, queues, purpose).resources]) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "queues"), [(kind, queues) for kind, queues, purpose in CASES if purpose == "training"]
+)
+def test_no_mandatory_rule_refuses_examples_of_guides(kind: str, queues: str) -> None:
+    stack = platform(kind, queues, "training")
+    plan = plan_platform(stack, "test")
+    assert plan.kind == "environment"
+    (guide,), (tenant,) = plan.guides, plan.tenants
+    examples = manifests(guide, tenant, queue_of(tenant.namespace, plan.queues.teams if plan.queues else ()))
+    assert {"training", "batch"} <= examples.keys()
+    records: list[dict[str, Any]] = [one.to_json() for one in record_platform(stack).resources]
+    for name, objects in examples.items():
+        for one in objects:
+            version = one["apiVersion"]
+            type_ = f"kubernetes:{version if '/' in version else f'core/{version}'}:{one['kind']}"
+            urn = f"urn:pulumi:x::ml::{type_}::{name}-{one['kind']}"
+            records.append({"urn": urn, "type": type_, "name": name, "inputs": one})
+    assert mandatory(records) == []
+
+
+def pod_annotations(found: Recorded, kind: str, name: str) -> dict[str, str]:
+    """Return the annotations of the pods of an object; of several templates they are equal."""
+    inputs = found.one(kind, name).inputs
+    each = [one.get("annotations", {}) for one in _pod_metadata(inputs)]
+    assert each
+    assert all(one == each[0] for one in each)
+    return each[0]
+
+
+def _pod_metadata(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, Mapping):
+        if "containers" in node.get("spec", {}):
+            yield dict(node["metadata"])
+        for value in node.values():
+            yield from _pod_metadata(value)
+    elif isinstance(node, list | tuple):
+        for value in node:
+            yield from _pod_metadata(value)
+
+
+ENDING = [("Job", "job-2"), ("JobSet", "jobset-1"), ("Job", "parts"), ("CronJob", "nightly"), ("CronJob", "lab")]
+
+
+@pytest.mark.parametrize("pool_kind", ["karpenter", "sandbox-autoscaled"])
+def test_what_ends_keeps_the_nodes_of_a_karpenter_training_pool(pool_kind: str) -> None:
+    found = declared_on(pool_kind, "queues")
+    assert {name: pod_annotations(found, kind, name).get(KARPENTER) for kind, name in ENDING} == {
+        name: "true" for _, name in ENDING
+    }
+    assert KARPENTER not in pod_annotations(found, "Deployment", "chat")
+
+
+@pytest.mark.parametrize(("pool_kind", "purpose"), [("karpenter", "development"), ("managed", "training")])
+def test_jobs_on_other_pools_keep_no_nodes(pool_kind: str, purpose: str) -> None:
+    found = declared_on(pool_kind, "queues", purpose)
+    assert [name for kind, name in ENDING if KARPENTER in pod_annotations(found, kind, name)] == []
+
+
+def test_parts_of_a_batch_job_run_on_any_nodes_of_a_topology() -> None:
+    found = declared_on("managed", "queues with topology")
+    assert pod_annotations(found, "Job", "parts")[ANYWHERE] == "true"
+    assert pod_annotations(found, "CronJob", "nightly")[ANYWHERE] == "true"
+    assert ANYWHERE not in pod_annotations(found, "Job", "one")
+    assert ANYWHERE not in pod_annotations(found, "Job", "job-2")  # its pods are close to each other
+
+
+def test_parts_of_a_batch_job_without_topology_request_none() -> None:
+    assert ANYWHERE not in pod_annotations(declared_on("managed", "queues"), "Job", "parts")
+
+
+@pytest.mark.parametrize("field", ["training_jobs", "batch_jobs", "notebooks"])
+def test_deadlines_end_before_a_pod_may_no_longer_keep_its_node(field: str) -> None:
+    def problems(kind: str, deadline: str) -> str:
+        declared = {field: [{**entries()[field][0], "deadline": deadline}]}
+        try:
+            plan_platform(platform(kind, "without queues", "training", **declared), "test")
+        except BadInput as refused:
+            return str(refused)
+        return ""
+
+    assert problems("karpenter", "744h") == problems("managed", "745h") == ""
+    found = problems("karpenter", "745h")
+    assert f"teams[0].{field}[0].deadline: found 745h" in found
+    assert "write 744h or less" in found
