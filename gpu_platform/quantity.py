@@ -31,6 +31,15 @@ def parse_quantity(value: str | int | float) -> Decimal:
     return Decimal(number).scaleb(_DECIMAL[suffix])
 
 
+def amount_of(resource: str, quantity: str | int | float) -> int:
+    """Return a quantity in the unit of its resource (CPU: millicores, memory: bytes), rounded up.
+
+    Raises ValueError.
+    """
+    amount = parse_quantity(quantity) * (1000 if resource == "cpu" else 1)
+    return int(-(-amount // 1))
+
+
 def parse_memory_mib(value: str) -> int:
     """Return the memory of `10GB`, `10Gi` or `512MiB` in MiB, rounded up; raises ValueError without a unit."""
     text = value.removesuffix("B")

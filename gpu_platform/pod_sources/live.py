@@ -17,10 +17,11 @@ from gpu_platform.live_state import running_pods
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.scheduling.model import Amounts, Node, PodGroup, RunningPod, quota_resource
-from gpu_platform.planning.scheduling.nodes import amount_of, planned_node
+from gpu_platform.planning.scheduling.nodes import planned_node
 from gpu_platform.pod_sources.manifest_mapping import ManifestMapping
 from gpu_platform.pod_sources.manifests import claimed
 from gpu_platform.pod_sources.pod_spec import Skipped, read_existing_pod
+from gpu_platform.quantity import amount_of
 
 _ENDED: Final = ("Succeeded", "Failed")
 _UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from gpu_platform.errors import Problem
-from gpu_platform.planning.scheduling.nodes import amount_of
+from gpu_platform.quantity import amount_of
 from gpu_platform.spec.problems import found_text
 
 

@@ -50,7 +50,7 @@ def check_queueing(environment: Environment, cloud: Cloud, available: Available,
             "remove topology, or write only count: {desired: N}",
         )
     check_offered(queueing.reserve, available, here.at("reserve"))
-    _check_by_pool(queueing.reserve, queueing, available, here.at("reserve"))
+    _check_by_pool(queueing.reserve, queueing, offers_of(available), here.at("reserve"))
     _check_sizes(available, here)
 
 
@@ -81,15 +81,16 @@ def check_teams(
     queueing: Queueing | None, teams: Sequence[tuple[str, Team]], available: Available, problems: Problems
 ) -> None:
     """Record `queue` of teams without `queueing`, and limits that no quota can have. `teams`: place, team."""
+    offers = offers_of(available)
     for path, team in teams:
         of_team = Problems(path, problems.found)
-        _check_by_pool(team.quota, queueing, available, of_team.at("quota"))
+        _check_by_pool(team.quota, queueing, offers, of_team.at("quota"))
         if team.queue is None:
             continue
+        here = of_team.at("queue")
         for field, units in (("borrow", team.queue.borrow), ("lend", team.queue.lend)):
             if units is not None and queueing is not None:
-                _check_by_pool(units, queueing, available, of_team.at("queue").at(field))
-        here = Problems(path, problems.found).at("queue")
+                _check_by_pool(units, queueing, offers, here.at(field))
         if queueing is None:
             here.add(
                 "a queue without queueing", "queue only with queueing in the environment", "add queueing: {} there"
@@ -107,7 +108,7 @@ def check_teams(
             _check_units("borrow", quota_units(team.queue.borrow), beyond, here)
 
 
-def _check_by_pool(units: GpuUnits, queueing: Queueing | None, available: Available, here: Problems) -> None:
+def _check_by_pool(units: GpuUnits, queueing: Queueing | None, offers: Offers, here: Problems) -> None:
     """Record units by pool where the pool does not offer so many, or without queues, which alone count by pool."""
     for name, by_pool in units_by_pool(units).items():
         place = here.at(quota_place(name))
@@ -118,7 +119,7 @@ def _check_by_pool(units: GpuUnits, queueing: Queueing | None, available: Availa
                 f"write {sum(by_pool.values())}, or add queueing: {{}}",
             )
             continue
-        offered = {offer.pool.name: offer.units for offer in offers_of(available).get(name, ())}
+        offered = {offer.pool.name: offer.units for offer in offers.get(name, ())}
         for pool, count in by_pool.items():
             if pool not in offered:
                 place.at(pool).add(
@@ -132,9 +133,9 @@ def _check_by_pool(units: GpuUnits, queueing: Queueing | None, available: Availa
                 )
 
 
-def check_sums_by_pool(teams: Sequence[tuple[str, GpuUnits]], available: Available, problems: Problems) -> None:
+def check_sums_by_pool(teams: Sequence[tuple[str, GpuUnits]], offers: Offers, problems: Problems) -> None:
     """Record quotas by pool that together exceed a pool. `teams`: the place of each quota, and the quota."""
-    for name, of_resource in offers_of(available).items():
+    for name, of_resource in offers.items():
         for offer in of_resource:
             pool = offer.pool.name
             given = [(path, units_by_pool(units).get(name, {}).get(pool, 0)) for path, units in teams]

@@ -44,7 +44,7 @@ from gpu_platform.planning.queues.shares import (
     queue_settings,
 )
 from gpu_platform.planning.queues.topology import is_topology_aware
-from gpu_platform.planning.queues.work import declared_work
+from gpu_platform.planning.queues.work import DeclaredJob, declared_work
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.planning.teams.tenants import plan_priority_classes
@@ -66,7 +66,7 @@ def check(context: CompleteContext, available: Available) -> None:
     if environment.queueing is not None:
         quotas: list[tuple[str, GpuUnits]] = [(f"{path}.quota", team.quota) for path, team in teams]
         quotas.append(("queueing.reserve", environment.queueing.reserve))
-        check_sums_by_pool(quotas, available, context.problems)
+        check_sums_by_pool(quotas, offers_of(available), context.problems)
         if not context.problems.found:
             _check_starts(teams, environment, (), available, context.problems)
 
@@ -86,12 +86,19 @@ def _check_starts(
     problems: Problems,
 ) -> None:
     """Record quotas that take a GPU twice, and jobs that could not start if all other teams lent everything."""
-    offers = offers_of(available)
-    work = {one.name: declared_work(one, available) for one in (*environment.teams, *own_stack)}
-    division = divide_pools(environment, own_stack, available, offers, work)
+    offers, work, division = _divide(environment, own_stack, available)
     check_gpus({path: division.teams[team.name].nominal for path, team in teams}, offers, problems)
     for path, team in teams:
         check_starts(division.teams[team.name], work[team.name], Problems(path, problems.found))
+
+
+def _divide(
+    environment: Environment, own_stack: Sequence[Team], available: Available
+) -> tuple[Offers, Mapping[str, Sequence[DeclaredJob]], Division]:
+    """Return what the pools offer, the declared work of the teams, and how the pools are divided among them."""
+    offers = offers_of(available)
+    work = {one.name: declared_work(one, available) for one in (*environment.teams, *own_stack)}
+    return offers, work, divide_pools(environment, own_stack, available, offers, work)
 
 
 def plan(
@@ -105,9 +112,8 @@ def plan(
     cloud, pools = context.cloud, available.pools
     aware = is_topology_aware(queueing, pools)
     flavors = _flavors(cloud, pools, aware=aware)
-    offers, work = offers_of(available), {team.name: declared_work(team, available) for team in environment.teams}
-    division = divide_pools(environment, (), available, offers, work)
-    teams = _plan_teams(environment.teams, environment, tenants, cloud, available, division)
+    offers, work, division = _divide(environment, (), available)
+    teams = _plan_teams(environment.teams, environment, tenants, cloud, available, offers, division)
     planned = QueuesPlan(
         kueue=plan_kueue(queueing, cloud, available, context.catalog),
         topologies=_topologies(cloud, pools) if aware else (),
@@ -132,10 +138,8 @@ def plan_one(
     """Return the queue of a team with a stack of its own, whose quota the environment's teams leave free."""
     if environment.queueing is None:
         return Decided(())
-    offers = offers_of(available)
-    work = {one.name: declared_work(one, available) for one in (*environment.teams, team)}
-    division = divide_pools(environment, (team,), available, offers, work)
-    teams = _plan_teams((team,), environment, tenants, cloud, available, division)
+    offers, work, division = _divide(environment, (team,), available)
+    teams = _plan_teams((team,), environment, tenants, cloud, available, offers, division)
     return Decided(teams, queue_decisions([team], teams, division, offers, work))
 
 
@@ -150,10 +154,11 @@ def _plan_teams(
     tenants: Sequence[TenantPlan],
     cloud: Cloud,
     available: Available,
+    offers: Offers,
     division: Division,
 ) -> tuple[TeamQueuePlan, ...]:
     assert environment.queueing is not None  # noqa: S101 - both callers have checked it
-    queueing, offers = environment.queueing, offers_of(available)
+    queueing = environment.queueing
     planned = _flavors(cloud, available.pools, aware=is_topology_aware(queueing, available.pools))
     flavors = {flavor.pool: flavor.name for flavor in planned}
     checks = {pool.name: _check_name(pool) for pool in available.pools if cloud.provisioning(pool) is not None}

@@ -12,7 +12,7 @@ from gpu_platform.planning.queues.shares import Division, Offers, Shares, queue_
 from gpu_platform.planning.queues.topology import unsuitable
 from gpu_platform.planning.queues.work import DeclaredJob
 from gpu_platform.planning.teams.quota_of_pods import quota_place, quota_units
-from gpu_platform.quantity import parse_quantity
+from gpu_platform.quantity import amount_of
 from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.team import Team
 
@@ -103,7 +103,7 @@ def _starts(team: Team, queue: TeamQueuePlan, work: Sequence[DeclaredJob], share
         lacks: list[str] = []
         for resource, amount in job.requests.items():
             limit = limits.get((job.pool, resource))
-            own = _amount(resource, limit.nominal) if limit is not None else 0
+            own = amount_of(resource, limit.nominal) if limit is not None else 0
             needed = amount + sum(one.requests.get(resource, 0) for one in beside)
             if needed > own:
                 lacks.append(f"{_text(resource, needed)} of {resource}, quota there {_text(resource, own)}")
@@ -135,11 +135,6 @@ def _advice(job: DeclaredJob, beside: Sequence[DeclaredJob], shares: Shares) -> 
         return "request less, or raise the quota: CPU and memory come with GPUs"
     by_pool = ", ".join(f"{pool}: {units}" for pool, units in sorted({**own, job.pool: needed}.items()))
     return f"write quota.{quota_place(job.resource)}: {{{by_pool}}}, or request less"
-
-
-def _amount(resource: str, text: str) -> int:
-    quantity = parse_quantity(text)
-    return int(quantity * 1000) if resource == "cpu" else int(quantity)
 
 
 def _text(resource: str, amount: int) -> str:

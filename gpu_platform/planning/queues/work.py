@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpu_platform.planning.teams.available import Available
-from gpu_platform.planning.teams.claims import claim_of
 from gpu_platform.planning.teams.declared_pods import declared_pods
-from gpu_platform.planning.teams.quota_of_pods import held
-from gpu_platform.quantity import parse_quantity
+from gpu_platform.planning.teams.quota_of_pods import gpu_pods
+from gpu_platform.quantity import amount_of
 from gpu_platform.spec.team import Team
 
 
@@ -32,24 +31,19 @@ class DeclaredJob:
 
 def declared_work(team: Team, available: Available) -> tuple[DeclaredJob, ...]:
     """Return the declared work of a team that needs GPUs."""
-    pools = {pool.name: pool for pool in available.pools}
     found: list[DeclaredJob] = []
-    for one in declared_pods(team, available):
-        pool = pools.get(one.spec.pool)
-        if pool is None or not pool.has_gpus or (pool.devices and claim_of(one.spec, team) is None):
-            continue
-        resource, units = held(one.spec, team, pool)
+    for one, resource, units in gpu_pods(team, declared_pods(team, available), available.pools):
         pods = one.spec.replicas
         requests = {
             resource: units * pods,
-            "cpu": int(parse_quantity(one.spec.cpu) * 1000) * pods,
-            "memory": int(parse_quantity(one.spec.memory)) * pods,
+            "cpu": amount_of("cpu", one.spec.cpu) * pods,
+            "memory": amount_of("memory", one.spec.memory) * pods,
         }
         found.append(
             DeclaredJob(
                 path=one.path,
                 name=one.spec.name,
-                pool=pool.name,
+                pool=one.spec.pool,
                 resource=resource,
                 requests=requests,
                 ends=one.runs != "always",

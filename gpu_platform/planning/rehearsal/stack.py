@@ -21,9 +21,9 @@ from gpu_platform.planning.rehearsal.model import (
     RehearsalQueue,
 )
 from gpu_platform.planning.scheduling.model import quota_resource
-from gpu_platform.planning.scheduling.nodes import amount_of, daemonsets_text, planned_node, quotas_of
+from gpu_platform.planning.scheduling.nodes import daemonsets_text, planned_node, quotas_of
 from gpu_platform.planning.teams.section import TenantPlan
-from gpu_platform.quantity import duration_text, parse_duration
+from gpu_platform.quantity import amount_of, duration_text, parse_duration
 
 _MIB = 1024 * 1024
 

@@ -14,7 +14,7 @@ from gpu_platform.planning.pools.free import HUGE_PAGES, free_node
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.scheduling.model import CPU, MEMORY, PODS, Amounts, Node, quota_resource
 from gpu_platform.planning.sharing.sharing import units_of_gpu
-from gpu_platform.quantity import parse_quantity
+from gpu_platform.quantity import amount_of
 
 _MIB: Final = 2**20
 
@@ -83,12 +83,6 @@ def quotas_of(plan: EnvironmentPlan) -> dict[str, dict[str, int]]:
         }
         for tenant in plan.tenants
     }
-
-
-def amount_of(resource: str, quantity: str | int | float) -> int:
-    """Return a quantity in the unit of its resource, rounded up; raises ValueError."""
-    amount = parse_quantity(quantity) * (1000 if resource == CPU else 1)
-    return int(-(-amount // 1))
 
 
 def _names(pool: PoolPlan, count: int) -> Iterator[str]:

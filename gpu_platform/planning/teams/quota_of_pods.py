@@ -168,19 +168,21 @@ def _check_sum(
 
 def _wanted(team: Team, pods: Sequence[DeclaredPods], pools: Sequence[PoolPlan]) -> Mapping[str, int]:
     wanted: dict[str, int] = {}
-    for resource, units in _held_by(team, pods, pools):
-        wanted[resource] = wanted.get(resource, 0) + units
+    for one, resource, units in gpu_pods(team, pods, pools):
+        wanted[resource] = wanted.get(resource, 0) + units * one.spec.replicas
     return wanted
 
 
-def _held_by(team: Team, pods: Sequence[DeclaredPods], pools: Sequence[PoolPlan]) -> Iterator[tuple[str, int]]:
+def gpu_pods(
+    team: Team, pods: Sequence[DeclaredPods], pools: Sequence[PoolPlan]
+) -> Iterator[tuple[DeclaredPods, str, int]]:
+    """Yield the declared pods that get GPUs, with the resource and the units of one of them."""
     by_name = {pool.name: pool for pool in pools}
     for one in pods:
         pool = by_name.get(one.spec.pool)
         if pool is None or not pool.has_gpus or (pool.devices and claim_of(one.spec, team) is None):
             continue
-        resource, units = held(one.spec, team, pool)
-        yield resource, units * one.spec.replicas
+        yield one, *held(one.spec, team, pool)
 
 
 def _allowed(team: Team, available: Available, *, borrowing: bool) -> Mapping[str, int]:

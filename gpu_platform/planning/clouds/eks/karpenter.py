@@ -211,11 +211,10 @@ def _limits(pool: Pool, machine: MachineType, settings: Karpenter) -> dict[str, 
     (scheduling/scheduler.go: subtractMax; provisioner.go: Create); read 2026-11-28.
     """
     limits = {"nodes": str(pool.count.maximum)}
-    shared = isinstance(pool.sharing, TimeSlicing | Mps)
+    shares = pool.sharing.replicas if isinstance(pool.sharing, TimeSlicing | Mps) else 1
     if machine.has_gpus:
-        shares = pool.sharing.replicas if isinstance(pool.sharing, TimeSlicing | Mps) else 1
         limits[names.GPU_RESOURCE] = str(pool.count.maximum * machine.gpu_count * shares)
-    if shared or not machine.has_gpus:
+    if shares > 1 or not machine.has_gpus:
         limits["cpu"] = str(pool.count.maximum * machine.vcpu)
     return {**limits, **{str(resource): limit for resource, limit in (settings.limits or {}).items()}}
 
