@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -35,8 +36,9 @@ REFUSED = {
 class Step(NamedTuple):
     """A stack file after a fix: the problem and what was done about it, the problems that are left."""
 
-    problem: Problem
+    problem: Problem | None
     did: str
+    document: dict[str, Any]
     left: tuple[Problem, ...]
     loaded: LoadedStack | None
 
@@ -47,6 +49,15 @@ def _document(file: Path) -> dict[str, Any] | None:
     except (yaml.YAMLError, KeyError, TypeError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all broken stacks, for some name another as theirs."""
+    found = tmp_path_factory.mktemp("stacks")
+    for file in FILES:
+        shutil.copy(file, found)
+    return found
 
 
 def _load(document: Mapping[str, Any], folder: Path) -> tuple[tuple[Problem, ...], LoadedStack | None]:
@@ -71,22 +82,22 @@ def _chains(
         assert ahead or not fixes, f"{problem}: every fix leads back"
         for did, changed in ahead:
             left, loaded = _load(changed, folder)
-            yield Step(problem, did, left, loaded)
+            yield Step(problem, did, changed, left, loaded)
             yield from _chains(changed, left, folder, (*before, document))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name.split(".")[1])
-def test_a_fix_leads_to_a_stack_that_passes_or_to_another_problem(file: Path, tmp_path: Path) -> None:
+def test_a_fix_leads_to_a_stack_that_passes_or_to_another_problem(file: Path, folder: Path) -> None:
     document = _document(file)
     if document is None:
         return  # not YAML, or not a stack file
-    for other in FILES:
-        shutil.copy(other, tmp_path)
-    problems, _ = _load(document, tmp_path)
+    problems, _ = _load(document, folder)
     refused: set[str] = set()
-    for problem, did, left, loaded in _chains(document, problems, tmp_path, ()):
+    recorded: list[Any] = []
+    for problem, did, _, left, loaded in _chains(document, problems, folder, ()):
         assert problem not in left, f"after {did!r}"
-        if loaded is not None:
+        if loaded is not None and loaded.plan not in recorded:
+            recorded.append(loaded.plan)
             report = evaluate_policies(record_stack(loaded), loaded.plan)
             refused |= {one.rule for one in report.violations if one.level is Level.MANDATORY}
     assert refused == {REFUSED[name] for name in (file.name.split(".")[1],) if name in REFUSED}
@@ -99,14 +110,14 @@ SHIPPED = {
     for path in sorted(STACKS_DIR.glob("Pulumi.*.yaml"))
     if (document := _document(path)) and document["kind"] == "environment"
 }
-SHARINGS: dict[str, dict[str, Any] | None] = {
-    "whole": None,
-    "time-slicing": {"mode": "time-slicing", "replicas": 4},
-    "mps": {"mode": "mps", "replicas": 4},
-    "mig": {"mode": "mig", "layout": "all-balanced"},
-    "dra": {"mode": "dra"},
-    "dra-partitions": {"mode": "dra", "partitions": True},
-}
+SHARINGS: tuple[dict[str, Any] | None, ...] = (
+    None,
+    {"mode": "time-slicing", "replicas": 4},
+    {"mode": "mps", "replicas": 4},
+    {"mode": "mig", "layout": "all-balanced"},
+)
+CLAIMED: tuple[dict[str, Any], ...] = ({"mode": "dra"}, {"mode": "dra", "partitions": True})
+"""Of a whole cluster: its GPUs are either claimed or requested."""
 PROVISIONERS: dict[str, tuple[dict[str, Any], ...]] = {
     "eks": (
         {"provisioner": "managed", "count": {"desired": 1}},
@@ -122,40 +133,42 @@ PROVISIONERS: dict[str, tuple[dict[str, Any], ...]] = {
 
 
 def _variants() -> Iterator[Any]:
-    catalog = load_catalog()
+    """Yield each shipped stack with its pools in each way of sharing GPUs, on each provisioner."""
     for stack, document in SHIPPED.items():
-        for index, pool in enumerate(document["pools"]):
-            if not catalog.machine_types[pool["machine_type"]].has_gpus:
-                continue
-            for sharing in SHARINGS:
-                for number, _ in enumerate(PROVISIONERS[document["cluster"]["provider"]]):
-                    yield pytest.param(
-                        stack, index, sharing, number, id=f"{stack}-{pool['name']}-{sharing}-{number}"
-                    )
+        for number, _ in enumerate(PROVISIONERS[document["cluster"]["provider"]]):
+            for first, _ in enumerate(SHARINGS):
+                sharings = (*SHARINGS[first:], *SHARINGS[:first])
+                yield pytest.param(stack, sharings, number, id=f"{stack}-shared-{first}-{number}")
+            for one in CLAIMED:
+                yield pytest.param(stack, (one,), number, id=f"{stack}-{'-'.join(one)}-{number}")
 
 
-@pytest.mark.parametrize(("stack", "index", "sharing", "provisioner"), _variants())
+@pytest.mark.parametrize(("stack", "sharings", "provisioner"), list(_variants()))
 def test_what_planning_accepts_or_advises_is_not_refused_by_the_pack(
-    stack: str, index: int, sharing: str, provisioner: int, tmp_path: Path
+    stack: str, sharings: tuple[dict[str, Any] | None, ...], provisioner: int, folder: Path
 ) -> None:
-    document = copy.deepcopy(SHIPPED[stack])
+    document = copy.deepcopy(SHIPPED[stack]) | {"sharing": {}}
     document.pop("teams", None)
-    document["sharing"] = {}
     machines = load_catalog().machine_types
-    for one in document["pools"]:
-        one.pop("sharing", None)
-        if sharing.startswith("dra") and machines[one["machine_type"]].has_gpus:
-            one["sharing"] = SHARINGS[sharing]
-    pool = document["pools"][index]
-    pool.update(PROVISIONERS[document["cluster"]["provider"]][provisioner], workload="inference")
-    pool |= {"sharing": SHARINGS[sharing]} if SHARINGS[sharing] else {}
-    problems, loaded = _load(document, tmp_path)
-    steps = [
-        Step(Problem("", "", "", ""), "nothing", problems, loaded),
-        *_chains(document, problems, tmp_path, ()),
-    ]
-    for problem, did, left, after in steps:
-        assert problem not in left, f"after {did!r}"
-        if after is not None:
-            report = evaluate_policies(record_stack(after), after.plan)
-            assert not [str(one) for one in report.violations if one.level is Level.MANDATORY], did
+    pools = [number for number, one in enumerate(document["pools"]) if machines[one["machine_type"]].has_gpus]
+    for number in pools if sharings[0] in CLAIMED else ():
+        document["pools"][number]["sharing"] = sharings[0]
+    others: list[LoadedStack] = []
+    whole: LoadedStack | None = None
+    for number, sharing in zip(pools, itertools.cycle(sharings), strict=False):
+        changed = copy.deepcopy(document)
+        pool = changed["pools"][number]
+        pool.pop("sharing", None)
+        pool.update(PROVISIONERS[document["cluster"]["provider"]][provisioner], workload="inference")
+        pool |= {"sharing": sharing} if sharing else {}
+        problems, loaded = _load(changed, folder)
+        steps = [Step(None, "nothing", changed, problems, loaded), *_chains(changed, problems, folder, ())]
+        for step in steps:
+            assert step.problem not in step.left, f"after {step.did!r}"
+        ends = [(step.document, step.loaded) for step in steps if step.loaded is not None]
+        if ends:  # else it needs what no program can decide: the pool stays as it is
+            (document, whole), *alternatives = ends
+            others += [after for _, after in alternatives]
+    for after in [whole, *others] if whole else []:
+        report = evaluate_policies(record_stack(after), after.plan)
+        assert not [str(one) for one in report.violations if one.level is Level.MANDATORY]
