@@ -14,7 +14,7 @@ from gpu_platform import names
 from gpu_platform.catalog import Gpu
 from policies._inputs import NotVisible, Value
 from policies._mig_profiles import mig_tables
-from policies._pools import NodePool
+from policies._pools import NodePool, Sharing, SharingMode, pools
 from policies._stack import Resource, Stack
 
 MIG_DISABLED: Final = "all-disabled"
@@ -31,19 +31,29 @@ class GpuOperator:
     default_mig_strategy: Literal["", "single"]
 
 
+_SHARING_KEYS: Mapping[SharingMode, str] = {"time-slicing": "timeSlicing", "MPS": "mps"}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DevicePluginConfig:
-    """One named config of the device plugin."""
+    """One named config of the operator's device plugin, or what a pool's own plugin was told."""
 
     resource: Resource
     name: str
     text: Value
     named_by_operator: bool
+    pool: NodePool | None = None
+    """The pool whose image or cloud has a device plugin of its own."""
 
     @property
     def group(self) -> str:
         """Every config is reported by itself."""
         return f"{self.resource.urn} {self.name}"
+
+    @property
+    def what(self) -> str:
+        """What it is, for a message."""
+        return f"config {self.name!r}" if self.pool is None else f"pool {self.pool.name!r}"
 
     @property
     def document(self) -> Value:
@@ -53,33 +63,13 @@ class DevicePluginConfig:
     @property
     def sharing(self) -> Iterator[Sharing]:
         """The sharing blocks, normally at most one. Raises NotVisible."""
+        if self.pool is not None:
+            yield from (sharing for sharing in (self.pool.sharing,) if sharing is not None)
+            return
         for mode, key in _SHARING_KEYS.items():
             block = self.document.get("sharing", key)
             if block.present:
                 yield Sharing(mode, block)
-
-
-SharingMode = Literal["time-slicing", "MPS"]
-_SHARING_KEYS: Mapping[SharingMode, str] = {"time-slicing": "timeSlicing", "MPS": "mps"}
-
-
-@dataclass(frozen=True, slots=True)
-class Sharing:
-    """One sharing block of a rendered device-plugin config."""
-
-    mode: SharingMode
-    block: Value
-
-    @property
-    def renamed(self) -> bool:
-        """Whether the resources are advertised as `<name>.shared`. Raises NotVisible."""
-        return self.block.get("renameByDefault").truth()
-
-    @property
-    def resources(self) -> Iterator[tuple[str, Value]]:
-        """The names of the replicated resources, each with its replicas. Raises NotVisible."""
-        for item in self.block.get("resources").items():
-            yield item.get("name").text() or "", item.get("replicas")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +141,28 @@ def allocates_by_claims(stack: Stack) -> bool:
 
 
 def device_plugin_configs(stack: Stack) -> tuple[DevicePluginConfig, ...]:
-    """Return every device-plugin config that can be seen."""
+    """Return every device-plugin config that can be seen, and each pool with a device plugin of its own."""
+    return (*stack.view(_configs), *(_of(pool) for pool in stack.view(pools) if _shares_itself(pool)))
+
+
+def _configs(stack: Stack) -> tuple[DevicePluginConfig, ...]:
     return tuple(
         DevicePluginConfig(resource, key, text, named)
         for resource, key, text, named in _documents(stack, "devicePlugin")
         if named or _has(text, "sharing") or _has(text, "flags")
     )
+
+
+def _shares_itself(pool: NodePool) -> bool:
+    """Return whether a pool's own device plugin shares GPUs, or may do so by a setting that cannot be seen."""
+    try:
+        return pool.sharing is not None
+    except NotVisible:
+        return True
+
+
+def _of(pool: NodePool) -> DevicePluginConfig:
+    return DevicePluginConfig(pool.resource, pool.name, Value(pool.resource.urn), True, pool)
 
 
 def mig_layouts(stack: Stack) -> tuple[MigLayout, ...]:
@@ -169,10 +175,12 @@ def mig_layouts(stack: Stack) -> tuple[MigLayout, ...]:
 
 
 def device_plugin_config_of(stack: Stack, pool: NodePool) -> DevicePluginConfig | None:
-    """Return the device-plugin config of a pool's nodes: the one their label names, else the default.
+    """Return the device-plugin config of a pool's nodes: its own, the one their label names, else the default.
 
     None: neither names a config. Raises NotVisible, also where the named config cannot be seen.
     """
+    if pool.sharing is not None:
+        return _of(pool)
     key = pool.label(names.DEVICE_PLUGIN_CONFIG_LABEL)
     found = stack.view(operator)
     if not key.present and found is not None:
@@ -180,7 +188,7 @@ def device_plugin_config_of(stack: Stack, pool: NodePool) -> DevicePluginConfig 
     wanted = key.text()
     if not wanted:
         return None
-    configs = stack.view(device_plugin_configs)
+    configs = stack.view(_configs)
     for config in [config for config in configs if config.named_by_operator] or configs:
         if config.name == wanted:
             return config
@@ -193,8 +201,10 @@ def mig_strategy_of(stack: Stack, pool: NodePool) -> tuple[str, bool]:
     The operator passes a strategy of its own to the device plugin as MIG_STRATEGY, which overrides the config that
     the nodes' label names; with an empty one each node's config decides. Source: NVIDIA/gpu-operator,
     controllers/object_controls.go (applyMIGConfiguration); k8s-device-plugin, api/config/v1/flags.go.
-    Raises NotVisible.
+    What the image or the cloud partitions has the name of whole GPUs. Raises NotVisible.
     """
+    if pool.partition is not None:
+        return "single", False
     found = stack.view(operator)
     if found is None:
         raise pool.label(names.MIG_CONFIG_LABEL).not_visible("the GPU Operator is not in this stack")
@@ -238,13 +248,16 @@ def known_mig_layouts(stack: Stack) -> tuple[str, ...] | None:
 
 def mig_instances_of(stack: Stack, pool: NodePool) -> Iterator[Mapping[str, int]]:
     """Yield the instances of each kind of GPU of a pool; empty for GPUs without MIG. Raises NotVisible."""
+    if pool.partition is not None:
+        yield from _filled(pool.partition, pool.partition.text() or "", pool)
+        return
     label = mig_config_of(pool)
     if label is None:
         yield {}
         return
     layout = mig_layout_of(stack, pool)
     if layout is None:
-        yield from _generated(label, pool)
+        yield from _filled(label, (label.text() or "").removeprefix("all-"), pool)
         return
     for gpu in pool.gpus:
         for devices in layout.devices:
@@ -252,14 +265,13 @@ def mig_instances_of(stack: Stack, pool: NodePool) -> Iterator[Mapping[str, int]
                 yield devices.instances if devices.enabled else {}
 
 
-def _generated(label: Value, pool: NodePool) -> Iterator[Mapping[str, int]]:
-    """Yield the instances of a layout that the operator generates from the hardware: `all-<profile>`."""
-    profile_name = (label.text() or "").removeprefix("all-")
+def _filled(at: Value, profile_name: str, pool: NodePool) -> Iterator[Mapping[str, int]]:
+    """Yield as many instances of a profile as each kind of GPU of a pool holds: `all-<profile>`, a partition."""
     for gpu in pool.gpus:
         table = mig_tables().get(gpu.model)
         profile = table.profile(profile_name) if table else None
         if profile is None:
-            raise label.not_visible(f"the operator generates the layout {label.text()!r} itself")
+            raise at.not_visible(f"the instances of {at.text()!r} are not known")
         yield {profile.name: profile.instances}
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from gpu_platform import names
 from policies._gpu_operator import device_plugin_config_of, mig_instances_of, mig_strategy_of
-from policies._mig_profiles import mig_tables
 from policies._pools import NodePool
 from policies._stack import Stack
 
@@ -16,7 +15,7 @@ def units_per_node(stack: Stack, pool: NodePool) -> Mapping[str, int]:
 
     Where machine types or kinds of GPU differ: the most of each. Raises NotVisible.
     """
-    gpus = pool.gpus_per_node * (pool.clients_per_gpu or 1) * _parts(pool)
+    gpus = pool.gpus_per_node
     units: dict[str, int] = {}
     for instances in mig_instances_of(stack, pool):
         if instances and mig_strategy_of(stack, pool)[0] == "mixed":
@@ -35,29 +34,14 @@ def units_per_node(stack: Stack, pool: NodePool) -> Mapping[str, int]:
     return units
 
 
-def _parts(pool: NodePool) -> int:
-    """Return the instances into which the cloud partitions a GPU. Raises NotVisible for an unknown size."""
-    if pool.partition_size is None:
-        return 1
-    profiles = [
-        profile.instances
-        for gpu in pool.gpus
-        if (table := mig_tables().get(gpu.model)) is not None
-        and (profile := table.profile(pool.partition_size)) is not None
-    ]
-    if not profiles:
-        raise pool.label(names.POOL_LABEL).not_visible(f"the instances of {pool.partition_size} are not known")
-    return max(profiles)
+def shares(stack: Stack, pool: NodePool) -> Mapping[str, bool]:
+    """Return the resources of a pool's nodes that are shares of a GPU: whether each has a name of its own.
 
-
-def shared_without_rename(stack: Stack, pool: NodePool) -> set[str]:
-    """Return the resources that are shares on a pool's nodes but are named as whole ones. Raises NotVisible."""
-    if pool.clients_per_gpu is not None:
-        return {names.GPU_RESOURCE}
+    Raises NotVisible.
+    """
     config = device_plugin_config_of(stack, pool)
     return {
-        resource
+        resource + names.SHARED_SUFFIX if sharing.renamed else resource: sharing.renamed
         for sharing in (config.sharing if config is not None else ())
-        if not sharing.renamed
         for resource, _ in sharing.resources
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -39,6 +40,54 @@ _TEMPORARY = (
     "node.cloudprovider.kubernetes.io/",
     "startup-taint.cluster-autoscaler.kubernetes.io/",
 )
+
+
+SharingMode = Literal["time-slicing", "MPS"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Several clients on one GPU, as a setting of a device plugin says. `block`: the setting."""
+
+    mode: SharingMode
+    block: Value
+
+    @property
+    def renamed(self) -> bool:
+        """Whether the resources are advertised as `<name>.shared`. Raises NotVisible."""
+        return self.block.get("renameByDefault").truth()
+
+    @property
+    def resources(self) -> Iterator[tuple[str, Value]]:
+        """The names of the replicated resources, each with its replicas. Raises NotVisible."""
+        for item in self.block.get("resources").items():
+            yield item.get("name").text() or "", item.get("replicas")
+
+
+@dataclass(frozen=True, slots=True)
+class _BottlerocketSharing(Sharing):
+    """A setting of the device plugin that is part of Bottlerocket's image."""
+
+    @property
+    def renamed(self) -> bool:
+        return self.block.get("rename-by-default").truth()
+
+    @property
+    def resources(self) -> Iterator[tuple[str, Value]]:
+        yield names.GPU_RESOURCE, self.block.get("replicas")
+
+
+@dataclass(frozen=True, slots=True)
+class _GkeSharing(Sharing):
+    """A setting of GKE's device plugin, which knows no other name for a share."""
+
+    @property
+    def renamed(self) -> bool:
+        return False
+
+    @property
+    def resources(self) -> Iterator[tuple[str, Value]]:
+        yield names.GPU_RESOURCE, self.block.get("maxSharedClientsPerGpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +180,19 @@ class NodePool(ABC):
         return None
 
     @property
-    def clients_per_gpu(self) -> int | None:
-        """Containers that the cloud's own device plugin puts on one GPU; None: each GPU has one."""
+    def sharing(self) -> Sharing | None:
+        """How the device plugin of the image or of the cloud shares GPUs; None: it does not."""
         return None
 
     @property
-    def partition_size(self) -> str | None:
-        """The MIG profile into which the cloud partitions every GPU; None: it does not."""
+    def partition(self) -> Value | None:
+        """The MIG profile into which the image or the cloud partitions every GPU; None: it does not."""
         return None
+
+    @property
+    def renames_shares(self) -> bool:
+        """Whether shares can have another name than whole GPUs."""
+        return True
 
     @property
     def spot(self) -> bool:
@@ -349,6 +403,18 @@ class EksNodeGroup(NodePool):
     def aligns_whole_pods(self) -> bool:
         return _scope_in(self._user_data()[1]) == "pod"
 
+    @property
+    def sharing(self) -> Sharing | None:
+        return _sharing_in(self._bottlerocket())
+
+    @property
+    def partition(self) -> Value | None:
+        return _partition_in(self._bottlerocket())
+
+    def _bottlerocket(self) -> Value | None:
+        image = self.resource.inputs.get("amiType").text() or "CUSTOM"
+        return _bottlerocket_settings(*self._user_data()) if image.startswith(("BOTTLEROCKET", "CUSTOM")) else None
+
     def _user_data(self) -> tuple[Value, str]:
         template = self.launch_template()
         if template is None:
@@ -384,15 +450,23 @@ class _GkeNodePool(NodePool):
         return (most if most is not None else max((count or 0 for count in counts), default=0)) * zones
 
     @property
-    def partition_size(self) -> str | None:
+    def partition(self) -> Value | None:
         accelerators = self.resource.inputs.get("nodeConfig", "guestAccelerators").items()
-        return next((size for one in accelerators if (size := one.get("gpuPartitionSize").text())), None)
+        sizes = (one.get("gpuPartitionSize") for one in accelerators)
+        return next((size for size in sizes if size.text()), None)
 
     @property
-    def clients_per_gpu(self) -> int | None:
-        accelerators = self.resource.inputs.get("nodeConfig", "guestAccelerators").items()
-        counts = [one.get("gpuSharingConfig", "maxSharedClientsPerGpu").whole() for one in accelerators]
-        return max((count for count in counts if count is not None), default=None)
+    def sharing(self) -> Sharing | None:
+        for accelerator in self.resource.inputs.get("nodeConfig", "guestAccelerators").items():
+            block = accelerator.get("gpuSharingConfig")
+            if (block.get("maxSharedClientsPerGpu").whole() or 0) > 1:
+                mps = block.get("gpuSharingStrategy").text() == "MPS"
+                return _GkeSharing("MPS" if mps else "time-slicing", block)
+        return None
+
+    @property
+    def renames_shares(self) -> bool:
+        return self.sharing is None
 
     @property
     def spot(self) -> bool:
@@ -502,6 +576,26 @@ class KarpenterNodePool(NodePool):
     def aligns_whole_pods(self) -> bool:
         return super().aligns_whole_pods if self.simulated else _scope_in(self._user_data()[1]) == "pod"
 
+    @property
+    def sharing(self) -> Sharing | None:
+        return _sharing_in(self._bottlerocket())
+
+    @property
+    def partition(self) -> Value | None:
+        return _partition_in(self._bottlerocket())
+
+    @property
+    def renames_shares(self) -> bool:
+        """Karpenter creates no node for pods that request nvidia.com/gpu.shared, so its pools keep the name.
+
+        Sources: kubernetes-sigs/karpenter#729, #751 and #2140.
+        """
+        return False
+
+    def _bottlerocket(self) -> Value | None:
+        user_data, text = self._user_data()
+        return _bottlerocket_settings(user_data, text) if user_data.present else None
+
     def _user_data(self) -> tuple[Value, str]:
         if (node_class := self.node_class) is None:
             return Value(self.resource.urn), ""
@@ -553,6 +647,28 @@ def _scope_in(user_data: str) -> str | None:
     """Return the scope of the Topology Manager that user data sets, in small letters."""
     match = _SCOPE_IN_USER_DATA.search(user_data)
     return match.group(1).casefold() if match else None
+
+
+def _bottlerocket_settings(user_data: Value, text: str) -> Value | None:
+    """Return the settings of the device plugin in Bottlerocket's image; None in user data of another image."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+    return Value(user_data.owner, user_data.path, document).get("settings", "kubelet-device-plugins", "nvidia")
+
+
+def _sharing_in(settings: Value | None) -> Sharing | None:
+    for mode in get_args(SharingMode):
+        if settings is not None and settings.get("device-sharing-strategy").text() == mode.lower():
+            return _BottlerocketSharing(mode, settings.get(mode.lower()))
+    return None
+
+
+def _partition_in(settings: Value | None) -> Value | None:
+    if settings is None or settings.get("device-partitioning-strategy").text() != "mig":
+        return None
+    return next((profile for _, profile in settings.get("mig", "profile").entries()), None)
 
 
 def _decoded(text: str) -> str:

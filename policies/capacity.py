@@ -11,25 +11,27 @@ from pydantic import Field
 from gpu_platform import names
 from policies._gpu_operator import allocates_by_claims
 from policies._inputs import NotVisible, Value
-from policies._offers import units_per_node
+from policies._offers import shares, units_per_node
 from policies._pools import NodePool, pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Resource, Stack
 from policies._workloads import is_gpu_resource
+from policies.queues import reaches
 from policies.tenants import namespaces
 
 _QUOTA_PREFIX = "requests."
 
 
 def _promised(stack: Stack) -> dict[str, list[tuple[str, Value, Decimal]]]:
-    """Return the quotas of the teams' namespaces by GPU resource: namespace, place, units. Raises NotVisible."""
+    """Return the quotas of the teams' namespaces by GPU resource: namespace, place, units.
+
+    With queues they hold what a team may borrow, too. Raises NotVisible.
+    """
     teams = {space.resource.object_name for space in stack.view(namespaces) if space.team.present}
-    queued = {one.seen_namespace() for one in stack.of_kind("kueue.x-k8s.io/LocalQueue")}
     found: dict[str, list[tuple[str, Value, Decimal]]] = {}
     for quota in stack.of_kind("core/ResourceQuota"):
-        # With a queue the quota of the namespace holds what may be borrowed, too.
         namespace = quota.seen_namespace()
-        if namespace not in teams or namespace in queued:
+        if namespace not in teams:
             continue
         spec = quota.inputs.get("spec")
         if spec.get("scopes").items() or spec.get("scopeSelector").present:
@@ -88,7 +90,9 @@ def _promised_too_much(stack: Stack, _: _Quotas, settings: OvercommitSettings) -
     if not promised or allocates_by_claims(stack):
         return
     capacity = _known_capacity(stack, promised, settings)
-    for resource, quotas in promised.items():
+    queued = {one.seen_namespace() for one in stack.of_kind("kueue.x-k8s.io/LocalQueue")}
+    for resource, every in promised.items():
+        quotas = [one for one in every if one[0] not in queued]
         total, most = sum(units for _, _, units in quotas), capacity.get(resource, 0)
         if most is None or most == 0 or total <= most * Decimal(str(settings.overcommit)):
             continue
@@ -162,17 +166,43 @@ class TrustSettings(Settings):
 
 def _shared_by_strangers(stack: Stack, _: _Quotas, settings: TrustSettings) -> Iterator[Breach]:
     promised = _promised(stack)
-    shared = {resource for resource in promised if resource.endswith(names.SHARED_SUFFIX)}
-    for resource in sorted(shared):
-        quotas = promised[resource]
-        together = sorted({namespace for namespace, _, _ in quotas})
-        if any(not _trust(one, other, settings.trusted) for one, other in combinations(together, 2)):
-            yield Breach(
-                at=quotas[-1][1],
-                found=f"{resource} for {', '.join(together)}",
-                allowed="shares of a GPU for one team, or for teams that `trusted` names together",
-                fix="give each team a pool or MIG instances, or name the teams under this rule's trusted",
-            )
+    gaps: list[NotVisible] = []
+    for resource, quotas in sorted(promised.items()):
+        for teams, pool in _groups(stack, resource, quotas, gaps):
+            if any(not _trust(one, other, settings.trusted) for one, other in combinations(teams, 2)):
+                yield Breach(
+                    at=next(amount for namespace, amount, _ in quotas if namespace == teams[-1]),
+                    found=f"{resource} for {', '.join(teams)}" + (f", a share on pool {pool!r}" if pool else ""),
+                    allowed="shares of a GPU for one team, or for teams that `trusted` names together",
+                    fix=(
+                        f"use whole GPUs or MIG on pool {pool}"
+                        if pool
+                        else "give each team a pool or MIG instances"
+                    )
+                    + ", or name the teams under this rule's trusted",
+                )
+                break
+    if gaps:
+        raise gaps[0]
+
+
+def _groups(
+    stack: Stack, resource: str, quotas: list[tuple[str, Value, Decimal]], gaps: list[NotVisible]
+) -> Iterator[tuple[list[str], str]]:
+    """Yield the teams that may get a resource as shares of one GPU, with the pool that says so; "": the name does.
+
+    What cannot be seen of a pool is added to `gaps`.
+    """
+    teams = sorted({namespace for namespace, _, _ in quotas})
+    if resource.endswith(names.SHARED_SUFFIX):
+        yield teams, ""
+        return
+    for pool in stack.view(pools):
+        try:
+            if pool.has_gpus and shares(stack, pool).get(resource) is False:
+                yield [team for team in teams if reaches(stack, team, pool, resource)], pool.name
+        except NotVisible as gap:
+            gaps.append(gap)
 
 
 def _trust(one: str, other: str, groups: tuple[tuple[str, ...], ...]) -> bool:

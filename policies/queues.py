@@ -13,6 +13,7 @@ from gpu_platform import names
 from gpu_platform.pod_limits import WORKLOAD_OF_OTHERS
 from policies._inputs import Value
 from policies._pod_templates import KINDS, pod_templates
+from policies._pools import NodePool
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Stack
 from policies._workloads import Workload, is_gpu_resource, workloads
@@ -93,6 +94,41 @@ class ClusterQueue(ObjectSubject):
 def cluster_queues(stack: Stack) -> tuple[ClusterQueue, ...]:
     """Return every ClusterQueue."""
     return tuple(ClusterQueue(resource) for resource in stack.of_kind("kueue.x-k8s.io/ClusterQueue"))
+
+
+def reaches(stack: Stack, namespace: str, pool: NodePool, resource: str) -> bool:
+    """Return whether pods of a namespace may get a resource of a pool, by its queues if it has any.
+
+    Raises NotVisible, also for a queue that is not in the stack.
+    """
+    queues = stack.in_namespace("kueue.x-k8s.io/LocalQueue", namespace)
+    return not queues or any(_offers(stack, queue.inputs, pool, resource) for queue in queues)
+
+
+def _offers(stack: Stack, queue: Value, pool: NodePool, resource: str) -> bool:
+    named = queue.get("spec", "clusterQueue")
+    found = [one for one in stack.of_kind("kueue.x-k8s.io/ClusterQueue") if one.object_name == named.text()]
+    if not found:
+        raise named.not_visible("the ClusterQueue is not in this stack")
+    spec = found[0].inputs.get("spec")
+    alone = not (spec.get("cohortName").text() or spec.get("cohort").text())
+    for group in spec.get("resourceGroups").items():
+        for flavor in group.get("flavors").items():
+            for entry in flavor.get("resources").items():
+                if entry.get("name").text() != resource or not _selects(stack, flavor.get("name").text(), pool):
+                    continue
+                borrowed = entry.get("borrowingLimit")
+                lent = not alone and (not borrowed.present or bool(borrowed.quantity()))
+                if lent or entry.get("nominalQuota").quantity():
+                    return True
+    return False
+
+
+def _selects(stack: Stack, flavor: str | None, pool: NodePool) -> bool:
+    """Return whether a flavor is of a pool's nodes; one that is not in the stack may be of any."""
+    found = [one for one in stack.of_kind("kueue.x-k8s.io/ResourceFlavor") if one.object_name == flavor]
+    labels = found[0].inputs.get("spec", "nodeLabels").entries() if found else ()
+    return all(pool.label(key).text() == value.text() for key, value in labels)
 
 
 def _borrows_without_end(_: Stack, queue: ClusterQueue, __: Settings) -> Iterator[Breach]:

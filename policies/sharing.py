@@ -14,8 +14,8 @@ from pydantic import Field
 from gpu_platform import names
 from gpu_platform.pod_devices import SHARES_PER_CONTAINER
 from policies._gpu_operator import DevicePluginConfig, device_plugin_config_of, device_plugin_configs
-from policies._offers import shared_without_rename, units_per_node
-from policies._pools import KarpenterNodePool, NodePool, pools
+from policies._offers import shares, units_per_node
+from policies._pools import NodePool, pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack
 from policies._workloads import Workload, workloads
@@ -25,10 +25,12 @@ def _time_slicing_for_training(stack: Stack, pool: NodePool, _: Settings) -> Ite
     if pool.workload != "training":
         return
     config = device_plugin_config_of(stack, pool)
-    if config is not None and any(sharing.mode == "time-slicing" for sharing in config.sharing):
+    sliced = [one for one in (config.sharing if config is not None else ()) if one.mode == "time-slicing"]
+    if config is not None and sliced:
+        by_label = config.pool is None
         yield Breach(
-            at=pool.label(names.DEVICE_PLUGIN_CONFIG_LABEL),
-            found=f"time-slicing (config {config.name!r}) on training pool {pool.name!r}",
+            at=pool.label(names.DEVICE_PLUGIN_CONFIG_LABEL) if by_label else sliced[0].block,
+            found="time-slicing" + (f" ({config.what})" if by_label else "") + f" on training pool {pool.name!r}",
             allowed="whole GPUs or MIG for training",
             fix="use sharing mode none or mig, or make it an inference or development pool",
         )
@@ -60,9 +62,9 @@ def _too_many_replicas(_: Stack, config: DevicePluginConfig, limits: ReplicaLimi
             if count is not None and count > limit:
                 yield Breach(
                     at=replicas,
-                    found=f"{count} {sharing.mode} replicas of {resource} in config {config.name!r}",
+                    found=f"{count} {sharing.mode} replicas of {resource} in {config.what}",
                     allowed=f"at most {limit}",
-                    fix=f"lower replicas to {limit}, or exempt config {config.name!r} with a reason and a date",
+                    fix=f"lower replicas to {limit}, or exempt {config.what} with a reason and a date",
                 )
 
 
@@ -78,29 +80,26 @@ sharing_replicas_bounded = Rule(
 
 def _not_renamed(stack: Stack, config: DevicePluginConfig, _: Settings) -> Iterator[Breach]:
     for sharing in config.sharing:
-        if sharing.renamed or not any(True for _ in sharing.resources) or _for_karpenter_alone(stack, config):
+        if sharing.renamed or not any(True for _ in sharing.resources) or not _could_rename(stack, config):
             continue
         ignored = config.document.get("flags", "renameByDefault").present
         yield Breach(
-            at=sharing.block.get("renameByDefault"),
-            found=f"{sharing.mode} without renaming in config {config.name!r}"
+            at=sharing.block.get("renameByDefault") if config.pool is None else sharing.block,
+            found=f"{sharing.mode} without renaming in {config.what}"
             + (" (renameByDefault under flags is ignored)" if ignored else ""),
-            allowed="renameByDefault: true in the sharing block",
+            allowed="renameByDefault: true in the sharing block"
+            if config.pool is None
+            else "rename-by-default = true in the user data",
             fix=f"set it, and request {names.SHARED_GPU_RESOURCE} where a share is enough",
         )
 
 
-def _for_karpenter_alone(stack: Stack, config: DevicePluginConfig) -> bool:
-    """Return whether Karpenter creates all nodes that name a config. Raises NotVisible.
-
-    Karpenter creates no node for pods that request nvidia.com/gpu.shared, so its pools keep the name.
-    Sources: kubernetes-sigs/karpenter#729, #751 and #2140.
-    """
-    found = stack.view(pools)
-    karpenter = [pool for pool in found if isinstance(pool, KarpenterNodePool)]
-    if not any(_names(pool, config) for pool in karpenter):
-        return False
-    return not any(_names(pool, config) for pool in found if not isinstance(pool, KarpenterNodePool))
+def _could_rename(stack: Stack, config: DevicePluginConfig) -> bool:
+    """Return whether a pool with a config could rename shares, or no pool names the config. Raises NotVisible."""
+    if config.pool is not None:
+        return config.pool.renames_shares
+    users = [pool for pool in stack.view(pools) if _names(pool, config)]
+    return not users or any(pool.renames_shares for pool in users)
 
 
 def _names(pool: NodePool, config: DevicePluginConfig) -> bool:
@@ -135,7 +134,7 @@ def _several_shares(stack: Stack, workload: Workload, _: Settings) -> Iterator[B
 def _is_share(stack: Stack, workload: Workload, resource: str) -> bool:
     """Return whether all pools that a workload may use offer shares by the name of a whole GPU."""
     shared = [
-        resource in shared_without_rename(stack, pool)
+        resource in shares(stack, pool)
         for pool in workload.targets(stack)
         if resource in units_per_node(stack, pool)
     ]
@@ -155,9 +154,11 @@ gpu_shared_request_one = Rule(
 def _too_little_memory(stack: Stack, workload: Workload, _: Settings) -> Iterator[Breach]:
     declared = workload.annotations.get(names.GPU_MEMORY_ANNOTATION)
     needed = declared.quantity()
-    if needed is None or not any(resource.endswith(names.SHARED_SUFFIX) for resource in workload.requested):
+    if needed is None:
         return
     for pool in workload.targets(stack):
+        if workload.requested.keys().isdisjoint(shares(stack, pool)):
+            continue
         config = device_plugin_config_of(stack, pool)
         for sharing in config.sharing if config is not None else ():
             for resource, replicas in sharing.resources:

@@ -6,14 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpu_platform import names
-from policies._gpu_operator import (
-    allocates_by_claims,
-    device_plugin_config_of,
-    mig_instances_of,
-    mig_strategy_of,
-)
+from policies._gpu_operator import allocates_by_claims
 from policies._inputs import NotVisible, Value
-from policies._pools import NodePool, pools
+from policies._offers import units_per_node
+from policies._pools import pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Stack
 from policies._workloads import is_gpu_resource
@@ -65,13 +61,16 @@ def _no_quota(stack: Stack, namespace: Namespace, settings: QuotaSettings) -> It
         raise pools_offer.gap
     if not pools_offer.has_pools and not settings.resources:
         raise namespace.team.not_visible(
-            "the GPU pools are not in this stack: list their resources in this rule's `resources`"
+            "the pools are not in this stack: list their resources in this rule's `resources`"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """The GPU resources of all pools. `gap`: the first thing that cannot be seen, None if all can."""
+    """The GPU resources of all pools. `gap`: the first thing that cannot be seen, None if all can.
+
+    `has_pools`: the stack has pools, with GPUs or without.
+    """
 
     resources: tuple[str, ...]
     has_pools: bool
@@ -85,10 +84,10 @@ def _pools_offer(stack: Stack) -> _Offer:
     by_claims = allocates_by_claims(stack)
     has_pools = False
     for pool in stack.view(pools):
+        has_pools = True
         try:
             if pool.has_gpus:
-                has_pools = True
-                offered |= dict.fromkeys(_device_classes(stack) if by_claims else _offered(stack, pool))
+                offered |= dict.fromkeys(_device_classes(stack) if by_claims else units_per_node(stack, pool))
         except NotVisible as gap:
             gaps.append(gap)
     return _Offer(tuple(offered), has_pools, gaps[0] if gaps else None)
@@ -102,22 +101,6 @@ def _device_classes(stack: Stack) -> set[str]:
 
 def _is_limit_of_gpus(resource: str) -> bool:
     return is_gpu_resource(resource) or resource == names.GPU_DEVICE_CLASS
-
-
-def _offered(stack: Stack, pool: NodePool) -> set[str]:
-    """Return the GPU resources of a pool's nodes. Raises NotVisible."""
-    offered: set[str] = set()
-    for instances in mig_instances_of(stack, pool):
-        if instances and mig_strategy_of(stack, pool)[0] == "mixed":
-            offered |= {names.mig_resource(profile) for profile in instances}
-        else:
-            offered.add(names.GPU_RESOURCE)
-    config = device_plugin_config_of(stack, pool)
-    for sharing in config.sharing if config is not None else ():
-        if sharing.renamed:
-            replicated = {resource for resource, _ in sharing.resources}
-            offered = {f"{resource}.shared" if resource in replicated else resource for resource in offered}
-    return offered
 
 
 def _limited(stack: Stack, namespace: Namespace) -> tuple[set[str], set[str]]:

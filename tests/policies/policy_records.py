@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import textwrap
 from collections.abc import Mapping
@@ -140,6 +141,33 @@ def karpenter_node_pool(requirements: list[Any] | None = None, **spec: Any) -> R
 def ec2_node_class(user_data: str) -> Record:
     inputs = {"metadata": {"name": "train"}, "spec": {"amiFamily": "AL2023", "userData": user_data}}
     return record("kubernetes:karpenter.k8s.aws/v1:EC2NodeClass", "train", inputs)
+
+
+def bottlerocket(settings: str) -> str:
+    """Return user data of Bottlerocket with settings of its device plugin, in TOML."""
+    return f"[settings.kubelet-device-plugins.nvidia]\n{settings}"
+
+
+def bottlerocket_sharing(mode: str = "time-slicing", replicas: int = 4, *, rename: bool = True) -> str:
+    """Return user data of Bottlerocket with shared GPUs."""
+    block = f"[settings.kubelet-device-plugins.nvidia.{mode}]\nreplicas = {replicas}\n"
+    return bottlerocket(f'device-sharing-strategy = "{mode}"\n{block}rename-by-default = {str(rename).lower()}\n')
+
+
+def bottlerocket_pool(user_data: str) -> tuple[Record, Record]:
+    """Return a managed node group of Bottlerocket with 2 nodes of 8 GPUs each, and its launch template."""
+    group = eks_node_group(
+        amiType="BOTTLEROCKET_x86_64_NVIDIA", instanceTypes=["p4d.24xlarge"], scalingConfig={"maxSize": 2}
+    )
+    return group, launch_template(userData=base64.b64encode(user_data.encode()).decode())
+
+
+def gke_shares(clients: int = 4, strategy: str = "TIME_SHARING", **accelerator: Any) -> dict[str, Any]:
+    """Return the field of a GKE node pool whose GPUs GKE's device plugin shares."""
+    sharing = {"gpuSharingStrategy": strategy, "maxSharedClientsPerGpu": clients}
+    return {
+        "guestAccelerators": [{"type": "nvidia-h100-80gb", "count": 8, "gpuSharingConfig": sharing, **accelerator}]
+    }
 
 
 def cluster_policy(**spec: Any) -> Record:

@@ -8,10 +8,14 @@ import pytest
 from policy_records import (
     UNKNOWN,
     Record,
+    bottlerocket,
+    bottlerocket_pool,
+    bottlerocket_sharing,
     cluster_policy,
     device_plugin_config_map,
     eks_node_group,
     gke_node_pool,
+    gke_shares,
     karpenter_node_pool,
     kubernetes,
     launch_template,
@@ -183,6 +187,73 @@ def test_shares_for_two_teams_are_found_unless_they_trust_each_other():
 def test_shares_of_one_team_and_whole_gpus_of_two_pass():
     assert violations("sharing-across-tenants", *promised(a={SHARES: 2, GPUS: 1}, b={SHARES: 0, GPUS: 1})) == []
     assert "spec.hard" in not_checked("sharing-across-tenants", *promised(a={SHARES: UNKNOWN}))
+
+
+def queue(team: str, flavor: str, nominal: int, borrowing: int | None = 0) -> list[Record]:
+    """Return the queue of a team with one flavor of whole GPUs, in a cohort. `borrowing` None: no limit."""
+    entry = {"name": "nvidia.com/gpu", "nominalQuota": nominal}
+    entry |= {} if borrowing is None else {"borrowingLimit": borrowing}
+    groups = [{"flavors": [{"name": flavor, "resources": [entry]}]}]
+    version = "kueue.x-k8s.io/v1beta2"
+    return [
+        kubernetes(f"{version}:LocalQueue", "queue", {"clusterQueue": team}, team),
+        kubernetes(f"{version}:ClusterQueue", team, {"cohortName": "teams", "resourceGroups": groups}, ""),
+    ]
+
+
+FLAVORS = [
+    kubernetes("kueue.x-k8s.io/v1beta2:ResourceFlavor", pool, {"nodeLabels": {"gpu-platform.dev/pool": pool}}, "")
+    for pool in ("serve", "other")
+]
+SHARED_POOL = [
+    cluster_policy(),
+    device_plugin_config_map(serve=shared(rename=False)),
+    node("serve-0", workload="inference"),
+]
+
+
+def test_queues_do_not_change_who_shares_a_gpu():
+    stack = promised(a={SHARES: 2}, b={SHARES: 2})
+    assert only(violations("sharing-across-tenants", *stack, *queue("a", "serve", 2), *queue("b", "serve", 2)))
+
+
+@pytest.mark.parametrize(
+    "pools",
+    [
+        SHARED_POOL,
+        [gke_node_pool(**gke_shares())],
+        [*bottlerocket_pool(bottlerocket_sharing(rename=False))],
+    ],
+    ids=["operator", "gke", "bottlerocket"],
+)
+def test_shares_by_the_name_of_whole_gpus_are_found_by_their_pool(pools: list[Record]):
+    stack = promised(a={GPUS: 2}, b={GPUS: 2})
+    found = only(violations("sharing-across-tenants", *pools, *stack)).problem
+    assert found.found.startswith("nvidia.com/gpu for a, b, a share on pool '")
+    assert violations("sharing-across-tenants", *pools, *promised(a={GPUS: 2}, b={GPUS: 0})) == []
+    assert violations("sharing-across-tenants", *pools, *stack, trusted=[["a", "b"]]) == []
+
+
+def test_a_team_whose_queue_has_no_shared_pool_shares_nothing():
+    stack = [*SHARED_POOL, *FLAVORS, *promised(a={GPUS: 2}, b={GPUS: 2}), *queue("a", "serve", 2)]
+    assert violations("sharing-across-tenants", *stack, *queue("b", "other", 2)) == []
+    assert violations("sharing-across-tenants", *stack, *queue("b", "serve", 0)) == []
+    assert only(violations("sharing-across-tenants", *stack, *queue("b", "serve", 0, borrowing=1)))
+    assert only(violations("sharing-across-tenants", *stack, *queue("b", "serve", 0, borrowing=None)))
+    assert "not in this stack" in not_checked("sharing-across-tenants", *stack, queue("b", "serve", 2)[0])
+
+
+def test_shares_and_instances_of_bottlerocket_count_as_the_quota_names_them():
+    pool = bottlerocket_pool(bottlerocket_sharing(replicas=3))
+    assert violations("quota-exceeds-capacity", *pool, *promised(a={SHARES: 48})) == []
+    assert only(violations("quota-exceeds-capacity", *pool, *promised(a={SHARES: 49})))
+    mig = 'device-partitioning-strategy = "mig"\n[settings.kubelet-device-plugins.nvidia.mig.profile]\n'
+    pool = bottlerocket_pool(bottlerocket(mig + '"a100.40gb" = "1g.5gb"\n'))
+    assert violations("quota-exceeds-capacity", *pool, *promised(a={GPUS: 112})) == []
+    assert only(violations("quota-exceeds-capacity", *pool, *promised(a={GPUS: 113})))
+    assert only(violations("gpu-namespace-quota", *pool, namespace("a", "a"))).problem.fix.endswith(
+        f'"{GPUS}": "0"'
+    )
 
 
 # -- cost-ceiling -----------------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ QUEUES: dict[str, dict[str, Any]] = {
     "queues": {"queueing": {"topology": False}},
     "queues with topology": {"queueing": {"topology": True}},
 }
+GPU = "requests.nvidia.com/gpu"
 PURPOSES = ("training", "development")
 CASES = [
     (kind, queues, purpose)
@@ -212,3 +213,15 @@ def test_deadlines_end_before_a_pod_may_no_longer_keep_its_node(field: str) -> N
     found = problems("karpenter", "745h")
     assert f"teams[0].{field}[0].deadline: found 745h" in found
     assert "write 744h or less" in found
+
+
+@pytest.mark.parametrize("cluster", [EKS, GKE], ids=["eks", "gke"])
+def test_a_team_of_a_cluster_without_gpus_passes_and_has_none(cluster: dict[str, Any]) -> None:
+    machine, zone = ("m7i.2xlarge", "us-east-2a") if cluster is EKS else ("n2-standard-16", "us-central1-a")
+    nodes = pool(machine_type=machine, count=FIXED, workload="general", zones=[zone])
+    stack = environment(nodes, cluster=cluster, teams=[team(quota={"cpu": 32}, members=["group:a@example.com"])])
+    records = [one.to_json() for one in record_platform(stack).resources]
+    report = evaluate(records, {}, TODAY)
+    assert (report.violations, report.not_checked) == ((), ())
+    hard = [one["inputs"]["spec"]["hard"] for one in records if one["type"].endswith(":ResourceQuota")]
+    assert [one[GPU] for one in hard if GPU in one] == ["0"]

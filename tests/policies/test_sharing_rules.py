@@ -6,13 +6,20 @@ import pytest
 from policy_records import (
     UNKNOWN,
     Record,
+    bottlerocket_pool,
+    bottlerocket_sharing,
     cluster_policy,
     config_map,
     container,
     deployment,
     device_plugin_config_map,
+    ec2_node_class,
+    eks_node_group,
+    gke_node_pool,
+    gke_shares,
     helm_release,
     karpenter_node_pool,
+    launch_template,
     mig_node,
     node,
     not_checked,
@@ -233,3 +240,44 @@ def test_a_pod_of_a_whole_gpu_and_one_that_declares_no_memory_pass():
 
 
 T4 = node("serve-0", machine_type="g4dn.xlarge", workload="inference")
+
+
+# -- device plugins of images and clouds ------------------------------------------------------------------
+
+KARPENTER = [
+    karpenter_node_pool(
+        [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["p4d.24xlarge"]}]
+    ),
+    ec2_node_class(bottlerocket_sharing(replicas=16, rename=False)),
+]
+OWN_PLUGINS = {
+    "bottlerocket": [*bottlerocket_pool(bottlerocket_sharing(replicas=16))],
+    "bottlerocket with karpenter": KARPENTER,
+    "gke": [gke_node_pool(**gke_shares(16))],
+}
+
+
+@pytest.mark.parametrize("stack", OWN_PLUGINS.values(), ids=OWN_PLUGINS.keys())
+def test_time_slicing_by_the_image_or_the_cloud_is_found_like_the_operators(stack: list[Record]) -> None:
+    assert "on training pool 'train'" in only(violations("sharing-for-training", *stack)).problem.found
+    found = only(violations("sharing-replicas-bounded", *stack)).problem
+    assert (found.found, found.allowed) == (
+        "16 time-slicing replicas of nvidia.com/gpu in pool 'train'",
+        "at most 4",
+    )
+
+
+def test_bottlerocket_renames_shares_unless_karpenter_creates_the_nodes() -> None:
+    assert violations("sharing-rename", *bottlerocket_pool(bottlerocket_sharing())) == []
+    kept = bottlerocket_pool(bottlerocket_sharing(rename=False))
+    assert "in pool 'train'" in only(violations("sharing-rename", *kept)).problem.found
+    assert violations("sharing-rename", *KARPENTER) == []
+    assert violations("sharing-rename", gke_node_pool(**gke_shares())) == []
+
+
+def test_bottlerocket_without_sharing_or_with_unknown_user_data_is_no_shared_pool() -> None:
+    assert violations("sharing-replicas-bounded", *bottlerocket_pool("[settings.kernel]")) == []
+    hidden = [eks_node_group(amiType="BOTTLEROCKET_x86_64_NVIDIA"), launch_template(userData=UNKNOWN)]
+    assert "userData" in not_checked("sharing-replicas-bounded", *hidden)
+    other = [eks_node_group(), launch_template(userData=UNKNOWN)]
+    assert violations("sharing-replicas-bounded", *other) == []

@@ -317,7 +317,8 @@ def plan_tenant(
     """
     pause_image = available.catalog.images[PAUSE_IMAGE].reference
     units = quota_units(team.quota)
-    quota = {names.quota_key(resource): str(units.get(resource, 0)) for resource in available.limited}
+    limited = available.limited or (names.GPU_RESOURCE,)  # the policy pack requires it, whatever pools there are
+    quota = {names.quota_key(resource): str(units.get(resource, 0)) for resource in limited}
     if team.quota.cpu is not None:
         quota["requests.cpu"] = team.quota.cpu
     if team.quota.memory is not None:
