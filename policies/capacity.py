@@ -171,7 +171,7 @@ def _shared_by_strangers(stack: Stack, _: _Quotas, settings: TrustSettings) -> I
         for teams, pool in _groups(stack, resource, quotas, gaps):
             if any(not _trust(one, other, settings.trusted) for one, other in combinations(teams, 2)):
                 yield Breach(
-                    at=next(amount for namespace, amount, _ in quotas if namespace == teams[-1]),
+                    at=[amount for namespace, amount, _ in quotas if namespace in teams][-1],
                     found=f"{resource} for {', '.join(teams)}" + (f", a share on pool {pool!r}" if pool else ""),
                     allowed="shares of a GPU for one team, or for teams that `trusted` names together",
                     fix=(
