@@ -47,6 +47,7 @@ settings.load_profile("suite")
 
 _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
 _BEGIN_WITH_SANDBOX = 3  # of four workers
+_WAITING_UNTIL = 0.7  # of the tests without a sandbox; afterwards no worker needs a sandbox, and all have work
 # First part of the name of the sandbox that groups take over from each other.
 _SHARED = "e2e"
 _started: dict[str, tuple[Status, Contents]] = {}
@@ -96,7 +97,7 @@ def _by_workers(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return tests in the order in which workers take their groups, each group in one piece.
 
     Groups with a sandbox mostly wait, the others use a whole core. So three workers begin with a sandbox and one
-    without, and the other groups of both kinds are spread evenly.
+    without, and the other groups with a sandbox are spread evenly between those without.
     """
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
@@ -104,7 +105,7 @@ def _by_workers(items: list[pytest.Item]) -> list[pytest.Item]:
     waiting = [tests for tests in groups.values() if tests[0].get_closest_marker("sandbox")]
     computing = [tests for tests in groups.values() if not tests[0].get_closest_marker("sandbox")]
     first, rest = waiting[:_BEGIN_WITH_SANDBOX], waiting[_BEGIN_WITH_SANDBOX:]
-    places = [(index / max(len(rest), 1), tests) for index, tests in enumerate(rest)]
+    places = [(_WAITING_UNTIL * index / max(len(rest), 1), tests) for index, tests in enumerate(rest)]
     places += [(index / max(len(computing), 1), tests) for index, tests in enumerate(computing)]
     spread = [tests for _, tests in sorted(places, key=lambda place: place[0])]
     return [item for tests in (*first, *spread) for item in tests]
@@ -129,13 +130,24 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if goes_on:
         return
     _deployed.clear()
+    needed = nextitem is not None and _waiting_after(nextitem)
     for name, (_, contents) in list(_started.items()):
-        if name not in _used and nextitem is not None:
+        if name not in _used and needed:
             continue  # it is empty since an earlier group
-        if nextitem is None or name != _name(_SHARED) or not contents.restore():
+        if not needed or name != _name(_SHARED) or not contents.restore():
             del _started[name]
             control_plane.down(name)
     _used.clear()
+
+
+def _waiting_after(item: pytest.Item) -> bool:
+    """Return whether a test or one after it, in the order in which workers take them, needs a sandbox."""
+    items = item.session.items
+    return any(one.get_closest_marker("sandbox") for one in items[items.index(item) :])
+
+
+def pytest_sessionfinish() -> None:
+    gc.freeze()  # pytest collects garbage once more at its end
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -124,7 +124,13 @@ def mandatory(records: list[dict[str, Any]]) -> list[str]:
     return [f"{one.rule}: {one}" for one in report.violations if one.level is Level.MANDATORY]
 
 
-@pytest.mark.parametrize(("kind", "queues", "purpose"), CASES)
+@pytest.mark.parametrize(
+    ("kind", "queues", "purpose"),
+    [
+        pytest.param(kind, queues, purpose, marks=() if purpose == "training" else pytest.mark.long)
+        for kind, queues, purpose in CASES
+    ],
+)
 def test_no_mandatory_rule_refuses_declared_entries(kind: str, queues: str, purpose: str) -> None:
     assert mandatory([one.to_json() for one in declared_on(kind, queues, purpose).resources]) == []
 
@@ -133,13 +139,12 @@ def test_no_mandatory_rule_refuses_declared_entries(kind: str, queues: str, purp
     ("kind", "queues"), [(kind, queues) for kind, queues, purpose in CASES if purpose == "training"]
 )
 def test_no_mandatory_rule_refuses_examples_of_guides(kind: str, queues: str) -> None:
-    stack = platform(kind, queues, "training")
-    plan = plan_platform(stack, "test")
+    plan = plan_platform(platform(kind, queues, "training"), "test")
     assert plan.kind == "environment"
     (guide,), (tenant,) = plan.guides, plan.tenants
     examples = manifests(guide, tenant, queue_of(tenant.namespace, plan.queues.teams if plan.queues else ()))
     assert {"training", "batch"} <= examples.keys()
-    records: list[dict[str, Any]] = [one.to_json() for one in record_platform(stack).resources]
+    records: list[dict[str, Any]] = [one.to_json() for one in declared_on(kind, queues).resources]
     for name, objects in examples.items():
         for one in objects:
             version = one["apiVersion"]

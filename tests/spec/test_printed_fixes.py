@@ -135,12 +135,13 @@ PROVISIONERS: dict[str, tuple[dict[str, Any], ...]] = {
 def _variants() -> Iterator[Any]:
     """Yield each shipped stack with its pools in each way of sharing GPUs, on each provisioner."""
     for stack, document in SHIPPED.items():
+        marks = pytest.mark.long if stack.endswith("-monitoring") else ()
         for number, _ in enumerate(PROVISIONERS[document["cluster"]["provider"]]):
             for first, _ in enumerate(SHARINGS):
                 sharings = (*SHARINGS[first:], *SHARINGS[:first])
-                yield pytest.param(stack, sharings, number, id=f"{stack}-shared-{first}-{number}")
+                yield pytest.param(stack, sharings, number, id=f"{stack}-shared-{first}-{number}", marks=marks)
             for one in CLAIMED:
-                yield pytest.param(stack, (one,), number, id=f"{stack}-{'-'.join(one)}-{number}")
+                yield pytest.param(stack, (one,), number, id=f"{stack}-{'-'.join(one)}-{number}", marks=marks)
 
 
 @pytest.mark.parametrize(("stack", "sharings", "provisioner"), list(_variants()))
