@@ -5,7 +5,8 @@ In a sandbox of its own: no cluster goes back from DRA to the device plugin.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -27,11 +28,15 @@ def e2e_sandbox(kueue_sandbox: Status) -> Status:
     return kueue_sandbox
 
 
-def test_jobs_with_claims_are_counted_by_the_queue_and_the_one_beyond_the_quota_waits(
-    platform: Platform, kueue_sandbox: Status
-) -> None:
+CHANNEL = "compute-domain-default-channel.nvidia.com"
+"""The device class of NVIDIA's DRA driver for pods in a ComputeDomain, which a sandbox does not have."""
+
+
+@pytest.fixture
+def vision(platform: Platform, kueue_sandbox: Status) -> Iterator[Team]:
     wanted = stack(kueue_sandbox)
-    wanted["pools"][0] |= {"count": {"desired": 1}, "sharing": {"mode": "dra"}}
+    machine = {"machine_type": "p6e-gb200.36xlarge", "count": {"desired": 1}}
+    wanted["pools"] = [{**wanted["pools"][0], **machine, "sharing": {"mode": "dra"}}]
     wanted["teams"] = [
         {
             **wanted["teams"][0],
@@ -42,16 +47,28 @@ def test_jobs_with_claims_are_counted_by_the_queue_and_the_one_beyond_the_quota_
     ]
     ran = platform.up(wanted)
     assert ran.code == 0, ran.err
-    vision = Team(platform.kubeconfig, "vision")
+    team = Team(platform.kubeconfig, "vision")
+    yield team
+    team.remove()
+
+
+def claiming(name: str, *templates: str) -> dict[str, Any]:
+    """Return a Job whose pod claims a device by each template."""
+    wanted = job("vision", name, 0)
+    spec = wanted["spec"]["template"]["spec"]
+    spec["resourceClaims"] = [{"name": one, "resourceClaimTemplateName": one} for one in templates]
+    resources = spec["containers"][0]["resources"]
+    resources["claims"] = [{"name": one} for one in templates]
+    for amounts in (resources["requests"], resources["limits"]):
+        amounts.pop("nvidia.com/gpu", None)  # the two are one object
+    return wanted
+
+
+def test_jobs_with_claims_are_counted_by_the_queue_and_the_one_beyond_the_quota_waits(
+    platform: Platform, vision: Team
+) -> None:
     for name in ("first", "second", "third"):
-        claiming = job("vision", name, 0)
-        spec = claiming["spec"]["template"]["spec"]
-        spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "two-gpus"}]
-        resources = spec["containers"][0]["resources"]
-        resources["claims"] = [{"name": "gpus"}]
-        for amounts in (resources["requests"], resources["limits"]):
-            amounts.pop("nvidia.com/gpu", None)  # the two are one object
-        vision.create(claiming)
+        vision.create(claiming(name, "two-gpus"))
         if name != "third":
             eventually(lambda name=name: vision.running(name) == 1)
     assert "insufficient unused quota for gpu.nvidia.com" in vision.waits("third")
@@ -60,3 +77,34 @@ def test_jobs_with_claims_are_counted_by_the_queue_and_the_one_beyond_the_quota_
     vision.end("first")
     eventually(lambda: vision.running("third") == 1)
     vision.remove()
+
+
+def test_a_job_that_claims_a_channel_beside_its_gpus_gets_both_from_the_queue(
+    platform: Platform, vision: Team
+) -> None:
+    made = [platform.client.create(_device_class(CHANNEL)), platform.client.create(_template("channel", CHANNEL))]
+    vision.create(claiming("domain", "two-gpus", "channel"))
+
+    def usage() -> Any:
+        workload = vision.workload("domain")
+        admission = workload and workload.get("status", {}).get("admission")
+        used = admission["podSetAssignments"][0]["resourceUsage"] if admission else {}
+        return used.get("gpu.nvidia.com"), used.get(CHANNEL)
+
+    eventually(usage, ("2", "1"))
+    for one in made:
+        platform.client.delete(one)
+
+
+def _device_class(name: str) -> dict[str, Any]:
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name}, "spec": {}}
+
+
+def _template(name: str, device_class: str) -> dict[str, Any]:
+    exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": 1}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": "vision"},
+        "spec": {"spec": {"devices": {"requests": [{"name": "channel", "exactly": exactly}]}}},
+    }

@@ -177,6 +177,42 @@ def test_every_device_class_is_mapped_to_a_quota_of_its_name(queues: Any) -> Non
     assert plan.topologies == ()
 
 
+CLAIMING = {
+    "nics of gke": (
+        "gke",
+        {"machine_type": "a4-highgpu-8g", "count": {"desired": 2}, "capacity": {"type": "spot"}},
+        "mrdma.google.com",
+        "16",
+    ),
+    "nics of eks": (
+        "eks",
+        {"machine_type": "p5.48xlarge", "count": {"desired": 2}, "network": {"via": "dranet"}},
+        "efa.networking.k8s.aws",
+        "64",
+    ),
+    "channels": (
+        "sandbox",
+        {"machine_type": "p6e-gb200.36xlarge", "count": {"desired": 2}},
+        "compute-domain-default-channel.nvidia.com",
+        "2",
+    ),
+}
+
+
+@pytest.mark.parametrize(("cloud", "fields", "name", "most"), CLAIMING.values(), ids=CLAIMING.keys())
+def test_devices_that_pods_claim_beside_gpus_are_mapped_and_never_the_limit(
+    cloud: str, fields: dict[str, Any], name: str, most: str
+) -> None:
+    plan = plan_of_cloud(cloud, fields).queues
+    assert plan is not None
+    mapped = plan.kueue.config["resources"]["deviceClassMappings"]
+    assert {"name": name, "deviceClassNames": [name]} in mapped
+    (queue,) = plan.teams
+    assert list(limits(queue, name).values()) == [(most, "0", "0")]
+    assert {len(flavor.limits) for flavor in queue.flavors} == {len(queue.resources)}
+    assert not any(name in key for key in queue.ceiling)
+
+
 def test_refusing_workloads_without_a_queue_gives_the_queue_the_name_of_the_team(queues: Any) -> None:
     refusing = queues(pool(), queueing={"without_queue": "refuse"}, teams=[team()]).teams[0]
     assert (refusing.local_queue, refusing.required) == ("vision", True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gpu_platform import names
 from gpu_platform.planning.clouds.daemonsets import DaemonSet
 from gpu_platform.planning.clouds.schedules import SchedulePlan
 from gpu_platform.planning.clouds.section import AutoscalerPlan, CloudPool
@@ -143,6 +144,16 @@ class PoolPlan:
         """Price of one node averaged over the week of its schedule, USD/h; None: unknown."""
         price = self.price.usd_per_hour
         return price if price is None or self.schedule is None else price * self.schedule.share
+
+    @property
+    def claimed_with_gpus(self) -> Mapping[str, int]:
+        """Devices of a node that pods claim beside GPUs, by device class: NICs, the channel of a ComputeDomain."""
+        claimed: dict[str, int] = {}
+        if self.cloud is not None and (nics := self.cloud.nic_devices) is not None:
+            claimed[nics.device_class] = nics.per_node
+        if self.nvlink_domain is not None:
+            claimed[names.NVLINK_CHANNEL_CLASS] = 1
+        return claimed
 
     @property
     def nvlink_domain(self) -> int | None:

@@ -8,7 +8,7 @@ from typing import Final
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.queues.kueue import MAX_DEVICE_CLASSES
+from gpu_platform.planning.queues.kueue import MAX_DEVICE_CLASSES, device_classes
 from gpu_platform.planning.queues.shares import ByPool, Offers, Shares, offers_of
 from gpu_platform.planning.queues.topology import unsuitable
 from gpu_platform.planning.queues.work import DeclaredJob
@@ -56,14 +56,15 @@ def check_queueing(environment: Environment, cloud: Cloud, available: Available,
 
 def _check_sizes(available: Available, here: Problems) -> None:
     """Record more pools, resources or taints than the objects of Kueue can have."""
-    flavors, resources = len(available.pools) + 1, len(available.limited) + 2
+    flavors = len(available.pools) + 1
+    resources = len(available.limited) + len(available.claimed_with_gpus) + 2
     if flavors > _MAX_FLAVORS or flavors * resources > _MAX_COMBINATIONS:
         here.add(
-            f"{len(available.pools)} pools with {len(available.limited)} GPU resources",
+            f"{len(available.pools)} pools with {resources - 2} resources of devices",
             f"at most {_MAX_FLAVORS - 1} pools, and {_MAX_COMBINATIONS} pairs of pool and resource in a queue",
             "use fewer pools or fewer MIG profiles, or remove queueing",
         )
-    classes = [name for name in available.limited if "/" not in name]
+    classes = device_classes(available)
     if len(classes) > MAX_DEVICE_CLASSES:
         here.add(
             f"{len(classes)} device classes",

@@ -111,10 +111,14 @@ def _resources(available: Available) -> Mapping[str, Any]:
     """Return the resources that queues do not limit, and the names of those that are claimed with DRA."""
     excluded = ["ephemeral-storage", "hugepages-", *_network_resources(available.pools)]
     resources: dict[str, Any] = {"excludeResourcePrefixes": excluded}
-    if classes := [name for name in available.limited if "/" not in name]:
-        # A class that is not mapped is never started.
+    if classes := device_classes(available):
         resources["deviceClassMappings"] = [{"name": name, "deviceClassNames": [name]} for name in classes]
     return resources
+
+
+def device_classes(available: Available) -> Sequence[str]:
+    """Return every device class that pods claim: Kueue never starts a workload with another one."""
+    return [*(name for name in available.limited if "/" not in name), *available.claimed_with_gpus]
 
 
 def _network_resources(pools: Sequence[PoolPlan]) -> list[str]:

@@ -7,7 +7,7 @@ leave of its node's CPU and memory: a job that Kueue starts fits the nodes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Final
@@ -53,12 +53,14 @@ def flavor_quotas(
 
     Kueue tries them in this order. `priority`: the class of the team, which pools for the same purpose come first
     for; `flavors`: name of the flavor by pool; `checks`: admission check by pool, where nodes are provisioned.
+
+    What pods claim beside GPUs has all of a pool for each team: GPUs are the limit.
     """
-    gpus = list(offers)
+    claimed = sorted({name for pool in pools for name in pool.claimed_with_gpus})
     without = [
         Limits(resource="cpu", nominal=quota.cpu or _UNLIMITED["cpu"], borrow="0", lend="0"),
         Limits(resource="memory", nominal=quota.memory or _UNLIMITED["memory"], borrow="0", lend="0"),
-        *(Limits(resource=name, nominal="0", borrow="0", lend="0") for name in gpus),
+        *(Limits(resource=name, nominal="0", borrow="0", lend="0") for name in (*offers, *claimed)),
     ]
     used = in_order(priority, [pool for pool in pools if shares.uses(pool.name)])
     return (
@@ -67,7 +69,7 @@ def flavor_quotas(
             FlavorQuota(
                 flavor=flavors[pool.name],
                 pool=pool.name,
-                limits=_limits(pool, shares, offers),
+                limits=(*_limits(pool, shares, offers), *_claimed(pool, claimed)),
                 check=checks.get(pool.name),
                 on_node={
                     name: offer.per_node for name, found in offers.items() for offer in found if offer.pool is pool
@@ -96,6 +98,12 @@ def _limits(pool: PoolPlan, shares: Shares, offers: Offers) -> tuple[Limits, ...
             for name in offers
         ),
     )
+
+
+def _claimed(pool: PoolPlan, classes: Sequence[str]) -> Iterator[Limits]:
+    for name in classes:
+        most = pool.claimed_with_gpus.get(name, 0) * pool.nodes.max
+        yield Limits(resource=name, nominal=str(most), borrow="0", lend="0")
 
 
 def _nodes(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Fraction:
@@ -146,8 +154,10 @@ def _of_node(pool: PoolPlan, nodes: Fraction) -> tuple[int, int]:
     return math.floor(nodes * free.cpu_millicores), math.floor(nodes * free.memory_mib)
 
 
-def ceiling(quota: Quota, flavors: Sequence[FlavorQuota]) -> Mapping[str, str]:
+def ceiling(quota: Quota, flavors: Sequence[FlavorQuota], gpus: Collection[str]) -> Mapping[str, str]:
     """Return what the queue can start at most, by key of a ResourceQuota: nominal quotas and borrowing limits.
+
+    `gpus`: the GPU resources and device classes that quotas name.
 
     A ResourceQuota of the nominal quota alone would refuse the pods of a workload that Kueue has started on what
     it borrows. CPU and memory only where the quota names them.
@@ -156,9 +166,7 @@ def ceiling(quota: Quota, flavors: Sequence[FlavorQuota]) -> Mapping[str, str]:
     sums = {name: Decimal(0) for name in dict.fromkeys(limit.resource for limit in limits)}
     for limit in limits:
         sums[limit.resource] += parse_quantity(limit.nominal) + parse_quantity(limit.borrow)
-    found = {
-        names.quota_key(name): str(int(total)) for name, total in sums.items() if name not in ("cpu", "memory")
-    }
+    found = {names.quota_key(name): str(int(total)) for name, total in sums.items() if name in gpus}
     if quota.cpu is not None:
         found["requests.cpu"] = f"{math.ceil(sums['cpu'] * 1000)}m"
     if quota.memory is not None:

@@ -198,7 +198,7 @@ def _plan_team(
         within_queue="LowerPriority" if queueing.preemption.within_team == "lower-priority" else "Never",
         reclaim=_RECLAIM[queueing.preemption.reclaim],
         flavors=flavors,
-        ceiling=ceiling(team.quota, flavors),
+        ceiling=ceiling(team.quota, flavors, offers),
         priorities=tenant.priorities,
         required=required,
         default_priority=tenant.pod_defaults.priority_class if tenant.pod_defaults is not None else None,

@@ -33,6 +33,11 @@ class Available:
         drivers = names.DRIVERS_DEVICE_CLASSES if self.of_dra else ()
         return sorted({*self.units, *drivers})
 
+    @property
+    def claimed_with_gpus(self) -> Sequence[str]:
+        """The device classes that pods claim beside GPUs: no quota of a team names them."""
+        return sorted({name for pool in self.pools for name in pool.claimed_with_gpus})
+
 
 def available_resources(
     pools: Sequence[PoolPlan], classes: Mapping[str, DeviceClass], catalog: Catalog
