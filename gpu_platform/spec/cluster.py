@@ -89,7 +89,7 @@ class CreateEks(SpecModel):
     """Allow `api_access: [0.0.0.0/0]`, and any other network wider than a /8; IAM alone then guards the server."""
     admins: Annotated[tuple[IamPrincipal, ...], Field(min_length=1, max_length=100)]
     """IAM roles or users that get cluster-admin by an access entry; the identity that runs `up` must be one of
-    them."""
+    them, so `assume_role`, if set."""
     system: SystemNodes = SystemNodes()
     scheduling: Literal["spread", "pack"] = "spread"
     """How kube-scheduler compares nodes: `spread` prefers free nodes, `pack` prefers nodes whose CPU, memory and

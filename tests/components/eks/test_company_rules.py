@@ -124,7 +124,7 @@ def test_the_tags_of_the_company_are_on_everything_that_the_provider_or_ec2_crea
 
 def test_up_and_the_kubeconfig_assume_the_declared_role() -> None:
     role = "arn:aws:iam::123456789012:role/deployer"
-    recorded = made(assume_role=role)
+    recorded = made({"admins": [role]}, assume_role=role)
     [provider] = [one for one in recorded.resources if one.type == "pulumi:providers:aws"]
     assert role in json.dumps(provider.inputs["assumeRoles"])
 

@@ -127,6 +127,12 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
     check_system_pool(cluster, create.system, here.at("system"))
     for index, admin in enumerate(create.admins):
         check_account(admin, cluster, here.at("admins").at(f"[{index}]"))
+    if cluster.assume_role is not None and cluster.assume_role not in create.admins:
+        here.at("admins").add(
+            f"no {cluster.assume_role}, which `up` assumes",
+            "cluster.assume_role among them: only they can log in to the new cluster, and `up` creates objects in it",
+            f"add {cluster.assume_role}",
+        )
     check_key(create.kms_key, cluster, here.at("kms_key"))
     check_key(create.system.kms_key, cluster, here.at("system").at("kms_key"))
     if cluster.subnets is not None:

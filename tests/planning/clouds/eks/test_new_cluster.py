@@ -115,6 +115,14 @@ def test_an_admin_is_one_role_or_user(admin: str) -> None:
     assert "without wildcards" in found["cluster.create.admins[0]"]
 
 
+def test_the_role_that_up_assumes_must_be_an_admin() -> None:
+    role = "arn:aws:iam::123456789012:role/deployer"
+    found = problems(created(assume_role=role))
+    assert list(found) == ["cluster.create.admins"]
+    assert f"add {role}" in found["cluster.create.admins"]
+    assert create_plan(created({"admins": [role]}, assume_role=role)).admins == (role,)
+
+
 def test_a_zone_twice_is_refused() -> None:
     found = problems(created({"zones": ["us-east-2a", "us-east-2b", "us-east-2a"]}))
     assert "each zone once" in found["cluster.create.zones[2]"]
