@@ -133,7 +133,7 @@ class EksNodePool(pulumi.ComponentResource):
             capacity_reservation_specification=_reservation(group),
             metadata_options=metadata_options(plan.metadata_hop_limit),
             user_data=_user_data(plan, cluster),
-            tag_specifications=tag_specifications({**cluster.tags, **plan.tags}),
+            tag_specifications=tag_specifications({**cluster.tags, **plan.node_tags}),
             tags=plan.tags,
             update_default_version=True,
             opts=opts,

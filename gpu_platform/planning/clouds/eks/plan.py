@@ -170,6 +170,11 @@ class EksPoolPlan:
         )
 
     @property
+    def node_tags(self) -> Mapping[str, str]:
+        """Tags of its instances besides the tags of the cluster."""
+        return self.tags
+
+    @property
     def node_fabric(self) -> None:
         """None: EFA interfaces are a resource, and its pods need nothing of the node."""
         return None
@@ -444,6 +449,11 @@ class KarpenterPoolPlan:
     def local_nvme(self) -> bool:
         """Whether images and the own volumes of pods are on local disks of the node."""
         return self.node_class.get("instanceStorePolicy") == "RAID0"
+
+    @property
+    def node_tags(self) -> Mapping[str, str]:
+        """Tags of its instances besides the tags of the cluster."""
+        return self.node_class["tags"]
 
     @property
     def node_fabric(self) -> None:
