@@ -119,7 +119,7 @@ def test_the_tags_of_the_company_are_on_everything_that_the_provider_or_ec2_crea
     [cni] = [one for one in recorded.of("Addon") if one.inputs["addonName"] == "vpc-cni"]
     environment = json.loads(cni.inputs["configurationValues"])["env"]
     assert json.loads(environment["ADDITIONAL_ENI_TAGS"]) == {"cost-center": "ml-4711"}
-    assert refused(tags={"aws:owner": "me"}) == {"cluster.tags"}
+    assert refused(tags={"aws:owner": "me"}) == {"cluster.tags.aws:owner"}
 
 
 def test_up_and_the_kubeconfig_assume_the_declared_role() -> None:

@@ -26,6 +26,7 @@ from gpu_platform.planning.clouds.eks.parts import check_parts, explain_parts, p
 from gpu_platform.planning.clouds.eks.placement import zones_of
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.system_pool import check_system_pool, plan_system_pool
+from gpu_platform.planning.clouds.eks.tags import check_alike, check_tags
 from gpu_platform.planning.clouds.eks.vpc import (
     PREFIXES,
     ZONE_LETTERS,
@@ -60,9 +61,8 @@ def check_eks_cluster(
             "a region outside China: service principals and images differ there and are not supported",
             "take another region",
         )
-    for tag in cluster.tags:
-        if tag.casefold().startswith("aws:") or tag == names.STACK_LABEL:
-            problems.at("tags").add(f"{tag!r}", "another key: AWS and the program set this one", "rename it")
+    check_tags(cluster.tags, problems.at("tags"))
+    check_alike(cluster.tags, problems.at("tags"))
     for pool in pools:
         for zone in zones_of(pool):
             _check_zone(zone, f"pool {pool.name} in zone {zone}", cluster, problems.at("region"))
@@ -130,7 +130,7 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
     if cluster.assume_role is not None and cluster.assume_role not in create.admins:
         here.at("admins").add(
             f"no {cluster.assume_role}, which `up` assumes",
-            "cluster.assume_role among them: only they can log in to the new cluster, and `up` creates objects in it",
+            "cluster.assume_role among them: only admins can log in to a new cluster",
             f"add {cluster.assume_role}",
         )
     check_key(create.kms_key, cluster, here.at("kms_key"))
