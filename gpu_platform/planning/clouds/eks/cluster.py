@@ -13,7 +13,7 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.planning.clouds.api_access import PRIVATE_RANGES, check_api_access, is_private, wide_networks
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, plan_addons
-from gpu_platform.planning.clouds.eks.arns import check_account, check_key, partition_of
+from gpu_platform.planning.clouds.eks.arns import check_account, check_key, check_region_supported, partition_of
 from gpu_platform.planning.clouds.eks.capacity import is_local_zone, region_of_zone
 from gpu_platform.planning.clouds.eks.cluster_autoscaler_release import cluster_autoscaler
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan, VpcPlan
@@ -55,12 +55,7 @@ def check_eks_cluster(
     cluster: EksCluster, pools: Sequence[Pool], operator: Operator | None, catalog: Catalog, problems: Problems
 ) -> None:
     """Record what is wrong with a cluster for its pools; `problems` is at `cluster`."""
-    if cluster.region.startswith("cn-"):
-        problems.at("region").add(
-            f"{cluster.region!r}",
-            "a region outside China: service principals and images differ there and are not supported",
-            "take another region",
-        )
+    check_region_supported(cluster.region, problems.at("region"))
     check_tags(cluster.tags, problems.at("tags"))
     check_alike(cluster.tags, problems.at("tags"))
     for pool in pools:
