@@ -14,7 +14,6 @@ from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.planning.clouds.api_access import PRIVATE_RANGES, check_api_access, is_private, wide_networks
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, plan_addons
 from gpu_platform.planning.clouds.eks.arns import check_account, check_key, check_region_supported, partition_of
-from gpu_platform.planning.clouds.eks.capacity import is_local_zone, region_of_zone
 from gpu_platform.planning.clouds.eks.cluster_autoscaler_release import cluster_autoscaler
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan, VpcPlan
 from gpu_platform.planning.clouds.eks.compute_class import group_priorities
@@ -36,6 +35,7 @@ from gpu_platform.planning.clouds.eks.vpc import (
     plan_iam,
     plan_vpc,
 )
+from gpu_platform.planning.clouds.eks.zones import is_local_zone, region_of_zone
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.pools.section import PoolPlan
