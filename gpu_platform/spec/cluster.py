@@ -34,6 +34,10 @@ SecurityGroupId = Annotated[str, Field(pattern=r"^sg-[0-9a-f]{8,17}$", examples=
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.\d{2}$", examples=["1.36"])]
 
 
+# EKS API reference, CreateCluster, name; read 2026-11-28.
+EksName = Annotated[str, Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$", examples=["ml-prod"])]
+
+
 class SandboxCluster(SpecModel):
     """A real Kubernetes control plane on this machine with simulated GPU nodes."""
 
@@ -107,7 +111,7 @@ class EksCluster(SpecModel):
     """Amazon EKS cluster in the stack file: an existing one, or with `create` one that the program creates."""
 
     provider: Literal["eks"]
-    name: Annotated[DnsLabel, SetsProperties(eks=("cluster_name",), karpenter=("cluster_name",))]
+    name: Annotated[EksName, SetsProperties(eks=("cluster_name",), karpenter=("cluster_name",))]
     region: Annotated[str, SetsProperties(eks=("region",), karpenter=("region",))] = Field(
         pattern=r"^[a-z]{2,}(-[a-z]+)+-\d$", examples=["us-east-2"]
     )

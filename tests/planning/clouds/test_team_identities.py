@@ -12,7 +12,7 @@ from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.existing_cluster import required_addons
 from gpu_platform.planning.clouds.eks.identities import EksIdentities, TeamRole
-from gpu_platform.planning.clouds.eks.role_names import role_name
+from gpu_platform.planning.clouds.eks.resource_names import role_name
 from gpu_platform.planning.clouds.gke.identities import GkeIdentities
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.teams.section import ServiceAccountPlan

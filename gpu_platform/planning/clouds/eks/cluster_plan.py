@@ -21,7 +21,7 @@ from gpu_platform.planning.clouds.eks.limits import (
     surge_of,
 )
 from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
-from gpu_platform.planning.clouds.eks.role_names import role_name
+from gpu_platform.planning.clouds.eks.resource_names import role_name
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.section import (

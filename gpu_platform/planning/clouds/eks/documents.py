@@ -12,7 +12,7 @@ from gpu_platform.planning.clouds.documents import Document, policy_size
 from gpu_platform.planning.clouds.eks.arns import partition_of
 from gpu_platform.planning.clouds.eks.karpenter_controller import controller_policy
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
-from gpu_platform.planning.clouds.eks.role_names import LONGEST_ROLE
+from gpu_platform.planning.clouds.eks.resource_names import LONGEST_ROLE
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 
 if TYPE_CHECKING:
