@@ -23,6 +23,8 @@ BLOCK = {
     "ends": "2026-12-03T11:30:00Z",
 }
 ON_EKS = {"machine_type": "p5.48xlarge", "zones": ["us-east-2a"]}
+OFF_HOURS = {"start": "07:00", "stop": "19:00", "time_zone": "UTC", "stops_work": True}
+NIGHTLY = {**ON_EKS, "schedule": OFF_HOURS}
 KARPENTER = {"provisioner": "karpenter", "count": {"desired": 0, "max": 2}, **ON_EKS}
 ON_GKE = {"machine_type": "a3-highgpu-8g", "zones": ["us-central1-a"], "placement": {"type": "none"}}
 ON_GKE["image"] = {"release": "1.33.5-gke.2392000"}
@@ -55,12 +57,7 @@ def warnings(found: EnvironmentPlan, what: str) -> list[str]:
         ({**KARPENTER, "karpenter": {"expire_after": "2h"}}, EKS, "100h", "14 h"),
         ({**KARPENTER, "workload": "inference"}, EKS, "700h", "505 h"),
         ({**ON_GKE, "capacity": {"type": "flex-start"}, "count": {"desired": 0, "max": 2}}, GKE, "200h", "168 h"),
-        (
-            {**ON_EKS, "schedule": {"start": "07:00", "stop": "19:00", "time_zone": "UTC", "stops_work": True}},
-            EKS,
-            "24h",
-            "12 h",
-        ),
+        (NIGHTLY, EKS, "24h", "12 h"),
     ],
     ids=["capacity-block", "karpenter-age", "karpenter-default", "flex-start", "schedule"],
 )
@@ -82,9 +79,10 @@ def test_a_deadline_beyond_what_nodes_live_is_warned_of(
         ({**ON_EKS, "capacity": BLOCK}, EKS, 600),
         ({**KARPENTER, "workload": "development"}, EKS, 1800),
         ({**ON_GKE, "capacity": {"type": "spot"}}, GKE, 15),
+        (NIGHTLY, EKS, 900),
         (ON_EKS, EKS, 3600),
     ],
-    ids=["eks-spot", "karpenter-spot", "capacity-block", "karpenter-drain", "gke-spot", "on-demand"],
+    ids=["eks-spot", "karpenter-spot", "capacity-block", "karpenter-drain", "gke-spot", "schedule", "on-demand"],
 )
 def test_a_job_is_told_the_grace_that_its_nodes_give(
     nodes: dict[str, Any], cluster: dict[str, Any], seconds: int

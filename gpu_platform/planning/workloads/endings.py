@@ -10,6 +10,7 @@ from typing import Final
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.endings import PodEnding
+from gpu_platform.planning.clouds.schedules import DRAIN_SECONDS
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.available import Available
@@ -72,6 +73,7 @@ def _grace(subject: str, declared: str, pool: PoolPlan, catalog: Catalog) -> Ite
 def _endings(pool: PoolPlan, catalog: Catalog) -> Iterator[PodEnding]:
     if pool.schedule is not None:
         hours = pool.schedule.hours / len(pool.schedule.days)
-        yield PodEnding(why=f"its nodes stop by the schedule, {pool.schedule}", after=int(hours * 3600))
+        why = f"its nodes stop by the schedule, {pool.schedule}"
+        yield PodEnding(why=why, after=int(hours * 3600), notice=DRAIN_SECONDS)
     if pool.cloud is not None:
         yield from pool.cloud.pod_endings(catalog)

@@ -222,13 +222,15 @@ def _limits(pool: Pool, machine: MachineType, settings: Karpenter) -> dict[str, 
 def _explain(pool: Pool, settings: Karpenter, node_class: Mapping[str, Any]) -> Iterator[Decision]:
     subject, disruption = f"pool {pool.name}", DISRUPTION[pool.workload]
     after = settings.consolidate_after or disruption.consolidate_after
+    kept = after == "Never"
     (term,) = node_class["amiSelectorTerms"]
     yield from (
         Decision(
             subject=subject,
             what="disruption",
-            chosen=f"{disruption.policy} after {after}, age {settings.expire_after or disruption.expire_after}",
-            why=disruption.why,
+            chosen=f"{'unused nodes stay' if kept else f'{disruption.policy} after {after}'}, age "
+            + (settings.expire_after or disruption.expire_after),
+            why="consolidate_after: Never" if kept else disruption.why,
         ),
         Decision(
             subject=subject,

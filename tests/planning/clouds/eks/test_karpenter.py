@@ -287,6 +287,14 @@ def test_check_says_what_karpenter_does_differently():
     assert "nvidia.com/gpu" in decisions["shares"].chosen
 
 
+@pytest.mark.parametrize(("after", "chosen"), [("30s", "WhenEmpty after 30s"), ("Never", "unused nodes stay")])
+def test_the_decision_on_disruption_follows_the_settings(after: str, chosen: str):
+    _, decisions = plan_and_decisions(None, **training(karpenter={"consolidate_after": after}))
+    assert chosen in decisions["disruption"].chosen
+    assert "hour" not in decisions["disruption"].why
+    assert ("empty nodes are deleted" in decisions["disruption"].why) == (after != "Never")
+
+
 # -- what is refused ----------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
