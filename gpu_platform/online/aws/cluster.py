@@ -312,7 +312,9 @@ def compare_api_access(found: Cluster, admitted: Sequence[str]) -> OnlineFinding
 def keys_of(plan: EnvironmentPlan) -> Sequence[str]:
     """Return the customer-managed KMS keys of disks, volumes and Secrets."""
     cloud = plan.cluster.cloud
-    return sorted({*cloud.group_keys, *cloud.other_keys}) if isinstance(cloud, EksClusterPlan) else ()
+    if not isinstance(cloud, EksClusterPlan):
+        return ()
+    return sorted({*cloud.group_keys, *cloud.karpenter_keys, *cloud.other_keys})
 
 
 def compare_key(key: str, state: str | None) -> OnlineFinding:

@@ -276,7 +276,8 @@ def plan_eks_cluster(
         access=plan_access(cluster),
         identities=tuple(identities),
         group_keys=_group_keys(clouds, cluster.create),
-        other_keys=_other_keys(of_karpenter, cluster.create, storage_keys),
+        karpenter_keys=disk_keys(of_karpenter),
+        other_keys=_other_keys(cluster.create, storage_keys),
         minimum_vpc_cni=_minimum_vpc_cni(catalog) if efa and created.value is None else None,
         tags=tags,
         company_tags=dict(cluster.tags),
@@ -293,16 +294,9 @@ def _group_keys(pools: Sequence[EksPoolPlan | KarpenterPoolPlan], create: Create
     return tuple(sorted(key for key in keys if key is not None))
 
 
-def _other_keys(
-    pools: Sequence[KarpenterPoolPlan], create: CreateEks | None, storage_keys: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the keys of Secrets, volumes and nodes of Karpenter, sorted."""
-    keys = {
-        *disk_keys(pools),
-        *storage_keys,
-        *((create.kms_key,) if create is not None and create.kms_key else ()),
-    }
-    return tuple(sorted(keys))
+def _other_keys(create: CreateEks | None, storage_keys: Sequence[str]) -> tuple[str, ...]:
+    """Return the keys of Secrets and volumes, sorted."""
+    return tuple(sorted({*storage_keys, *((create.kms_key,) if create is not None and create.kms_key else ())}))
 
 
 def _minimum_vpc_cni(catalog: Catalog) -> str | None:

@@ -286,8 +286,10 @@ class EksClusterPlan:
     """Teams whose pods have an identity by EKS Pod Identity."""
     group_keys: tuple[str, ...] = ()
     """Customer-managed keys of the disks of node groups, whose instances EC2 Auto Scaling starts."""
+    karpenter_keys: tuple[str, ...] = ()
+    """Customer-managed keys of the disks of nodes that Karpenter starts."""
     other_keys: tuple[str, ...] = ()
-    """Customer-managed keys of Secrets, volumes and nodes of Karpenter."""
+    """Customer-managed keys of Secrets and volumes."""
     minimum_vpc_cni: str | None
     """Existing cluster: the VPC CNI version that the pools need, where known."""
     tags: Mapping[str, str]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpu_platform.catalog.models import MachineType
 from gpu_platform.planning.clouds.eks.blocks import DRAIN_BEFORE_END, BlockPlan, gaps, minutes
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import ACCELERATOR_LABEL, fixed_because
+from gpu_platform.planning.clouds.eks.disks import disk_key
 from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.clouds.windows import utc_text
@@ -31,7 +32,7 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksClu
             f"IMDSv2, hop limit {plan.metadata_hop_limit}",
             "pods get IAM roles by EKS Pod Identity and must not use the role of the node",
         ),
-        *_disk_key(pool),
+        *disk_key(pool, "AWSServiceRoleForAutoScaling"),
         _repair(pool, machine, plan),
         ("size", *_size(pool, plan, cluster)),
         *(_late_gpus(pool, plan) if machine.has_gpus else ()),
@@ -203,15 +204,6 @@ def _local_nvme(pool: Pool, machine: MachineType) -> Iterator[_Line]:
             "local NVMe",
             chosen,
             "images and scratch data need not survive their node" if pool.local_nvme else "the stack file sets it",
-        )
-
-
-def _disk_key(pool: Pool) -> Iterator[_Line]:
-    if pool.disk.kms_key is not None:
-        yield (
-            "disk key",
-            pool.disk.kms_key,
-            "the stack file sets it; its policy must admit AWSServiceRoleForAutoScaling, or no node starts",
         )
 
 
