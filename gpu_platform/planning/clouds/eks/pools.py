@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.eks.alternatives import check_alternatives, machines_of
@@ -18,7 +20,6 @@ from gpu_platform.planning.clouds.eks.network import (
     METADATA_HOP_LIMIT,
     check_network,
     check_pod_interfaces,
-    efa_count,
     interfaces,
     layout_of,
     uses_dranet,
@@ -202,10 +203,11 @@ def plan_eks_pool(
         delete_before_replace=reserved(pool.capacity),
         protect=cluster.is_protected or pool.protect,
         local_nvme=pool.local_nvme and machine.local_nvme_gb > 0,
-        group_tags=group_tags(pool, cluster, machines, requirements.resources, efa_count(nics))
-        if scales
-        else kept_tags(pool, cluster),
+        group_tags={} if scales else kept_tags(pool, cluster),
     )
+    if scales:
+        tags = group_tags(pool, cluster, machines, requirements.resources, plan.nic_resources, plan.huge_pages_mib)
+        plan = replace(plan, group_tags=tags)
     return Decided(plan, tuple(reasons(pool, machine, plan, cluster)))
 
 
