@@ -17,6 +17,7 @@ from gpu_platform.spec.pool import CapacityBlock, Pool, Reservation, Spot
 from gpu_platform.spec.sharing import Mig
 
 _Line = tuple[str, str, str]
+_OWNER = "whoever scales the pool"
 
 
 def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksCluster) -> list[Decision]:
@@ -79,7 +80,8 @@ def _size(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> tuple[str, str]
 def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
     if plan.capacity_type == "CAPACITY_BLOCK":
         kept = ": tags keep the owner's away" if plan.group_tags else ""
-        return f"EKS, at the end of the block, sets the number of nodes, and no autoscaler changes it{kept}"
+        who = " or ".join(dict.fromkeys(_who_drains(block) for block in plan.blocks))
+        return f"{who}, at the end of the block, sets the number of nodes, and no autoscaler changes it{kept}"
     if plan.autoscaled:
         disruption = DISRUPTION[pool.workload]
         removed = "underused" if disruption.policy == "WhenEmptyOrUnderutilized" else "empty"
@@ -189,12 +191,16 @@ def _block_lines(pool: Pool, blocks: tuple[BlockPlan, ...]) -> Iterator[_Line]:
 
 def _end_of(block: BlockPlan) -> str:
     """Return who drains the nodes of a block, and how long before its end."""
-    early = minutes(block.window.drain)
+    early, who = minutes(block.window.drain), _who_drains(block)
+    if who == _OWNER:
+        return f"without ends in the stack file you must scale the pool to zero {early} minutes"
+    return f"{who} drains the nodes {early} minutes"
+
+
+def _who_drains(block: BlockPlan) -> str:
     if block.stop is not None:
-        return f"a scheduled action drains the nodes {early} minutes"
-    if block.window.drain <= DRAIN_BEFORE_END:
-        return f"EKS drains the nodes {early} minutes"
-    return f"without ends in the stack file you must scale the pool to zero {early} minutes"
+        return "a scheduled action"
+    return "EKS" if block.window.drain <= DRAIN_BEFORE_END else _OWNER
 
 
 def _local_nvme(pool: Pool, machine: MachineType) -> Iterator[_Line]:
