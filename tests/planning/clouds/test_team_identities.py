@@ -77,6 +77,12 @@ def chosen(plan: EnvironmentPlan, what: str) -> str:
     return found
 
 
+def test_what_an_identity_without_egress_does_not_reach_is_named() -> None:
+    existing_role = with_identity(role_arn="arn:aws:iam::123456789012:role/vision")
+    assert "what it may use in the cloud stays out of reach" in chosen(eks(existing_role), "egress")
+    assert "its buckets stay out of reach" in chosen(eks(with_identity(buckets=[READS])), "egress")
+
+
 def test_a_role_may_list_and_read_below_the_prefix_and_write_only_where_the_team_may_write() -> None:
     statements = role(eks(with_identity(buckets=[READS, WRITES]))).statements
     assert [dict(one) for one in statements] == [
