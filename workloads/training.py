@@ -275,7 +275,8 @@ class Training:
         if 2 * step + last.seconds > grace:
             self._warned = True
             self._log_first(
-                "grace is %d s, a checkpoint (%.1f s) and two steps (%.1f s) need more: raise the job's `grace`",
+                "grace is %d s, a checkpoint (%.1f s) and two steps (%.1f s) need more: raise the job's `grace`, "
+                "or save more often where its nodes give no more",
                 grace,
                 last.seconds,
                 2 * step,

@@ -145,7 +145,9 @@ class EksCluster(pulumi.ComponentResource):
             service_cidr=cluster.kubernetes_network_config.service_ipv4_cidr,
             vpc_id=vpc.vpc_id,
             subnet_ids=vpc.subnet_ids,
-            all_subnet_ids=pulumi.Output.all(*vpc.subnet_ids.values()),
+            all_subnet_ids=pulumi.Output.all(
+                *(subnet for zone, subnet in vpc.subnet_ids.items() if zone in create.vpc.zone_names)
+            ),
             cluster_security_group_id=cluster.vpc_config.cluster_security_group_id,
             security_groups=plan.security_groups,
             efa_security_group_id=self._create_efa_security_group(vpc.vpc_id),

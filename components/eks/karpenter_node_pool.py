@@ -42,7 +42,7 @@ class KarpenterNodePool(pulumi.ComponentResource):
         plan = pool.cloud
         assert isinstance(plan, KarpenterPoolPlan)  # noqa: S101 - managed pools have a component of their own
         on_aws = pulumi.ResourceOptions(parent=self, provider=cluster.provider)
-        group = create_placement_group(plan.placement_group, plan.node_class["tags"], on_aws)
+        group = create_placement_group(plan.placement_group, plan.node_tags, on_aws)
         node_class = self._create_node_class(plan, cluster, child_options(self, opts, *cluster.ready, *group))
         self._create_node_pool(plan, node_class)
         self.node_pool = pulumi.Output.from_input(plan.name)
@@ -62,7 +62,7 @@ class KarpenterNodePool(pulumi.ComponentResource):
             metadata={"name": plan.name, "annotations": _WAIT_UNTIL_READY},
             spec={
                 **plan.node_class,
-                "tags": {**cluster.tags, **plan.node_class["tags"]},
+                "tags": {**cluster.tags, **plan.node_tags},
                 "role": cluster.node_role_name,
                 "subnetSelectorTerms": _subnets(plan, cluster),
                 "securityGroupSelectorTerms": _by_id(groups),

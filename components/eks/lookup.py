@@ -20,6 +20,7 @@ from gpu_platform.planning.clouds.eks.existing_cluster import (
     network_policy_warning,
     required_addons,
 )
+from gpu_platform.planning.clouds.eks.zones import availability_zones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,22 +84,20 @@ def _look_up_all_subnets(
     plan: EksClusterPlan, vpc_id: pulumi.Output[str], opts: pulumi.InvokeOptions
 ) -> pulumi.Output[list[str]]:
     if plan.subnets or not plan.anywhere:
-        return pulumi.Output.from_input(list(plan.subnets.values()))
-    return _tagged_subnets(vpc_id, opts)
+        return pulumi.Output.from_input(list(plan.common_subnets))
+    return _tagged_subnets(vpc_id, opts, availability_zones(plan.region))
 
 
-def _tagged_subnets(
-    vpc_id: pulumi.Output[str], opts: pulumi.InvokeOptions, zone: str | None = None
-) -> pulumi.Output[list[str]]:
+def _tagged_subnets(vpc_id: pulumi.Output[str], opts: pulumi.InvokeOptions, zone: str) -> pulumi.Output[list[str]]:
     filters = vpc_id.apply(partial(_subnet_filters, zone))
     return aws.ec2.get_subnets_output(filters=filters, tags={SUBNET_TAG: "1"}, opts=opts).ids
 
 
-def _subnet_filters(zone: str | None, vpc_id: str) -> list[aws.ec2.GetSubnetsFilterArgs]:
-    filters = [aws.ec2.GetSubnetsFilterArgs(name="vpc-id", values=[vpc_id])]
-    if zone is not None:
-        filters.append(aws.ec2.GetSubnetsFilterArgs(name="availability-zone", values=[zone]))
-    return filters
+def _subnet_filters(zone: str, vpc_id: str) -> list[aws.ec2.GetSubnetsFilterArgs]:
+    return [
+        aws.ec2.GetSubnetsFilterArgs(name="vpc-id", values=[vpc_id]),
+        aws.ec2.GetSubnetsFilterArgs(name="availability-zone", values=[zone]),
+    ]
 
 
 async def _addon(

@@ -36,7 +36,8 @@ class EksNodePool(pulumi.ComponentResource):
     """The nodes of one pool: a launch template, a managed node group and, if planned, a placement group.
 
     The template describes a node; the node group has the number of nodes, their labels and taints. With several
-    capacity blocks there is one of each for each block, with the scheduled actions that start and end its nodes.
+    capacity blocks there is one of each for each block, with the scheduled actions that start and end its nodes
+    and the tags of its Auto Scaling group.
 
     Outputs: `node_group_name`, `launch_template_id`; with several blocks those of the earliest.
     """
@@ -60,8 +61,6 @@ class EksNodePool(pulumi.ComponentResource):
         placement = create_placement_group(plan.placement_group, plan.tags, first)
         created = [self._create_group(name, plan, group, cluster, first, placement) for group in plan.node_groups]
         template, node_group = created[0]
-        if plan.group_tags:
-            self._tag_group(name, plan, cluster, node_group)
         self.node_group_name = node_group.node_group_name
         self.launch_template_id = template.id
         self.register_outputs(
@@ -87,6 +86,7 @@ class EksNodePool(pulumi.ComponentResource):
             self._schedule(f"{name}-stop", group.block.stop, cluster, node_group)
         for action, size in zip(("start", "stop"), plan.schedule, strict=False):
             self._schedule(f"{name}-{action}", size, cluster, node_group)
+        self._tag_scaling_group(name, plan, group, cluster, node_group)
         return template, node_group
 
     def _schedule(
@@ -133,7 +133,7 @@ class EksNodePool(pulumi.ComponentResource):
             capacity_reservation_specification=_reservation(group),
             metadata_options=metadata_options(plan.metadata_hop_limit),
             user_data=_user_data(plan, cluster),
-            tag_specifications=tag_specifications({**cluster.tags, **plan.tags}),
+            tag_specifications=tag_specifications({**cluster.tags, **plan.node_tags}),
             tags=plan.tags,
             update_default_version=True,
             opts=opts,
@@ -194,20 +194,31 @@ class EksNodePool(pulumi.ComponentResource):
             ),
         )
 
-    def _tag_group(self, name: str, plan: EksPoolPlan, cluster: EksOutputs, node_group: aws.eks.NodeGroup) -> None:
+    def _tag_scaling_group(
+        self,
+        name: str,
+        plan: EksPoolPlan,
+        group: NodeGroupPlan,
+        cluster: EksOutputs,
+        node_group: aws.eks.NodeGroup,
+    ) -> None:
         """Tag the Auto Scaling group, which EKS creates: it does not hand on the tags of the node group."""
-        group = node_group.resources[0].autoscaling_groups[0].name
         for key, value in plan.group_tags.items():
             aws.autoscaling.Tag(
                 f"{name}-{key}",
-                autoscaling_group_name=group,
+                autoscaling_group_name=node_group.resources[0].autoscaling_groups[0].name,
                 tag=aws.autoscaling.TagTagArgs(key=key, value=value, propagate_at_launch=False),
-                opts=pulumi.ResourceOptions(parent=self, provider=cluster.provider),
+                opts=pulumi.ResourceOptions(
+                    parent=self,
+                    provider=cluster.provider,
+                    aliases=_former_names(group, f"-{key}"),
+                    protect=False,
+                ),
             )
 
 
-def _former_names(group: NodeGroupPlan) -> list[pulumi.Alias]:
-    return [pulumi.Alias(name=group.former_name)] if group.former_name is not None else []
+def _former_names(group: NodeGroupPlan, suffix: str = "") -> list[pulumi.Alias]:
+    return [pulumi.Alias(name=f"{group.former_name}{suffix}")] if group.former_name is not None else []
 
 
 def _left_alone(plan: EksPoolPlan, group: NodeGroupPlan, *, resized: bool) -> list[str]:

@@ -119,11 +119,12 @@ class EksFileSystems(pulumi.ComponentResource):
             tags={"Name": name},
             opts=retained(self._child),
         )
-        for zone, subnet in self._args.cluster.subnet_ids.items():
+        assert self._args.plan.create is not None  # noqa: S101 - the network of an existing cluster is its owner's
+        for zone in self._args.plan.create.vpc.zone_names:
             aws.efs.MountTarget(
                 f"{name}-{zone}",
                 file_system_id=file_system.id,
-                subnet_id=subnet,
+                subnet_id=self._args.cluster.subnet_ids[zone],
                 security_groups=[group.id],
                 opts=self._child,
             )

@@ -83,7 +83,7 @@ class Catalog:
     kernel_settings: Mapping[str, KernelProfile]  # by what the nodes are used for
     settable_sysctls: Mapping[str, SettableSysctls]  # by platform
     pool_properties: Mapping[tuple[str, str], PoolProperty]  # by platform (eks, karpenter, gke, sandbox) and name
-    drain_limits: Mapping[tuple[str, str], DrainLimit]  # by platform (eks, gke) and what it does (update, delete)
+    drain_limits: Mapping[tuple[str, str], DrainLimit]  # by platform (eks, gke) and what it does
     gpu_quotas: Mapping[str, GpuQuota]
     sales: Mapping[str, Sale]  # by what they are, not by machine type
     service_quotas: Mapping[str, ServiceQuota]

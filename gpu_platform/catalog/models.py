@@ -369,10 +369,13 @@ class PoolProperty(Fact):
 
 
 class DrainLimit(Fact):
-    """How long a cloud waits for the pods of a node that it drains, and what it does after that."""
+    """How long a cloud waits for the pods of a node that it drains, and what it does after that.
+
+    `reclaim`: the time that pods of spot nodes have from the notice of the cloud.
+    """
 
     platform: Literal["eks", "gke"]
-    action: Literal["update", "delete"]
+    action: Literal["update", "delete", "reclaim"]
     seconds: int = Field(gt=0)
     then: str = Field(description="what happens to the change, or to the pods that are left")
     source: Source

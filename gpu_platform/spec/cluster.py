@@ -34,6 +34,10 @@ SecurityGroupId = Annotated[str, Field(pattern=r"^sg-[0-9a-f]{8,17}$", examples=
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.\d{2}$", examples=["1.36"])]
 
 
+# EKS API reference, CreateCluster, name; read 2026-11-28.
+EksName = Annotated[str, Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$", examples=["ml-prod"])]
+
+
 class SandboxCluster(SpecModel):
     """A real Kubernetes control plane on this machine with simulated GPU nodes."""
 
@@ -89,7 +93,7 @@ class CreateEks(SpecModel):
     """Allow `api_access: [0.0.0.0/0]`, and any other network wider than a /8; IAM alone then guards the server."""
     admins: Annotated[tuple[IamPrincipal, ...], Field(min_length=1, max_length=100)]
     """IAM roles or users that get cluster-admin by an access entry; the identity that runs `up` must be one of
-    them."""
+    them, so `assume_role`, if set."""
     system: SystemNodes = SystemNodes()
     scheduling: Literal["spread", "pack"] = "spread"
     """How kube-scheduler compares nodes: `spread` prefers free nodes, `pack` prefers nodes whose CPU, memory and
@@ -107,7 +111,7 @@ class EksCluster(SpecModel):
     """Amazon EKS cluster in the stack file: an existing one, or with `create` one that the program creates."""
 
     provider: Literal["eks"]
-    name: Annotated[DnsLabel, SetsProperties(eks=("cluster_name",), karpenter=("cluster_name",))]
+    name: Annotated[EksName, SetsProperties(eks=("cluster_name",), karpenter=("cluster_name",))]
     region: Annotated[str, SetsProperties(eks=("region",), karpenter=("region",))] = Field(
         pattern=r"^[a-z]{2,}(-[a-z]+)+-\d$", examples=["us-east-2"]
     )

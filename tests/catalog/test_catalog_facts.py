@@ -13,6 +13,7 @@ import yaml
 
 from gpu_platform.catalog import Catalog, ContainerImage, load_catalog, models
 from gpu_platform.planning.clouds.vendors import eks_max_pods
+from gpu_platform.unknown_machine import unknown_machine_type
 
 
 @pytest.fixture(scope="module")
@@ -319,3 +320,20 @@ def test_no_machine_type_is_supported_and_refused_at_once(catalog: Catalog):
     assert [name for name in catalog.machine_types if catalog.unsupported(name)] == []
     assert catalog.unsupported("a4x-maxgpu-4g-metal-nolssd") is catalog.unsupported("a4x-maxgpu-4g-metal")
     assert catalog.unsupported("mainframe") is None
+
+
+@pytest.mark.parametrize(
+    "name", ["trn1.32xlarge", "t3.large", "inf2.48xlarge", "hpc7g.16xlarge", "ct5lp-hightpu-4t"]
+)
+def test_no_machine_type_of_another_series_is_suggested(catalog: Catalog, name: str):
+    found, _, fix = unknown_machine_type(name, catalog)
+    assert "did you mean" not in fix
+    assert ("accelerators are" in found) == name.startswith(("trn", "inf", "ct"))
+
+
+@pytest.mark.parametrize(
+    ("name", "similar"),
+    [("P5.48xlarge", "p5.48xlarge"), ("p4d24xlarge", "p4d.24xlarge"), ("m5.xlarge", "m7i.xlarge")],
+)
+def test_a_similar_machine_type_has_the_series_and_architecture(catalog: Catalog, name: str, similar: str):
+    assert unknown_machine_type(name, catalog)[2] == f"did you mean '{similar}'?"

@@ -152,8 +152,9 @@ def test_tags_of_a_pool_are_on_its_instances(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("base", "tags", "said"),
     [
-        ("eks-training", {"aws:x": "y"}, "AWS and the program"),
-        ("eks-training", {"Name": "y"}, "AWS and the program"),
+        ("eks-training", {"aws:x": "y"}, "AWS, Kubernetes or the program"),
+        ("eks-training", {"Name": "y"}, "AWS, Kubernetes or the program"),
+        ("eks-training", {"karpenter.k8s.aws/ec2nodeclass": "y"}, "AWS, Kubernetes or the program"),
         ("gke-training", {"Cost": "y"}, "a label of Google's resources"),
         ("gke-training", {"stack": "y"}, "Google and the program"),
         ("local", {"a": "b"}, "the program creates no cloud nodes"),

@@ -19,9 +19,8 @@ from gpu_platform.cli.app import app
 from gpu_platform.cli.check import check_stack
 from gpu_platform.errors import ExitCode
 from gpu_platform.paths import PROJECT_ROOT
-from gpu_platform.spec.load import parse_platform
 from gpu_platform.spec.utilisation import read_utilisation
-from gpu_platform.stacks import load_stack
+from gpu_platform.stacks import load_stack, plan_platform
 from policies import rules
 from policies._stack import Stack
 from policies._workloads import workloads
@@ -97,6 +96,15 @@ def test_a_stack_file_of_the_documents_passes_check(block: Block, tmp_path: Path
     assert check_stack(str(path), output="text") is ExitCode.GOOD
 
 
+ON_CLOUD: dict[str, dict[str, Any]] = {
+    "eks": {"machine_type": "p4d.24xlarge", "zones": ["us-east-2a"]},
+    "gke": {"machine_type": "a2-highgpu-8g", "zones": ["us-central1-a"]},
+    "existing": {"machine_type": "dgx-a100-640gb", "nodes": {"names": ["gpu-0"]}},
+    "sandbox": {"machine_type": "p4de.24xlarge"},
+}
+"""What the pool has that a fragment without pools is checked with, by provider."""
+
+
 @pytest.mark.parametrize("block", yaml_blocks(FRAGMENT), ids=str)
 def test_a_fragment_of_the_documents_is_part_of_a_stack_file(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -105,13 +113,13 @@ def test_a_fragment_of_the_documents_is_part_of_a_stack_file(
     whole: dict[str, Any] = {
         "kind": "environment",
         "cluster": {"provider": "sandbox", "name": "documented"},
-        "pools": [
-            {"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 1}, "workload": "training"}
-        ],
         **yaml.safe_load(block.text),
     }
-    if whole["cluster"]["provider"] != "sandbox" or "operator" in whole:
-        parse_platform(whole, str(block))  # decisions about a cloud's pools need more than the fragment
+    provider = whole["cluster"]["provider"]
+    pool = {"name": "train", "count": {"desired": 1}, "workload": "training", **ON_CLOUD[provider]}
+    whole.setdefault("pools", [pool])
+    if provider != "sandbox" or "operator" in whole:
+        plan_platform(whole, "documented")  # the policies need more than the fragment
         return
     path = tmp_path / "Pulumi.documented.yaml"
     path.write_text(yaml.safe_dump({"config": {"gpu-platform:platform": whole}}))

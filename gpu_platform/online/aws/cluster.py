@@ -22,6 +22,7 @@ from gpu_platform.planning.clouds.eks.existing_cluster import (
 )
 from gpu_platform.planning.clouds.eks.limits import LEAST_ZONES
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.clouds.vendors import eks_pod_cap
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
@@ -85,7 +86,9 @@ def facts_of(
         vpc_cni=vpc_cni.version if vpc_cni is not None else None,
         vpc_cni_configuration=vpc_cni.configuration if vpc_cni is not None else "",
         subnets=by_zone,
-        all_subnets=tuple(plan.subnets.values()) or tuple(one.subnet_id for one in tagged),
+        all_subnets=plan.common_subnets
+        if plan.subnets
+        else tuple(one.subnet_id for one in tagged if not is_local_zone(one.zone)),
         auto_mode=found.auto_mode,
         ip_family=found.ip_family,
     )
@@ -221,7 +224,7 @@ def compare_pod_subnets(
     yield from wrong
     for pool in plan.pools if not wrong else ():
         zones = pool.cloud.zones if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan) else ()
-        of_pool = [found[vpc.pod_subnets[zone]] for zone in zones or vpc.pod_subnets if zone in vpc.pod_subnets]
+        of_pool = [found[vpc.pod_subnets[zone]] for zone in zones or vpc.zone_names if zone in vpc.pod_subnets]
         addresses = sum(one.free for one in of_pool)
         vcpus = types[pool.machine_type].vcpus if pool.machine_type in types else 0
         most_a_node = 1 + _PREFIX * (1 + ceil(eks_pod_cap(vcpus) / _PREFIX))
@@ -309,7 +312,9 @@ def compare_api_access(found: Cluster, admitted: Sequence[str]) -> OnlineFinding
 def keys_of(plan: EnvironmentPlan) -> Sequence[str]:
     """Return the customer-managed KMS keys of disks, volumes and Secrets."""
     cloud = plan.cluster.cloud
-    return sorted({*cloud.group_keys, *cloud.other_keys}) if isinstance(cloud, EksClusterPlan) else ()
+    if not isinstance(cloud, EksClusterPlan):
+        return ()
+    return sorted({*cloud.group_keys, *cloud.karpenter_keys, *cloud.other_keys})
 
 
 def compare_key(key: str, state: str | None) -> OnlineFinding:

@@ -24,10 +24,13 @@ _MOST_COUNTED: Final = 20
 
 
 def rooms_of_cpu_pools(pools: Sequence[PoolPlan]) -> list[Room]:
-    """Return the room on each node that pods without GPUs and tolerations can use, or have added for them."""
+    """Return the room on each node that pods without GPUs and tolerations can use, or have added for them.
+
+    Nodes that a schedule stops or the cloud takes back are none: controllers run at any time.
+    """
     return [
         Room(*free_resources(pool))
         for pool in pools
-        if not pool.has_gpus and not pool.all_taints
+        if not pool.has_gpus and not pool.all_taints and pool.schedule is None and pool.capacity["type"] != "spot"
         for _ in range(min(pool.nodes.max if pool.autoscaled else pool.nodes.desired, _MOST_COUNTED))
     ]

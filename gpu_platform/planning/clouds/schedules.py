@@ -15,6 +15,8 @@ from gpu_platform.planning.maintenance.section import DAYS, in_order
 from gpu_platform.spec.pool_schedule import PoolSchedule
 
 HOURS_OF_WEEK: Final = 7 * 24
+DRAIN_SECONDS: Final = 15 * 60
+"""How long nodes are drained at most when a pool stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

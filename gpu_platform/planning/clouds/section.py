@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from gpu_platform.catalog import Catalog
 from gpu_platform.errors import Problem
+from gpu_platform.planning.clouds.endings import PodEnding
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.windows import CapacityWindow, SizedGroup
 
@@ -412,6 +414,10 @@ class CloudPool(Protocol):
     @property
     def windows(self) -> tuple[CapacityWindow, ...]:
         """The pool's reserved capacity, in the order of its times; empty: it has none, or none with times."""
+        ...
+
+    def pod_endings(self, catalog: Catalog) -> tuple[PodEnding, ...]:
+        """Return what ends pods on its nodes, besides the schedule."""
         ...
 
     @property

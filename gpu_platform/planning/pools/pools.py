@@ -8,13 +8,14 @@ from dataclasses import replace
 from gpu_platform import names
 from gpu_platform.catalog import MachineType
 from gpu_platform.planning import expectations, requirements
-from gpu_platform.planning.clouds.schedules import schedule_of
+from gpu_platform.planning.clouds.schedules import DRAIN_SECONDS, schedule_of
 from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes import allocatable
 from gpu_platform.planning.pools.section import NodePrice, PoolPlan
 from gpu_platform.planning.sharing import ResolvedPool
+from gpu_platform.quantity import duration_text
 from gpu_platform.spec.pool import Pool
 
 
@@ -95,8 +96,9 @@ def _of_schedule(pool: PoolPlan) -> Iterator[Decision]:
             subject=f"pool {pool.name}",
             what="schedule",
             chosen=f"{schedule}, {schedule.hours_text}",
-            why=f"at {schedule.stop} its nodes are drained for 15 minutes at most and terminated; `up` does "
-            "not change that, the cost counts only these hours, and validation expects no nodes while it is off",
+            why=f"at {schedule.stop} its nodes are drained for at most {duration_text(DRAIN_SECONDS)} and "
+            "terminated; `up` does not change that, the cost counts only these hours, and validation expects no "
+            "nodes while it is off",
         )
 
 

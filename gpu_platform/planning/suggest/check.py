@@ -12,7 +12,7 @@ from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.suggest.options import PodRequest
 from gpu_platform.quantity import counted
 from gpu_platform.spec.workloads import Demands
-from gpu_platform.unknown_machine import unknown_machine_type
+from gpu_platform.unknown_machine import similar_machine_type, unknown_machine_type
 
 Priced = tuple[MachineType, float]
 
@@ -47,7 +47,7 @@ def check_demands(demands: Demands, catalog: Catalog, problems: Problems) -> Non
             problems.at("usd_per_hour").at(name).add(
                 f"{name!r}",
                 "one of the machine types of the catalogue with GPUs",
-                did_you_mean(name, machines) or "remove it",
+                similar_machine_type(name, machines) or "remove it",
             )
     _check_reservations(demands, catalog, problems)
     models = [gpu.model for gpu in catalog.gpus.values()]

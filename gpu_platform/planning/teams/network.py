@@ -180,6 +180,7 @@ def network_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
             why = cloud.api_egress_note()
             found.append(Decision(subject=subject, what="cloud-apis", chosen=address.cidr, why=why))
     if team.identity is not None and not team.egress:
-        why = "its buckets stay out of reach: write egress: [internet], or the network of the VPC's endpoints"
+        unreachable = "its buckets stay" if team.identity.buckets else "what it may use in the cloud stays"
+        why = f"{unreachable} out of reach: write egress: [internet], or the network of the VPC's endpoints"
         found.append(Decision(subject=subject, what="egress", chosen="none", why=why))
     return tuple(found)

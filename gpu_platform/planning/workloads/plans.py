@@ -21,6 +21,7 @@ from gpu_platform.planning.teams.declared_pods import as_workload, head_as_workl
 from gpu_platform.planning.teams.section import WorkloadPlan
 from gpu_platform.planning.teams.tenants import plan_workload
 from gpu_platform.planning.workloads.alignment import cpu_decisions
+from gpu_platform.planning.workloads.endings import ending_decisions, notice_seconds
 from gpu_platform.planning.workloads.fabric import plan_pod_fabric
 from gpu_platform.planning.workloads.granted import (
     GRACE_VARIABLE,
@@ -160,7 +161,12 @@ def _plan(
         queue=queue,
         topology=environment.queueing is not None and is_topology_aware(environment.queueing, available.pools),
     )
-    return Decided(plan, (*entry_decisions(plan, asked), *cpu_decisions(team, available)))
+    decisions = (
+        *entry_decisions(plan, asked),
+        *cpu_decisions(team, available),
+        *ending_decisions(team, available),
+    )
+    return Decided(plan, decisions)
 
 
 def provisioned_by(queues: QueuesPlan | None) -> Mapping[str, int]:
@@ -326,7 +332,8 @@ def _training(job: TrainingJob, of: _TeamContext) -> TrainingJobPlan:
         kept = f"claim {job.checkpoints.volume or f'{job.name}-checkpoints'}, {job.checkpoints.directory}"
     annotations = {names.CHECKPOINTS_ANNOTATION: kept, **_topology(job, pod, of)}
     grace = _seconds(job.grace)
-    env = {GRACE_VARIABLE: str(grace), **env}
+    pool = next(one for one in of.available.pools if one.name == pod.workload.pool)
+    env = {GRACE_VARIABLE: str(notice_seconds(pool, of.available.catalog, grace)), **env}
     pod = _with_scratch(replace(pod, env=env, annotations=annotations, grace_seconds=grace), of)
     return TrainingJobPlan(
         pod=_until(pod, _seconds(job.deadline), of),

@@ -12,7 +12,7 @@ from gpu_platform import names
 from gpu_platform.engine.properties import UNKNOWN
 from policies import evaluate
 from tests.planning.clouds.eks.test_capacity_blocks import FIRST, SECOND, several, single
-from tests.support.eks_stacks import CREATED, record_eks
+from tests.support.eks_stacks import CREATED, EXISTING, record_eks
 from tests.support.recorded import Recorded
 
 TODAY = datetime.date(2026, 11, 21)
@@ -114,6 +114,20 @@ def test_a_block_that_has_ended_can_go_from_a_protected_pool_which_stays_protect
     assert pool.protect
     assert not any(found.one("NodeGroup", name).protect for name in (EARLIEST, LATER))
     assert not any(record.protect for record in found.of("Schedule"))
+
+
+def test_tags_keep_the_owners_autoscaler_away_from_each_block() -> None:
+    pool = {"capacity": several(FIRST, SECOND), "count": {"desired": 2, "max": 4}}
+    cluster = {**EXISTING, "parts": {"cluster_autoscaler": "present"}, "production": True}
+    found = record_eks(pool, cluster=cluster)
+    keys: dict[str, set[str]] = {}
+    for tag in found.of("Tag"):
+        (group,) = tag.property_dependencies["autoscalingGroupName"]
+        keys.setdefault(group.rsplit("::", 1)[-1], set()).add(tag.inputs["tag"]["key"].rsplit("/", 1)[-1])
+        assert not tag.protect
+    assert set(keys) == {EARLIEST, LATER}
+    assert keys[EARLIEST] == keys[LATER]
+    assert "scaledowngpuutilizationthreshold" in keys[LATER]
 
 
 @pytest.mark.parametrize("capacity", [single(), several(FIRST, SECOND)])

@@ -64,6 +64,35 @@ def test_the_control_plane_can_have_subnets_of_its_own() -> None:
     assert recorded.one("NodeGroup", "train").inputs["subnetIds"] == [SUBNETS["us-east-2a"]]
 
 
+LOCAL = "us-east-2-dfw-2a"
+CONTROL_PLANE = ["subnet-3a1b2c3d4e5f60718", "subnet-4a1b2c3d4e5f60718"]
+
+
+def test_only_pools_that_name_a_local_zone_are_in_it() -> None:
+    local = "subnet-2a1b2c3d4e5f60718"
+    network = {**NETWORK, "subnets": {LOCAL: local, **SUBNETS}, "control_plane_subnets": CONTROL_PLANE}
+    recorded = record_eks(
+        {"zones": [LOCAL], "machine_type": "g4dn.12xlarge", "workload": "inference"},
+        {"name": "anywhere", "machine_type": "g6.12xlarge", "workload": "inference"},
+        {key: value for key, value in DEVELOP.items() if key != "zones"},
+        cluster=cluster({"network": network}),
+        storage={"shared": {"type": "nfs"}},
+    )
+    assert recorded.one("NodeGroup", "train").inputs["subnetIds"] == [local]
+    for name in ("system", "anywhere"):
+        assert recorded.one("NodeGroup", name).inputs["subnetIds"] == list(SUBNETS.values())
+    terms = recorded.one("EC2NodeClass", "develop").inputs["spec"]["subnetSelectorTerms"]
+    assert terms == [{"id": subnet} for subnet in SUBNETS.values()]
+    assert [one.inputs["subnetId"] for one in recorded.of("MountTarget")] == list(SUBNETS.values())
+
+
+def test_a_vpc_with_subnets_in_local_zones_only_is_refused() -> None:
+    network = {"vpc": NETWORK["vpc"], "subnets": {LOCAL: SUBNETS["us-east-2a"]}}
+    local = {"zones": [LOCAL], "machine_type": "g4dn.12xlarge", "workload": "inference"}
+    found = refused({"network": {**network, "control_plane_subnets": CONTROL_PLANE}}, local)
+    assert found == {"cluster.create.network.subnets"}
+
+
 def test_mistakes_about_an_existing_vpc_are_found_together() -> None:
     one_zone = {"vpc": NETWORK["vpc"], "subnets": {"us-east-2b": SUBNETS["us-east-2b"]}}
     assert refused({"network": one_zone, "cidr": "10.8.0.0/16", "nat": "one"}) == {
@@ -119,12 +148,12 @@ def test_the_tags_of_the_company_are_on_everything_that_the_provider_or_ec2_crea
     [cni] = [one for one in recorded.of("Addon") if one.inputs["addonName"] == "vpc-cni"]
     environment = json.loads(cni.inputs["configurationValues"])["env"]
     assert json.loads(environment["ADDITIONAL_ENI_TAGS"]) == {"cost-center": "ml-4711"}
-    assert refused(tags={"aws:owner": "me"}) == {"cluster.tags"}
+    assert refused(tags={"aws:owner": "me"}) == {"cluster.tags.aws:owner"}
 
 
 def test_up_and_the_kubeconfig_assume_the_declared_role() -> None:
     role = "arn:aws:iam::123456789012:role/deployer"
-    recorded = made(assume_role=role)
+    recorded = made({"admins": [role]}, assume_role=role)
     [provider] = [one for one in recorded.resources if one.type == "pulumi:providers:aws"]
     assert role in json.dumps(provider.inputs["assumeRoles"])
 

@@ -18,7 +18,10 @@ from gpu_platform import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from tests.components.eks.aws_model import problems
+from tests.components.eks.aws_requests import requests_of
 from tests.components.eks.known_aws import KnownAws, deploy
 from tests.components.known_cloud import deploy_on
 from tests.support.eks_stacks import ADMIN, CREATED, EXISTING, plan_eks, record_eks
@@ -500,11 +503,24 @@ def test_karpenters_nodes_have_a_role_of_their_own_that_an_ec2_linux_entry_lets_
     assert not [one for one in made(SERVE).of("AccessEntry") if one.inputs["type"] == "EC2_LINUX"]
 
 
-def test_iam_names_fit_in_64_characters_for_the_longest_name_of_a_cluster() -> None:
-    recorded = record_eks(SERVE, DEVELOP, cluster=cluster(name="n" * 63))
+def test_names_fit_for_the_longest_name_of_a_cluster() -> None:
+    recorded = record_eks(SERVE, DEVELOP, cluster=cluster(name="n" * 100))
     roles = of_the_cluster(recorded, "Role")
     assert roles
     assert all(len(role.name) <= 64 - len("-0123456") for role in roles)
+    (queue,) = recorded.of("Queue")
+    assert len(queue.inputs["name"]) <= 80
+
+
+@pytest.mark.parametrize("where", [CREATED, EXISTING], ids=["created", "existing"])
+def test_a_cluster_has_any_name_that_eks_allows(where: dict[str, Any]) -> None:
+    recorded = record_eks(SERVE, DEVELOP, cluster={**where, "name": "ML_Prod"})
+    for record in recorded.resources:
+        if record.type.startswith("aws:") and not record.external:
+            for request in requests_of(record):
+                assert problems(request) == [], record.urn
+    with pytest.raises(BadInput, match=r"cluster\.name"):
+        record_eks(SERVE, cluster={**where, "name": "-ml"})
 
 
 # -- how it is reached ----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from typing import Any
 
 import pulumi
@@ -39,8 +40,8 @@ def answers(
         filters = {one["name"]: one["values"] for one in arguments["filters"]}
         assert filters["vpc-id"] == ["vpc-1"]
         assert arguments["tags"] == {"kubernetes.io/role/internal-elb": "1"}
-        zones = filters.get("availability-zone", list(subnets))
-        return {"ids": [subnet for zone in zones for subnet in subnets.get(zone, [])]}
+        (pattern,) = filters["availability-zone"]  # EC2's ? is also fnmatch's
+        return {"ids": [one for zone, ids in subnets.items() if fnmatch(zone, pattern) for one in ids]}
 
     return {
         "getCluster": lambda _: cluster,
@@ -87,6 +88,16 @@ def test_pools_that_name_no_zone_get_the_private_subnets_of_all() -> None:
     assert found["every"] == ["subnet-a", "subnet-b"]
     with pytest.raises(pulumi.RunError, match="at least one private subnet"):
         look_up(plan({"machine_type": "g6e.12xlarge", "workload": "inference"}), answers(subnets={}))
+
+
+def test_pools_that_name_no_zone_get_no_subnet_of_a_local_zone() -> None:
+    anywhere = {"machine_type": "g6e.12xlarge", "workload": "inference"}
+    local = {"us-east-2-dfw-2a": ["subnet-l"]}
+    _, found = look_up(plan(anywhere), answers(subnets={**SUBNETS, **local}))
+    assert found["every"] == ["subnet-a", "subnet-b"]
+    declared = {ZONE: "subnet-0a1b2c3d", "us-east-2-dfw-2a": "subnet-1a1b2c3d"}
+    _, found = look_up(plan(anywhere, subnets=declared), answers())
+    assert found["every"] == ["subnet-0a1b2c3d"]
 
 
 def test_subnets_that_the_stack_names_are_not_looked_up() -> None:

@@ -53,6 +53,12 @@ def refused(**storage: Any) -> dict[str, str]:
     return {problem.path: str(problem) for problem in caught.value.problems}
 
 
+@pytest.mark.parametrize(("bucket", "uses"), [(CHECKPOINTS, "reads and writes it"), (DATASETS, "reads it")])
+def test_the_decision_on_a_bucket_states_how_the_driver_uses_it(bucket: dict[str, Any], uses: str) -> None:
+    [why] = [one.why for one in eks(bucket=bucket).decisions if (one.subject, one.what) == ("storage", "bucket")]
+    assert f"the identity of the driver {uses}" in why
+
+
 def statements(**storage: Any) -> list[dict[str, Any]]:
     cloud = eks(**storage).storage.cloud
     assert isinstance(cloud, EksStorage)

@@ -88,6 +88,21 @@ def test_a_cpu_pool_holds_add_ons_but_not_what_adds_its_nodes() -> None:
     assert without_room([own], [Room(900, 900)], [Room(9000, 9000)]) == ("Karpenter",)
 
 
+@pytest.mark.parametrize(
+    "sometimes",
+    [
+        {"schedule": {"start": "07:00", "stop": "19:00", "time_zone": "UTC", "stops_work": True}},
+        {"capacity": {"type": "spot"}},
+    ],
+    ids=["schedule", "spot"],
+)
+def test_a_cpu_pool_that_is_off_at_times_holds_no_controllers(sometimes: dict[str, Any]) -> None:
+    cpu = {"name": "general", "machine_type": "m7i.4xlarge", "count": {"desired": 1}, "workload": "general"}
+    small = created({"system": {"machine_types": ["m7i.large"]}})
+    assert system_types(small, SCALED, KARPENTER, cpu, queueing={})
+    assert "there is none for" in problem(small, SCALED, KARPENTER, {**cpu, **sometimes}, queueing={})
+
+
 def test_values_of_the_stack_file_change_what_a_controller_requests() -> None:
     requests = {"controller": {"resources": {"requests": {"cpu": "900m", "memory": "3Gi"}}}}
     known = {pods.name: pods for pods in controller_pods("jobset", load_catalog(), requests)}

@@ -11,7 +11,7 @@ from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.stacks import plan_platform
-from tests.planning.clouds.eks.test_cluster import ADMIN, SERVE
+from tests.planning.clouds.eks.test_cluster import ADMIN, KARPENTER, SERVE
 from tests.planning.conftest import environment, team
 
 KEY = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
@@ -139,6 +139,10 @@ def test_rights_on_keys_are_prerequisites_on_eks() -> None:
     assert isinstance(plan, EksClusterPlan)
     needed = plan.prerequisites(["aws:eks/cluster:Cluster"]).permissions
     assert f"kms:CreateGrant on {KEY} for the role AWSServiceRoleForAutoScaling" in needed
+    karpenter = {**KARPENTER, "disk": {"kms_key": KEY}}
+    plan = cloud(plan_platform({**on_eks("pool", KEY), "pools": [karpenter]}, "test"))
+    needed = plan.prerequisites(["aws:eks/cluster:Cluster"]).permissions
+    assert f"kms:CreateGrant on {KEY} for the role of Karpenter's controller" in needed
     plan = cloud(plan_platform(on_eks("storage.disk", KEY), "test"))
     assert f"kms:CreateGrant on {KEY}" in plan.prerequisites(["aws:eks/cluster:Cluster"]).permissions
 

@@ -71,6 +71,9 @@ class AzurePool:
     def surge_nodes(self, cluster: CloudCluster) -> int:
         return 0
 
+    def pod_endings(self, catalog: Catalog) -> tuple[()]:
+        return ()
+
     @property
     def autoscaled(self) -> bool:
         return True

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.clouds.eks.capacity import is_local_zone, region_of_zone
+from gpu_platform.planning.clouds.eks.zones import is_local_zone, region_of_zone
 from tests.planning.clouds.eks.eks_pools import eks, node_group, plan_and_decisions, pool, problems_of, shape
 
 DALLAS = "us-east-1-dfw-2a"

@@ -12,7 +12,7 @@ from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.existing_cluster import required_addons
 from gpu_platform.planning.clouds.eks.identities import EksIdentities, TeamRole
-from gpu_platform.planning.clouds.eks.role_names import role_name
+from gpu_platform.planning.clouds.eks.resource_names import role_name
 from gpu_platform.planning.clouds.gke.identities import GkeIdentities
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.teams.section import ServiceAccountPlan
@@ -75,6 +75,12 @@ def refused(made: Any, *teams: dict[str, Any], **rest: Any) -> dict[str, str]:
 def chosen(plan: EnvironmentPlan, what: str) -> str:
     [found] = [f"{one.chosen}: {one.why}" for one in plan.decisions if one.what == what]
     return found
+
+
+def test_what_an_identity_without_egress_does_not_reach_is_named() -> None:
+    existing_role = with_identity(role_arn="arn:aws:iam::123456789012:role/vision")
+    assert "what it may use in the cloud stays out of reach" in chosen(eks(existing_role), "egress")
+    assert "its buckets stay out of reach" in chosen(eks(with_identity(buckets=[READS])), "egress")
 
 
 def test_a_role_may_list_and_read_below_the_prefix_and_write_only_where_the_team_may_write() -> None:

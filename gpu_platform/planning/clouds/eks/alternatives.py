@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_platform.catalog import Catalog, MachineType
-from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.eks.capacity import reserved
 from gpu_platform.planning.clouds.eks.network import interfaces, layout_of, uses_efa
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted
 from gpu_platform.spec.pool import Pool
+from gpu_platform.unknown_machine import similar_machine_type
 
 
 def machines_of(pool: Pool, machine: MachineType, catalog: Catalog) -> tuple[MachineType, ...]:
@@ -55,7 +55,7 @@ def check_alternatives(pool: Pool, machine: MachineType, catalog: Catalog, probl
             place.add(
                 f"{name!r}",
                 f"one of the {len(known)} machine types of AWS in the catalogue",
-                did_you_mean(name, known) or "remove it",
+                similar_machine_type(name, known) or "remove it",
             )
         else:
             for found, allowed in _differences(pool, machine, other, catalog):

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
+
+_COMMERCIAL: Final = "aws"
+_GOVCLOUD: Final = "aws-us-gov"
+# By the start of a region's name; all others are commercial (botocore 1.44.5, partitions.json; read 2026-11-28).
+_PARTITIONS: Final = {
+    "us-gov-": _GOVCLOUD,
+    "cn-": "aws-cn",
+    "eusc-": "aws-eusc",
+    "us-iso-": "aws-iso",
+    "us-isob-": "aws-iso-b",
+    "eu-isoe-": "aws-iso-e",
+    "us-isof-": "aws-iso-f",
+}
 
 
 def partition_of(region: str) -> str:
     """Return the AWS partition of a region, the second part of its ARNs."""
-    return "aws-us-gov" if region.startswith("us-gov-") else "aws"
+    return next((name for start, name in _PARTITIONS.items() if region.startswith(start)), _COMMERCIAL)
+
+
+def check_region_supported(region: str, problems: Problems) -> None:
+    """Record a region of a partition that the program does not know; `problems` is at the region."""
+    if (partition := partition_of(region)) not in (_COMMERCIAL, _GOVCLOUD):
+        problems.add(
+            f"{region!r}, of the partition {partition}",
+            f"a region of {_COMMERCIAL} or {_GOVCLOUD}: service principals, policies and images of others differ",
+            "take another region",
+        )
 
 
 def check_key(key: str | None, cluster: EksCluster, problems: Problems, *, alias: bool = False) -> None:

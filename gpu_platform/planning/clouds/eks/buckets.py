@@ -125,12 +125,13 @@ def _objects(buckets: Sequence[Bucket], partition: str) -> list[str]:
 
 def by_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Decision:
     """Return the decision about a bucket: its volumes, and the rights of its teams."""
+    access = "read and written" if one.writable else "read"
+    uses = "reads and writes" if one.writable else "reads"
     driver = (
-        "the identity of the driver reads it, and pods have no credentials"
+        f"the identity of the driver {uses} it, and pods have no credentials"
         if cluster.create is not None
         else f"the cluster's owner installs {ADDON}, version 2, with an identity that reaches the bucket"
     )
-    access = "read and written" if one.writable else "read"
     return Decision(
         subject="storage",
         what=name,

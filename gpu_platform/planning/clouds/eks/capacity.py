@@ -18,11 +18,11 @@ from gpu_platform.planning.clouds.eks.blocks import (
     who_drains,
     windows_of,
 )
+from gpu_platform.planning.clouds.eks.zones import region_of_zone
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import Capacity, CapacityBlock, Pool, Reservation, Spot
 
-_LOCAL_ZONE = re.compile(r"(?<=\d)-[a-z]{3}-\d[a-z]$")
 _RESERVATION = re.compile(r"cr-([0-9a-f]{17}|[0-9a-f]{8})")
 
 
@@ -76,16 +76,6 @@ def _check_reservation(reservation: str, zone: str, cluster: EksCluster, here: P
             "see aws ec2 describe-capacity-reservations",
         )
     check_region(zone, cluster, here.at("zone"))
-
-
-def region_of_zone(zone: str) -> str:
-    """Return the region of a zone: us-east-1 of us-east-1a, and of the Local Zone us-east-1-dfw-2a."""
-    return _LOCAL_ZONE.sub("", zone) if is_local_zone(zone) else zone[:-1]
-
-
-def is_local_zone(zone: str) -> bool:
-    """Return whether a zone is a Local Zone. Source: AWS Local Zones user guide, read 2026-11-23."""
-    return _LOCAL_ZONE.search(zone) is not None
 
 
 def check_region(zone: str, cluster: EksCluster, problems: Problems) -> None:

@@ -251,7 +251,7 @@ class Eks(Cloud):
         of_cluster = cluster.create.addons if cluster.create is not None else ()
         of_storage = storage.cloud.drivers if isinstance(storage.cloud, EksStorage) else ()
         yield from cluster_documents(cluster, (*of_cluster, *of_storage))
-        yield from pool_documents(pools, len(cluster.tags))
+        yield from pool_documents(pools, cluster)
         if isinstance(identities, EksIdentities):
             yield from identity_documents(identities, self._identities)
 

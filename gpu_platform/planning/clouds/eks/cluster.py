@@ -13,8 +13,7 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.planning.clouds.api_access import PRIVATE_RANGES, check_api_access, is_private, wide_networks
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, plan_addons
-from gpu_platform.planning.clouds.eks.arns import check_account, check_key, partition_of
-from gpu_platform.planning.clouds.eks.capacity import is_local_zone, region_of_zone
+from gpu_platform.planning.clouds.eks.arns import check_account, check_key, check_region_supported, partition_of
 from gpu_platform.planning.clouds.eks.cluster_autoscaler_release import cluster_autoscaler
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan, VpcPlan
 from gpu_platform.planning.clouds.eks.compute_class import group_priorities
@@ -26,6 +25,7 @@ from gpu_platform.planning.clouds.eks.parts import check_parts, explain_parts, p
 from gpu_platform.planning.clouds.eks.placement import zones_of
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.system_pool import check_system_pool, plan_system_pool
+from gpu_platform.planning.clouds.eks.tags import check_alike, check_tags
 from gpu_platform.planning.clouds.eks.vpc import (
     PREFIXES,
     ZONE_LETTERS,
@@ -35,6 +35,7 @@ from gpu_platform.planning.clouds.eks.vpc import (
     plan_iam,
     plan_vpc,
 )
+from gpu_platform.planning.clouds.eks.zones import is_local_zone, region_of_zone
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.pools.section import PoolPlan
@@ -54,15 +55,9 @@ def check_eks_cluster(
     cluster: EksCluster, pools: Sequence[Pool], operator: Operator | None, catalog: Catalog, problems: Problems
 ) -> None:
     """Record what is wrong with a cluster for its pools; `problems` is at `cluster`."""
-    if cluster.region.startswith("cn-"):
-        problems.at("region").add(
-            f"{cluster.region!r}",
-            "a region outside China: service principals and images differ there and are not supported",
-            "take another region",
-        )
-    for tag in cluster.tags:
-        if tag.casefold().startswith("aws:") or tag == names.STACK_LABEL:
-            problems.at("tags").add(f"{tag!r}", "another key: AWS and the program set this one", "rename it")
+    check_region_supported(cluster.region, problems.at("region"))
+    check_tags(cluster.tags, problems.at("tags"))
+    check_alike(cluster.tags, problems.at("tags"))
     for pool in pools:
         for zone in zones_of(pool):
             _check_zone(zone, f"pool {pool.name} in zone {zone}", cluster, problems.at("region"))
@@ -127,6 +122,12 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
     check_system_pool(cluster, create.system, here.at("system"))
     for index, admin in enumerate(create.admins):
         check_account(admin, cluster, here.at("admins").at(f"[{index}]"))
+    if cluster.assume_role is not None and cluster.assume_role not in create.admins:
+        here.at("admins").add(
+            f"no {cluster.assume_role}, which `up` assumes",
+            "cluster.assume_role among them: only admins can log in to a new cluster",
+            f"add {cluster.assume_role}",
+        )
     check_key(create.kms_key, cluster, here.at("kms_key"))
     check_key(create.system.kms_key, cluster, here.at("system").at("kms_key"))
     if cluster.subnets is not None:
@@ -275,7 +276,8 @@ def plan_eks_cluster(
         access=plan_access(cluster),
         identities=tuple(identities),
         group_keys=_group_keys(clouds, cluster.create),
-        other_keys=_other_keys(of_karpenter, cluster.create, storage_keys),
+        karpenter_keys=disk_keys(of_karpenter),
+        other_keys=_other_keys(cluster.create, storage_keys),
         minimum_vpc_cni=_minimum_vpc_cni(catalog) if efa and created.value is None else None,
         tags=tags,
         company_tags=dict(cluster.tags),
@@ -292,16 +294,9 @@ def _group_keys(pools: Sequence[EksPoolPlan | KarpenterPoolPlan], create: Create
     return tuple(sorted(key for key in keys if key is not None))
 
 
-def _other_keys(
-    pools: Sequence[KarpenterPoolPlan], create: CreateEks | None, storage_keys: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the keys of Secrets, volumes and nodes of Karpenter, sorted."""
-    keys = {
-        *disk_keys(pools),
-        *storage_keys,
-        *((create.kms_key,) if create is not None and create.kms_key else ()),
-    }
-    return tuple(sorted(keys))
+def _other_keys(create: CreateEks | None, storage_keys: Sequence[str]) -> tuple[str, ...]:
+    """Return the keys of Secrets and volumes, sorted."""
+    return tuple(sorted({*storage_keys, *((create.kms_key,) if create is not None and create.kms_key else ())}))
 
 
 def _minimum_vpc_cni(catalog: Catalog) -> str | None:

@@ -19,7 +19,7 @@ from gpu_platform import names
 from gpu_platform.catalog import MachineType
 from gpu_platform.planning.clouds.eks.disks import data_volume_gib
 from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
-from gpu_platform.planning.clouds.eks.efa_requests import HUGE_PAGES, HUGE_PAGES_RESOURCE, efa_resources
+from gpu_platform.planning.clouds.eks.efa_requests import HUGE_PAGES_RESOURCE
 from gpu_platform.planning.nodes.allocatable import allocatable
 from gpu_platform.planning.sharing.section import ResourceOffer
 from gpu_platform.spec.cluster import EksCluster
@@ -95,11 +95,13 @@ def group_tags(
     cluster: EksCluster,
     machines: Sequence[MachineType],
     resources: Sequence[ResourceOffer],
-    efa_interfaces: int,
+    nic_resources: Mapping[str, int],
+    huge_pages_mib: int,
 ) -> Mapping[str, str]:
     """Return the tags of the Auto Scaling group of a pool that is scaled.
 
-    `machines`: the pool's machine type and its alternatives: a node has at least what the smallest has.
+    `machines`: the pool's machine type and its alternatives: a node has at least what the smallest has;
+    `huge_pages_mib`: memory that only pods with huge pages can use.
     """
     disruption = DISRUPTION[pool.workload]
     underused = disruption.policy == "WhenEmptyOrUnderutilized"
@@ -109,7 +111,7 @@ def group_tags(
         "scaledownunneededtime": disruption.consolidate_after,
         "scaledownutilizationthreshold": _UNDERUSED if underused else _ONLY_EMPTY,
     }
-    offered = dict(_offered(pool, machines, resources, efa_interfaces))
+    offered = dict(_offered(pool, machines, resources, nic_resources, huge_pages_mib))
     return {
         SCALED_TAG: cluster.name,
         **{f"{_TEMPLATE}/autoscaling-options/{name}": value for name, value in options.items()},
@@ -118,19 +120,23 @@ def group_tags(
 
 
 def _offered(
-    pool: Pool, machines: Sequence[MachineType], resources: Sequence[ResourceOffer], efa_interfaces: int
+    pool: Pool,
+    machines: Sequence[MachineType],
+    resources: Sequence[ResourceOffer],
+    nic_resources: Mapping[str, int],
+    huge_pages_mib: int,
 ) -> Iterator[tuple[str, str]]:
     """Yield what a pod can request on a new node, by resource."""
     free = [allocatable(machine) for machine in machines]
     yield "cpu", f"{min(one.cpu_millicores for one in free)}m"
-    yield "memory", f"{min(one.memory_mib for one in free)}Mi"
+    yield "memory", f"{min(one.memory_mib for one in free) - huge_pages_mib}Mi"
     usable = min(data_volume_gib(pool, machine) for machine in machines) * _USABLE_SHARE
     yield "ephemeral-storage", f"{int(usable)}Gi"
     # The instance type has whole GPUs, which nodes with other names for them do not offer.
     yield names.GPU_RESOURCE, "0"
     for offer in resources:
         yield offer.name, str(offer.per_node)
-    for name, count in efa_resources(efa_interfaces).items():
+    for name, count in nic_resources.items():
         yield name, str(count)
-        # Pods of whole nodes request them beside EFA.
-        yield HUGE_PAGES_RESOURCE, HUGE_PAGES
+    if huge_pages_mib:
+        yield HUGE_PAGES_RESOURCE, f"{huge_pages_mib}Mi"

@@ -21,7 +21,8 @@ from gpu_platform.planning.clouds.eks.limits import (
     surge_of,
 )
 from gpu_platform.planning.clouds.eks.prerequisites import eks_prerequisites
-from gpu_platform.planning.clouds.eks.role_names import role_name
+from gpu_platform.planning.clouds.eks.resource_names import role_name
+from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.section import (
     CloudPrerequisites,
@@ -93,8 +94,8 @@ class ExistingVpcPlan:
 
     @property
     def zone_names(self) -> tuple[str, ...]:
-        """Zones with a private subnet."""
-        return tuple(sorted(self.subnets))
+        """Zones with a private subnet; Local Zones only have nodes of pools that name them."""
+        return tuple(sorted(zone for zone in self.subnets if not is_local_zone(zone)))
 
     @property
     def pod_networks(self) -> tuple[str, ...]:
@@ -285,8 +286,10 @@ class EksClusterPlan:
     """Teams whose pods have an identity by EKS Pod Identity."""
     group_keys: tuple[str, ...] = ()
     """Customer-managed keys of the disks of node groups, whose instances EC2 Auto Scaling starts."""
+    karpenter_keys: tuple[str, ...] = ()
+    """Customer-managed keys of the disks of nodes that Karpenter starts."""
     other_keys: tuple[str, ...] = ()
-    """Customer-managed keys of Secrets, volumes and nodes of Karpenter."""
+    """Customer-managed keys of Secrets and volumes."""
     minimum_vpc_cni: str | None
     """Existing cluster: the VPC CNI version that the pools need, where known."""
     tags: Mapping[str, str]
@@ -329,6 +332,11 @@ class EksClusterPlan:
             "group of the cluster admits its nodes and pods alone",
             "name it, such as api_access: [10.0.0.0/16]; nothing was changed",
         )
+
+    @property
+    def common_subnets(self) -> tuple[str, ...]:
+        """Declared subnets of an existing cluster for pools that name no zone: none in a Local Zone."""
+        return tuple(subnet for zone, subnet in self.subnets.items() if not is_local_zone(zone))
 
     @property
     def system_surge(self) -> int:

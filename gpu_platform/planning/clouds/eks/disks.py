@@ -6,6 +6,8 @@ IOPS); Karpenter's default volumes of Bottlerocket; read 2026-11-21.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gpu_platform.catalog.models import MachineType, NodeImage
 from gpu_platform.planning.clouds.eks.arns import check_key
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
@@ -70,3 +72,13 @@ def _throughput(pool: Pool, on_nvme: bool) -> int | None:
 def check_disk(pool: Pool, cluster: EksCluster, problems: Problems) -> None:
     """Record a key that EBS cannot use."""
     check_key(pool.disk.kms_key, cluster, problems.at("disk").at("kms_key"), alias=True)
+
+
+def disk_key(pool: Pool, admitted: str) -> Iterator[tuple[str, str, str]]:
+    """Yield what the policy of the key of a pool's disks must do; `admitted`: who starts the instances."""
+    if pool.disk.kms_key is not None:
+        yield (
+            "disk key",
+            pool.disk.kms_key,
+            f"the stack file sets it; its policy must admit {admitted}, or no node starts",
+        )

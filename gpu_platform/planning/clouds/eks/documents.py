@@ -12,7 +12,7 @@ from gpu_platform.planning.clouds.documents import Document, policy_size
 from gpu_platform.planning.clouds.eks.arns import partition_of
 from gpu_platform.planning.clouds.eks.karpenter_controller import controller_policy
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
-from gpu_platform.planning.clouds.eks.role_names import LONGEST_ROLE
+from gpu_platform.planning.clouds.eks.resource_names import LONGEST_ROLE
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ _ACCOUNT: Final = "123456789012"  # as long as every account's
 _SUFFIX: Final = "-1234567"  # that Pulumi appends
 _ACCESS_BYTES: Final = 3000
 """Endpoint, certificate and network of the cluster, which a node with an image of its own needs in user data."""
-_TAGS_OF_AWS: Final = 10
-"""Tags of EKS, Karpenter and the program on an instance or an Auto Scaling group."""
+_OTHER_TAGS: Final = 6
+"""The most tags that EKS or Karpenter adds to an instance (Karpenter docs, NodeClasses, tags; read 2026-11-28)."""
 
 
 def cluster_documents(cluster: EksClusterPlan, addons: Sequence[Addon]) -> Iterator[Document]:
@@ -72,8 +72,8 @@ def identity_documents(identities: EksIdentities, teams: Sequence[str]) -> Itera
         )
 
 
-def pool_documents(pools: Sequence[PoolPlan], tags: int) -> Iterator[Document]:
-    """Yield the user data and tags of nodes; `tags`: number of tags of the whole cluster."""
+def pool_documents(pools: Sequence[PoolPlan], cluster: EksClusterPlan) -> Iterator[Document]:
+    """Yield the user data and tags of nodes."""
     for pool in pools:
         if not isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan):
             continue
@@ -86,11 +86,10 @@ def pool_documents(pools: Sequence[PoolPlan], tags: int) -> Iterator[Document]:
                 size=len(write_user_data(pool.cloud.user_data).encode()) + more,
                 fix="write fewer commands and settings, or build them into an image",
             )
-        own = len(pool.cloud.company_tags) if isinstance(pool.cloud, EksPoolPlan) else 0
         yield Document(
             limit="aws-tags",
             place=f"{pool.path}.tags",
             what="instances with tags of the cluster, the pool and the program:",
-            size=tags + own + _TAGS_OF_AWS,
+            size=len({**cluster.tags, **pool.cloud.node_tags}) + _OTHER_TAGS,
             fix="write fewer tags",
         )

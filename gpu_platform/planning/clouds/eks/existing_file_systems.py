@@ -67,7 +67,6 @@ def plan_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Itera
                 read_only=one.read_only,
             )
         else:
-            domain = "amazonaws.com.cn" if cluster.region.startswith("cn-") else "amazonaws.com"
             yield VolumePlan(
                 name=name,
                 namespace=team,
@@ -75,7 +74,7 @@ def plan_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Itera
                 driver=FSX_DRIVER,
                 handle=one.file_system,
                 attributes={
-                    "dnsname": f"{one.file_system}.fsx.{cluster.region}.{domain}",
+                    "dnsname": f"{one.file_system}.fsx.{cluster.region}.amazonaws.com",
                     "mountname": "/".join(part for part in (one.mount_name, path) if part),
                 },
                 mount_options=("flock",),

@@ -14,7 +14,7 @@ from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.eks.blocks import windows_of
 from gpu_platform.planning.clouds.eks.capacity import purchase
 from gpu_platform.planning.clouds.eks.compute_class import priority
-from gpu_platform.planning.clouds.eks.disks import block_devices
+from gpu_platform.planning.clouds.eks.disks import block_devices, disk_key
 from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
 from gpu_platform.planning.clouds.eks.images import image_of, karpenter_alias
 from gpu_platform.planning.clouds.eks.karpenter_checks import check_karpenter_pool as check_karpenter_pool
@@ -68,7 +68,7 @@ def plan_karpenter_pool(
         ),
         protect=cluster.is_protected or pool.protect,
     )
-    return Decided(plan, tuple(_explain(pool, settings, node_class)))
+    return Decided(plan, tuple(_explain(pool, settings, node_class, cluster)))
 
 
 def _node_class(
@@ -219,16 +219,20 @@ def _limits(pool: Pool, machine: MachineType, settings: Karpenter) -> dict[str, 
     return {**limits, **{str(resource): limit for resource, limit in (settings.limits or {}).items()}}
 
 
-def _explain(pool: Pool, settings: Karpenter, node_class: Mapping[str, Any]) -> Iterator[Decision]:
+def _explain(
+    pool: Pool, settings: Karpenter, node_class: Mapping[str, Any], cluster: EksCluster
+) -> Iterator[Decision]:
     subject, disruption = f"pool {pool.name}", DISRUPTION[pool.workload]
     after = settings.consolidate_after or disruption.consolidate_after
+    kept = after == "Never"
     (term,) = node_class["amiSelectorTerms"]
     yield from (
         Decision(
             subject=subject,
             what="disruption",
-            chosen=f"{disruption.policy} after {after}, age {settings.expire_after or disruption.expire_after}",
-            why=disruption.why,
+            chosen=f"{'unused nodes stay' if kept else f'{disruption.policy} after {after}'}, age "
+            + (settings.expire_after or disruption.expire_after),
+            why="consolidate_after: Never" if kept else disruption.why,
         ),
         Decision(
             subject=subject,
@@ -243,6 +247,9 @@ def _explain(pool: Pool, settings: Karpenter, node_class: Mapping[str, Any]) -> 
             why="created for pending pods; broken nodes are replaced by hand, since Karpenter's repair is alpha",
         ),
     )
+    of_owner = ", whose IAM policy must allow it, too" if cluster.parts.karpenter == "present" else ""
+    for what, chosen, why in disk_key(pool, f"the role of Karpenter{of_owner}"):
+        yield Decision(subject=subject, what=what, chosen=chosen, why=why)
     if "networkInterfaces" in node_class:
         yield Decision(
             subject=subject,

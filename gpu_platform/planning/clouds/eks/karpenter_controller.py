@@ -13,6 +13,7 @@ from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.eks.cluster_plan import KarpenterControllerPlan
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.resource_names import queue_name
 from gpu_platform.planning.clouds.eks.vpc import plan_iam
 from gpu_platform.spec.cluster import EksCluster
 
@@ -34,7 +35,7 @@ def karpenter_controller(
 ) -> KarpenterControllerPlan:
     """Return Karpenter for a cluster that has Karpenter pools."""
     chart, crds = catalog.charts[CHART], catalog.charts[CRD_CHART]
-    queue = f"{cluster.name}-karpenter"
+    queue = queue_name(cluster.name)
     return KarpenterControllerPlan(
         cluster=cluster.name,
         region=cluster.region,

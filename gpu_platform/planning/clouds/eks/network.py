@@ -6,7 +6,6 @@ Sources: EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 from gpu_platform.catalog import Catalog
@@ -64,11 +63,6 @@ def interfaces(machine: MachineType, family: AwsFamily, layout: Layout) -> tuple
         elif not primary_is_efa:
             found.append(_interface(0, 1, "efa-only"))
     return tuple(found)
-
-
-def efa_count(layout: Sequence[NetworkInterface]) -> int:
-    """Return how many interfaces of a node have EFA."""
-    return sum(one.interface_type != "interface" for one in layout)
 
 
 def _interface(card: int, device: int, kind: Literal["interface", "efa", "efa-only"]) -> NetworkInterface:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gpu_platform import names
-from gpu_platform.planning.clouds.eks.blocks import BlockPlan, ScheduledSize
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.eks.blocks import BlockPlan, ScheduledSize, block_endings
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import SCALED_TAG
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.efa_requests import (
@@ -23,6 +24,7 @@ from gpu_platform.planning.clouds.eks.limits import (
     surge_of,
 )
 from gpu_platform.planning.clouds.eks.properties import karpenter_properties, node_group_properties
+from gpu_platform.planning.clouds.endings import PodEnding, reclaimed
 from gpu_platform.planning.clouds.section import (
     AccountNeed,
     CloudCluster,
@@ -170,6 +172,11 @@ class EksPoolPlan:
         )
 
     @property
+    def node_tags(self) -> Mapping[str, str]:
+        """Tags of its instances besides the tags of the cluster."""
+        return self.tags
+
+    @property
     def node_fabric(self) -> None:
         """None: EFA interfaces are a resource, and its pods need nothing of the node."""
         return None
@@ -283,6 +290,10 @@ class EksPoolPlan:
         if not self.dranet:
             return None
         return NicDevices(device_class=EFA_DEVICE_CLASS, per_node=self.efa_interfaces, driver=DRANET_DRIVER)
+
+    def pod_endings(self, catalog: Catalog) -> tuple[PodEnding, ...]:
+        """Return the notice of spot nodes, or the ends of its capacity blocks."""
+        return (reclaimed("eks", catalog),) if self.capacity_type == "SPOT" else block_endings(self.windows)
 
     @property
     def node_class_reservations(self) -> tuple[()]:
@@ -446,6 +457,11 @@ class KarpenterPoolPlan:
         return self.node_class.get("instanceStorePolicy") == "RAID0"
 
     @property
+    def node_tags(self) -> Mapping[str, str]:
+        """Tags of its instances besides the tags of the cluster."""
+        return self.node_class["tags"]
+
+    @property
     def node_fabric(self) -> None:
         """None: EFA interfaces are a resource, and its pods need nothing of the node."""
         return None
@@ -459,6 +475,22 @@ class KarpenterPoolPlan:
     def windows(self) -> tuple[CapacityWindow, ...]:
         """When its reserved capacity exists."""
         return self.reservations
+
+    def pod_endings(self, catalog: Catalog) -> tuple[PodEnding, ...]:
+        """Return the notice of spot nodes, the ends of capacity blocks, and the longest drain.
+
+        Pods with karpenter.sh/do-not-disrupt hold a drain until then, too (Karpenter docs, Disruption; read
+        2026-11-28).
+        """
+        grace, age = self._grace_seconds, self.node_pool["template"]["spec"]["expireAfter"]
+        why = f"Karpenter drains nodes for at most {duration_text(grace)}"
+        drain = (
+            PodEnding(why=why, notice=grace)
+            if age == "Never"
+            else PodEnding(why=f"{why}, at an age of {age}", after=parse_duration(age) + grace, notice=grace)
+        )
+        spot = "spot" in self._requirements["karpenter.sh/capacity-type"]
+        return (*block_endings(self.windows), *((reclaimed("eks", catalog),) if spot else ()), drain)
 
     @property
     def node_class_reservations(self) -> tuple[CapacityWindow, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.eks.alternatives import check_alternatives, machines_of
@@ -18,7 +20,6 @@ from gpu_platform.planning.clouds.eks.network import (
     METADATA_HOP_LIMIT,
     check_network,
     check_pod_interfaces,
-    efa_count,
     interfaces,
     layout_of,
     uses_dranet,
@@ -28,6 +29,7 @@ from gpu_platform.planning.clouds.eks.placement import check_placement, check_zo
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.reasons import reasons
 from gpu_platform.planning.clouds.eks.schedules import check_schedule, scheduled_sizes
+from gpu_platform.planning.clouds.eks.tags import check_tags
 from gpu_platform.planning.clouds.eks.user_data import user_data, with_own_image
 from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
 from gpu_platform.planning.decision import Decided
@@ -49,7 +51,7 @@ def check_eks_pool(
     """Record every combination that EKS refuses, or that wastes paid capacity."""
     family = catalog.aws_family(machine)
     check_capacity(pool, machine, family, cluster, problems)
-    _check_tags(pool, problems.at("tags"))
+    check_tags(pool.tags, problems.at("tags"))
     check_network(pool, machine, family, cluster, catalog, problems)
     check_pod_interfaces(pool, machine, family, cluster, problems)
     check_placement(pool, machine, family, cluster, problems)
@@ -201,10 +203,11 @@ def plan_eks_pool(
         delete_before_replace=reserved(pool.capacity),
         protect=cluster.is_protected or pool.protect,
         local_nvme=pool.local_nvme and machine.local_nvme_gb > 0,
-        group_tags=group_tags(pool, cluster, machines, requirements.resources, efa_count(nics))
-        if scales
-        else kept_tags(pool, cluster),
+        group_tags={} if scales else kept_tags(pool, cluster),
     )
+    if scales:
+        tags = group_tags(pool, cluster, machines, requirements.resources, plan.nic_resources, plan.huge_pages_mib)
+        plan = replace(plan, group_tags=tags)
     return Decided(plan, tuple(reasons(pool, machine, plan, cluster)))
 
 
@@ -225,11 +228,3 @@ def repaired(pool: Pool) -> bool:
     A capacity block has no spare: a replacement would wait for the host that was released.
     """
     return not isinstance(pool.capacity, CapacityBlock) if pool.repair is None else pool.repair
-
-
-def _check_tags(pool: Pool, problems: Problems) -> None:
-    """Record tags of a pool that AWS or the program sets; `problems` is at its `tags`."""
-    own = ("Name", names.POOL_LABEL, names.STACK_LABEL, names.WORKLOAD_LABEL)
-    for tag in pool.tags:
-        if tag.casefold().startswith(("aws:", "karpenter.sh/", "kubernetes.io/", "eks:")) or tag in own:
-            problems.at(tag).add(f"{tag!r}", "another key: AWS and the program set this one", "rename it")

@@ -58,9 +58,13 @@ def _key_rights(cluster: EksClusterPlan) -> Iterator[str]:
     Auto Scaling user guide, Required AWS KMS key policy for use with encrypted volumes; EKS user guide, Encrypt
     Kubernetes secrets with KMS; read 2026-11-28.
     """
-    for key in cluster.group_keys:
-        actions = "kms:Decrypt, kms:GenerateDataKeyWithoutPlaintext, kms:ReEncrypt* and kms:CreateGrant"
-        yield f"{actions} on {key} for the role AWSServiceRoleForAutoScaling"
+    for keys, role in (
+        (cluster.group_keys, "role AWSServiceRoleForAutoScaling"),
+        (cluster.karpenter_keys, "role of Karpenter's controller"),
+    ):
+        for key in keys:
+            actions = "kms:Decrypt, kms:GenerateDataKeyWithoutPlaintext, kms:ReEncrypt* and kms:CreateGrant"
+            yield f"{actions} on {key} for the {role}"
     for key in cluster.other_keys:
         yield f"kms:DescribeKey and kms:CreateGrant on {key}"
 

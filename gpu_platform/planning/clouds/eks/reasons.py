@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpu_platform.catalog.models import MachineType
 from gpu_platform.planning.clouds.eks.blocks import DRAIN_BEFORE_END, BlockPlan, gaps, minutes
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import ACCELERATOR_LABEL, fixed_because
+from gpu_platform.planning.clouds.eks.disks import disk_key
 from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.clouds.windows import utc_text
@@ -16,6 +17,7 @@ from gpu_platform.spec.pool import CapacityBlock, Pool, Reservation, Spot
 from gpu_platform.spec.sharing import Mig
 
 _Line = tuple[str, str, str]
+_OWNER = "whoever scales the pool"
 
 
 def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksCluster) -> list[Decision]:
@@ -31,7 +33,7 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksClu
             f"IMDSv2, hop limit {plan.metadata_hop_limit}",
             "pods get IAM roles by EKS Pod Identity and must not use the role of the node",
         ),
-        *_disk_key(pool),
+        *disk_key(pool, "AWSServiceRoleForAutoScaling"),
         _repair(pool, machine, plan),
         ("size", *_size(pool, plan, cluster)),
         *(_late_gpus(pool, plan) if machine.has_gpus else ()),
@@ -78,7 +80,8 @@ def _size(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> tuple[str, str]
 def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
     if plan.capacity_type == "CAPACITY_BLOCK":
         kept = ": tags keep the owner's away" if plan.group_tags else ""
-        return f"EKS, at the end of the block, sets the number of nodes, and no autoscaler changes it{kept}"
+        who = " or ".join(dict.fromkeys(_who_drains(block) for block in plan.blocks))
+        return f"{who}, at the end of the block, sets the number of nodes, and no autoscaler changes it{kept}"
     if plan.autoscaled:
         disruption = DISRUPTION[pool.workload]
         removed = "underused" if disruption.policy == "WhenEmptyOrUnderutilized" else "empty"
@@ -188,12 +191,16 @@ def _block_lines(pool: Pool, blocks: tuple[BlockPlan, ...]) -> Iterator[_Line]:
 
 def _end_of(block: BlockPlan) -> str:
     """Return who drains the nodes of a block, and how long before its end."""
-    early = minutes(block.window.drain)
+    early, who = minutes(block.window.drain), _who_drains(block)
+    if who == _OWNER:
+        return f"without ends in the stack file you must scale the pool to zero {early} minutes"
+    return f"{who} drains the nodes {early} minutes"
+
+
+def _who_drains(block: BlockPlan) -> str:
     if block.stop is not None:
-        return f"a scheduled action drains the nodes {early} minutes"
-    if block.window.drain <= DRAIN_BEFORE_END:
-        return f"EKS drains the nodes {early} minutes"
-    return f"without ends in the stack file you must scale the pool to zero {early} minutes"
+        return "a scheduled action"
+    return "EKS" if block.window.drain <= DRAIN_BEFORE_END else _OWNER
 
 
 def _local_nvme(pool: Pool, machine: MachineType) -> Iterator[_Line]:
@@ -203,15 +210,6 @@ def _local_nvme(pool: Pool, machine: MachineType) -> Iterator[_Line]:
             "local NVMe",
             chosen,
             "images and scratch data need not survive their node" if pool.local_nvme else "the stack file sets it",
-        )
-
-
-def _disk_key(pool: Pool) -> Iterator[_Line]:
-    if pool.disk.kms_key is not None:
-        yield (
-            "disk key",
-            pool.disk.kms_key,
-            "the stack file sets it; its policy must admit AWSServiceRoleForAutoScaling, or no node starts",
         )
 
 

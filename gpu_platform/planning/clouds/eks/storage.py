@@ -19,6 +19,7 @@ from gpu_platform.planning.clouds.eks.arns import check_key, partition_of
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon
 from gpu_platform.planning.clouds.eks.placement import zones_of
 from gpu_platform.planning.clouds.eks.vpc import vpc_zones
+from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, VolumePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
@@ -116,12 +117,12 @@ def _check_nfs(one: NfsStorage, cluster: EksCluster, here: Problems) -> None:
 
 def _check_lustre(one: LustreStorage, cluster: EksCluster, pools: Sequence[Pool], here: Problems) -> None:
     possible = _zones(cluster, pools)
-    if one.zone is None and len(_named(pools)) != 1:
+    if one.zone is None and len([zone for zone in _named(pools) if not is_local_zone(zone)]) != 1:
         named = ", ".join(_named(pools)) or "none"
         here.at("zone").add(
             f"nothing, and the pools name {named}",
             "one zone: an FSx file system is in one subnet",
-            f"write zone: {next(iter(possible), cluster.region + 'a')}",
+            f"write zone: {next((zone for zone in possible if not is_local_zone(zone)), cluster.region + 'a')}",
         )
     elif one.zone is not None and one.zone not in possible:
         here.at("zone").add(
@@ -158,6 +159,17 @@ def plan_eks_storage(
     ]
     decisions = [_by_class(name, one, cluster) for name, one in storage.items()]
     decisions += [_untagged(name) for name, one in storage.items() if isinstance(one, NfsStorage) and cluster.tags]
+    local = [zone for zone in pool_zones if is_local_zone(zone)]
+    decisions += [
+        Decision(
+            subject="storage",
+            what=f"warning: {name}",
+            chosen=f"no mount target in {', '.join(local)}",
+            why="mount targets are in Availability Zones: pods in a Local Zone need other storage",
+        )
+        for name, one in storage.items()
+        if isinstance(one, NfsStorage) and one.file_system is None and local
+    ]
     if cluster.create is not None and not any(one.default for one in classes):
         classes.append(_class(DEFAULT_CLASS, DiskStorage(type="disk", default=True), stack, cluster.tags))
         decisions.append(
@@ -169,7 +181,9 @@ def plan_eks_storage(
             )
         )
     lustre = {
-        name: one.zone or next(iter(pool_zones)) for name, one in storage.items() if isinstance(one, LustreStorage)
+        name: one.zone or next(zone for zone in pool_zones if not is_local_zone(zone))
+        for name, one in storage.items()
+        if isinstance(one, LustreStorage)
     }
     cloud = EksStorage(
         drivers=()

@@ -11,6 +11,7 @@ from ipaddress import IPv4Network
 from gpu_platform.catalog import Catalog
 from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.eks.cluster_plan import ExistingVpcPlan, IamPlan, VpcPlan, ZoneSubnets
+from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import CreateEks, EksCluster
@@ -138,6 +139,12 @@ def check_existing_vpc(
             f"one zone, {next(iter(network.subnets))}",
             f"subnets in {LEAST_ZONES} zones: EKS places the control plane's interfaces in two",
             "add a zone, or name control_plane_subnets",
+        )
+    if all(is_local_zone(zone) for zone in network.subnets):
+        here.at("subnets").add(
+            f"only Local Zones: {', '.join(network.subnets)}",
+            "a subnet in an Availability Zone: system nodes are in no Local Zone",
+            f"add {cluster.region}a: subnet-...",
         )
     if len(network.control_plane_subnets) == 1:
         here.at("control_plane_subnets").add("one subnet", "at least two, in different zones", "add another")

@@ -33,6 +33,7 @@ from gpu_platform.planning.clouds.gke.node_versions import (
 )
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.prerequisites import OF_DISKS, OF_FILESTORE, OF_SECRETS
+from gpu_platform.planning.clouds.gke.resource_labels import check_resource_labels
 from gpu_platform.planning.clouds.gke.system_pool import check_system_nodes
 from gpu_platform.planning.clouds.gke.versions import highest
 from gpu_platform.planning.clouds.gke.window import recurring_window
@@ -62,6 +63,7 @@ def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catal
     ]
     _check_name(cluster, problems.at("name"))
     _check_location(cluster, problems.at("location"))
+    check_resource_labels(cluster.labels, problems.at("labels"))
     check_versions(cluster, known, catalog, problems.at("kubernetes"))
     check_gpu_networks(cluster, known, catalog, problems)
     if cluster.create is not None:

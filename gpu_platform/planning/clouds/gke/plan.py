@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gpu_platform import names
+from gpu_platform.catalog import Catalog
 from gpu_platform.errors import Problem
+from gpu_platform.planning.clouds.endings import PodEnding, reclaimed
 from gpu_platform.planning.clouds.gke.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
 from gpu_platform.planning.clouds.gke.properties import node_pool_properties
@@ -310,6 +312,12 @@ class GkePoolPlan:
     def sized_groups(self) -> tuple[()]:
         """None: the size of a GKE node pool is what the stack file says, or its autoscaler's."""
         return ()
+
+    def pod_endings(self, catalog: Catalog) -> tuple[PodEnding, ...]:
+        """Return the notice of spot nodes, or the end of nodes of flex-start."""
+        if self.max_run_duration_seconds is None:
+            return (reclaimed("gke", catalog),) if self.spot else ()
+        return (PodEnding(why="flex-start: GKE ends the nodes then", after=self.max_run_duration_seconds),)
 
     @property
     def node_class_reservations(self) -> tuple[()]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gpu_platform.catalog import Catalog, MachineType
@@ -40,18 +39,15 @@ from gpu_platform.planning.clouds.gke.placement import (
     plan_upgrade,
 )
 from gpu_platform.planning.clouds.gke.plan import CompactPlacement, GkePoolPlan
+from gpu_platform.planning.clouds.gke.resource_labels import check_resource_labels
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.quantity import counted
-from gpu_platform.spec._types import GCP_LABEL_KEY, GCP_LABEL_VALUE
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import FlexStart, Pool, Reservation
 
 MAX_NAME = 32  # a node pool's name has at most 40 characters, and Pulumi appends 8 so that two can exist at once
-
-_LABEL_KEY = re.compile(GCP_LABEL_KEY)
-_LABEL_VALUE = re.compile(GCP_LABEL_VALUE)
 
 
 def check_gke_pool(
@@ -65,7 +61,7 @@ def check_gke_pool(
             "shorten it",
         )
     check_capacity(pool, cluster, problems)
-    _check_tags(pool, problems.at("tags"))
+    check_resource_labels(pool.tags, problems.at("tags"))
     check_autoscaler(pool, machine, sizes(pool, cluster), problems)
     check_placement(pool, machine, cluster, catalog, problems)
     check_upgrade(pool, machine, cluster, catalog, problems)
@@ -245,17 +241,3 @@ def _reasons(
         if plan.secure_boot
         else "the driver's kernel modules are unsigned",
     )
-
-
-def _check_tags(pool: Pool, problems: Problems) -> None:
-    """Record tags that cannot be labels of Google's resources, or that the program sets."""
-    own = ("gpu-platform-pool", "gpu-platform-workload", "managed-by", "stack")
-    for key, value in pool.tags.items():
-        if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
-            problems.at(key).add(
-                f"{key}: {value}",
-                "a label of Google's resources: at most 63 of a-z, 0-9, - and _, the key with a letter first",
-                "change it",
-            )
-        elif key in own or key.startswith("goog"):
-            problems.at(key).add(f"{key!r}", "another key: Google and the program set this one", "rename it")

@@ -6,12 +6,14 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Any
 
+import botocore.session
 import pytest
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes
+from gpu_platform.planning.clouds.eks.arns import partition_of
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, VpcPlan
 from gpu_platform.planning.clouds.eks.vpc import PREFIXES, ZONE_LETTERS, zone_subnets
@@ -148,8 +150,15 @@ def test_a_new_cluster_without_a_version_needs_one_that_the_operator_and_eks_sha
     assert "(1.40)" in problem.allowed
 
 
-def test_china_is_refused_since_its_principals_differ() -> None:
-    assert "China" in problems(eks(region="cn-north-1"))["cluster.region"]
+def test_a_region_of_another_partition_is_refused() -> None:
+    assert "aws-cn" in problems(eks(region="cn-north-1"))["cluster.region"]
+
+
+def test_a_right_arn_of_an_unsupported_partition_gets_no_wrong_fix() -> None:
+    admin = "arn:aws-eusc:iam::123456789012:role/platform-admin"
+    found = problems(created({"admins": [admin]}, region="eusc-de-east-1"))
+    assert list(found) == ["cluster.region"]
+    assert "aws-eusc" in found["cluster.region"]
 
 
 def test_all_problems_of_a_cluster_come_in_one_run() -> None:
@@ -268,6 +277,17 @@ def test_the_node_role_may_assign_pod_addresses_only_where_the_cni_may_have_no_r
     names = [policy.rpartition("/")[2] for policy in cloud(created()).node_policies]
     assert names == ["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"]
     assert cloud(eks()).node_policies[2:] == ("arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy",)
+
+
+def test_partitions_of_regions_are_those_of_botocore() -> None:
+    session = botocore.session.get_session()
+    known = {
+        region: partition
+        for partition in session.get_available_partitions()
+        for region in session.get_available_regions("eks", partition)
+    }
+    assert len(set(known.values())) > 4
+    assert {region: partition_of(region) for region in known} == known
 
 
 def test_arns_have_the_partition_of_the_region() -> None:

@@ -117,8 +117,21 @@ def test_every_gpu_resource_of_the_pool_is_known_from_zero_nodes(
 
 def test_efa_and_its_huge_pages_are_known_from_zero_nodes() -> None:
     found = offered(**A100)
-    assert (found["vpc.amazonaws.com/efa"], found["hugepages-2Mi"]) == ("4", "5120Mi")
+    assert (found["vpc.amazonaws.com/efa"], found["hugepages-2Mi"]) == ("4", "10256Mi")
     assert not {"vpc.amazonaws.com/efa", "hugepages-2Mi"} & offered(**G6).keys()
+
+
+def test_memory_of_huge_pages_is_not_announced_as_memory() -> None:
+    assert offered(**A100)["memory"] == f"{planned(**A100).memory_mib - 10256}Mi"
+    declared = {**G6, "tuning": {"huge_pages": 1024}}
+    assert offered(**declared)["memory"] == f"{planned(**G6).memory_mib - 2048}Mi"
+    assert offered(**declared)["hugepages-2Mi"] == "2048Mi"
+
+
+def test_efa_interfaces_that_pods_claim_are_no_resource_of_new_nodes() -> None:
+    found = offered(cluster=eks(kubernetes="1.35"), network={"via": "dranet"}, **A100)
+    assert "vpc.amazonaws.com/efa" not in found
+    assert found["hugepages-2Mi"] == "10256Mi"
 
 
 def test_ephemeral_storage_is_that_of_the_local_disks_or_else_of_the_volume() -> None:

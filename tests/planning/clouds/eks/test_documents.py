@@ -50,10 +50,16 @@ def test_every_document_of_a_plan_is_measured_against_a_limit_of_the_catalogue()
     assert plan(created(), SERVE).cluster.cloud is not None
 
 
-def test_more_tags_than_an_instance_takes_are_refused() -> None:
-    tags = {f"company-{number}": "value" for number in range(39)}
+@pytest.mark.parametrize("pool", [SERVE, KARPENTER], ids=["managed", "karpenter"])
+def test_more_tags_than_an_instance_takes_are_refused(pool: dict[str, Any]) -> None:
+    tags = {f"company-{number}": "value" for number in range(34)}
     with pytest.raises(BadInput, match=r"pools\[0\]\.tags: found instances with tags .* of 5\d tags"):
-        plan(created(tags=tags), {**SERVE, "tags": {f"pool-{number}": "value" for number in range(9)}})
+        plan(created(tags=tags), {**pool, "tags": {f"pool-{number}": "value" for number in range(9)}})
+
+
+def test_a_tag_of_pool_and_cluster_counts_once() -> None:
+    tags = {f"company-{number}": "value" for number in range(38)}
+    assert plan(created(tags=tags), {**SERVE, "tags": {f"company-{number}": "other" for number in range(9)}})
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,18 @@ def test_who_sets_the_size_after_the_first_deploy_and_who_must_be_let_use_a_disk
     assert "EKS, at the end of the block, sets the number of nodes" in said["size"].why
 
 
+@pytest.mark.parametrize(
+    ("ends", "who"),
+    [("2026-12-14T11:30:00Z", "a scheduled action"), (None, "whoever scales the pool")],
+    ids=["ends", "no-ends"],
+)
+def test_who_empties_a_block_is_the_same_in_each_decision(ends: str | None, who: str) -> None:
+    block = {**BLOCK, **({"starts": "2026-12-01T11:30:00Z", "ends": ends} if ends else {})}
+    _, said = plan_and_decisions(machine_type="p6e-gb200.36xlarge", capacity=block, count={"desired": 2})
+    assert said["size"].why.startswith(f"{who}, at the end of the block, sets")
+    assert (f"{who} drains" in said["capacity"].why) == bool(ends)
+
+
 def test_a_decision_states_that_a_capacity_block_must_have_begun() -> None:
     _, said = plan_and_decisions(capacity=BLOCK)
     assert "otherwise write starts, or desired: 0" in said["capacity"].why

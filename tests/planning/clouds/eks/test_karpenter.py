@@ -287,6 +287,24 @@ def test_check_says_what_karpenter_does_differently():
     assert "nvidia.com/gpu" in decisions["shares"].chosen
 
 
+@pytest.mark.parametrize(("after", "chosen"), [("30s", "WhenEmpty after 30s"), ("Never", "unused nodes stay")])
+def test_the_decision_on_disruption_follows_the_settings(after: str, chosen: str):
+    _, decisions = plan_and_decisions(None, **training(karpenter={"consolidate_after": after}))
+    assert chosen in decisions["disruption"].chosen
+    assert "hour" not in decisions["disruption"].why
+    assert ("empty nodes are deleted" in decisions["disruption"].why) == (after != "Never")
+
+
+@pytest.mark.parametrize("part", ["install", "present"])
+def test_check_says_that_karpenter_must_be_let_use_a_disk_key(part: str):
+    key = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+    cluster = eks(parts={"karpenter": part})
+    _, decisions = plan_and_decisions(cluster, **training(disk={"kms_key": key}))
+    assert decisions["disk key"].chosen == key
+    assert "must admit the role of Karpenter" in decisions["disk key"].why
+    assert ("whose IAM policy must allow it" in decisions["disk key"].why) == (part == "present")
+
+
 # -- what is refused ----------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {

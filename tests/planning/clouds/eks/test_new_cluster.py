@@ -115,6 +115,36 @@ def test_an_admin_is_one_role_or_user(admin: str) -> None:
     assert "without wildcards" in found["cluster.create.admins[0]"]
 
 
+def test_the_role_that_up_assumes_must_be_an_admin() -> None:
+    role = "arn:aws:iam::123456789012:role/deployer"
+    found = problems(created(assume_role=role))
+    assert list(found) == ["cluster.create.admins"]
+    assert f"add {role}" in found["cluster.create.admins"]
+    assert create_plan(created({"admins": [role]}, assume_role=role)).admins == (role,)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "eks:team",
+        "Name",
+        "kubernetes.io/cluster/other",
+        "kubernetes.io/role/elb",
+        "k8s.io/cluster-autoscaler/enabled",
+        "karpenter.sh/nodepool",
+        "karpenter.k8s.aws/ec2nodeclass",
+        "gpu-platform.dev/stack",
+    ],
+)
+def test_tags_of_aws_and_controllers_are_refused(key: str) -> None:
+    assert list(problems(created(tags={key: "x", "team": "ml"}))) == [f"cluster.tags.{key}"]
+
+
+def test_tags_that_are_one_to_iam_are_refused() -> None:
+    found = problems(created(tags={"CostCenter": "a", "costcenter": "b"}))
+    assert "'costcenter' and 'CostCenter'" in found["cluster.tags.costcenter"]
+
+
 def test_a_zone_twice_is_refused() -> None:
     found = problems(created({"zones": ["us-east-2a", "us-east-2b", "us-east-2a"]}))
     assert "each zone once" in found["cluster.create.zones[2]"]

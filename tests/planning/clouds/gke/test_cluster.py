@@ -81,6 +81,13 @@ def pools_of(daemon_set: DaemonSetPlan) -> list[str]:
     return next(each["values"] for each in term["matchExpressions"] if each["key"] == "gpu-platform.dev/pool")
 
 
+def test_labels_of_google_and_the_program_are_refused() -> None:
+    found = refused(
+        on("g2-standard-48"), cluster=cluster({}, labels={"goog-team": "a", "stack": "b", "team": "c"})
+    )
+    assert set(found) == {"cluster.labels.goog-team", "cluster.labels.stack"}
+
+
 # -- where ------------------------------------------------------------------------------------------------
 
 

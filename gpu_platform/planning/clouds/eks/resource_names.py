@@ -1,0 +1,33 @@
+"""Names that begin with a cluster's name, in the characters that AWS allows: of IAM roles 64, of queues 80.
+
+Source: IAM user guide, "IAM and AWS STS quotas": role names have 64 characters at most; read 2026-11-23. Pulumi
+appends a dash and seven characters, and fails where the name is too long for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+LONGEST_ROLE: Final = 64 - 8
+"""Characters of the name of a role before what Pulumi appends."""
+_LONGEST_QUEUE: Final = 80  # Amazon SQS developer guide, quotas; read 2026-11-28
+_HASH: Final = 6
+
+
+def role_name(prefix: str, suffix: str) -> str:
+    """Return the name of a role, `<prefix>-<suffix>`."""
+    return _shortened(f"{prefix}-{suffix}", LONGEST_ROLE)
+
+
+def queue_name(cluster: str) -> str:
+    """Return the name of the queue of a cluster's Karpenter."""
+    return _shortened(f"{cluster}-karpenter", _LONGEST_QUEUE)
+
+
+def _shortened(name: str, most: int) -> str:
+    """Return of a long name the beginning and a hash, so that names alike stay different."""
+    if len(name) <= most:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH]
+    return f"{name[: most - _HASH - 1].rstrip('-')}-{digest}"

@@ -1,0 +1,37 @@
+"""Check the keys of tags that a stack file puts on resources of AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from gpu_platform import names
+from gpu_platform.planning.problems import Problems
+
+# AWS General Reference, tag naming limits (aws:); EKS user guide, tags of resources; the CRD of EC2NodeClass in
+# Karpenter 1.14 (restricted tags); read 2026-11-28. Load balancers and autoscalers choose subnets and groups by
+# tags of kubernetes.io and k8s.io.
+_PREFIXES: Final = ("aws:", "eks:")
+_DOMAINS: Final = (*names.RESERVED_DOMAINS, "karpenter.sh", "karpenter.k8s.aws")
+_NAME: Final = "Name"  # of each resource by itself
+
+
+def check_tags(tags: Iterable[str], problems: Problems) -> None:
+    """Record keys that AWS, Kubernetes' controllers or the program set; `problems` is at the tags."""
+    for tag in tags:
+        key = tag.casefold()
+        domain, slash, _ = key.partition("/")
+        if tag == _NAME or key.startswith(_PREFIXES) or (slash and domain.endswith(_DOMAINS)):
+            problems.at(tag).add(
+                f"{tag!r}", "another key: AWS, Kubernetes or the program sets this one", "rename it"
+            )
+
+
+def check_alike(tags: Iterable[str], problems: Problems) -> None:
+    """Record keys that differ only in case, of which IAM takes one (IAM user guide, Tags; read 2026-11-28)."""
+    first: dict[str, str] = {}
+    for tag in tags:
+        if (other := first.setdefault(tag.casefold(), tag)) != tag:
+            problems.at(tag).add(
+                f"{tag!r} and {other!r}", "keys that differ in more than case: to IAM these are one", "remove one"
+            )

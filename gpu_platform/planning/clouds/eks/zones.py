@@ -1,0 +1,23 @@
+"""Tell Availability Zones from Local Zones, which have few services and machine types."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_LOCAL_ZONE: Final = re.compile(r"(?<=\d)-[a-z]{3}-\d[a-z]$")
+
+
+def region_of_zone(zone: str) -> str:
+    """Return the region of a zone: us-east-1 of us-east-1a, and of the Local Zone us-east-1-dfw-2a."""
+    return _LOCAL_ZONE.sub("", zone) if is_local_zone(zone) else zone[:-1]
+
+
+def is_local_zone(zone: str) -> bool:
+    """Return whether a zone is a Local Zone. Source: AWS Local Zones user guide, read 2026-11-23."""
+    return _LOCAL_ZONE.search(zone) is not None
+
+
+def availability_zones(region: str) -> str:
+    """Return the pattern of a region's Availability Zones in filters of EC2: us-east-1? is no us-east-1-dfw-2a."""
+    return f"{region}?"

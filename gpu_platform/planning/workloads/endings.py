@@ -1,0 +1,79 @@
+"""Compare what declared workloads expect with what ends pods on their pool's nodes.
+
+A pod may run shorter than here: its node may be older than the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.endings import PodEnding
+from gpu_platform.planning.clouds.schedules import DRAIN_SECONDS
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.teams.available import Available
+from gpu_platform.quantity import duration_text, parse_duration
+from gpu_platform.spec.team import Team
+
+_JOB_BEGINS_AGAIN: Final = "without checkpoints the job begins again: name a place for them, or lower deadline"
+_FILES_ARE_LOST: Final = "files of the notebook are lost: name a place for them in home, or lower deadline"
+
+
+def notice_seconds(pool: PoolPlan, catalog: Catalog, grace: int) -> int:
+    """Return the seconds from SIGTERM to SIGKILL that a pod with this grace period surely has."""
+    return min([grace, *(one.notice for one in _endings(pool, catalog) if one.notice is not None)])
+
+
+def ending_decisions(team: Team, available: Available) -> Iterator[Decision]:
+    """Yield warnings about deadlines and grace periods that are longer than what nodes give.
+
+    What continues from saved state may be ended at any time: only its grace period counts.
+    """
+    catalog, pools = available.catalog, {pool.name: pool for pool in available.pools}
+    for job in team.training_jobs:
+        subject, pool = f"training job {team.name}/{job.name}", pools[job.pool]
+        if job.checkpoints is None:
+            yield from _deadline(subject, job.deadline, pool, catalog, _JOB_BEGINS_AGAIN)
+        yield from _grace(subject, job.grace, pool, catalog)
+    for service in team.inference_services:
+        subject = f"inference service {team.name}/{service.name}"
+        yield from _grace(subject, service.grace, pools[service.pool], catalog)
+    for notebook in team.notebooks:
+        if notebook.home is None:
+            subject = f"notebook {team.name}/{notebook.name}"
+            yield from _deadline(subject, notebook.deadline, pools[notebook.pool], catalog, _FILES_ARE_LOST)
+
+
+def _deadline(subject: str, declared: str, pool: PoolPlan, catalog: Catalog, then: str) -> Iterator[Decision]:
+    limits = [(one.after, one.why) for one in _endings(pool, catalog) if one.after is not None]
+    if limits and parse_duration(declared) > min(limits)[0]:
+        after, why = min(limits)
+        yield Decision(
+            subject=subject,
+            what="warning: deadline",
+            chosen=f"{declared}; a pod on pool {pool.name} runs at most {duration_text(after)}",
+            why=f"{why}; {then}",
+        )
+
+
+def _grace(subject: str, declared: str, pool: PoolPlan, catalog: Catalog) -> Iterator[Decision]:
+    limits = [(one.notice, one.why) for one in _endings(pool, catalog) if one.notice is not None]
+    if limits and parse_duration(declared) > min(limits)[0]:
+        notice, why = min(limits)
+        yield Decision(
+            subject=subject,
+            what="warning: grace",
+            chosen=f"{declared}; a pod on pool {pool.name} may have {duration_text(notice)}",
+            why=f"{why}: what takes longer is lost",
+        )
+
+
+def _endings(pool: PoolPlan, catalog: Catalog) -> Iterator[PodEnding]:
+    if pool.schedule is not None:
+        hours = pool.schedule.hours / len(pool.schedule.days)
+        why = f"its nodes stop by the schedule, {pool.schedule}"
+        yield PodEnding(why=why, after=int(hours * 3600), notice=DRAIN_SECONDS)
+    if pool.cloud is not None:
+        yield from pool.cloud.pod_endings(catalog)

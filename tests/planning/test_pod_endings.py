@@ -1,0 +1,104 @@
+"""What ends pods on a pool's nodes, compared with deadlines and grace periods of declared workloads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.stacks import plan_platform
+from tests.planning.conftest import environment, pool, team
+
+EKS = {"provider": "eks", "name": "prod", "region": "us-east-2"}
+GKE = {"provider": "gke", "name": "prod", "project": "my-project", "location": "us-central1"}
+KEPT = {"directory": "/checkpoints", "volume": "work"}
+STORAGE = {"work": {"type": "bucket", "bucket": "acme-work", "purpose": "checkpoints", "read_only": False}}
+GIVEN = {"pool": "train", "image": "registry.example.com/train:1.0", "cpu": "8", "memory": "64Gi"}
+BLOCK = {
+    "type": "capacity-block",
+    "reservation": "cr-0a1b2c3d4e5f60718",
+    "zone": "us-east-2a",
+    "starts": "2026-12-01T11:30:00Z",
+    "ends": "2026-12-03T11:30:00Z",
+}
+ON_EKS = {"machine_type": "p5.48xlarge", "zones": ["us-east-2a"]}
+OFF_HOURS = {"start": "07:00", "stop": "19:00", "time_zone": "UTC", "stops_work": True}
+NIGHTLY = {**ON_EKS, "schedule": OFF_HOURS}
+KARPENTER = {"provisioner": "karpenter", "count": {"desired": 0, "max": 2}, **ON_EKS}
+ON_GKE = {"machine_type": "a3-highgpu-8g", "zones": ["us-central1-a"], "placement": {"type": "none"}}
+ON_GKE["image"] = {"release": "1.33.5-gke.2392000"}
+
+
+def plan(nodes: dict[str, Any], cluster: dict[str, Any], **entries: Any) -> EnvironmentPlan:
+    stack = environment(
+        {**pool(count={"desired": 2}), **nodes},
+        cluster=cluster,
+        storage=STORAGE,
+        teams=[team(quota={"gpus": 16}, priority="training", members=["user:ana@example.com"], **entries)],
+    )
+    found = plan_platform(stack, "test")
+    assert isinstance(found, EnvironmentPlan)
+    return found
+
+
+def job(**rest: Any) -> dict[str, Any]:
+    return {**GIVEN, "name": "job", "command": ["run"], "gpus": 8, "grace": "10s", **rest}
+
+
+def warnings(found: EnvironmentPlan, what: str) -> list[str]:
+    return [one.chosen for one in found.decisions if one.what == f"warning: {what}"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cluster", "deadline", "most"),
+    [
+        ({**ON_EKS, "capacity": BLOCK}, EKS, "48h", "47 h 20 min"),
+        ({**KARPENTER, "karpenter": {"expire_after": "2h"}}, EKS, "100h", "14 h"),
+        ({**KARPENTER, "workload": "inference"}, EKS, "700h", "505 h"),
+        ({**ON_GKE, "capacity": {"type": "flex-start"}, "count": {"desired": 0, "max": 2}}, GKE, "200h", "168 h"),
+        (NIGHTLY, EKS, "24h", "12 h"),
+    ],
+    ids=["capacity-block", "karpenter-age", "karpenter-default", "flex-start", "schedule"],
+)
+def test_a_deadline_beyond_what_nodes_live_is_warned_of(
+    nodes: dict[str, Any], cluster: dict[str, Any], deadline: str, most: str
+) -> None:
+    (text,) = warnings(plan(nodes, cluster, training_jobs=[job(deadline=deadline)]), "deadline")
+    assert text == f"{deadline}; a pod on pool train runs at most {most}"
+    assert not warnings(plan(nodes, cluster, training_jobs=[job(deadline="1h")]), "deadline")
+    resumed = plan(nodes, cluster, training_jobs=[job(deadline=deadline, checkpoints=KEPT)])
+    assert not warnings(resumed, "deadline")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cluster", "seconds"),
+    [
+        ({**ON_EKS, "capacity": {"type": "spot"}}, EKS, 120),
+        ({**KARPENTER, "capacity": {"type": "spot"}}, EKS, 120),
+        ({**ON_EKS, "capacity": BLOCK}, EKS, 600),
+        ({**KARPENTER, "workload": "development"}, EKS, 1800),
+        ({**ON_GKE, "capacity": {"type": "spot"}}, GKE, 15),
+        (NIGHTLY, EKS, 900),
+        (ON_EKS, EKS, 3600),
+    ],
+    ids=["eks-spot", "karpenter-spot", "capacity-block", "karpenter-drain", "gke-spot", "schedule", "on-demand"],
+)
+def test_a_job_is_told_the_grace_that_its_nodes_give(
+    nodes: dict[str, Any], cluster: dict[str, Any], seconds: int
+) -> None:
+    found = plan(nodes, cluster, training_jobs=[job(grace="1h", checkpoints=KEPT)])
+    (of_team,) = found.workloads
+    (planned,) = of_team.training_jobs
+    assert planned.pod.env["GPU_PLATFORM_GRACE_SECONDS"] == str(seconds)
+    assert planned.pod.grace_seconds == 3600
+    assert len(warnings(found, "grace")) == (seconds < 3600)
+
+
+def test_services_and_notebooks_are_compared_with_nodes_too() -> None:
+    service = {**GIVEN, "name": "chat", "gpus": 8, "grace": "10m"}
+    found = plan({**ON_EKS, "capacity": {"type": "spot"}}, EKS, inference_services=[service])
+    assert warnings(found, "grace") == ["10m; a pod on pool train may have 2 min"]
+    notebook = {**GIVEN, "name": "lab", "deadline": "700h"}
+    found = plan({**KARPENTER, "workload": "development"}, EKS, notebooks=[notebook])
+    assert warnings(found, "deadline") == ["700h; a pod on pool train runs at most 336 h 30 min"]
