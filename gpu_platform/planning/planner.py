@@ -315,7 +315,7 @@ def plan_team(
     for role, members in spec.team.by_role.items():
         cloud.check_members(members, problems.at("team").at(role))
     queues.check_one(spec.team, environment, available, problems)
-    workloads.check_one(spec.team, environment, available, problems, creates_nodes=cloud.creates_nodes)
+    workloads.check_one(spec.team, environment, available, cloud, problems)
     if problems.found:
         raise BadInput(stack, problems.found)
     tenants = teams.plan_one(spec.team, stack, environment, available, environment_plan.cluster.kubernetes)

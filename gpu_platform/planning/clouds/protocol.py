@@ -180,7 +180,10 @@ class Cloud(Protocol):
         return "nothing but `up` changes the nodes"
 
     def topology_levels(self, pool: PoolPlan) -> tuple[str, ...]:
-        """Return the labels of nodes with their position in the network topology, the widest level first."""
+        """Return the labels of nodes with their position in the network topology, the widest level first.
+
+        Each but the last holds several nodes; the last is the node.
+        """
         return (names.HOSTNAME_LABEL,)
 
     def provisioning(self, pool: PoolPlan) -> Provisioning | None:

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.queues.topology import is_topology_aware
+from gpu_platform.planning.queues.topology import closest_level, is_topology_aware, unsuitable
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
 from gpu_platform.planning.workloads.alignment import check_alignment
@@ -16,6 +17,7 @@ from gpu_platform.planning.workloads.plans import keeps_nodes
 from gpu_platform.planning.workloads.pool_capacity import pods_at_once, pool_capacity
 from gpu_platform.pod_limits import LONGEST_PIN_SECONDS
 from gpu_platform.quantity import parse_duration, parse_quantity
+from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.stack import Environment
 from gpu_platform.spec.storage import DiskStorage, LustreStorage, NfsStorage, TeamStorage
 from gpu_platform.spec.team import Team
@@ -47,18 +49,18 @@ class _Storage:
 
 def check(context: CompleteContext, available: Available) -> None:
     """Record the problems of the declared workloads of an environment's teams."""
-    creates = context.cloud.creates_nodes
+    cloud = context.cloud
     for index, team in enumerate(context.environment.teams):
-        storage = _storage_of(team, context.environment, own_stack=False, known=creates)
-        _check(team, context.environment, available, storage, context.problems.at(f"teams[{index}]"))
+        storage = _storage_of(team, context.environment, own_stack=False, known=cloud.creates_nodes)
+        _check(team, context.environment, available, cloud, storage, context.problems.at(f"teams[{index}]"))
 
 
 def check_one(
-    team: Team, environment: Environment, available: Available, problems: Problems, *, creates_nodes: bool
+    team: Team, environment: Environment, available: Available, cloud: Cloud, problems: Problems
 ) -> None:
     """Record the problems of the declared workloads of a team with a stack of its own."""
-    storage = _storage_of(team, environment, own_stack=True, known=creates_nodes)
-    _check(team, environment, available, storage, problems.at("team"))
+    storage = _storage_of(team, environment, own_stack=True, known=cloud.creates_nodes)
+    _check(team, environment, available, cloud, storage, problems.at("team"))
 
 
 def _storage_of(team: Team, environment: Environment, *, own_stack: bool, known: bool) -> _Storage:
@@ -78,16 +80,24 @@ def _storage_of(team: Team, environment: Environment, *, own_stack: bool, known:
 
 
 def _check(
-    team: Team, environment: Environment, available: Available, storage: _Storage, problems: Problems
+    team: Team,
+    environment: Environment,
+    available: Available,
+    cloud: Cloud,
+    storage: _Storage,
+    problems: Problems,
 ) -> None:
     topology = environment.queueing is not None and is_topology_aware(environment.queueing, available.pools)
-    for one in declared_pods(team, available):
+    declared = declared_pods(team, available)
+    for one in declared:
         _check_room(one, team, available, problems.at(one.path), topology=topology)
         check_alignment(one, team, available, problems.at(one.path))
     _check_fabric(team, available, problems)
     for index, job in enumerate(team.training_jobs):
         _check_training(job, environment, available, storage, problems.at(f"training_jobs[{index}]"))
         _check_exit_codes(job, problems.at(f"training_jobs[{index}]"))
+        pods = next(one for one in declared if one.path == f"training_jobs[{index}]")
+        _check_topology(job, pods, team, environment.queueing, available, cloud, problems.at(pods.path))
     for index, service in enumerate(team.inference_services):
         _check_service(service, team, environment, problems.at(f"inference_services[{index}]"))
     for index, notebook in enumerate(team.notebooks):
@@ -223,14 +233,44 @@ def _check_training(
             "training on spot capacity with checkpoints: its nodes may be taken back at any time",
             "name a volume or a storage class in checkpoints, or another pool",
         )
-    if job.topology is not None and not (environment.queueing is not None and environment.queueing.topology):
-        here.at("topology").add(
-            f"{job.topology!r} without queueing.topology",
-            "topology with queues that know which nodes are close to each other",
-            "write `queueing: {topology: true}`, or remove topology",
-        )
     if job.gpus == 0:
         here.at("gpus").add("0", "1 or more: training without GPUs is a batch job", "write it in batch_jobs")
+
+
+def _check_topology(
+    job: TrainingJob,
+    pods: DeclaredPods,
+    team: Team,
+    queueing: Queueing | None,
+    available: Available,
+    cloud: Cloud,
+    here: Problems,
+) -> None:
+    """Record a topology that the queues do not know, and one that no nodes of the pool can meet."""
+    place = here.at("topology")
+    if job.topology is None:
+        return
+    if queueing is None or not is_topology_aware(queueing, available.pools):
+        autoscaled = ", ".join(unsuitable(available.pools))
+        place.add(
+            f"{job.topology!r}, and " + ("no queues" if queueing is None else "queues that do not look at nodes"),
+            "topology with queues that know which nodes are close to each other",
+            f"remove topology: pool {autoscaled}"
+            if autoscaled
+            else "write `queueing: {topology: true}`, or remove topology",
+        )
+        return
+    pool = next((pool for pool in available.pools if pool.name == job.pool), None)
+    if job.topology == "preferred" or pool is None or closest_level(cloud.topology_levels(pool)) is not None:
+        return
+    on_node = pool_capacity(pods, team, pool, available).on_node
+    if job.replicas > on_node:
+        place.add(
+            f"'required' for {job.replicas} pods on pool {pool.name}",
+            f"required where the cloud labels which nodes are close to each other, or for the {on_node} pods that "
+            "one node holds",
+            "write `topology: preferred`, or remove topology",
+        )
 
 
 def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, shared: bool) -> None:

@@ -14,7 +14,7 @@ from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues import queue_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
-from gpu_platform.planning.queues.topology import is_topology_aware
+from gpu_platform.planning.queues.topology import closest_level, is_topology_aware
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.compute_domains import channel_of
 from gpu_platform.planning.teams.declared_pods import as_workload, head_as_workload
@@ -367,8 +367,7 @@ def topology_annotation(
         return {}
     if choice == "unconstrained":
         return {names.TOPOLOGY_ANNOTATIONS[choice]: "true"}
-    wider = [one for one in levels if one != names.HOSTNAME_LABEL] or levels
-    return {names.TOPOLOGY_ANNOTATIONS[choice]: wider[-1]}
+    return {names.TOPOLOGY_ANNOTATIONS[choice]: closest_level(levels) or levels[-1]}
 
 
 def _service(service: InferenceService, of: _TeamContext) -> InferenceServicePlan:

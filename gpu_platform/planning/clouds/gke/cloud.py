@@ -147,7 +147,7 @@ class Gke(Cloud):
         return explain_software(pool, software)
 
     def topology_levels(self, pool: PoolPlan) -> tuple[str, ...]:
-        """Return block, sub-block and host of Compute Engine, where nodes are placed compactly or reserved."""
+        """Return block and sub-block of Compute Engine, where nodes are placed compactly or reserved."""
         return topology_levels(pool)
 
     def provisioning(self, pool: PoolPlan) -> Provisioning | None:
