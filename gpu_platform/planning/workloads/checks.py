@@ -13,7 +13,6 @@ from gpu_platform.planning.queues.topology import closest_level, is_topology_awa
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
 from gpu_platform.planning.workloads.alignment import check_alignment
-from gpu_platform.planning.workloads.plans import keeps_nodes
 from gpu_platform.planning.workloads.pool_capacity import pods_at_once, pool_capacity
 from gpu_platform.pod_limits import LONGEST_PIN_SECONDS
 from gpu_platform.quantity import parse_duration, parse_quantity
@@ -124,14 +123,14 @@ def _check(
 
 def _check_deadlines(team: Team, available: Available, problems: Problems) -> None:
     """Record deadlines beyond the time for which a pod may keep its node, where pods of the pool keep it."""
-    kept = {pool.name for pool in available.pools if keeps_nodes(pool)}
+    kept = {pool.name for pool in available.pools if pool.keeping_annotations}
     for field in ("training_jobs", "notebooks", "batch_jobs"):
         for index, entry in enumerate(getattr(team, field)):
             if entry.pool in kept and parse_duration(entry.deadline) > LONGEST_PIN_SECONDS:
                 hours = LONGEST_PIN_SECONDS // 3600
                 problems.at(f"{field}[{index}]").at("deadline").add(
                     entry.deadline,
-                    f"at most {hours}h on pool {entry.pool}: pods keep their Karpenter nodes until they end",
+                    f"at most {hours}h on pool {entry.pool}: its pods keep their nodes until they end",
                     f"write {hours}h or less",
                 )
 
@@ -267,8 +266,8 @@ def _check_topology(
     if job.replicas > on_node:
         place.add(
             f"'required' for {job.replicas} pods on pool {pool.name}",
-            f"required where the cloud labels which nodes are close to each other, or for the {on_node} pods that "
-            "one node holds",
+            "required where the cloud labels which nodes are close to each other, or one node holds all pods "
+            f"(it holds {on_node})",
             "write `topology: preferred`, or remove topology",
         )
 
