@@ -146,6 +146,17 @@ def test_a_zone_without_the_machine_type_stops_up(project: GoogleProject) -> Non
     assert (finding.severity, finding.fix) == ("stops", "write zones: [us-central1-c]")
 
 
+def test_unset_zones_are_compared_with_those_that_offer_the_machine_type(project: GoogleProject) -> None:
+    """GKE creates the pool in all its zones, so one without the machine type stops `up`."""
+    zones = {f"zones/us-central1-{letter}": {"machineTypes": [{"name": "g2-standard-48"}]} for letter in "abc"}
+    project.answers[MACHINE_TYPES] = {"items": zones}
+    anywhere = {key: value for key, value in SERVE.items() if key != "zones"} | {"count": {"desired": 0, "max": 2}}
+    known = by_title(ask(plan_of(anywhere)), "zones of pool serve")
+    assert known.severity == "fine"
+    del zones["zones/us-central1-b"]
+    assert by_title(ask(plan_of(anywhere)), "zones of pool serve").severity == "stops"
+
+
 @pytest.mark.parametrize(
     ("changed", "severity", "why"),
     [

@@ -32,13 +32,12 @@ def compare_apis(project: str, disabled: Sequence[str]) -> OnlineFinding:
 
 
 def compare_offers(pool: PoolPlan, wanted: tuple[str, ...], region: str, offered: frozenset[str]) -> OnlineFinding:
-    """Return whether the zones of a pool offer its machine type; `wanted` empty: any zone of the region."""
+    """Return whether the zones of a pool offer its machine type; `wanted` empty: the zones of the cluster."""
     here = sorted(zone for zone in offered if zone.rpartition("-")[0] == region)
     missing = [zone for zone in wanted if zone not in offered]
     looked_at = f"zones of pool {pool.name} that offer {pool.machine_type}"
-    found = (
-        f"{', '.join(here) or f'no zone of {region}'} offer it; the pool uses {', '.join(wanted) or 'any zone'}"
-    )
+    used = ", ".join(wanted) or "the zones of the cluster"
+    found = f"{', '.join(here) or f'no zone of {region}'} offer it; the pool uses {used}"
     if missing or not here:
         # GKE creates a node pool in all its zones, and refuses one that lacks the machine type.
         return OnlineFinding(
