@@ -111,6 +111,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             storage=spec.storage,
             members=[member for team in spec.teams for member in team.everybody],
             identities=tuple(teams.identities_of(spec)),
+            teams=[team.name for team in spec.teams],
         ),
         operator=spec.operator,
         pools=tuple(enumerate(spec.pools)),

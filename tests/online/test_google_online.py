@@ -14,6 +14,7 @@ from gpu_platform.online import OnlineFinding, cloud_of
 from gpu_platform.online.google.api import new_session
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
+from tests.planning.conftest import team
 from tests.support.google_project import CLUSTER, MACHINE_TYPES, REGION, RESERVATION, GoogleProject, google_project
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -42,8 +43,8 @@ def project() -> Iterator[GoogleProject]:
         yield project
 
 
-def plan_of(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> EnvironmentPlan:
-    platform = {"kind": "environment", "cluster": cluster, "pools": list(pools)}
+def plan_of(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED, **rest: Any) -> EnvironmentPlan:
+    platform = {"kind": "environment", "cluster": cluster, "pools": list(pools), **rest}
     plan = plan_platform(platform, "test")
     assert plan.kind == "environment"
     return plan
@@ -282,6 +283,19 @@ def test_the_cluster_is_asked_for_once(project: GoogleProject) -> None:
     ask(plan_of(SERVE, cluster=EXISTING))
 
     assert project.asked.count(CLUSTER) == 1
+
+
+@pytest.mark.parametrize(
+    ("calico", "severity"), [({"provider": "CALICO", "enabled": True}, "fine"), ({}, "stops")]
+)
+def test_a_cluster_of_teams_enforces_network_policies(
+    project: GoogleProject, calico: dict[str, Any], severity: str
+) -> None:
+    project.add_cluster(networkConfig={"datapathProvider": "LEGACY_DATAPATH"}, networkPolicy=calico)
+    of_team = team(quota={"gpus": 1}, members=["user:a@example.com"])
+    assert (
+        by_title(ask(plan_of(SERVE, cluster=EXISTING, teams=[of_team])), "existing cluster").severity == severity
+    )
 
 
 def test_google_is_asked_as_the_account_that_up_impersonates(monkeypatch: pytest.MonkeyPatch) -> None:

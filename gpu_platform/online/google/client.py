@@ -171,6 +171,7 @@ def _facts(found: Mapping[str, Any]) -> ExistingGke:
         version=found.get("currentMasterVersion", ""),
         autopilot=bool(section("autopilot").get("enabled")),
         datapath=section("networkConfig").get("datapathProvider", ""),
+        calico=bool(section("networkPolicy").get("enabled")),
         multi_networking=bool(section("networkConfig").get("enableMultiNetworking")),
         fqdn_policies=bool(section("networkConfig").get("enableFqdnNetworkPolicy")),
         workload_pool=section("workloadIdentityConfig").get("workloadPool"),

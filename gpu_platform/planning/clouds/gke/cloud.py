@@ -76,12 +76,14 @@ class Gke(Cloud):
         storage: Mapping[str, StorageClass] | None = None,
         members: Sequence[str] = (),
         identities: Sequence[str] = (),
+        teams: Sequence[str] = (),
     ) -> None:
         self._cluster = cluster
         self._window = window
         self._storage = storage or {}
         self._members = members
         self._identities = identities
+        self._teams = teams
 
     @property
     def cluster(self) -> GkeCluster:
@@ -270,7 +272,11 @@ class Gke(Cloud):
             release,
             catalog,
             StackDemands(
-                window=self._window, storage=self._storage, members=self._members, identities=self._identities
+                window=self._window,
+                storage=self._storage,
+                members=self._members,
+                identities=self._identities,
+                teams=self._teams,
             ),
         )
 

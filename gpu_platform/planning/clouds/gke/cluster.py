@@ -43,7 +43,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import DiskStorage, ExistingStorage, NfsStorage, StorageClass
+from gpu_platform.spec.storage import BucketStorage, DiskStorage, ExistingStorage, NfsStorage, StorageClass
 
 MAX_NAME = 40
 MAX_ACCOUNT = 30
@@ -95,14 +95,22 @@ def _check_location(cluster: GkeCluster, problems: Problems) -> None:
 class StackDemands:
     """What other sections of a stack file demand of its cluster.
 
-    `window`: of `changes`; `storage`: declared classes; `members`: of all teams; `identities`: names of the teams
-    that have one.
+    `window`: of `changes`; `storage`: declared classes; `teams`: names of all teams, `members`: of all of them;
+    `identities`: names of the teams that have one.
     """
 
     window: WindowPlan | None
     storage: Mapping[str, StorageClass]
     members: Sequence[str]
     identities: Sequence[str]
+    teams: Sequence[str]
+
+    @property
+    def at_metadata_server(self) -> tuple[str, ...]:
+        """Teams whose pods reach the metadata server: with an identity, or for the sidecars of buckets."""
+        buckets = [one for one in self.storage.values() if isinstance(one, BucketStorage)]
+        named = [team for one in buckets for team in (*(one.teams or self.teams), *one.team_stacks)]
+        return tuple(dict.fromkeys([*self.identities, *named]))
 
 
 def plan_gke_cluster(
@@ -168,7 +176,8 @@ def plan_gke_cluster(
         ),
         logins=logins,
         groups=google_groups(demands.members),
-        identities=tuple(demands.identities),
+        teams=tuple(demands.teams),
+        identities=demands.at_metadata_server,
         installers=plan_installers(on_gke, catalog),
         minimum_version=highest(minimums_of_plans(clouds, catalog)),
         node_versions={pool.name: cloud.version for pool, cloud in on_gke if cloud.version is not None},

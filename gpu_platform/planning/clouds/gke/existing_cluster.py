@@ -14,6 +14,7 @@ from gpu_platform.planning.clouds.gke.versions import order
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import counted
 
 DATAPLANE_V2 = "ADVANCED_DATAPATH"
 
@@ -26,6 +27,8 @@ class ExistingGke:
     """Of the control plane: 1.34.1-gke.1829001."""
     autopilot: bool
     datapath: str
+    calico: bool
+    """Whether GKE's Calico enforces network policies, which an owner enables on clusters without Dataplane V2."""
     multi_networking: bool
     fqdn_policies: bool
     workload_pool: str | None
@@ -41,6 +44,15 @@ class ExistingGke:
     """CIDR by purpose: pods, services and the control plane, where known."""
     exposed_pools: tuple[str, ...] = ()
     """Node pools whose nodes give their own credentials to pods: without GKE's metadata server."""
+
+    @property
+    def enforces_policies(self) -> bool:
+        """Whether NetworkPolicies have an effect: GKE has no other engine, and none by default.
+
+        Source: GKE docs, "Control communication between Pods and Services using network policies".
+        Read 2026-11-28.
+        """
+        return self.datapath == DATAPLANE_V2 or self.calico
 
 
 def existing_kubeconfig(name: str, found: ExistingGke, impersonated: str | None = None) -> str:
@@ -115,6 +127,14 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
             f"datapath {found.datapath or 'LEGACY_DATAPATH'}",
             f"{DATAPLANE_V2} (dataplane v2): GPU NICs need it",
             "create another cluster: the datapath of an existing one cannot be changed",
+        )
+    if (teams := {*plan.teams, *plan.identities}) and not found.enforces_policies:
+        update = f"gcloud container clusters update {plan.name} --location {plan.location}"
+        problems.add(
+            f"nothing that enforces network policies, with {counted(len(teams), 'team')}",
+            "Dataplane V2, or GKE's network policy add-on: else pods of teams reach each other and every address",
+            f"{update} --update-addons=NetworkPolicy=ENABLED, then {update} --enable-network-policy, which "
+            "replaces all nodes",
         )
     if plan.networks and not found.multi_networking:
         problems.add(

@@ -453,8 +453,10 @@ class GkeClusterPlan:
     """Members of teams, as IAM names them, who get the role for logins."""
     groups: tuple[str, ...] = ()
     """Google groups that are members of teams, by e-mail address."""
+    teams: tuple[str, ...] = ()
+    """Teams of the stack."""
     identities: tuple[str, ...] = ()
-    """Teams whose pods reach the metadata server of their node."""
+    """Teams whose pods reach the metadata server of their node: by their identity, or for volumes of buckets."""
     installers: tuple[DaemonSetPlan, ...]
     """GPUDirect installers, and the driver installer where the operator runs the device plugin."""
     minimum_version: str | None

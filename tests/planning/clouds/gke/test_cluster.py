@@ -23,7 +23,7 @@ from gpu_platform.planning.clouds.gke.versions import highest, order
 from gpu_platform.planning.clouds.section import NicDevices
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.stacks import plan_platform
-from tests.planning.conftest import environment, pool
+from tests.planning.conftest import environment, pool, team
 from tests.support.sold import sold
 
 ZONE = "us-central1-a"
@@ -605,6 +605,7 @@ def found(**rest: Any) -> ExistingGke:
         "version": "1.35.2-gke.1269001",
         "autopilot": False,
         "datapath": "ADVANCED_DATAPATH",
+        "calico": False,
         "multi_networking": True,
         "fqdn_policies": False,
         "workload_pool": "my-project.svc.id.goog",
@@ -661,19 +662,41 @@ def test_node_pools_that_give_their_credentials_to_pods_are_refused_where_teams_
     exposed = found(exposed_pools=("old", "older"))
     require_fit(cloud(on("g2-standard-48"), cluster=cluster()), exposed)
     identity = {"buckets": [{"name": "acme-datasets"}]}
-    identified = plan_platform(
-        environment(
-            on("g2-standard-48"), cluster=cluster(), team_identities={"vision": identity, "speech": identity}
-        ),
-        "test",
-    ).cluster.cloud
-    assert isinstance(identified, GkeClusterPlan)
+    identified = with_rest(team_identities={"vision": identity, "speech": identity})
     require_fit(identified, found())
     with pytest.raises(BadInput, match="old, older") as caught:
         require_fit(identified, exposed)
     [problem] = caught.value.problems
     assert "pods of vision, speech get their identity at its address" in problem.allowed
     assert problem.fix.startswith("gcloud container node-pools update old --cluster ml")
+
+
+def test_teams_are_refused_on_a_cluster_that_enforces_no_network_policies() -> None:
+    """GKE enforces them only with Dataplane V2 or its Calico, and a cluster has neither by default."""
+    teams = with_rest(teams=[team(quota={"gpus": 1}, members=["user:a@example.com"])])
+    open_to_all = found(datapath="LEGACY_DATAPATH")
+    require_fit(cloud(on("g2-standard-48"), cluster=cluster()), open_to_all)
+    require_fit(teams, found(datapath="LEGACY_DATAPATH", calico=True))
+    for of_teams in (teams, with_rest(team_identities={"vision": {"buckets": [{"name": "acme-datasets"}]}})):
+        with pytest.raises(BadInput, match="nothing that enforces network policies, with 1 team") as caught:
+            require_fit(of_teams, open_to_all)
+        assert "--enable-network-policy" in caught.value.problems[0].fix
+
+
+def test_node_pools_that_give_their_credentials_to_pods_are_refused_where_teams_mount_buckets() -> None:
+    """The sidecar that mounts a bucket reaches the metadata server, and so do the other containers of the team."""
+    data = {"type": "bucket", "bucket": "acme-data", "purpose": "datasets"}
+    members = ["user:a@example.com"]
+    mounting = with_rest(storage={"data": data}, teams=[team("vision", quota={"gpus": 1}, members=members)])
+    require_fit(mounting, found())
+    with pytest.raises(BadInput, match="pods of vision get their identity"):
+        require_fit(mounting, found(exposed_pools=("old",)))
+
+
+def with_rest(**rest: Any) -> GkeClusterPlan:
+    plan = plan_platform(environment(on("g2-standard-48"), cluster=cluster(), **rest), "test").cluster.cloud
+    assert isinstance(plan, GkeClusterPlan)
+    return plan
 
 
 def test_everything_that_is_missing_is_reported_at_once() -> None:
