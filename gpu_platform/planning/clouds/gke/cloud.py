@@ -164,7 +164,7 @@ class Gke(Cloud):
         """Return the labels of GKE on nodes where it runs the device plugin."""
         labels = {names.GKE_ACCELERATOR_LABEL: machine.accelerator_label} if machine.accelerator_label else {}
         if sharing.replicas > 1:
-            labels[names.GKE_SHARING_STRATEGY_LABEL] = "mps" if sharing.mode == "mps" else "time-sharing"
+            labels[names.GKE_SHARING_STRATEGY_LABEL] = "time-sharing"
             labels[names.GKE_SHARED_CLIENTS_LABEL] = str(sharing.replicas)
         if sharing.mig_layouts:
             labels[names.GKE_PARTITION_SIZE_LABEL] = next(iter(sharing.mig_layouts[0].layout))

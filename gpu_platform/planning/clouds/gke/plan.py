@@ -43,7 +43,7 @@ class Accelerator:
     type: str
     count: int
     driver_version: Literal["DEFAULT", "LATEST", "INSTALLATION_DISABLED"]
-    sharing_strategy: Literal["TIME_SHARING", "MPS"] | None
+    sharing_strategy: Literal["TIME_SHARING"] | None
     max_shared_clients: int | None
     partition_size: str | None
 
