@@ -11,7 +11,7 @@ import pulumi_kubernetes as k8s
 
 from components._cloud import GkeOutputs
 from components._options import FORCE, UPSERT, child_options, custom_timeouts, retained
-from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
+from components.gke._nodes import METADATA_MODE
 from components.gke.installers import GkeInstallers
 from components.gke.networks import (
     GkeGpuNetworks,
@@ -20,7 +20,7 @@ from components.gke.networks import (
     GkePodNetworksArgs,
     JoinedNetworks,
 )
-from components.gke.system_pool import FIRST_POOL_NODES, SECURE_BOOT, create_system_pool
+from components.gke.system_pool import FIRST_POOL_NODES, create_system_pool, node_settings
 from components.gke.vpc import PODS_RANGE, SERVICES_RANGE, GkeVpc, GkeVpcArgs
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.gke.existing_cluster import (
@@ -324,13 +324,7 @@ class GkeCluster(pulumi.ComponentResource):
             ),
             remove_default_node_pool=True,
             initial_node_count=FIRST_POOL_NODES,
-            node_config=container.ClusterNodeConfigArgs(
-                service_account=self._account,
-                oauth_scopes=OAUTH_SCOPES,
-                shielded_instance_config=container.ClusterNodeConfigShieldedInstanceConfigArgs(
-                    enable_secure_boot=SECURE_BOOT, enable_integrity_monitoring=INTEGRITY_MONITORING
-                ),
-            ),
+            node_config=container.ClusterNodeConfigArgs(**node_settings(create, self._account)),
             opts=pulumi.ResourceOptions.merge(
                 self._child,
                 pulumi.ResourceOptions(

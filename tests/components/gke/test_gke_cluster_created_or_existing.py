@@ -94,6 +94,11 @@ def test_secrets_and_system_nodes_have_the_declared_keys() -> None:
     assert record.inputs["databaseEncryption"] == {"state": "ENCRYPTED", "keyName": key}
     [system] = [one for one in recording.of("NodePool") if one.inputs.get("name") == "system"]
     assert system.inputs["nodeConfig"]["bootDiskKmsKey"] == key
+    # The pool that GKE makes with the cluster obeys the same policies of the company, or no cluster is made.
+    first = record.inputs["nodeConfig"]
+    assert first["bootDiskKmsKey"] == key
+    assert first["metadata"] == {"disable-legacy-endpoints": "true"}
+    assert {name: system.inputs["nodeConfig"][name] for name in first} == first
 
 
 def test_the_dns_endpoint_can_be_closed() -> None:
