@@ -9,7 +9,7 @@ import pulumi_gcp as gcp
 
 from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
 from gpu_platform.planning.clouds.gke.create import SYSTEM_POOL
-from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
+from gpu_platform.planning.clouds.gke.plan import SYSTEM_SURGE, CreateGkePlan, GkeClusterPlan
 
 # GKE creates no cluster without a pool. That one is deleted within minutes.
 FIRST_POOL_NODES = 1
@@ -21,9 +21,7 @@ _DISK_TYPE = "pd-balanced"
 _LOCATION_POLICY = "BALANCED"
 _AUTO_REPAIR = True
 _AUTO_UPGRADE = True
-# One new node at a time before an old one is drained: controllers have few replicas.
 _UPGRADE_STRATEGY = "SURGE"
-_MAX_SURGE = 1
 _MAX_UNAVAILABLE = 0
 _GVNIC = True
 # Without the legacy endpoints of instance metadata, which answer without a header and so leak credentials.
@@ -68,7 +66,7 @@ def create_system_pool(
         ),
         management=container.NodePoolManagementArgs(auto_repair=_AUTO_REPAIR, auto_upgrade=_AUTO_UPGRADE),
         upgrade_settings=container.NodePoolUpgradeSettingsArgs(
-            strategy=_UPGRADE_STRATEGY, max_surge=_MAX_SURGE, max_unavailable=_MAX_UNAVAILABLE
+            strategy=_UPGRADE_STRATEGY, max_surge=SYSTEM_SURGE, max_unavailable=_MAX_UNAVAILABLE
         ),
         node_config=container.NodePoolNodeConfigArgs(
             machine_type=create.system_machine_type,

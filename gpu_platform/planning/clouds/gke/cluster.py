@@ -31,6 +31,7 @@ from gpu_platform.planning.clouds.gke.node_versions import (
     fabric_broken_from,
     minimums_of_plans,
 )
+from gpu_platform.planning.clouds.gke.placement import most_nodes
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.prerequisites import OF_DISKS, OF_FILESTORE, OF_SECRETS
 from gpu_platform.planning.clouds.gke.system_pool import check_system_nodes
@@ -71,7 +72,8 @@ def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catal
         check_system_nodes(cluster.create, catalog, here)
         check_key(cluster.create.kms_key, cluster, here.at("kms_key"), regional=True)
         check_key(cluster.create.system.kms_key, cluster, here.at("system").at("kms_key"))
-        check_create(cluster.create, ranges, sum(pool.count.maximum for pool in pools), here)
+        nodes = sum(most_nodes(pool, machine, cluster, catalog) for pool, machine in known)
+        check_create(cluster.create, ranges, nodes, here)
 
 
 def _check_name(cluster: GkeCluster, problems: Problems) -> None:

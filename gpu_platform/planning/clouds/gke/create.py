@@ -13,7 +13,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from gpu_platform.planning.clouds.api_access import is_private
-from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, ExistingVpcPlan, MaintenanceExclusion
+from gpu_platform.planning.clouds.gke.plan import (
+    SYSTEM_SURGE,
+    CreateGkePlan,
+    ExistingVpcPlan,
+    MaintenanceExclusion,
+)
 from gpu_platform.planning.clouds.gke.system_pool import DEFAULT_TYPES
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
@@ -43,18 +48,18 @@ MAINTENANCE_HOURS = 48  # that a period must have for maintenance
 def check_create(
     create: CreateGke,
     gpu_ranges: Sequence[ipaddress.IPv4Network],
-    gpu_nodes: int,
+    pool_nodes: int,
     problems: Problems,
 ) -> None:
     """Record what is wrong with a new cluster by itself; `problems` is at `create`.
 
-    `gpu_ranges`: ranges of the GPU networks; `gpu_nodes`: the most nodes that all GPU pools may have.
+    `gpu_ranges`: ranges of the GPU networks; `pool_nodes`: the most nodes of all pools while they are rolled.
     """
     if create.network is not None:
         _check_unused_ranges(create, problems)
     else:
         _check_ranges(create, gpu_ranges, problems)
-        _check_range_sizes(create, gpu_nodes + create.system.max, problems)
+        _check_range_sizes(create, pool_nodes + create.system.max + SYSTEM_SURGE, problems)
     _check_control_plane(create, problems)
     if not create.dns_access and not create.api_access:
         problems.at("dns_access").add(
@@ -116,7 +121,7 @@ def _check_range_sizes(create: CreateGke, nodes: int, problems: Problems) -> Non
         if possible < nodes:
             problems.at(field).add(
                 f"{getattr(create, field)}, enough for {counted(max(possible, 0), 'node')}",
-                f"enough for {counted(nodes, 'node')}, the most that all pools may have, {each} for each",
+                f"enough for {counted(nodes, 'node')}, the most while pools are rolled, {each} for each",
                 "take a larger range: it cannot be changed later",
             )
 

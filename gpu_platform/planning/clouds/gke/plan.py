@@ -29,6 +29,8 @@ from gpu_platform.planning.requirements.section import ClassPlace
 # The defaults of the provider: terraform-provider-google, resource_container_cluster.go.
 _CLUSTER_TIMEOUTS: Final = Timeouts(create=40 * 60, update=60 * 60, delete=40 * 60)
 # GKE replaces nodes one by one and waits up to an hour for the pods of each; the default is 30 minutes.
+SYSTEM_SURGE: Final = 1
+"""Nodes that GKE adds for a roll of the system nodes, one at a time: controllers have few replicas."""
 _NODE_POOL_TIMEOUTS: Final = Timeouts(create=60 * 60, update=24 * 60 * 60, delete=60 * 60)
 
 # Of the networks between GPUs: GKE docs, Maximize GPU network bandwidth; read 2026-11-21.
@@ -81,6 +83,10 @@ class UpgradeSettings:
     strategy: Literal["SURGE", "BLUE_GREEN"]
     max_surge: int | None
     max_unavailable: int | None
+
+    def surge(self, most: int) -> int:
+        """Return how many nodes GKE adds for a roll: all `most` nodes again with blue-green."""
+        return most if self.strategy == "BLUE_GREEN" else self.max_surge or 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,8 +225,8 @@ class GkePoolPlan:
 
     @property
     def surge(self) -> int:
-        """Nodes that GKE adds for a roll: all of them again with blue-green."""
-        return self.max_nodes if self.upgrade.strategy == "BLUE_GREEN" else self.upgrade.max_surge or 0
+        """Nodes that GKE adds for a roll."""
+        return self.upgrade.surge(self.max_nodes)
 
     @property
     def account_needs(self) -> tuple[()]:
@@ -415,6 +421,11 @@ class CreateGkePlan:
     """Key of the disks of system nodes; None: the cloud's default."""
     kms_key: str | None = None
     """Key of the Secrets; None: the cloud's default."""
+
+    @property
+    def most_system_nodes(self) -> int:
+        """The most system nodes, rolls included."""
+        return self.system_nodes[1] + SYSTEM_SURGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

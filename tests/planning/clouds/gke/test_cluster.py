@@ -214,11 +214,20 @@ def test_a_control_plane_range_of_another_size_is_refused() -> None:
 
 @pytest.mark.parametrize(("field", "value"), [("nodes_cidr", "10.0.0.0/28"), ("pods_cidr", "10.16.0.0/20")])
 def test_a_range_without_room_for_every_node_is_refused(field: str, value: str) -> None:
-    """16 pools' nodes and 6 of the system need 22 addresses, and 22 ranges /24 for their pods."""
+    """Nodes of the pool and of the system, one more of each while they are rolled: 12 addresses, 16 ranges /24."""
     many = on("g2-standard-48", count={"desired": 16})
-    assert "enough for 22" in refused(many, cluster=cluster({field: value}))[f"cluster.create.{field}"]
-    few = on("g2-standard-48", count={"desired": 6})
+    assert "enough for 24" in refused(many, cluster=cluster({field: value}))[f"cluster.create.{field}"]
+    few = on("g2-standard-48", count={"desired": 4})
     assert plan(few, cluster=cluster({field: value}))
+
+
+@pytest.mark.parametrize(
+    ("upgrade", "nodes"), [({"strategy": "blue-green"}, 10 + 10), ({"max_surge": 10}, 10 + 10), ({}, 10 + 1)]
+)
+def test_ranges_have_room_for_nodes_while_they_are_rolled(upgrade: dict[str, Any], nodes: int) -> None:
+    rolled = on("g2-standard-48", workload="inference", count={"desired": 10}, upgrade=upgrade)
+    found = refused(rolled, cluster=cluster({"pods_cidr": "10.16.0.0/21"}))["cluster.create.pods_cidr"]
+    assert f"enough for {nodes + 6 + 1} nodes" in found
 
 
 # -- who reaches it ---------------------------------------------------------------------------------------
