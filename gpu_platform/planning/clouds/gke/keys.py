@@ -1,8 +1,8 @@
 """Check Cloud KMS keys of the stack file.
 
 Sources: Compute Engine docs, Protect resources by using Cloud KMS keys (region of the key); GKE docs, Encrypt
-secrets at the application layer; Filestore docs, Encrypt data with customer-managed keys; Cloud KMS docs, Cloud KMS
-locations (multi-regions); read 2026-11-28.
+secrets at the application layer; Filestore docs, Encrypt data with customer-managed keys; Cloud KMS docs, locations
+(multi-regions); read 2026-11-28.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MULTI_REGIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "nam-eur-asia": ("us-", "europe-", "asia-"),
     "us": ("us-",),
 }
-"""Prefixes of the regions that a multi-region may contain, by its name without the number. Others are not judged."""
+"""Prefixes of the regions that a multi-region may contain, by its name without the number; others are accepted."""
 
 
 def check_key(key: str | None, cluster: GkeCluster, problems: Problems, *, regional: bool = False) -> None:

@@ -16,7 +16,7 @@ from gpu_platform.planning.clouds.gke.buckets import BucketGrant
 from gpu_platform.planning.clouds.gke.cluster import network_name
 from gpu_platform.planning.clouds.gke.keys import check_key
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
-from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, VolumePlan
+from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, VolumePlan, check_iops
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.pools.section import PoolPlan
@@ -39,6 +39,7 @@ NFS_DRIVER: Final = "filestore.csi.storage.gke.io"
 LUSTRE_DRIVER: Final = "lustre.csi.storage.gke.io"
 TOPOLOGY: Final = "topology.gke.io/zone"
 HYPERDISK: Final = "hyperdisk-balanced"
+_HYPERDISK_IOPS: Final = (3000, 160_000)  # of a volume; Compute Engine docs, Hyperdisk Balanced; read 2026-11-28
 LUSTRE_FEATURE: Final = "managed-lustre"
 # Filestore's API and driver have older names for the basic tiers.
 _TIERS: Final[Mapping[str, str]] = {
@@ -105,6 +106,8 @@ def _check_disk(one: DiskStorage, machines: Mapping[str, MachineType], catalog: 
             f"iops only with {HYPERDISK}: others have IOPS by their size",
             f"write disk: {HYPERDISK}, or remove iops",
         )
+    else:
+        check_iops(one, HYPERDISK, _HYPERDISK_IOPS, here)
     if one.disk is None or not machines:
         return
     if all(not _attaches(one.disk, machine, catalog) for machine in machines.values()):

@@ -135,3 +135,12 @@ def test_mistakes_of_all_classes_are_shown_in_one_run() -> None:
         "storage.d.zone",
         "storage.e.file_system",
     }
+
+
+@pytest.mark.parametrize(("iops", "fix"), [(100, "remove iops"), (256000, "write iops: 160000 or less")])
+def test_iops_that_no_hyperdisk_has_are_refused(iops: int, fix: str) -> None:
+    """The claims of such a class wait for ever."""
+    hyperdisk = {"type": "disk", "disk": "hyperdisk-balanced", "iops": iops}
+    [(place, text)] = refused(A4, fast=hyperdisk).items()
+    assert place == "storage.fast.iops"
+    assert text.endswith(f"Fix: {fix}")
