@@ -201,7 +201,7 @@ def test_an_existing_cluster_that_fits_is_fine(project: GoogleProject) -> None:
     findings = ask(plan_of(SERVE, cluster=EXISTING))
 
     assert {finding.severity for finding in findings} == {"fine"}, findings
-    assert by_title(findings, "subnet default").found == "exists"
+    assert by_title(findings, "subnet default").found == "10.128.0.0/20"
 
 
 def test_networks_that_reach_an_api_server_without_dns_endpoint_are_named(project: GoogleProject) -> None:
@@ -296,6 +296,42 @@ def test_a_cluster_of_teams_enforces_network_policies(
     assert (
         by_title(ask(plan_of(SERVE, cluster=EXISTING, teams=[of_team])), "existing cluster").severity == severity
     )
+
+
+SHARED = {"project": "host-project", "name": "shared", "subnetwork": "nodes"}
+SHARED_SUBNET = "compute/v1/projects/host-project/regions/us-central1/subnetworks/nodes"
+RANGES = [
+    {"rangeName": "pods", "ipCidrRange": "10.16.0.0/16"},
+    {"rangeName": "services", "ipCidrRange": "10.8.0.0/20"},
+]
+MEGA = {**SERVE, "machine_type": "a3-megagpu-8g", "workload": "training", "capacity": {"type": "spot"}}
+
+
+@pytest.mark.parametrize(
+    ("subnet", "why"),
+    [
+        ({"ipCidrRange": "10.0.0.0/20", "secondaryIpRanges": RANGES}, None),
+        ({"ipCidrRange": "192.168.16.0/20", "secondaryIpRanges": RANGES}, "overlaps 192.168.16.0/20 of the GPU"),
+        ({"ipCidrRange": "10.0.0.0/20", "secondaryIpRanges": RANGES[:1]}, "no secondary range services"),
+        ({"ipCidrRange": "10.0.0.0/29", "secondaryIpRanges": RANGES}, "room for 4 nodes"),
+        ({}, "cannot be created"),
+    ],
+)
+def test_the_subnet_of_a_new_cluster_is_compared_with_its_ranges(
+    project: GoogleProject, subnet: dict[str, Any], why: str | None
+) -> None:
+    if subnet:
+        project.answers[SHARED_SUBNET] = subnet
+    finding = by_title(ask(plan_of(MEGA, cluster={**EXISTING, "create": {"network": SHARED}})), "subnet nodes")
+    assert finding.severity == ("fine" if why is None else "stops")
+    assert (why or "") in finding.why
+
+
+def test_nodes_of_an_existing_cluster_have_no_addresses_of_gpu_networks(project: GoogleProject) -> None:
+    """Nodes have an interface in each GPU network, and would route their own neighbours there."""
+    project.add_cluster()
+    project.answers[f"{REGION}/subnetworks/default"] = {"ipCidrRange": "192.168.0.0/20"}
+    assert by_title(ask(plan_of(MEGA, cluster=EXISTING)), "subnet default").severity == "stops"
 
 
 def test_google_is_asked_as_the_account_that_up_impersonates(monkeypatch: pytest.MonkeyPatch) -> None:

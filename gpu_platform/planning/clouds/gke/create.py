@@ -32,6 +32,7 @@ SYSTEM_POOL = "system"
 
 POD_PREFIX = 24  # addresses of a node at the default of 110 pods
 CONTROL_PLANE_PREFIX = 28
+_OWN_RANGES = ("nodes_cidr", "pods_cidr", "services_cidr", "control_plane_cidr")
 RESERVED_ADDRESSES = 4  # of each subnet, by Google Cloud
 
 SCOPES: Mapping[str, str] = {
@@ -57,8 +58,9 @@ def check_create(
     """
     if create.network is not None:
         _check_unused_ranges(create, problems)
+        _check_ranges(create, ("control_plane_cidr",), gpu_ranges, problems)
     else:
-        _check_ranges(create, gpu_ranges, problems)
+        _check_ranges(create, _OWN_RANGES, gpu_ranges, problems)
         _check_range_sizes(create, pool_nodes + create.system.max + SYSTEM_SURGE, problems)
     _check_control_plane(create, problems)
     if not create.dns_access and not create.api_access:
@@ -71,11 +73,10 @@ def check_create(
     _check_exclusions(create.maintenance.exclusions, problems.at("maintenance").at("exclusions"))
 
 
-def _check_ranges(create: CreateGke, gpu_ranges: Sequence[ipaddress.IPv4Network], problems: Problems) -> None:
-    ranges = [
-        (field, ipaddress.IPv4Network(getattr(create, field)))
-        for field in ("nodes_cidr", "pods_cidr", "services_cidr", "control_plane_cidr")
-    ]
+def _check_ranges(
+    create: CreateGke, fields: Sequence[str], gpu_ranges: Sequence[ipaddress.IPv4Network], problems: Problems
+) -> None:
+    ranges = [(field, ipaddress.IPv4Network(getattr(create, field))) for field in fields]
     for index, (field, network) in enumerate(ranges):
         taken = [(other, theirs) for other, theirs in ranges[:index] if network.overlaps(theirs)]
         taken += [("the GPU networks", theirs) for theirs in gpu_ranges if network.overlaps(theirs)][:1]
@@ -115,8 +116,8 @@ def _check_control_plane(create: CreateGke, problems: Problems) -> None:
 
 def _check_range_sizes(create: CreateGke, nodes: int, problems: Problems) -> None:
     for field, possible, each in (
-        ("nodes_cidr", ipaddress.IPv4Network(create.nodes_cidr).num_addresses - RESERVED_ADDRESSES, "an address"),
-        ("pods_cidr", _pod_ranges(create), f"a /{POD_PREFIX}"),
+        ("nodes_cidr", node_addresses(create.nodes_cidr), "an address"),
+        ("pods_cidr", pod_ranges(create.pods_cidr), f"a /{POD_PREFIX}"),
     ):
         if possible < nodes:
             problems.at(field).add(
@@ -126,8 +127,14 @@ def _check_range_sizes(create: CreateGke, nodes: int, problems: Problems) -> Non
             )
 
 
-def _pod_ranges(create: CreateGke) -> int:
-    prefix = ipaddress.IPv4Network(create.pods_cidr).prefixlen
+def node_addresses(cidr: str) -> int:
+    """Return for how many nodes a subnet has addresses."""
+    return ipaddress.IPv4Network(cidr).num_addresses - RESERVED_ADDRESSES
+
+
+def pod_ranges(cidr: str) -> int:
+    """Return for how many nodes a range of pods has room."""
+    prefix = ipaddress.IPv4Network(cidr).prefixlen
     return 2 ** (POD_PREFIX - prefix) if prefix <= POD_PREFIX else 0
 
 

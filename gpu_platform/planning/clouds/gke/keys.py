@@ -1,8 +1,8 @@
 """Check Cloud KMS keys of the stack file.
 
 Sources: Compute Engine docs, Protect resources by using Cloud KMS keys (region of the key); GKE docs, Encrypt
-secrets at the application layer; Filestore docs, Encrypt data with customer-managed keys; Cloud KMS docs, locations
-(multi-regions); read 2026-11-28.
+secrets at the application layer; Filestore docs, Encrypt data with customer-managed keys; Cloud KMS docs,
+locations; read 2026-11-28.
 """
 
 from __future__ import annotations

@@ -628,6 +628,11 @@ def found(**rest: Any) -> ExistingGke:
     return ExistingGke(**facts)
 
 
+def test_the_control_plane_in_an_existing_vpc_is_apart_from_the_gpu_networks() -> None:
+    taken = cluster({"network": SHARED, "control_plane_cidr": "192.168.0.0/28"})
+    assert "the GPU networks" in refused(on("a3-megagpu-8g"), cluster=taken)["cluster.create.control_plane_cidr"]
+
+
 def test_ranges_of_a_cluster_are_free_where_no_pool_joins_gpu_networks() -> None:
     without = cloud(on("a3-ultragpu-8g"), cluster=cluster(kubernetes="1.35"))
     require_fit(without, found(ranges={"pods": "192.168.0.0/16"}))
