@@ -1,4 +1,4 @@
-"""Settings of a GKE cluster whose change a preview announces: its system nodes, and who reaches its API server.
+"""Settings of a GKE cluster whose change a preview announces: its system nodes, its channel, and who reaches it.
 
 Source: GKE docs, Node upgrade strategies; terraform-provider-google, update of a node pool; read 2026-11-21.
 """
@@ -44,6 +44,35 @@ def _of_create(create: CreateGkePlan) -> Iterator[ClusterSetting]:
         values=create.system_nodes[1],
         loss="removes-capacity",
         on_loss="{lost} of the nodes of controllers may be deleted, and their pods move",
+    )
+    yield from _of_access(create)
+    yield ClusterSetting(
+        name="release_channel",
+        what="release channel",
+        field="cluster.create.release_channel",
+        values=(create.release_channel.lower(),),
+        loss="in-place",
+        on_loss="GKE upgrades the control plane and the nodes when a version reaches the new channel",
+    )
+
+
+def _of_access(create: CreateGkePlan) -> Iterator[ClusterSetting]:
+    """Yield every way into the cluster that an edit can close."""
+    yield ClusterSetting(
+        name="dns_access",
+        what="DNS endpoint of the API server",
+        field="cluster.create.dns_access",
+        values=("the DNS endpoint",) if create.dns_access else (),
+        loss="cuts-access",
+        on_loss="{lost} is closed: only the networks of api_access reach the API server, and kubeconfigs change",
+    )
+    yield ClusterSetting(
+        name="authenticator_groups",
+        what="security group of logins",
+        field="cluster.create.authenticator_groups",
+        values=() if create.authenticator_groups is None else (create.authenticator_groups,),
+        loss="cuts-access",
+        on_loss="the cluster no longer knows the groups in {lost}: their members lose their roles",
     )
     yield ClusterSetting(
         name="api_access",
