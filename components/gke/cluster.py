@@ -330,7 +330,12 @@ class GkeCluster(pulumi.ComponentResource):
                 pulumi.ResourceOptions(
                     protect=args.protect,
                     depends_on=[*self._ready],
-                    ignore_changes=["node_config", "initial_node_count"],
+                    # A cluster keeps multi-networking when its last pool of A3 or newer leaves.
+                    ignore_changes=[
+                        "node_config",
+                        "initial_node_count",
+                        *(() if args.multi_networking else ("enable_multi_networking",)),
+                    ],
                     custom_timeouts=custom_timeouts(args.timeouts),
                 ),
             ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -123,12 +124,24 @@ def test_another_release_channel_of_gke_is_announced() -> None:
     assert (found.effect, found.old) == (Effect.IN_PLACE, "release channel: regular")
 
 
-def plan_on_gke(**create: Any) -> EnvironmentPlan:
+def test_multi_networking_of_a_running_gke_cluster_is_announced() -> None:
+    def with_pool(machine: str) -> EnvironmentPlan:
+        pools = [{**pool("l4", "g2-standard-48", workload="inference"), "zones": ["us-central1-a"]}]
+        spot = {"zones": ["us-central1-a"], "capacity": {"type": "spot"}, "workload": "inference"}
+        pools += [{**pool("more", machine), **spot}]
+        return plan_on_gke(pools)
+
+    (found,) = impacts(with_pool("g2-standard-48"), with_pool("a3-megagpu-8g"))
+    assert (found.effect, found.new) == (Effect.IN_PLACE, "multi-networking: on")
+    assert "running cluster" in found.because
+
+
+def plan_on_gke(pools: Sequence[dict[str, Any]] = (), **create: Any) -> EnvironmentPlan:
     ways = {"api_access": ["203.0.113.0/24"], "authenticator_groups": "gke-security-groups@example.com"}
     created = {key: value for key, value in {**ways, **create}.items() if value is not None}
     cluster = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
     l4 = pool(machine_type="g2-standard-48", workload="inference", zones=["us-central1-a"])
-    plan = plan_platform(environment(l4, cluster={**cluster, "create": created}), "test")
+    plan = plan_platform(environment(*(pools or (l4,)), cluster={**cluster, "create": created}), "test")
     assert isinstance(plan, EnvironmentPlan)
     return plan
 

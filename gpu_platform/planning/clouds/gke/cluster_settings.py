@@ -14,12 +14,21 @@ if TYPE_CHECKING:
     from gpu_platform.planning.clouds.gke.plan import CreateGkePlan
 
 
-def cluster_settings(create: CreateGkePlan | None) -> tuple[ClusterSetting, ...]:
+def cluster_settings(create: CreateGkePlan | None, *, multi_networking: bool) -> tuple[ClusterSetting, ...]:
     """Return the settings of a cluster that a preview compares with the last deployment."""
-    return () if create is None else tuple(_of_create(create))
+    return () if create is None else tuple(_of_create(create, multi_networking))
 
 
-def _of_create(create: CreateGkePlan) -> Iterator[ClusterSetting]:
+def _of_create(create: CreateGkePlan, multi_networking: bool) -> Iterator[ClusterSetting]:
+    yield ClusterSetting(
+        name="multi_networking",
+        what="multi-networking",
+        field="pools",
+        values=("on",) if multi_networking else (),
+        loss="in-place",
+        on_loss="no pool needs it any more; the cluster keeps it",
+        on_gain="GKE enables it in the running cluster, for pools of A3 or newer",
+    )
     replaced = "GKE replaces the system nodes one by one, and the pods of controllers move"
     yield ClusterSetting(
         name="system_template",

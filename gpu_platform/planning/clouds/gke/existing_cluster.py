@@ -106,7 +106,10 @@ def _check_version(plan: GkeClusterPlan, version: str, problems: Problems) -> No
 
 def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
     """Raise BadInput with every reason why a cluster cannot run the pools of a plan."""
-    problems = Problems("cluster")
+    problems, update = (
+        Problems("cluster"),
+        f"gcloud container clusters update {plan.name} --location {plan.location}",
+    )
     _check_version(plan, found.version, problems)
     if plan.kubernetes is not None and minor(found.version) < minor(plan.kubernetes):
         problems.at("kubernetes").add(
@@ -129,7 +132,6 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
             "create another cluster: the datapath of an existing one cannot be changed",
         )
     if (teams := {*plan.teams, *plan.identities}) and not found.enforces_policies:
-        update = f"gcloud container clusters update {plan.name} --location {plan.location}"
         problems.add(
             f"nothing that enforces network policies, with {counted(len(teams), 'team')}",
             "Dataplane V2, or GKE's network policy add-on: else pods of teams reach each other and every address",
@@ -140,14 +142,13 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
         problems.add(
             "no multi-networking",
             "multi-networking, for pools that join GPU networks",
-            "create another cluster with it, or give the pools network: {via: profile}",
+            f"{update} --enable-multi-networking, or give the pools network: {{via: profile}}",
         )
     if plan.fqdn_policies and not found.fqdn_policies:
         problems.at("fqdn_policies").add(
             "true on a cluster without FQDN network policies",
             "a cluster with Dataplane V2 and FQDN network policies",
-            f"gcloud container clusters update {plan.name} --location {plan.location} "
-            "--enable-fqdn-network-policy, then kubectl -n kube-system rollout restart daemonset anetd",
+            f"{update} --enable-fqdn-network-policy, then kubectl -n kube-system rollout restart daemonset anetd",
         )
     if plan.identities and found.exposed_pools:
         problems.add(

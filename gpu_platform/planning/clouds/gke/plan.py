@@ -442,7 +442,7 @@ class GkeClusterPlan:
     kubernetes: str | None
     create: CreateGkePlan | None
     multi_networking: bool
-    """Of a new cluster: whether nodes can join further networks; permanent."""
+    """Of a created cluster: whether a pool may join further networks. The cluster keeps it without such pools."""
     fqdn_policies: bool
     """Whether network policies may name hosts."""
     gpu_nics: bool
@@ -510,7 +510,7 @@ class GkeClusterPlan:
     @property
     def settings(self) -> tuple[ClusterSetting, ...]:
         """Settings of the cluster itself that a preview compares with the last deployment."""
-        return cluster_settings(self.create)
+        return cluster_settings(self.create, multi_networking=self.multi_networking)
 
     @property
     def platforms(self) -> tuple[str, ...]:
