@@ -20,6 +20,7 @@ from gpu_platform.planning.clouds.gke.plan import (
     MaintenanceExclusion,
 )
 from gpu_platform.planning.clouds.gke.system_pool import DEFAULT_TYPES
+from gpu_platform.planning.clouds.gke.window import BYDAY, days_of, first_window
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted
@@ -139,6 +140,14 @@ def pod_ranges(cidr: str) -> int:
 
 
 def _check_window(maintenance: Maintenance, problems: Problems) -> None:
+    unknown = sorted(set(days_of(maintenance.recurrence)) - set(BYDAY))
+    if unknown:
+        problems.at("recurrence").add(
+            f"{maintenance.recurrence!r} with {', '.join(unknown)}",
+            f"days of the week in BYDAY: {', '.join(BYDAY)}",
+            "write for example FREQ=WEEKLY;BYDAY=SA,SU",
+        )
+        return
     hours = _open_hours(maintenance)
     if hours is not None and hours < MAINTENANCE_HOURS:
         problems.at("recurrence").add(
@@ -156,7 +165,7 @@ def _open_hours(maintenance: Maintenance) -> int | None:
     if not rule.keys() <= {"FREQ", "BYDAY", "INTERVAL"} or not rule.get("INTERVAL", "1").isdigit():
         return None
     interval = max(int(rule.get("INTERVAL", "1")), 1)
-    days = len(rule["BYDAY"].split(",")) if "BYDAY" in rule else 1
+    days = len(days_of(maintenance.recurrence)) or 1
     if rule["FREQ"] == "WEEKLY":
         return math.floor(MAINTENANCE_PERIOD_DAYS / (7 * interval)) * days * maintenance.hours
     if "BYDAY" in rule:
@@ -240,7 +249,8 @@ def plan_create(
     )
     exclusions = _plan_exclusions(create.maintenance, newest_gpus, subject)
     maintenance = create.maintenance
-    declared = maintenance.start, maintenance.start + timedelta(hours=maintenance.hours), maintenance.recurrence
+    first = first_window(maintenance.start, maintenance.recurrence)
+    declared = first, first + timedelta(hours=maintenance.hours), maintenance.recurrence
     start, end, recurrence = window or declared
     plan = CreateGkePlan(
         existing_vpc=vpc,

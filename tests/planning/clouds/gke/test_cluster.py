@@ -324,6 +324,28 @@ def test_the_maintenance_window_ends_its_hours_after_its_start() -> None:
 
 
 @pytest.mark.parametrize(
+    ("start", "recurrence", "first"),
+    [
+        ("2026-01-01T03:00:00Z", "FREQ=WEEKLY;BYDAY=SA", "2026-01-03T03:00:00Z"),  # of a Thursday
+        ("2026-01-01T23:30:00-02:00", "FREQ=WEEKLY;BYDAY=MO,FR", "2026-01-02T01:30:00Z"),
+        ("2026-01-01T03:00:00Z", "FREQ=DAILY", "2026-01-01T03:00:00Z"),
+    ],
+)
+def test_the_first_maintenance_window_is_on_a_day_of_the_recurrence(
+    start: str, recurrence: str, first: str
+) -> None:
+    made = created(on("g2-standard-48"), maintenance={"start": start, "recurrence": recurrence})
+    assert made.maintenance_start == first
+
+
+def test_days_of_a_recurrence_that_are_none_of_the_week_are_refused() -> None:
+    problems = refused(
+        on("g2-standard-48"), cluster=cluster({"maintenance": {"recurrence": "FREQ=WEEKLY;BYDAY=FOO"}})
+    )
+    assert "MO, TU, WE" in problems["cluster.create.maintenance.recurrence"]
+
+
+@pytest.mark.parametrize(
     ("recurrence", "hours", "allowed"),
     [
         ("FREQ=WEEKLY;BYDAY=SA", 4, True),
