@@ -41,6 +41,8 @@ TOPOLOGY: Final = "topology.gke.io/zone"
 HYPERDISK: Final = "hyperdisk-balanced"
 _HYPERDISK_IOPS: Final = (3000, 160_000)  # of a volume; Compute Engine docs, Hyperdisk Balanced; read 2026-11-28
 LUSTRE_FEATURE: Final = "managed-lustre"
+_LUSTRE_ON_ARM: Final = "managed-lustre-arm"
+_LUSTRE_EXPANSION: Final = "managed-lustre-expansion"
 # Filestore's API and driver have older names for the basic tiers.
 _TIERS: Final[Mapping[str, str]] = {
     "basic-hdd": "standard",
@@ -140,23 +142,31 @@ def _check_lustre_nodes(
 ) -> None:
     """Record clusters and nodes that the driver of Managed Lustre does not run on; `otherwise`: another choice."""
     feature = catalog.gke_features[LUSTRE_FEATURE]
-    if cluster.kubernetes is not None and minor(cluster.kubernetes) < minor(feature.minimum):
+    if not _has(LUSTRE_FEATURE, cluster, catalog):
         here.add(
             f"'lustre' on Kubernetes {cluster.kubernetes}",
             f"GKE {feature.minimum} or newer ({feature.source})",
             f"upgrade the cluster, or {otherwise}",
         )
+    on_arm = _has(_LUSTRE_ON_ARM, cluster, catalog)
     unable = [
         pool.name
         for pool in pools
-        if pool.image.family == "ubuntu" or (pool.name in machines and machines[pool.name].arch == "arm64")
+        if pool.image.family == "ubuntu"
+        or (not on_arm and pool.name in machines and machines[pool.name].arch == "arm64")
     ]
     if len(unable) == len(pools):
         here.add(
             f"'lustre' with {', '.join(unable)}",
-            "a pool with Container-Optimized OS on x86: the driver runs on no other nodes",
+            "a pool with Container-Optimized OS, on Arm with GKE "
+            f"{catalog.gke_features[_LUSTRE_ON_ARM].minimum} or newer: the driver runs on no other nodes",
             otherwise,
         )
+
+
+def _has(feature: str, cluster: GkeCluster, catalog: Catalog) -> bool:
+    """Return whether the declared version of a cluster may have a feature; without one it may."""
+    return cluster.kubernetes is None or minor(cluster.kubernetes) >= minor(catalog.gke_features[feature].minimum)
 
 
 def _region(cluster: GkeCluster) -> str:
@@ -196,7 +206,7 @@ def plan_gke_storage(
         )
     zones = sorted({zone for pool in pools for zone in _pool_zones(pool)})
     network = _created_network(cluster)
-    classes = [_class(name, one, cluster, network, zones, all_hyperdisk) for name, one in wanted.items()]
+    classes = [_class(name, one, cluster, catalog, network, zones, all_hyperdisk) for name, one in wanted.items()]
     for name, one in of_buckets.items():
         decisions.extend(buckets.by_bucket(name, one, cluster))
     for name, one in storage.items():
@@ -262,6 +272,7 @@ def _class(
     name: str,
     one: ClaimableStorage,
     cluster: GkeCluster,
+    catalog: Catalog,
     network: str | None,
     zones: Sequence[str],
     all_hyperdisk: bool,
@@ -301,7 +312,7 @@ def _class(
                 parameters={"perUnitStorageThroughput": str(one.throughput), **in_network},
                 reclaim_policy=reclaim,
                 binding="WaitForFirstConsumer",
-                expandable=True,
+                expandable=_has(_LUSTRE_EXPANSION, cluster, catalog),
                 zones=declared,
                 topology_key=TOPOLOGY if declared else "",
             )

@@ -117,7 +117,19 @@ def test_lustre_is_refused_on_nodes_and_versions_without_its_driver() -> None:
     old = refused(cluster={**CREATED, "kubernetes": "1.32"}, fast={"type": "lustre"})
     assert "GKE 1.33.2-gke.1111000 or newer" in old["storage.fast.type"]
     ubuntu = {**G2, "image": {"family": "ubuntu"}}
-    assert "Container-Optimized OS on x86" in refused(ubuntu, fast={"type": "lustre"})["storage.fast.type"]
+    assert "a pool with Container-Optimized OS" in refused(ubuntu, fast={"type": "lustre"})["storage.fast.type"]
+
+
+def test_lustre_runs_on_arm_nodes_and_grows_from_the_versions_that_support_it() -> None:
+    reservation = {"type": "reservation", "reservation": "rack", "zone": "us-central1-a"}
+    rack = {**MEGA, "machine_type": "a4x-highgpu-4g", "count": {"desired": 18}, "capacity": reservation}
+    for kubernetes, grows in (("1.34", False), ("1.35", True)):
+        plan = planned(rack, cluster={**CREATED, "kubernetes": kubernetes}, fast={"type": "lustre"})
+        assert classes(plan)["fast"].expandable is grows
+    old = refused(
+        {**rack, "network": {"rdma": False}}, cluster={**CREATED, "kubernetes": "1.33"}, fast={"type": "lustre"}
+    )
+    assert "1.34.1-gke.2541000" in old["storage.fast.type"]
 
 
 def test_mistakes_of_all_classes_are_shown_in_one_run() -> None:
