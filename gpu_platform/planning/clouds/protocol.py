@@ -225,6 +225,12 @@ class Cloud(Protocol):
     ) -> None:
         """Record pools that one operator cannot serve together; `problems` is at the file's root."""
 
+    def mount_problem(
+        self, one: StorageClass, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
+    ) -> str | None:
+        """Return why nodes of a pool cannot mount volumes of a class, as far as is known, or None."""
+        return None
+
     def check_storage(
         self, storage: Mapping[str, StorageClass], pools: Sequence[Pool], catalog: Catalog, problems: Problems
     ) -> None:

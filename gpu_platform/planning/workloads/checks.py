@@ -18,7 +18,7 @@ from gpu_platform.pod_limits import LONGEST_PIN_SECONDS
 from gpu_platform.quantity import parse_duration, parse_quantity
 from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.stack import Environment
-from gpu_platform.spec.storage import DiskStorage, LustreStorage, NfsStorage, TeamStorage
+from gpu_platform.spec.storage import ClaimableStorage, DiskStorage, TeamStorage
 from gpu_platform.spec.team import Team
 from gpu_platform.spec.team_workloads import (
     ContainerSettings,
@@ -35,15 +35,20 @@ _LONGEST_COOL_DOWN = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Storage:
-    """Storage of one team by the environment. `classes`: by name, whether pods of many nodes share it.
+    """Storage of one team by the environment.
 
     `known`: whether the stack file names all classes; elsewhere the owner of the cluster has others.
     """
 
     volumes: Mapping[str, TeamStorage]
-    classes: Mapping[str, bool]
+    classes: Mapping[str, ClaimableStorage]
     known: bool
-    default: bool
+
+    @property
+    def default(self) -> str | None:
+        """Name of the default class."""
+        of_disks = ((name, one) for name, one in self.classes.items() if isinstance(one, DiskStorage))
+        return next((name for name, one in of_disks if one.default), None)
 
 
 def check(context: CompleteContext, available: Available) -> None:
@@ -64,7 +69,6 @@ def check_one(
 
 def _storage_of(team: Team, environment: Environment, *, own_stack: bool, known: bool) -> _Storage:
     declared = environment.storage
-    classes = {name: one for name, one in declared.items() if not isinstance(one, TeamStorage)}
     return _Storage(
         volumes={
             name: one
@@ -72,9 +76,8 @@ def _storage_of(team: Team, environment: Environment, *, own_stack: bool, known:
             if isinstance(one, TeamStorage)
             and (team.name in one.team_stacks if own_stack else one.teams is None or team.name in one.teams)
         },
-        classes={name: isinstance(one, NfsStorage | LustreStorage) for name, one in classes.items()},
+        classes={name: one for name, one in declared.items() if not isinstance(one, TeamStorage)},
         known=known,
-        default=any(isinstance(one, DiskStorage) and one.default for one in classes.values()),
     )
 
 
@@ -117,6 +120,7 @@ def _check(
                     "shorten it",
                 )
             _check_volumes(entry.volumes, storage, problems.at(f"{field}[{index}]").at("volumes"))
+    _check_mounted(team, storage, available, cloud, problems)
     _check_shared_memory(team, available, problems)
     _check_deadlines(team, available, problems)
 
@@ -292,7 +296,7 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
         here.at("size").add("nothing", "the size of the claim, or a volume", "write for example size: 100Gi")
     name = kept.storage_class
     if name is None:
-        if storage.known and not storage.default:
+        if storage.known and storage.default is None:
             here.at("storage_class").add(
                 "nothing, and no class of `storage` is the default",
                 "a storage class: " + (", ".join(storage.classes) or "`storage` has none"),
@@ -310,12 +314,36 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
             "a storage class: " + (", ".join(storage.classes) or "`storage` has none"),
             did_you_mean(name, storage.classes) or "declare it in storage",
         )
-    elif shared and storage.classes.get(name) is False:
+    elif shared and isinstance(storage.classes.get(name), DiskStorage):
         here.at("storage_class").add(
             f"{name!r}, whose volumes are disks of one node",
             "a class whose volumes the pods of several nodes write",
             "name a class of type nfs or lustre, or write replicas: 1",
         )
+
+
+def _check_mounted(team: Team, storage: _Storage, available: Available, cloud: Cloud, problems: Problems) -> None:
+    """Record claims whose volumes no node of the pool can mount: the pods would wait for them on their nodes."""
+    pools = {pool.name: pool for pool in available.pools}
+    kept_by = [
+        *(
+            (f"training_jobs[{n}].checkpoints", one.pool, one.checkpoints)
+            for n, one in enumerate(team.training_jobs)
+        ),
+        *((f"notebooks[{n}].home", one.pool, one.home) for n, one in enumerate(team.notebooks)),
+    ]
+    for path, pool_name, kept in kept_by:
+        if kept is None or kept.volume is not None or pool_name not in pools:
+            continue
+        name = kept.storage_class or storage.default
+        one, pool = storage.classes.get(name or ""), pools[pool_name]
+        problem = cloud.mount_problem(one, pool, available.pools, available.catalog) if one is not None else None
+        if problem is not None:
+            problems.at(path).at("storage_class").add(
+                f"{name!r} on pool {pool.name}: {problem}",
+                f"a class whose volumes nodes of pool {pool.name} mount",
+                "name another class, or declare one in storage",
+            )
 
 
 def _writable(one: TeamStorage) -> bool:

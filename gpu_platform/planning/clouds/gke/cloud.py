@@ -35,7 +35,7 @@ from gpu_platform.planning.clouds.gke.software import (
     explain_software,
     gke_software,
 )
-from gpu_platform.planning.clouds.gke.storage import check_gke_storage, plan_gke_storage
+from gpu_platform.planning.clouds.gke.storage import check_gke_storage, mount_problem, plan_gke_storage
 from gpu_platform.planning.clouds.gke.system_pool import size_system_nodes
 from gpu_platform.planning.clouds.gke.window import check_window, recurring_window
 from gpu_platform.planning.clouds.identities import bucket_rights, google_account
@@ -210,6 +210,12 @@ class Gke(Cloud):
     ) -> None:
         """Record pools whose drivers are in different directories."""
         check_driver_dir(pools, catalog, problems)
+
+    def mount_problem(
+        self, one: StorageClass, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
+    ) -> str | None:
+        """Return why nodes of a pool attach no disks of a class, or run no driver of it."""
+        return mount_problem(one, self._cluster, pool, pools, catalog)
 
     def check_storage(
         self, storage: Mapping[str, StorageClass], pools: Sequence[Pool], catalog: Catalog, problems: Problems

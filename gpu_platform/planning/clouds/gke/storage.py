@@ -182,13 +182,37 @@ def _attaches(disk: str, machine: MachineType, catalog: Catalog) -> bool:
     return disk in _disks(machine, catalog)
 
 
+def _only_hyperdisk(pools: Sequence[PoolPlan], catalog: Catalog) -> list[str]:
+    machines = ((pool.name, catalog.machine_types[pool.machine_type]) for pool in pools)
+    return [name for name, machine in machines if not _attaches("pd-balanced", machine, catalog)]
+
+
+def _all_hyperdisk(cluster: GkeCluster, pools: Sequence[PoolPlan], catalog: Catalog) -> bool:
+    return bool(pools) and len(_only_hyperdisk(pools, catalog)) == len(pools) and cluster.create is None
+
+
+def mount_problem(
+    one: StorageClass, cluster: GkeCluster, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
+) -> str | None:
+    """Return why nodes of a pool cannot mount volumes of a class, as far as is known, or None."""
+    machine = catalog.machine_types[pool.machine_type]
+    if isinstance(one, DiskStorage):
+        disk = _disk(one, _all_hyperdisk(cluster, pools, catalog))
+        if not _attaches(disk, machine, catalog):
+            return f"disks of type {disk}, and its nodes attach only {' or '.join(_disks(machine, catalog))}"
+    on_arm = machine.arch == "arm64" and not _has(_LUSTRE_ON_ARM, cluster, catalog)
+    if isinstance(one, LustreStorage) and on_arm:
+        return f"Managed Lustre, whose driver runs on Arm from GKE {catalog.gke_features[_LUSTRE_ON_ARM].minimum}"
+    return None
+
+
 def plan_gke_storage(
     cluster: GkeCluster, storage: Mapping[str, StorageClass], pools: Sequence[PoolPlan], catalog: Catalog
 ) -> Decided[StoragePlan]:
     """Return the storage classes of a cluster, with the resources of Google Cloud that they need."""
     machines = {pool.name: catalog.machine_types[pool.machine_type] for pool in pools}
-    only_hyperdisk = [name for name, machine in machines.items() if "pd-balanced" not in _disks(machine, catalog)]
-    all_hyperdisk = bool(machines) and len(only_hyperdisk) == len(machines) and cluster.create is None
+    only_hyperdisk = _only_hyperdisk(pools, catalog)
+    all_hyperdisk = _all_hyperdisk(cluster, pools, catalog)
     of_buckets = {name: one for name, one in storage.items() if isinstance(one, BucketStorage)}
     wanted: dict[str, ClaimableStorage] = {
         name: one for name, one in storage.items() if not isinstance(one, TeamStorage)
@@ -339,7 +363,7 @@ def _by_class(name: str, one: ClaimableStorage, cluster: GkeCluster, all_hyperdi
             driver = "Filestore"
         case LustreStorage():
             chosen = f"Managed Lustre, {one.throughput} MB/s for each TiB"
-            why = "a file system for each claim, for nodes with Container-Optimized OS on x86"
+            why = "a file system for each claim, for nodes with Container-Optimized OS"
             driver = "Managed Lustre, and private services access of the network"
     owner = f"; the cluster's owner enables the driver of {driver}" if driver and cluster.create is None else ""
     if driver and cluster.create is not None and cluster.create.network is not None:

@@ -156,3 +156,37 @@ def test_iops_that_no_hyperdisk_has_are_refused(iops: int, fix: str) -> None:
     [(place, text)] = refused(A4, fast=hyperdisk).items()
     assert place == "storage.fast.iops"
     assert text.endswith(f"Fix: {fix}")
+
+
+@pytest.mark.parametrize(
+    ("pool", "storage_class", "found"),
+    [
+        (G2, "fast", "disks of type hyperdisk-balanced"),
+        (A4, None, "disks of type pd-balanced"),
+        (A4, "fast", None),
+        (G2, None, None),
+    ],
+)
+def test_claims_that_the_nodes_of_their_pool_cannot_mount_are_refused(
+    pool: dict[str, Any], storage_class: str | None, found: str | None
+) -> None:
+    storage = {
+        "fast": {"type": "disk", "disk": "hyperdisk-balanced"},
+        "plain": {"type": "disk", "default": True},
+    }
+    home = {"directory": "/home/me", "size": "50Gi"} | ({"storage_class": storage_class} if storage_class else {})
+    members = {"quota": {"gpus": 8}, "members": ["user:a@example.com"], "priority": "training"}
+    own = {
+        "name": "vision",
+        **members,
+        "notebooks": [{"name": "lab", "pool": pool["name"], "gpus": 1, "home": home}],
+    }
+    platform = {"kind": "environment", "cluster": CREATED, "pools": [A4, G2], "storage": storage, "teams": [own]}
+    if found is None:
+        assert plan_platform(platform, "test")
+        return
+    with pytest.raises(BadInput) as caught:
+        plan_platform(platform, "test")
+    [problem] = caught.value.problems
+    assert problem.path == "teams[0].notebooks[0].home.storage_class"
+    assert found in problem.found
