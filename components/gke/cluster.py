@@ -11,7 +11,7 @@ import pulumi_kubernetes as k8s
 
 from components._cloud import GkeOutputs
 from components._options import FORCE, UPSERT, child_options, custom_timeouts, retained
-from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
+from components.gke._nodes import METADATA_MODE
 from components.gke.installers import GkeInstallers
 from components.gke.networks import (
     GkeGpuNetworks,
@@ -20,7 +20,7 @@ from components.gke.networks import (
     GkePodNetworksArgs,
     JoinedNetworks,
 )
-from components.gke.system_pool import FIRST_POOL_NODES, SECURE_BOOT, create_system_pool
+from components.gke.system_pool import FIRST_POOL_NODES, create_system_pool, node_settings
 from components.gke.vpc import PODS_RANGE, SERVICES_RANGE, GkeVpc, GkeVpcArgs
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.gke.existing_cluster import (
@@ -324,19 +324,18 @@ class GkeCluster(pulumi.ComponentResource):
             ),
             remove_default_node_pool=True,
             initial_node_count=FIRST_POOL_NODES,
-            node_config=container.ClusterNodeConfigArgs(
-                service_account=self._account,
-                oauth_scopes=OAUTH_SCOPES,
-                shielded_instance_config=container.ClusterNodeConfigShieldedInstanceConfigArgs(
-                    enable_secure_boot=SECURE_BOOT, enable_integrity_monitoring=INTEGRITY_MONITORING
-                ),
-            ),
+            node_config=container.ClusterNodeConfigArgs(**node_settings(create, self._account)),
             opts=pulumi.ResourceOptions.merge(
                 self._child,
                 pulumi.ResourceOptions(
                     protect=args.protect,
                     depends_on=[*self._ready],
-                    ignore_changes=["node_config", "initial_node_count"],
+                    # A cluster keeps multi-networking when its last pool of A3 or newer leaves.
+                    ignore_changes=[
+                        "node_config",
+                        "initial_node_count",
+                        *(() if args.multi_networking else ("enable_multi_networking",)),
+                    ],
                     custom_timeouts=custom_timeouts(args.timeouts),
                 ),
             ),
@@ -396,6 +395,7 @@ def _facts(found: gcp.container.GetClusterResult) -> ExistingGke:
         version=found.master_version,
         autopilot=found.enable_autopilot,
         datapath=found.datapath_provider,
+        calico=any(each.enabled for each in found.network_policies),
         multi_networking=found.enable_multi_networking,
         fqdn_policies=found.enable_fqdn_network_policy,
         workload_pool=next(iter(pools), None) or None,

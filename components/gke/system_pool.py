@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pulumi
 import pulumi_gcp as gcp
 
 from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
 from gpu_platform.planning.clouds.gke.create import SYSTEM_POOL
-from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
+from gpu_platform.planning.clouds.gke.plan import SYSTEM_SURGE, CreateGkePlan, GkeClusterPlan
 
-# GKE creates no cluster without a pool. That one is deleted within minutes, and must obey the same rules.
+# GKE creates no cluster without a pool. That one is deleted within minutes.
 FIRST_POOL_NODES = 1
 # System nodes. Secure boot: Container-Optimized OS loads only signed modules, and these nodes have no GPU driver.
 SECURE_BOOT = True
@@ -19,13 +21,27 @@ _DISK_TYPE = "pd-balanced"
 _LOCATION_POLICY = "BALANCED"
 _AUTO_REPAIR = True
 _AUTO_UPGRADE = True
-# One new node at a time before an old one is drained: controllers have few replicas.
 _UPGRADE_STRATEGY = "SURGE"
-_MAX_SURGE = 1
 _MAX_UNAVAILABLE = 0
 _GVNIC = True
 # Without the legacy endpoints of instance metadata, which answer without a header and so leak credentials.
 _METADATA = {"disable-legacy-endpoints": "true"}
+
+
+def node_settings(create: CreateGkePlan, account: pulumi.Input[str]) -> dict[str, Any]:
+    """Return the settings that the first pool and the system nodes share: a policy of the company is for both."""
+    return {
+        "image_type": _IMAGE_TYPE,
+        "disk_type": _DISK_TYPE,
+        "boot_disk_kms_key": create.system_kms_key,
+        "service_account": account,
+        "oauth_scopes": OAUTH_SCOPES,
+        "metadata": _METADATA,
+        "shielded_instance_config": {
+            "enable_secure_boot": SECURE_BOOT,
+            "enable_integrity_monitoring": INTEGRITY_MONITORING,
+        },
+    }
 
 
 def create_system_pool(
@@ -50,23 +66,15 @@ def create_system_pool(
         ),
         management=container.NodePoolManagementArgs(auto_repair=_AUTO_REPAIR, auto_upgrade=_AUTO_UPGRADE),
         upgrade_settings=container.NodePoolUpgradeSettingsArgs(
-            strategy=_UPGRADE_STRATEGY, max_surge=_MAX_SURGE, max_unavailable=_MAX_UNAVAILABLE
+            strategy=_UPGRADE_STRATEGY, max_surge=SYSTEM_SURGE, max_unavailable=_MAX_UNAVAILABLE
         ),
         node_config=container.NodePoolNodeConfigArgs(
             machine_type=create.system_machine_type,
-            image_type=_IMAGE_TYPE,
-            disk_type=_DISK_TYPE,
             disk_size_gb=create.system_disk_gb,
-            boot_disk_kms_key=create.system_kms_key,
-            service_account=account,
-            oauth_scopes=OAUTH_SCOPES,
             gvnic=container.NodePoolNodeConfigGvnicArgs(enabled=_GVNIC),
-            metadata=_METADATA,
             workload_metadata_config=container.NodePoolNodeConfigWorkloadMetadataConfigArgs(mode=METADATA_MODE),
-            shielded_instance_config=container.NodePoolNodeConfigShieldedInstanceConfigArgs(
-                enable_secure_boot=SECURE_BOOT, enable_integrity_monitoring=INTEGRITY_MONITORING
-            ),
             resource_labels=dict(args.resource_labels),
+            **node_settings(create, account),
         ),
         opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(ignore_changes=["initial_node_count"])),
     )

@@ -111,6 +111,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             storage=spec.storage,
             members=[member for team in spec.teams for member in team.everybody],
             identities=tuple(teams.identities_of(spec)),
+            teams=[team.name for team in spec.teams],
         ),
         operator=spec.operator,
         pools=tuple(enumerate(spec.pools)),
@@ -315,7 +316,7 @@ def plan_team(
     for role, members in spec.team.by_role.items():
         cloud.check_members(members, problems.at("team").at(role))
     queues.check_one(spec.team, environment, available, problems)
-    workloads.check_one(spec.team, environment, available, problems, creates_nodes=cloud.creates_nodes)
+    workloads.check_one(spec.team, environment, available, cloud, problems)
     if problems.found:
         raise BadInput(stack, problems.found)
     tenants = teams.plan_one(spec.team, stack, environment, available, environment_plan.cluster.kubernetes)

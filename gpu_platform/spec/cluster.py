@@ -182,7 +182,7 @@ class Maintenance(SpecModel):
     """Maintenance windows in which GKE may upgrade the cluster."""
 
     start: Instant = datetime(2026, 1, 3, 3, 0, tzinfo=UTC)
-    """Start of the first window."""
+    """Start of the first window; of the first on a day of `recurrence` after it."""
     hours: int = Field(default=6, ge=4, le=24)
     recurrence: str = Field(default="FREQ=WEEKLY;BYDAY=SA,SU", pattern=r"^FREQ=(DAILY|WEEKLY).*$")
     exclusions: Annotated[tuple[Exclusion, ...], Field(max_length=20)] = ()

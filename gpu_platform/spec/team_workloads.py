@@ -136,8 +136,9 @@ class TrainingJob(RequestedResources, ContainerSettings):
     grace: Duration = "2m"
     """Time from SIGTERM to SIGKILL: as long as a checkpoint takes to write."""
     topology: Literal["required", "preferred"] | None = None
-    """With `queueing.topology` and several pods: whether all nodes must be close to each other, or may be apart
-    where no such nodes are free. Unset: preferred."""
+    """With topology-aware queues and several pods: whether all nodes must be close to each other, or may be apart
+    where no such nodes are free. `required` needs a pool whose cloud labels which nodes are close to each other.
+    Unset: preferred."""
     api: Literal["job", "jobset", "trainjob"] | None = None
     """Kubernetes API that runs it. Unset: trainjob where `addons` has trainer, jobset where it has that alone,
     else an indexed Job."""

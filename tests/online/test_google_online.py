@@ -14,6 +14,7 @@ from gpu_platform.online import OnlineFinding, cloud_of
 from gpu_platform.online.google.api import new_session
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
+from tests.planning.conftest import team
 from tests.support.google_project import CLUSTER, MACHINE_TYPES, REGION, RESERVATION, GoogleProject, google_project
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -42,8 +43,8 @@ def project() -> Iterator[GoogleProject]:
         yield project
 
 
-def plan_of(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED) -> EnvironmentPlan:
-    platform = {"kind": "environment", "cluster": cluster, "pools": list(pools)}
+def plan_of(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED, **rest: Any) -> EnvironmentPlan:
+    platform = {"kind": "environment", "cluster": cluster, "pools": list(pools), **rest}
     plan = plan_platform(platform, "test")
     assert plan.kind == "environment"
     return plan
@@ -146,6 +147,17 @@ def test_a_zone_without_the_machine_type_stops_up(project: GoogleProject) -> Non
     assert (finding.severity, finding.fix) == ("stops", "write zones: [us-central1-c]")
 
 
+def test_unset_zones_are_compared_with_those_that_offer_the_machine_type(project: GoogleProject) -> None:
+    """GKE creates the pool in all its zones, so one without the machine type stops `up`."""
+    zones = {f"zones/us-central1-{letter}": {"machineTypes": [{"name": "g2-standard-48"}]} for letter in "abc"}
+    project.answers[MACHINE_TYPES] = {"items": zones}
+    anywhere = {key: value for key, value in SERVE.items() if key != "zones"} | {"count": {"desired": 0, "max": 2}}
+    known = by_title(ask(plan_of(anywhere)), "zones of pool serve")
+    assert known.severity == "fine"
+    del zones["zones/us-central1-b"]
+    assert by_title(ask(plan_of(anywhere)), "zones of pool serve").severity == "stops"
+
+
 @pytest.mark.parametrize(
     ("changed", "severity", "why"),
     [
@@ -189,7 +201,7 @@ def test_an_existing_cluster_that_fits_is_fine(project: GoogleProject) -> None:
     findings = ask(plan_of(SERVE, cluster=EXISTING))
 
     assert {finding.severity for finding in findings} == {"fine"}, findings
-    assert by_title(findings, "subnet default").found == "exists"
+    assert by_title(findings, "subnet default").found == "10.128.0.0/20"
 
 
 def test_networks_that_reach_an_api_server_without_dns_endpoint_are_named(project: GoogleProject) -> None:
@@ -271,6 +283,55 @@ def test_the_cluster_is_asked_for_once(project: GoogleProject) -> None:
     ask(plan_of(SERVE, cluster=EXISTING))
 
     assert project.asked.count(CLUSTER) == 1
+
+
+@pytest.mark.parametrize(
+    ("calico", "severity"), [({"provider": "CALICO", "enabled": True}, "fine"), ({}, "stops")]
+)
+def test_a_cluster_of_teams_enforces_network_policies(
+    project: GoogleProject, calico: dict[str, Any], severity: str
+) -> None:
+    project.add_cluster(networkConfig={"datapathProvider": "LEGACY_DATAPATH"}, networkPolicy=calico)
+    of_team = team(quota={"gpus": 1}, members=["user:a@example.com"])
+    assert (
+        by_title(ask(plan_of(SERVE, cluster=EXISTING, teams=[of_team])), "existing cluster").severity == severity
+    )
+
+
+SHARED = {"project": "host-project", "name": "shared", "subnetwork": "nodes"}
+SHARED_SUBNET = "compute/v1/projects/host-project/regions/us-central1/subnetworks/nodes"
+RANGES = [
+    {"rangeName": "pods", "ipCidrRange": "10.16.0.0/16"},
+    {"rangeName": "services", "ipCidrRange": "10.8.0.0/20"},
+]
+MEGA = {**SERVE, "machine_type": "a3-megagpu-8g", "workload": "training", "capacity": {"type": "spot"}}
+
+
+@pytest.mark.parametrize(
+    ("subnet", "why"),
+    [
+        ({"ipCidrRange": "10.0.0.0/20", "secondaryIpRanges": RANGES}, None),
+        ({"ipCidrRange": "192.168.16.0/20", "secondaryIpRanges": RANGES}, "overlaps 192.168.16.0/20 of the GPU"),
+        ({"ipCidrRange": "10.0.0.0/20", "secondaryIpRanges": RANGES[:1]}, "no secondary range services"),
+        ({"ipCidrRange": "10.0.0.0/29", "secondaryIpRanges": RANGES}, "room for 4 nodes"),
+        ({}, "cannot be created"),
+    ],
+)
+def test_the_subnet_of_a_new_cluster_is_compared_with_its_ranges(
+    project: GoogleProject, subnet: dict[str, Any], why: str | None
+) -> None:
+    if subnet:
+        project.answers[SHARED_SUBNET] = subnet
+    finding = by_title(ask(plan_of(MEGA, cluster={**EXISTING, "create": {"network": SHARED}})), "subnet nodes")
+    assert finding.severity == ("fine" if why is None else "stops")
+    assert (why or "") in finding.why
+
+
+def test_nodes_of_an_existing_cluster_have_no_addresses_of_gpu_networks(project: GoogleProject) -> None:
+    """Nodes have an interface in each GPU network, and would route their own neighbours there."""
+    project.add_cluster()
+    project.answers[f"{REGION}/subnetworks/default"] = {"ipCidrRange": "192.168.0.0/20"}
+    assert by_title(ask(plan_of(MEGA, cluster=EXISTING)), "subnet default").severity == "stops"
 
 
 def test_google_is_asked_as_the_account_that_up_impersonates(monkeypatch: pytest.MonkeyPatch) -> None:

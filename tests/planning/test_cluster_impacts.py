@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, ObjectChange
 from gpu_platform.planning.changes.live import LiveState
 from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.stacks import plan_platform
+from tests.planning.conftest import environment, pool
 from tests.support.eks_stacks import ADMIN, CREATED, EXISTING, plan_eks
 
 OTHER = "arn:aws:iam::123456789012:user/other"
@@ -97,6 +100,50 @@ def test_who_loses_access_to_the_cluster_is_announced(
     (found,) = impacts(plan_of(before), plan_of(after))
     assert found.effect is Effect.CUTS_ACCESS
     assert found.because.startswith(lost)
+
+
+@pytest.mark.parametrize(
+    ("edit", "lost"),
+    [
+        ({"dns_access": False}, "the DNS endpoint is closed"),
+        (
+            {"authenticator_groups": None},
+            "the cluster no longer knows the groups in gke-sec",
+        ),
+        ({"api_access": ["198.51.100.0/24"]}, "203.0.113.0/24 no longer reaches"),
+    ],
+)
+def test_every_way_into_a_gke_cluster_that_closes_is_announced(edit: dict[str, Any], lost: str) -> None:
+    (found,) = impacts(plan_on_gke(), plan_on_gke(**edit))
+    assert found.effect is Effect.CUTS_ACCESS
+    assert found.because.startswith(lost)
+
+
+def test_another_release_channel_of_gke_is_announced() -> None:
+    (found,) = impacts(plan_on_gke(), plan_on_gke(release_channel="rapid"))
+    assert (found.effect, found.old) == (Effect.IN_PLACE, "release channel: regular")
+
+
+def test_multi_networking_of_a_running_gke_cluster_is_announced() -> None:
+    def with_pool(machine: str) -> EnvironmentPlan:
+        pools = [{**pool("l4", "g2-standard-48", workload="inference"), "zones": ["us-central1-a"]}]
+        spot = {"zones": ["us-central1-a"], "capacity": {"type": "spot"}, "workload": "inference"}
+        pools += [{**pool("more", machine), **spot}]
+        return plan_on_gke(pools)
+
+    (found,) = impacts(with_pool("g2-standard-48"), with_pool("a3-megagpu-8g"))
+    assert (found.effect, found.new) == (Effect.IN_PLACE, "multi-networking: on")
+    assert "running cluster" in found.because
+
+
+def plan_on_gke(pools: Sequence[dict[str, Any]] = (), **create: Any) -> EnvironmentPlan:
+    ways = {"api_access": ["203.0.113.0/24"], "authenticator_groups": "gke-security-groups@example.com"}
+    created = {key: value for key, value in {**ways, **create}.items() if value is not None}
+    cluster = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
+    l4 = pool(machine_type="g2-standard-48", workload="inference", zones=["us-central1-a"])
+    plan = plan_platform(environment(*(pools or (l4,)), cluster={**cluster, "create": created}), "test")
+    assert isinstance(plan, EnvironmentPlan)
+    return plan
 
 
 @pytest.mark.parametrize(

@@ -219,14 +219,6 @@ def test_gke_9_mig_with_reboot_true(make_plan: PlanMaker) -> None:
             },
         ),
         (
-            {"mode": "mps", "replicas": 2},
-            8,
-            {
-                "cloud.google.com/gke-gpu-sharing-strategy": "mps",
-                "cloud.google.com/gke-max-shared-clients-per-gpu": "2",
-            },
-        ),
-        (
             {"mode": "mig", "layout": {"1g.10gb": 7}},
             28,
             {"cloud.google.com/gke-gpu-partition-size": "1g.10gb"},

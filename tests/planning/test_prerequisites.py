@@ -154,9 +154,9 @@ def test_google_counts_vpc_networks_disks_and_vcpus_beside_gpus() -> None:
     assert needed is not None
     assert {(quota.name, quota.unit): quota.amount for quota in needed.quotas} == {
         ("NETWORKS", "VPC networks"): 9,
-        ("CPUS", "vCPU"): 24,
+        ("CPUS", "vCPU"): (6 + 1) * 4,
         # one node more of serve and of develop while GKE rolls them
-        ("SSD_TOTAL_GB", "GB"): (4 + (2 + 1) + (8 + 1)) * 200 + 6 * 100,
+        ("SSD_TOTAL_GB", "GB"): (4 + (2 + 1) + (8 + 1)) * 200 + (6 + 1) * 100,
         (None, "vCPU"): 4 * 208 + (2 + 1) * 48 + (8 + 1) * 12,
     }
 

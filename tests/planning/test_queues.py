@@ -260,7 +260,7 @@ def test_queued_flex_start_pools_get_their_nodes_by_a_provisioning_request() -> 
         (
             "gke",
             {"placement": {"type": "compact"}},
-            tuple(f"cloud.google.com/gce-topology-{level}" for level in ("block", "subblock", "host")),
+            tuple(f"cloud.google.com/gce-topology-{level}" for level in ("block", "subblock")),
         ),
         ("gke", {"placement": {"type": "none"}}, ()),
     ],

@@ -22,13 +22,19 @@ from tests.support.recorded import Recorded, record_platform
 TODAY = datetime.date(2026, 11, 28)
 EKS = {"provider": "eks", "name": "prod", "region": "us-east-2"}
 ADDONS = ("jobset", "trainer", "kuberay", "leaderworkerset")
-KARPENTER = "karpenter.sh/do-not-disrupt"
+KARPENTER = {"karpenter.sh/do-not-disrupt": "true"}
+CLUSTER_AUTOSCALER = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+KEEPING = {*KARPENTER, *CLUSTER_AUTOSCALER}
 ANYWHERE = "kueue.x-k8s.io/podset-unconstrained-topology"
 
 FIXED, RANGE = {"desired": 8}, {"desired": 0, "max": 8}
 POOLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "managed": (EKS, {"count": FIXED, "zones": ["us-east-2a"]}),
     "managed-autoscaled": (EKS, {"count": {"min": 0, **RANGE}, "zones": ["us-east-2a"]}),
+    "managed-owners-autoscaler": (
+        {**EKS, "parts": {"cluster_autoscaler": "present"}},
+        {"count": {"min": 0, **RANGE}, "zones": ["us-east-2a"]},
+    ),
     "karpenter": (EKS, {"count": RANGE, "zones": ["us-east-2a"], "provisioner": "karpenter"}),
     "gke": (GKE, {"machine_type": "a2-highgpu-8g", "count": FIXED, "zones": ["us-central1-a"]}),
     "gke-autoscaled": (
@@ -177,19 +183,46 @@ def _pod_metadata(node: Any) -> Iterator[dict[str, Any]]:
 ENDING = [("Job", "job-2"), ("JobSet", "jobset-1"), ("Job", "parts"), ("CronJob", "nightly"), ("CronJob", "lab")]
 
 
-@pytest.mark.parametrize("pool_kind", ["karpenter", "sandbox-autoscaled"])
-def test_what_ends_keeps_the_nodes_of_a_karpenter_training_pool(pool_kind: str) -> None:
-    found = declared_on(pool_kind, "queues")
-    assert {name: pod_annotations(found, kind, name).get(KARPENTER) for kind, name in ENDING} == {
-        name: "true" for _, name in ENDING
-    }
-    assert KARPENTER not in pod_annotations(found, "Deployment", "chat")
-
-
-@pytest.mark.parametrize(("pool_kind", "purpose"), [("karpenter", "development"), ("managed", "training")])
-def test_jobs_on_other_pools_keep_no_nodes(pool_kind: str, purpose: str) -> None:
+@pytest.mark.parametrize("purpose", ["training", "development", "inference"])
+@pytest.mark.parametrize(
+    ("pool_kind", "keep"),
+    [
+        ("karpenter", KARPENTER),
+        ("sandbox-autoscaled", KARPENTER),
+        ("gke-autoscaled", CLUSTER_AUTOSCALER),
+        ("managed-autoscaled", CLUSTER_AUTOSCALER),
+        ("managed-owners-autoscaler", CLUSTER_AUTOSCALER),
+    ],
+)
+def test_work_that_ends_keeps_what_scales_its_pool_from_its_nodes(
+    pool_kind: str, keep: dict[str, str], purpose: str
+) -> None:
     found = declared_on(pool_kind, "queues", purpose)
-    assert [name for kind, name in ENDING if KARPENTER in pod_annotations(found, kind, name)] == []
+    for kind, name in ENDING:
+        annotations = pod_annotations(found, kind, name)
+        assert {key: value for key, value in annotations.items() if key in KEEPING} == keep
+    assert not KEEPING & pod_annotations(found, "Deployment", "chat").keys()
+
+
+@pytest.mark.parametrize("pool_kind", ["gke-autoscaled", "karpenter"])
+def test_examples_of_guides_and_active_checks_keep_their_nodes(pool_kind: str) -> None:
+    plan = plan_platform({**platform(pool_kind, "queues", "training"), "validation": {"burn_in": {}}}, "test")
+    assert plan.kind == "environment"
+    assert plan.burn_in is not None
+    keep = plan.pools[0].keeping_annotations
+    assert keep
+    examples = [one for one in plan.guides[0].examples if one.kind != "inference"]
+    checks = [pod for one in plan.burn_in.pools for pod in (one.alone, one.together) if pod is not None]
+    assert examples
+    assert checks
+    for one in (*examples, *checks):
+        assert keep.items() <= one.annotations.items()
+
+
+@pytest.mark.parametrize("pool_kind", FIXED_POOLS)
+def test_jobs_on_pools_of_fixed_size_keep_no_nodes(pool_kind: str) -> None:
+    found = declared_on(pool_kind, "queues")
+    assert [name for kind, name in ENDING if KEEPING & pod_annotations(found, kind, name).keys()] == []
 
 
 def test_parts_of_a_batch_job_run_on_any_nodes_of_a_topology() -> None:
@@ -216,6 +249,7 @@ def test_deadlines_end_before_a_pod_may_no_longer_keep_its_node(field: str) -> N
 
     assert problems("karpenter", "744h") == problems("managed", "745h") == ""
     found = problems("karpenter", "745h")
+    assert problems("gke-autoscaled", "745h")
     assert f"teams[0].{field}[0].deadline: found 745h" in found
     assert "write 744h or less" in found
 

@@ -70,7 +70,7 @@ class GoogleProject:
                 ],
             },
             f"compute/v1/{PROJECT}/global/networks/default": {"name": "default"},
-            f"{REGION}/subnetworks/default": {"name": "default"},
+            f"{REGION}/subnetworks/default": {"name": "default", "ipCidrRange": "10.128.0.0/20"},
         }
 
     def add_cluster(self, **changes: Any) -> None:

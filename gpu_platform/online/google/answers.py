@@ -33,6 +33,14 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Subnet:
+    """A subnetwork. `cidr`: of its nodes; `secondary`: the other ranges, by name."""
+
+    cidr: str
+    secondary: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """A GKE cluster: what planning compares, and what only a look from outside needs."""
 

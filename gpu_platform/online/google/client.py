@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from gpu_platform.online.google.answers import Cluster, Quota, Reservation
+from gpu_platform.online.google.answers import Cluster, Quota, Reservation, Subnet
 from gpu_platform.online.google.api import Disabled, GoogleApi, Missing
 from gpu_platform.planning.clouds.gke.existing_cluster import ExistingGke
 
@@ -104,11 +104,19 @@ class GoogleClient:
 
     def network_exists(self, name: str) -> bool:
         """Return whether the project has a VPC network."""
-        return self._exists(f"compute/v1/projects/{self._project}/global/networks/{name}", "network")
+        try:
+            path = f"compute/v1/projects/{self._project}/global/networks/{name}"
+            self._api.get("compute", path, PERMISSIONS["network"])
+        except Missing:
+            return False
+        return True
 
-    def subnet_exists(self, region: str, name: str) -> bool:
-        """Return whether the project has a subnet in a region."""
-        return self._exists(f"compute/v1/projects/{self._project}/regions/{region}/subnetworks/{name}", "subnet")
+    def subnet(self, path: str) -> Subnet:
+        """Return a subnet by its path `projects/P/regions/R/subnetworks/NAME`; raises Missing."""
+        found = self._api.get("compute", f"compute/v1/{path}", PERMISSIONS["subnet"])
+        others: Sequence[Mapping[str, str]] = found.get("secondaryIpRanges") or ()
+        secondary = {one["rangeName"]: one["ipCidrRange"] for one in others}
+        return Subnet(cidr=found.get("ipCidrRange", ""), secondary=secondary)
 
     def cluster(self, location: str, name: str) -> Cluster:
         """Return a GKE cluster; raises Missing."""
@@ -128,13 +136,6 @@ class GoogleClient:
         """Return the location of a bucket in lower case: us-central1, us; raises Missing."""
         found = self._api.get("storage", f"storage/v1/b/{name}", PERMISSIONS["bucket"])
         return str(found.get("location", "")).lower()
-
-    def _exists(self, path: str, what: str) -> bool:
-        try:
-            self._api.get("compute", path, PERMISSIONS[what])
-        except Missing:
-            return False
-        return True
 
 
 def _quotas(document: Mapping[str, Any]) -> Mapping[str, Quota]:
@@ -171,6 +172,7 @@ def _facts(found: Mapping[str, Any]) -> ExistingGke:
         version=found.get("currentMasterVersion", ""),
         autopilot=bool(section("autopilot").get("enabled")),
         datapath=section("networkConfig").get("datapathProvider", ""),
+        calico=bool(section("networkPolicy").get("enabled")),
         multi_networking=bool(section("networkConfig").get("enableMultiNetworking")),
         fqdn_policies=bool(section("networkConfig").get("enableFqdnNetworkPolicy")),
         workload_pool=section("workloadIdentityConfig").get("workloadPool"),

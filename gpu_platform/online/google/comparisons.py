@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from ipaddress import IPv4Network
 from typing import Final
 
 from gpu_platform.errors import BadInput
 from gpu_platform.online.finding import OnlineFinding, Severity
-from gpu_platform.online.google.answers import Cluster, Reservation
+from gpu_platform.online.google.answers import Cluster, Reservation, Subnet
+from gpu_platform.planning.clouds.gke.create import node_addresses, pod_ranges
 from gpu_platform.planning.clouds.gke.existing_cluster import require_fit
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -32,13 +34,12 @@ def compare_apis(project: str, disabled: Sequence[str]) -> OnlineFinding:
 
 
 def compare_offers(pool: PoolPlan, wanted: tuple[str, ...], region: str, offered: frozenset[str]) -> OnlineFinding:
-    """Return whether the zones of a pool offer its machine type; `wanted` empty: any zone of the region."""
+    """Return whether the zones of a pool offer its machine type; `wanted` empty: the zones of the cluster."""
     here = sorted(zone for zone in offered if zone.rpartition("-")[0] == region)
     missing = [zone for zone in wanted if zone not in offered]
     looked_at = f"zones of pool {pool.name} that offer {pool.machine_type}"
-    found = (
-        f"{', '.join(here) or f'no zone of {region}'} offer it; the pool uses {', '.join(wanted) or 'any zone'}"
-    )
+    used = ", ".join(wanted) or "the zones of the cluster"
+    found = f"{', '.join(here) or f'no zone of {region}'} offer it; the pool uses {used}"
     if missing or not here:
         # GKE creates a node pool in all its zones, and refuses one that lacks the machine type.
         return OnlineFinding(
@@ -186,6 +187,40 @@ def compare_network(what: str, name: str, exists: bool) -> OnlineFinding:
         why="the cluster may be in a Shared VPC, where networks for GPU NICs need roles in the host project",
         fix="grant roles/compute.networkUser in the host project",
     )
+
+
+def compare_subnet(
+    plan: EnvironmentPlan, cluster: GkeClusterPlan, name: str, found: Subnet | None
+) -> OnlineFinding:
+    """Return why nodes, pods and services have no addresses in an existing subnet, or join no GPU network."""
+    looked_at = f"subnet {name}"
+    if found is None:
+        why, fix = "the cluster cannot be created", "correct cluster.create.network"
+        return OnlineFinding(looked_at=looked_at, severity="stops", found="no such subnet", why=why, fix=fix)
+    ranges = ", ".join([found.cidr, *(f"{other} {cidr}" for other, cidr in found.secondary.items())])
+    why, fix = _subnet_problem(plan, cluster, found) or ("", "")
+    return OnlineFinding(looked_at=looked_at, severity="stops" if why else "fine", found=ranges, why=why, fix=fix)
+
+
+def _subnet_problem(plan: EnvironmentPlan, cluster: GkeClusterPlan, found: Subnet) -> tuple[str, str] | None:
+    """Return what is wrong with a subnet, and the fix."""
+    for network in cluster.networks:
+        if IPv4Network(found.cidr).overlaps(IPv4Network(network.cidr)):
+            why = f"its range overlaps {network.cidr} of the GPU networks, which the nodes join, too"
+            return why, "write another cluster.gpu_networks_cidr"
+    create, vpc = cluster.create, cluster.create.existing_vpc if cluster.create is not None else None
+    if create is None or vpc is None:
+        return None
+    for field, name in (("pods_range", vpc.pods_range), ("services_range", vpc.services_range)):
+        if name not in found.secondary:
+            return f"it has no secondary range {name}", f"add it, or correct cluster.create.network.{field}"
+    on_gke = [(pool, pool.cloud) for pool in plan.pools if isinstance(pool.cloud, GkePoolPlan)]
+    most = create.most_system_nodes + sum(pool.nodes.max + cloud.surge for pool, cloud in on_gke)
+    room = min(node_addresses(found.cidr), pod_ranges(found.secondary[vpc.pods_range]))
+    if room < most:
+        why = f"it has room for {counted(room, 'node')}, and the pools have up to {most} while they are rolled"
+        return why, "take a larger subnet, or lower count.max of the pools"
+    return None
 
 
 def compare_bucket(name: str, region: str, location: str | None) -> OnlineFinding:

@@ -9,7 +9,7 @@ from typing import Final, TypeVar, cast
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding
-from gpu_platform.online.google.answers import Cluster, Quota
+from gpu_platform.online.google.answers import Cluster, Quota, Subnet
 from gpu_platform.online.google.api import GoogleApi
 from gpu_platform.online.google.client import Disabled, GoogleClient, Missing
 from gpu_platform.online.google.comparisons import (
@@ -19,6 +19,7 @@ from gpu_platform.online.google.comparisons import (
     compare_network,
     compare_offers,
     compare_reservation,
+    compare_subnet,
 )
 from gpu_platform.online.quota import QuotaDemand, QuotaState, compare_quota, gpu_demands, unnamed_findings
 from gpu_platform.planning.clouds.gke.existing_cluster import existing_kubeconfig
@@ -96,6 +97,8 @@ class GoogleCloud:
             yield f"bucket {name}", partial(self._bucket, name)
         if cluster.create is None:
             yield "network of the cluster", self._networks
+        elif cluster.create.existing_vpc is not None:
+            yield "subnet of the cluster", partial(self._subnet, cluster.create.existing_vpc.subnetwork)
 
     def _project(self) -> Iterator[OnlineFinding]:
         looked_at = f"project {self._cluster.project}"
@@ -167,8 +170,20 @@ class GoogleCloud:
         if found is None:
             raise NotLookedAt(f"there is no cluster {self._cluster.name}", "see the result for the cluster")
         yield compare_network("network", found.network, self._client.network_exists(found.network))
-        exists = self._client.subnet_exists(self._cluster.region, found.subnetwork)
-        yield compare_network("subnet", found.subnetwork, exists)
+        yield from self._subnet(
+            f"projects/{self._cluster.project}/regions/{self._cluster.region}/subnetworks/{found.subnetwork}"
+        )
+
+    def _subnet(self, path: str) -> Iterator[OnlineFinding]:
+        try:
+            found: Subnet | None = self._client.subnet(path)
+        except Missing:
+            found = None
+        name = path.rpartition("/")[2]
+        if found is None and self._cluster.create is None:
+            yield compare_network("subnet", name, exists=False)
+        else:
+            yield compare_subnet(self._plan, self._cluster, name, found)
 
     def _has_own_pools(self) -> bool:
         """Return whether node pools of the stack exist; True where that is not known."""

@@ -28,7 +28,6 @@ from gpu_platform.planning.teams.nic_claims import claims_nics, nic_claim_of
 from gpu_platform.planning.teams.section import WorkloadPlan
 from gpu_platform.planning.workloads.fabric import plan_pod_fabric
 from gpu_platform.planning.workloads.section import MountPlan, PodPlan
-from gpu_platform.pod_limits import KEEP_FROM_KARPENTER, SAFE_TO_EVICT
 from gpu_platform.quantity import counted, duration_text, parse_duration
 
 IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
@@ -47,11 +46,6 @@ _SECONDS_PER_GPU: Final = 4
 _REDUCE_SECONDS: Final = 20
 # A process of PyTorch with CUDA and NCCL, and pinned memory for copies; NCCL's own in /dev/shm beside it.
 _MIB_PER_GPU: Final = 6144
-_ANNOTATIONS: Final = {
-    # Nodes are not consolidated while they are measured.
-    KEEP_FROM_KARPENTER: "true",
-    SAFE_TO_EVICT: "false",
-}
 
 
 def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
@@ -220,7 +214,7 @@ def _pod(
             **_environment(workload),
         },
         mounts=(MountPlan(name="program", path=PROGRAM_DIRECTORY, config_map=PROGRAM_CONFIG_MAP, read_only=True),),
-        annotations=_ANNOTATIONS,
+        annotations=pool.keeping_annotations,
         grace_seconds=_GRACE_SECONDS,
         fabric=fabric,
     )

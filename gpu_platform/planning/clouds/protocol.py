@@ -180,7 +180,10 @@ class Cloud(Protocol):
         return "nothing but `up` changes the nodes"
 
     def topology_levels(self, pool: PoolPlan) -> tuple[str, ...]:
-        """Return the labels of nodes with their position in the network topology, the widest level first."""
+        """Return the labels of nodes with their position in the network topology, the widest level first.
+
+        Each but the last holds several nodes; the last is the node.
+        """
         return (names.HOSTNAME_LABEL,)
 
     def provisioning(self, pool: PoolPlan) -> Provisioning | None:
@@ -221,6 +224,12 @@ class Cloud(Protocol):
         self, pools: Sequence[tuple[int, Pool]], operator: Operator, catalog: Catalog, problems: Problems
     ) -> None:
         """Record pools that one operator cannot serve together; `problems` is at the file's root."""
+
+    def mount_problem(
+        self, one: StorageClass, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
+    ) -> str | None:
+        """Return why nodes of a pool cannot mount volumes of a class, as far as is known, or None."""
+        return None
 
     def check_storage(
         self, storage: Mapping[str, StorageClass], pools: Sequence[Pool], catalog: Catalog, problems: Problems

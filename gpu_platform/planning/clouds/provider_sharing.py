@@ -48,6 +48,14 @@ def check_provider_sharing(
 
 
 def _check_replicated(sharing: TimeSlicing | Mps, device_plugin: Owner, here: Problems) -> None:
+    if device_plugin == "cloud" and isinstance(sharing, Mps):
+        # GKE docs, "Share GPUs with multiple workloads using NVIDIA MPS" (hostIPC of the pods); read 2026-11-28.
+        here.at("mode").add(
+            "'mps' with GKE's device plugin",
+            "time-slicing: pods reach GKE's MPS daemon only with hostIPC, which no team may have",
+            "write mode: time-slicing, or device_plugin: operator with a fixed number of nodes",
+        )
+        return
     if device_plugin == "cloud" and "rename" in sharing.model_fields_set and sharing.rename:
         here.at("rename").add(
             "true with GKE's device plugin",

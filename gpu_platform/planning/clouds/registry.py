@@ -21,11 +21,12 @@ def cloud_of(
     storage: Mapping[str, StorageClass] | None = None,
     members: Sequence[str] = (),
     identities: Sequence[str] = (),
+    teams: Sequence[str] = (),
 ) -> Cloud:
     """Return the provider of a stack file's cluster.
 
-    `window`: that of `changes`; `storage`: declared classes; `members`: of all its teams; `identities`: teams that
-    have one.
+    `window`: that of `changes`; `storage`: declared classes; `teams`: names of all its teams, `members`: of all of
+    them; `identities`: teams that have one.
     """
     match cluster:
         case SandboxCluster():
@@ -47,7 +48,7 @@ def cloud_of(
             from gpu_platform.planning.clouds.gke.cloud import Gke
 
             # pyrefly: ignore[bad-instantiation] - an empty method is a default, not abstract
-            return Gke(cluster, window, storage=storage, members=members, identities=identities)
+            return Gke(cluster, window, storage=storage, members=members, identities=identities, teams=teams)
 
 
 def first_stacks() -> Mapping[str, FirstStack]:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.storage import DiskStorage
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageClassPlan:
@@ -85,3 +88,14 @@ class StoragePlan:
     team_stack_volumes: tuple[VolumePlan, ...] = ()
     cloud: CloudStorage | None = None
     retained: tuple[str, ...] = ()
+
+
+def check_iops(one: DiskStorage, disk: str, limits: tuple[int, int], here: Problems) -> None:
+    """Record IOPS that no volume of a disk type has: its claims would wait. `limits`: the fewest and the most."""
+    least, most = limits
+    if one.iops is not None and not least <= one.iops <= most:
+        here.at("iops").add(
+            str(one.iops),
+            f"{least} to {most}: a {disk} volume has {least} by itself, and takes no more than {most}",
+            "remove iops" if one.iops < least else f"write iops: {most} or less",
+        )

@@ -19,7 +19,6 @@ from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.planning.workloads import (
     TeamWorkloadsPlan,
-    keeping_annotation,
     levels_of,
     plan_pod_fabric,
     provisioned_by,
@@ -173,7 +172,7 @@ def _together(example: ExamplePlan, levels: Mapping[str, tuple[str, ...]], avail
     several = training and workload.replicas > 1
     return replace(
         example,
-        annotations={**near, **keeping_annotation(pool)},
+        annotations={**near, **pool.keeping_annotations},
         fabric=plan_pod_fabric(workload, pool, available.catalog) if several else None,
     )
 

@@ -15,6 +15,7 @@ from gpu_platform.planning.expectations.section import Expectations, NodeExpecta
 from gpu_platform.planning.nodes.section import Kubelet, Labels, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.sharing.section import ResourceOffer, SharingPlan
+from gpu_platform.pod_limits import KEEP_FROM_KARPENTER, SAFE_TO_EVICT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +114,17 @@ class PoolPlan:
     def by_karpenter(self) -> bool:
         """Whether a NodePool of Karpenter creates its nodes, or further nodes of a sandbox."""
         return self.autoscaler is not None or (self.cloud is not None and self.cloud.replaced_by_claim)
+
+    @property
+    def keeping_annotations(self) -> Mapping[str, str]:
+        """Annotations of pods that end, which keep whatever scales the pool from removing their node.
+
+        An autoscaler moves pods from a node with few requests, and drift of Karpenter replaces nodes. What scales
+        the selected nodes of an existing cluster is not known.
+        """
+        unknown = self.nodes.ownership == "selected"
+        found = {KEEP_FROM_KARPENTER: "true"} if self.by_karpenter or unknown else {}
+        return {**found, SAFE_TO_EVICT: "false"} if unknown or (self.autoscaled and not found) else found
 
     @property
     def has_fixed_nodes(self) -> bool:

@@ -18,6 +18,11 @@ def is_topology_aware(queueing: Queueing, pools: Sequence[PoolPlan]) -> bool:
     return not unsuitable(pools) if queueing.topology is None else queueing.topology
 
 
+def closest_level(levels: Sequence[str]) -> str | None:
+    """Return the narrowest level that holds several nodes, or None. `levels`: the widest first, hostname last."""
+    return levels[-2] if len(levels) > 1 else None
+
+
 def unsuitable(pools: Sequence[PoolPlan]) -> tuple[str, ...]:
     """Return the pools whose nodes may not exist yet, or whose devices are claimed, each with the reason."""
     return tuple(

@@ -3,7 +3,6 @@
 from gpu_platform.planning.workloads.checks import check, check_one
 from gpu_platform.planning.workloads.fabric import plan_pod_fabric
 from gpu_platform.planning.workloads.plans import (
-    keeping_annotation,
     levels_of,
     node_seconds,
     plan,
@@ -18,7 +17,6 @@ __all__ = [
     "TeamWorkloadsPlan",
     "check",
     "check_one",
-    "keeping_annotation",
     "levels_of",
     "node_seconds",
     "plan",

@@ -6,18 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.queues.topology import is_topology_aware
+from gpu_platform.planning.queues.topology import closest_level, is_topology_aware, unsuitable
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
 from gpu_platform.planning.workloads.alignment import check_alignment
-from gpu_platform.planning.workloads.plans import keeps_nodes
 from gpu_platform.planning.workloads.pool_capacity import pods_at_once, pool_capacity
 from gpu_platform.pod_limits import LONGEST_PIN_SECONDS
 from gpu_platform.quantity import parse_duration, parse_quantity
+from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.stack import Environment
-from gpu_platform.spec.storage import DiskStorage, LustreStorage, NfsStorage, TeamStorage
+from gpu_platform.spec.storage import ClaimableStorage, DiskStorage, TeamStorage
 from gpu_platform.spec.team import Team
 from gpu_platform.spec.team_workloads import (
     ContainerSettings,
@@ -34,36 +35,40 @@ _LONGEST_COOL_DOWN = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Storage:
-    """Storage of one team by the environment. `classes`: by name, whether pods of many nodes share it.
+    """Storage of one team by the environment.
 
     `known`: whether the stack file names all classes; elsewhere the owner of the cluster has others.
     """
 
     volumes: Mapping[str, TeamStorage]
-    classes: Mapping[str, bool]
+    classes: Mapping[str, ClaimableStorage]
     known: bool
-    default: bool
+
+    @property
+    def default(self) -> str | None:
+        """Name of the default class."""
+        of_disks = ((name, one) for name, one in self.classes.items() if isinstance(one, DiskStorage))
+        return next((name for name, one in of_disks if one.default), None)
 
 
 def check(context: CompleteContext, available: Available) -> None:
     """Record the problems of the declared workloads of an environment's teams."""
-    creates = context.cloud.creates_nodes
+    cloud = context.cloud
     for index, team in enumerate(context.environment.teams):
-        storage = _storage_of(team, context.environment, own_stack=False, known=creates)
-        _check(team, context.environment, available, storage, context.problems.at(f"teams[{index}]"))
+        storage = _storage_of(team, context.environment, own_stack=False, known=cloud.creates_nodes)
+        _check(team, context.environment, available, cloud, storage, context.problems.at(f"teams[{index}]"))
 
 
 def check_one(
-    team: Team, environment: Environment, available: Available, problems: Problems, *, creates_nodes: bool
+    team: Team, environment: Environment, available: Available, cloud: Cloud, problems: Problems
 ) -> None:
     """Record the problems of the declared workloads of a team with a stack of its own."""
-    storage = _storage_of(team, environment, own_stack=True, known=creates_nodes)
-    _check(team, environment, available, storage, problems.at("team"))
+    storage = _storage_of(team, environment, own_stack=True, known=cloud.creates_nodes)
+    _check(team, environment, available, cloud, storage, problems.at("team"))
 
 
 def _storage_of(team: Team, environment: Environment, *, own_stack: bool, known: bool) -> _Storage:
     declared = environment.storage
-    classes = {name: one for name, one in declared.items() if not isinstance(one, TeamStorage)}
     return _Storage(
         volumes={
             name: one
@@ -71,23 +76,30 @@ def _storage_of(team: Team, environment: Environment, *, own_stack: bool, known:
             if isinstance(one, TeamStorage)
             and (team.name in one.team_stacks if own_stack else one.teams is None or team.name in one.teams)
         },
-        classes={name: isinstance(one, NfsStorage | LustreStorage) for name, one in classes.items()},
+        classes={name: one for name, one in declared.items() if not isinstance(one, TeamStorage)},
         known=known,
-        default=any(isinstance(one, DiskStorage) and one.default for one in classes.values()),
     )
 
 
 def _check(
-    team: Team, environment: Environment, available: Available, storage: _Storage, problems: Problems
+    team: Team,
+    environment: Environment,
+    available: Available,
+    cloud: Cloud,
+    storage: _Storage,
+    problems: Problems,
 ) -> None:
     topology = environment.queueing is not None and is_topology_aware(environment.queueing, available.pools)
-    for one in declared_pods(team, available):
+    declared = declared_pods(team, available)
+    for one in declared:
         _check_room(one, team, available, problems.at(one.path), topology=topology)
         check_alignment(one, team, available, problems.at(one.path))
     _check_fabric(team, available, problems)
     for index, job in enumerate(team.training_jobs):
         _check_training(job, environment, available, storage, problems.at(f"training_jobs[{index}]"))
         _check_exit_codes(job, problems.at(f"training_jobs[{index}]"))
+        pods = next(one for one in declared if one.path == f"training_jobs[{index}]")
+        _check_topology(job, pods, team, environment.queueing, available, cloud, problems.at(pods.path))
     for index, service in enumerate(team.inference_services):
         _check_service(service, team, environment, problems.at(f"inference_services[{index}]"))
     for index, notebook in enumerate(team.notebooks):
@@ -108,20 +120,21 @@ def _check(
                     "shorten it",
                 )
             _check_volumes(entry.volumes, storage, problems.at(f"{field}[{index}]").at("volumes"))
+    _check_mounted(team, storage, available, cloud, problems)
     _check_shared_memory(team, available, problems)
     _check_deadlines(team, available, problems)
 
 
 def _check_deadlines(team: Team, available: Available, problems: Problems) -> None:
     """Record deadlines beyond the time for which a pod may keep its node, where pods of the pool keep it."""
-    kept = {pool.name for pool in available.pools if keeps_nodes(pool)}
+    kept = {pool.name for pool in available.pools if pool.keeping_annotations}
     for field in ("training_jobs", "notebooks", "batch_jobs"):
         for index, entry in enumerate(getattr(team, field)):
             if entry.pool in kept and parse_duration(entry.deadline) > LONGEST_PIN_SECONDS:
                 hours = LONGEST_PIN_SECONDS // 3600
                 problems.at(f"{field}[{index}]").at("deadline").add(
                     entry.deadline,
-                    f"at most {hours}h on pool {entry.pool}: pods keep their Karpenter nodes until they end",
+                    f"at most {hours}h on pool {entry.pool}: its pods keep their nodes until they end",
                     f"write {hours}h or less",
                 )
 
@@ -223,14 +236,44 @@ def _check_training(
             "training on spot capacity with checkpoints: its nodes may be taken back at any time",
             "name a volume or a storage class in checkpoints, or another pool",
         )
-    if job.topology is not None and not (environment.queueing is not None and environment.queueing.topology):
-        here.at("topology").add(
-            f"{job.topology!r} without queueing.topology",
-            "topology with queues that know which nodes are close to each other",
-            "write `queueing: {topology: true}`, or remove topology",
-        )
     if job.gpus == 0:
         here.at("gpus").add("0", "1 or more: training without GPUs is a batch job", "write it in batch_jobs")
+
+
+def _check_topology(
+    job: TrainingJob,
+    pods: DeclaredPods,
+    team: Team,
+    queueing: Queueing | None,
+    available: Available,
+    cloud: Cloud,
+    here: Problems,
+) -> None:
+    """Record a topology that the queues do not know, and one that no nodes of the pool can meet."""
+    place = here.at("topology")
+    if job.topology is None:
+        return
+    if queueing is None or not is_topology_aware(queueing, available.pools):
+        autoscaled = ", ".join(unsuitable(available.pools))
+        place.add(
+            f"{job.topology!r}, and " + ("no queues" if queueing is None else "queues that do not look at nodes"),
+            "topology with queues that know which nodes are close to each other",
+            f"remove topology: pool {autoscaled}"
+            if autoscaled
+            else "write `queueing: {topology: true}`, or remove topology",
+        )
+        return
+    pool = next((pool for pool in available.pools if pool.name == job.pool), None)
+    if job.topology == "preferred" or pool is None or closest_level(cloud.topology_levels(pool)) is not None:
+        return
+    on_node = pool_capacity(pods, team, pool, available).on_node
+    if job.replicas > on_node:
+        place.add(
+            f"'required' for {job.replicas} pods on pool {pool.name}",
+            "required where the cloud labels which nodes are close to each other, or one node holds all pods "
+            f"(it holds {on_node})",
+            "write `topology: preferred`, or remove topology",
+        )
 
 
 def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, shared: bool) -> None:
@@ -253,7 +296,7 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
         here.at("size").add("nothing", "the size of the claim, or a volume", "write for example size: 100Gi")
     name = kept.storage_class
     if name is None:
-        if storage.known and not storage.default:
+        if storage.known and storage.default is None:
             here.at("storage_class").add(
                 "nothing, and no class of `storage` is the default",
                 "a storage class: " + (", ".join(storage.classes) or "`storage` has none"),
@@ -271,12 +314,36 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
             "a storage class: " + (", ".join(storage.classes) or "`storage` has none"),
             did_you_mean(name, storage.classes) or "declare it in storage",
         )
-    elif shared and storage.classes.get(name) is False:
+    elif shared and isinstance(storage.classes.get(name), DiskStorage):
         here.at("storage_class").add(
             f"{name!r}, whose volumes are disks of one node",
             "a class whose volumes the pods of several nodes write",
             "name a class of type nfs or lustre, or write replicas: 1",
         )
+
+
+def _check_mounted(team: Team, storage: _Storage, available: Available, cloud: Cloud, problems: Problems) -> None:
+    """Record claims whose volumes no node of the pool can mount: the pods would wait for them on their nodes."""
+    pools = {pool.name: pool for pool in available.pools}
+    kept_by = [
+        *(
+            (f"training_jobs[{n}].checkpoints", one.pool, one.checkpoints)
+            for n, one in enumerate(team.training_jobs)
+        ),
+        *((f"notebooks[{n}].home", one.pool, one.home) for n, one in enumerate(team.notebooks)),
+    ]
+    for path, pool_name, kept in kept_by:
+        if kept is None or kept.volume is not None or pool_name not in pools:
+            continue
+        name = kept.storage_class or storage.default
+        one, pool = storage.classes.get(name or ""), pools[pool_name]
+        problem = cloud.mount_problem(one, pool, available.pools, available.catalog) if one is not None else None
+        if problem is not None:
+            problems.at(path).at("storage_class").add(
+                f"{name!r} on pool {pool.name}: {problem}",
+                f"a class whose volumes nodes of pool {pool.name} mount",
+                "name another class, or declare one in storage",
+            )
 
 
 def _writable(one: TeamStorage) -> bool:

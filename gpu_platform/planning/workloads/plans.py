@@ -14,7 +14,7 @@ from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues import queue_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
-from gpu_platform.planning.queues.topology import is_topology_aware
+from gpu_platform.planning.queues.topology import closest_level, is_topology_aware
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.compute_domains import channel_of
 from gpu_platform.planning.teams.declared_pods import as_workload, head_as_workload
@@ -45,7 +45,6 @@ from gpu_platform.planning.workloads.section import (
     TrainingJobPlan,
 )
 from gpu_platform.planning.workloads.statements import StatementContext, entry_decisions
-from gpu_platform.pod_limits import KEEP_FROM_KARPENTER
 from gpu_platform.quantity import parse_duration, parse_quantity
 from gpu_platform.scaling_triggers import PROMETHEUS
 from gpu_platform.spec.addons import Addons
@@ -300,19 +299,9 @@ def _until(pod: PodPlan, deadline: int, of: _TeamContext) -> PodPlan:
     pool = next(one for one in of.available.pools if one.name == pod.workload.pool)
     return replace(
         pod,
-        annotations={**pod.annotations, **keeping_annotation(pool)},
+        annotations={**pod.annotations, **pool.keeping_annotations},
         node_seconds=node_seconds(deadline, of.provisioned.get(pool.name)),
     )
-
-
-def keeps_nodes(pool: PoolPlan) -> bool:
-    """Return whether pods that end keep the nodes of a pool: Karpenter would consolidate those of training."""
-    return pool.by_karpenter and pool.workload == "training"
-
-
-def keeping_annotation(pool: PoolPlan) -> Mapping[str, str]:
-    """Return the annotation of pods that end, by which Karpenter keeps the nodes of a training pool."""
-    return {KEEP_FROM_KARPENTER: "true"} if keeps_nodes(pool) else {}
 
 
 def _seconds(duration: str) -> int:
@@ -374,8 +363,7 @@ def topology_annotation(
         return {}
     if choice == "unconstrained":
         return {names.TOPOLOGY_ANNOTATIONS[choice]: "true"}
-    wider = [one for one in levels if one != names.HOSTNAME_LABEL] or levels
-    return {names.TOPOLOGY_ANNOTATIONS[choice]: wider[-1]}
+    return {names.TOPOLOGY_ANNOTATIONS[choice]: closest_level(levels) or levels[-1]}
 
 
 def _service(service: InferenceService, of: _TeamContext) -> InferenceServicePlan:

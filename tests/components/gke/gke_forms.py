@@ -103,12 +103,6 @@ FORMS: dict[str, dict[str, Any]] = {
         "device_plugin": "provider",
         "sharing": {"mode": "time-slicing", "replicas": 6},
     },
-    "gke-mps": {
-        "machine_type": "g2-standard-12",
-        "workload": "inference",
-        "device_plugin": "provider",
-        "sharing": {"mode": "mps", "replicas": 3},
-    },
     "gke-partitions": {
         "machine_type": "a2-highgpu-1g",
         "workload": "development",

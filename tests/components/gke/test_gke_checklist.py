@@ -180,7 +180,6 @@ def test_gke_4_gpu_driver_installation_config_says_who_installs_the_driver():
     versions = {form: accelerator(form)["gpuDriverInstallationConfig"]["gpuDriverVersion"] for form in FORMS}
     assert {form for form, version in versions.items() if version == "DEFAULT"} == {
         "gke-time-sharing",
-        "gke-mps",
         "gke-partitions",
     }
     assert set(versions.values()) == {"DEFAULT", "INSTALLATION_DISABLED"}
@@ -190,7 +189,6 @@ def test_gke_4_gpu_sharing_config_and_gpu_partition_size_where_gke_shares_the_gp
     shared = {form: accelerator(form).get("gpuSharingConfig") for form in FORMS}
     assert {form: value for form, value in shared.items() if value} == {
         "gke-time-sharing": {"gpuSharingStrategy": "TIME_SHARING", "maxSharedClientsPerGpu": 6},
-        "gke-mps": {"gpuSharingStrategy": "MPS", "maxSharedClientsPerGpu": 3},
     }
     partitions = {form: accelerator(form).get("gpuPartitionSize") for form in FORMS}
     assert {form: value for form, value in partitions.items() if value} == {"gke-partitions": "1g.5gb"}

@@ -40,6 +40,15 @@ def test_gke_1_a_cluster_for_a3_and_newer_has_enable_multi_networking(machine: s
     assert made({"machine_type": "g2-standard-48"})["enableMultiNetworking"] is False
 
 
+def test_a_cluster_keeps_multi_networking_when_its_last_a3_pool_leaves() -> None:
+    def ignored(machine: str) -> tuple[str, ...]:
+        (record,) = recorded({"machine_type": machine}).of("Cluster")
+        return record.ignore_changes
+
+    assert "enableMultiNetworking" in ignored("g2-standard-48")
+    assert "enableMultiNetworking" not in ignored("a3-megagpu-8g")
+
+
 def test_gke_1_the_cluster_is_vpc_native() -> None:
     recording = recorded({})
     inputs = made({})

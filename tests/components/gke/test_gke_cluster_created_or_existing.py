@@ -94,6 +94,11 @@ def test_secrets_and_system_nodes_have_the_declared_keys() -> None:
     assert record.inputs["databaseEncryption"] == {"state": "ENCRYPTED", "keyName": key}
     [system] = [one for one in recording.of("NodePool") if one.inputs.get("name") == "system"]
     assert system.inputs["nodeConfig"]["bootDiskKmsKey"] == key
+    # The pool that GKE makes with the cluster obeys the same policies of the company, or no cluster is made.
+    first = record.inputs["nodeConfig"]
+    assert first["bootDiskKmsKey"] == key
+    assert first["metadata"] == {"disable-legacy-endpoints": "true"}
+    assert {name: system.inputs["nodeConfig"][name] for name in first} == first
 
 
 def test_the_dns_endpoint_can_be_closed() -> None:
@@ -197,6 +202,7 @@ FOUND: dict[str, Any] = {
     "masterVersion": "1.35.2-gke.1269001",
     "enableAutopilot": False,
     "datapathProvider": "ADVANCED_DATAPATH",
+    "networkPolicies": [],
     "enableMultiNetworking": True,
     "enableFqdnNetworkPolicy": False,
     "endpoint": "34.1.2.3",
@@ -394,6 +400,14 @@ def test_node_pools_without_the_metadata_server_of_gke_stop_a_program_whose_team
     deploy(built(platform), {**FOUND, "nodePools": pools[:1]})
     with pytest.raises(pulumi.RunError, match="give their own credentials to pods: old, older"):
         deploy(built(platform), {**FOUND, "nodePools": pools})
+
+
+def test_teams_on_a_cluster_that_enforces_no_network_policies_stop_the_program() -> None:
+    platform, legacy = {**platform_of({}, cluster=EXISTING), "teams": [TEAM]}, {"datapathProvider": ""}
+    platform["pools"] = [{**one, "network": {"rdma": False}} for one in platform["pools"]]
+    deploy(built(platform), {**FOUND, **legacy, "networkPolicies": [{"enabled": True, "provider": "CALICO"}]})
+    with pytest.raises(pulumi.RunError, match="nothing that enforces network policies"):
+        deploy(built(platform), {**FOUND, **legacy, "networkPolicies": [{"enabled": False, "provider": ""}]})
 
 
 def test_a_cluster_that_knows_no_google_groups_is_deployed_with_a_warning_that_says_what_to_run(

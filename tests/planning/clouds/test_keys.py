@@ -114,6 +114,29 @@ def test_a_key_of_another_region_is_refused_on_gke(field: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("region", "multi_region", "accepted"),
+    [
+        ("europe-west1", "europe", True),
+        ("europe-west4", "eur4", True),
+        ("us-central1", "nam4", True),
+        ("us-central1", "us", True),
+        ("asia-southeast1", "nam-eur-asia1", True),
+        ("europe-west1", "us", False),
+        ("europe-west1", "asia", False),
+        ("us-central1", "eur5", False),
+        ("us-central1", "us-east1", False),
+    ],
+)
+def test_disks_take_keys_of_a_multi_region_around_their_region(
+    region: str, multi_region: str, accepted: bool
+) -> None:
+    pool = {**L4, "disk": {"kms_key": GOOGLE.replace("us-central1", multi_region)}}
+    cluster = {"provider": "gke", "name": "ml", "project": "my-project", "location": region}
+    stack = environment({**pool, "zones": [f"{region}-b"]}, cluster={**cluster, "create": {}})
+    assert list(problems(stack)) == ([] if accepted else ["pools[0].disk.kms_key"])
+
+
+@pytest.mark.parametrize(
     ("place", "cluster"),
     [
         (

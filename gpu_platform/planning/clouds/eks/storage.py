@@ -20,7 +20,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import Addon
 from gpu_platform.planning.clouds.eks.placement import zones_of
 from gpu_platform.planning.clouds.eks.vpc import vpc_zones
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
-from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, VolumePlan
+from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, VolumePlan, check_iops
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
@@ -41,6 +41,7 @@ EFS_DRIVER = "efs.csi.aws.com"
 FSX_DRIVER = "fsx.csi.aws.com"
 DEFAULT_CLASS = "gp3"
 """The class that a created cluster has by default: EKS marks none as default since 1.30."""
+_GP3_IOPS = (3000, 80_000)  # of a volume; EBS user guide, General Purpose SSD volumes; read 2026-11-28
 LUSTRE_PORTS = ((988, 988), (1018, 1023))
 NFS_PORT = 2049
 # The newest that FSx offers; clients of AL2023 and Bottlerocket speak it.
@@ -96,8 +97,8 @@ def _check_disk(one: DiskStorage, here: Problems) -> None:
         here.at("iops").add(
             "nothing with disk io2", "IOPS: io2 volumes have none by themselves", "write iops: 10000"
         )
-    if one.disk != "io2" and one.iops is not None and one.iops < 3000:
-        here.at("iops").add(str(one.iops), "3000 or more: each gp3 volume has 3000", "remove iops, or raise it")
+    if one.disk != "io2":
+        check_iops(one, "gp3", _GP3_IOPS, here)
 
 
 def _check_nfs(one: NfsStorage, cluster: EksCluster, here: Problems) -> None:

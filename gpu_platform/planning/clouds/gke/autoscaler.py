@@ -45,7 +45,8 @@ def check_autoscaler(pool: Pool, machine: MachineType, nodes: Sizes, problems: P
 
 
 def _fix(pool: Pool) -> str:
-    own = f"write device_plugin: provider, GKE's own sharing, which offers {names.GPU_RESOURCE}"
+    mode = " with sharing.mode: time-slicing" if isinstance(pool.sharing, Mps) else ""
+    own = f"write device_plugin: provider{mode}, GKE's own sharing, which offers {names.GPU_RESOURCE}"
     if isinstance(pool.capacity, FlexStart):
         return own + ", or another capacity with a fixed number of nodes"
     return own + f", or count: {{desired: {pool.count.desired or pool.count.maximum}}}"

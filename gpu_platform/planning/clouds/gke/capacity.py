@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.gke.plan import ReservationAffinity
 from gpu_platform.planning.clouds.windows import CapacityWindow
 from gpu_platform.planning.problems import Problems
@@ -44,12 +45,25 @@ def is_zone(location: str) -> bool:
 
 
 def locations(pool: Pool, cluster: GkeCluster) -> tuple[str, ...]:
-    """Return the zones of a pool; empty: all zones of the cluster."""
+    """Return the zones that the stack file names for a pool, or none in a regional cluster.
+
+    Only these decide placement and counts: a newer list of zones must not replace nodes.
+    """
     if isinstance(pool.capacity, Reservation):
         return (pool.capacity.zone,)
     if pool.zones is not None:
         return pool.zones
     return (cluster.location,) if is_zone(cluster.location) else ()
+
+
+def zones_of(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> tuple[str, ...]:
+    """Return the zones of a pool: the declared ones, else those of the region that are known to offer it.
+
+    Without any, GKE takes the zones of the cluster, and refuses the pool if one of them lacks the machine type
+    (GoogleCloudPlatform/kubernetes-engine-samples#1738; read 2026-11-28).
+    """
+    known = catalog.offered(machine)
+    return locations(pool, cluster) or (known.zones.get(cluster.location, ()) if known is not None else ())
 
 
 def sizes(pool: Pool, cluster: GkeCluster) -> Sizes:
@@ -90,7 +104,9 @@ def run_seconds(capacity: FlexStart) -> int:
     return parse_duration(capacity.max_run_duration)
 
 
-def check_capacity(pool: Pool, cluster: GkeCluster, problems: Problems) -> None:
+def check_capacity(
+    pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
+) -> None:
     """Record capacity, zones and counts that GKE does not support."""
     here = problems.at("capacity")
     match pool.capacity:
@@ -101,8 +117,15 @@ def check_capacity(pool: Pool, cluster: GkeCluster, problems: Problems) -> None:
         case _:
             pass
     _check_zones(pool, cluster, problems)
-    if pool.capacity.type in ("on-demand", "spot", "reservation"):
-        _check_count(pool, cluster, problems.at("count"))
+    zones = zones_of(pool, machine, cluster, catalog)
+    if machine.has_gpus and not zones:
+        problems.at("zones").add(
+            f"nothing, and no list of the zones of {cluster.location} with {machine.name}",
+            "zones that offer the machine type: GKE refuses a pool that may have nodes in any other",
+            f"write zones: [{cluster.location}-a], or another zone that has {machine.name}",
+        )
+    elif pool.capacity.type in ("on-demand", "spot", "reservation"):
+        _check_count(pool, cluster, zones, problems.at("count"))
 
 
 def windows(pool: Pool) -> tuple[CapacityWindow, ...]:
@@ -213,7 +236,7 @@ def _check_in_region(zone: str, cluster: GkeCluster, here: Problems) -> None:
         )
 
 
-def _check_count(pool: Pool, cluster: GkeCluster, here: Problems) -> None:
+def _check_count(pool: Pool, cluster: GkeCluster, offered: tuple[str, ...], here: Problems) -> None:
     """Record a number of nodes that is not the same in each location, as GKE requires."""
     desired, zones = pool.count.desired, locations(pool, cluster)
     if desired == 0:
@@ -222,7 +245,8 @@ def _check_count(pool: Pool, cluster: GkeCluster, here: Problems) -> None:
         here.at("desired").add(
             f"{counted(desired, 'node')} without zones",
             "a number only with zones: GKE creates that many nodes in each, and not every zone has every GPU",
-            f"write zones: [{cluster.location}-a], or another zone that has {pool.machine_type}",
+            f"write zones: [{next(iter(offered), f'{cluster.location}-a')}], or another zone that has "
+            f"{pool.machine_type}",
         )
     elif desired % len(set(zones)) != 0:
         here.at("desired").add(

@@ -35,7 +35,7 @@ from gpu_platform.planning.clouds.gke.software import (
     explain_software,
     gke_software,
 )
-from gpu_platform.planning.clouds.gke.storage import check_gke_storage, plan_gke_storage
+from gpu_platform.planning.clouds.gke.storage import check_gke_storage, mount_problem, plan_gke_storage
 from gpu_platform.planning.clouds.gke.system_pool import size_system_nodes
 from gpu_platform.planning.clouds.gke.window import check_window, recurring_window
 from gpu_platform.planning.clouds.identities import bucket_rights, google_account
@@ -76,12 +76,14 @@ class Gke(Cloud):
         storage: Mapping[str, StorageClass] | None = None,
         members: Sequence[str] = (),
         identities: Sequence[str] = (),
+        teams: Sequence[str] = (),
     ) -> None:
         self._cluster = cluster
         self._window = window
         self._storage = storage or {}
         self._members = members
         self._identities = identities
+        self._teams = teams
 
     @property
     def cluster(self) -> GkeCluster:
@@ -147,7 +149,7 @@ class Gke(Cloud):
         return explain_software(pool, software)
 
     def topology_levels(self, pool: PoolPlan) -> tuple[str, ...]:
-        """Return block, sub-block and host of Compute Engine, where nodes are placed compactly or reserved."""
+        """Return block and sub-block of Compute Engine, where nodes are placed compactly or reserved."""
         return topology_levels(pool)
 
     def provisioning(self, pool: PoolPlan) -> Provisioning | None:
@@ -162,7 +164,7 @@ class Gke(Cloud):
         """Return the labels of GKE on nodes where it runs the device plugin."""
         labels = {names.GKE_ACCELERATOR_LABEL: machine.accelerator_label} if machine.accelerator_label else {}
         if sharing.replicas > 1:
-            labels[names.GKE_SHARING_STRATEGY_LABEL] = "mps" if sharing.mode == "mps" else "time-sharing"
+            labels[names.GKE_SHARING_STRATEGY_LABEL] = "time-sharing"
             labels[names.GKE_SHARED_CLIENTS_LABEL] = str(sharing.replicas)
         if sharing.mig_layouts:
             labels[names.GKE_PARTITION_SIZE_LABEL] = next(iter(sharing.mig_layouts[0].layout))
@@ -208,6 +210,12 @@ class Gke(Cloud):
     ) -> None:
         """Record pools whose drivers are in different directories."""
         check_driver_dir(pools, catalog, problems)
+
+    def mount_problem(
+        self, one: StorageClass, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
+    ) -> str | None:
+        """Return why nodes of a pool attach no disks of a class, or run no driver of it."""
+        return mount_problem(one, self._cluster, pool, pools, catalog)
 
     def check_storage(
         self, storage: Mapping[str, StorageClass], pools: Sequence[Pool], catalog: Catalog, problems: Problems
@@ -270,7 +278,11 @@ class Gke(Cloud):
             release,
             catalog,
             StackDemands(
-                window=self._window, storage=self._storage, members=self._members, identities=self._identities
+                window=self._window,
+                storage=self._storage,
+                members=self._members,
+                identities=self._identities,
+                teams=self._teams,
             ),
         )
 

@@ -31,6 +31,7 @@ from gpu_platform.planning.clouds.gke.node_versions import (
     fabric_broken_from,
     minimums_of_plans,
 )
+from gpu_platform.planning.clouds.gke.placement import most_nodes
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.prerequisites import OF_DISKS, OF_FILESTORE, OF_SECRETS
 from gpu_platform.planning.clouds.gke.resource_labels import check_resource_labels
@@ -44,7 +45,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import DiskStorage, ExistingStorage, NfsStorage, StorageClass
+from gpu_platform.spec.storage import BucketStorage, DiskStorage, ExistingStorage, NfsStorage, StorageClass
 
 MAX_NAME = 40
 MAX_ACCOUNT = 30
@@ -73,7 +74,8 @@ def check_gke_cluster(cluster: GkeCluster, pools: Sequence[Pool], catalog: Catal
         check_system_nodes(cluster.create, catalog, here)
         check_key(cluster.create.kms_key, cluster, here.at("kms_key"), regional=True)
         check_key(cluster.create.system.kms_key, cluster, here.at("system").at("kms_key"))
-        check_create(cluster.create, ranges, sum(pool.count.maximum for pool in pools), here)
+        nodes = sum(most_nodes(pool, machine, cluster, catalog) for pool, machine in known)
+        check_create(cluster.create, ranges, nodes, here)
 
 
 def _check_name(cluster: GkeCluster, problems: Problems) -> None:
@@ -97,14 +99,22 @@ def _check_location(cluster: GkeCluster, problems: Problems) -> None:
 class StackDemands:
     """What other sections of a stack file demand of its cluster.
 
-    `window`: of `changes`; `storage`: declared classes; `members`: of all teams; `identities`: names of the teams
-    that have one.
+    `window`: of `changes`; `storage`: declared classes; `teams`: names of all teams, `members`: of all of them;
+    `identities`: names of the teams that have one.
     """
 
     window: WindowPlan | None
     storage: Mapping[str, StorageClass]
     members: Sequence[str]
     identities: Sequence[str]
+    teams: Sequence[str]
+
+    @property
+    def at_metadata_server(self) -> tuple[str, ...]:
+        """Teams whose pods reach the metadata server: with an identity, or for the sidecars of buckets."""
+        buckets = [one for one in self.storage.values() if isinstance(one, BucketStorage)]
+        named = [team for one in buckets for team in (*(one.teams or self.teams), *one.team_stacks)]
+        return tuple(dict.fromkeys([*self.identities, *named]))
 
 
 def plan_gke_cluster(
@@ -170,7 +180,8 @@ def plan_gke_cluster(
         ),
         logins=logins,
         groups=google_groups(demands.members),
-        identities=tuple(demands.identities),
+        teams=tuple(demands.teams),
+        identities=demands.at_metadata_server,
         installers=plan_installers(on_gke, catalog),
         minimum_version=highest(minimums_of_plans(clouds, catalog)),
         node_versions={pool.name: cloud.version for pool, cloud in on_gke if cloud.version is not None},

@@ -1,4 +1,4 @@
-"""Settings of a GKE cluster whose change a preview announces: its system nodes, and who reaches its API server.
+"""Settings of a GKE cluster whose change a preview announces: its system nodes, its channel, and who reaches it.
 
 Source: GKE docs, Node upgrade strategies; terraform-provider-google, update of a node pool; read 2026-11-21.
 """
@@ -14,12 +14,21 @@ if TYPE_CHECKING:
     from gpu_platform.planning.clouds.gke.plan import CreateGkePlan
 
 
-def cluster_settings(create: CreateGkePlan | None) -> tuple[ClusterSetting, ...]:
+def cluster_settings(create: CreateGkePlan | None, *, multi_networking: bool) -> tuple[ClusterSetting, ...]:
     """Return the settings of a cluster that a preview compares with the last deployment."""
-    return () if create is None else tuple(_of_create(create))
+    return () if create is None else tuple(_of_create(create, multi_networking))
 
 
-def _of_create(create: CreateGkePlan) -> Iterator[ClusterSetting]:
+def _of_create(create: CreateGkePlan, multi_networking: bool) -> Iterator[ClusterSetting]:
+    yield ClusterSetting(
+        name="multi_networking",
+        what="multi-networking",
+        field="pools",
+        values=("on",) if multi_networking else (),
+        loss="in-place",
+        on_loss="no pool needs it any more; the cluster keeps it",
+        on_gain="GKE enables it in the running cluster, for pools of A3 or newer",
+    )
     replaced = "GKE replaces the system nodes one by one, and the pods of controllers move"
     yield ClusterSetting(
         name="system_template",
@@ -44,6 +53,35 @@ def _of_create(create: CreateGkePlan) -> Iterator[ClusterSetting]:
         values=create.system_nodes[1],
         loss="removes-capacity",
         on_loss="{lost} of the nodes of controllers may be deleted, and their pods move",
+    )
+    yield from _of_access(create)
+    yield ClusterSetting(
+        name="release_channel",
+        what="release channel",
+        field="cluster.create.release_channel",
+        values=(create.release_channel.lower(),),
+        loss="in-place",
+        on_loss="GKE upgrades the control plane and the nodes when a version reaches the new channel",
+    )
+
+
+def _of_access(create: CreateGkePlan) -> Iterator[ClusterSetting]:
+    """Yield every way into the cluster that an edit can close."""
+    yield ClusterSetting(
+        name="dns_access",
+        what="DNS endpoint of the API server",
+        field="cluster.create.dns_access",
+        values=("the DNS endpoint",) if create.dns_access else (),
+        loss="cuts-access",
+        on_loss="{lost} is closed: only the networks of api_access reach the API server, and kubeconfigs change",
+    )
+    yield ClusterSetting(
+        name="authenticator_groups",
+        what="security group of logins",
+        field="cluster.create.authenticator_groups",
+        values=() if create.authenticator_groups is None else (create.authenticator_groups,),
+        loss="cuts-access",
+        on_loss="the cluster no longer knows the groups in {lost}: their members lose their roles",
     )
     yield ClusterSetting(
         name="api_access",

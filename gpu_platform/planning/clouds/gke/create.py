@@ -13,8 +13,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from gpu_platform.planning.clouds.api_access import is_private
-from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, ExistingVpcPlan, MaintenanceExclusion
+from gpu_platform.planning.clouds.gke.plan import (
+    SYSTEM_SURGE,
+    CreateGkePlan,
+    ExistingVpcPlan,
+    MaintenanceExclusion,
+)
 from gpu_platform.planning.clouds.gke.system_pool import DEFAULT_TYPES
+from gpu_platform.planning.clouds.gke.window import BYDAY, days_of, first_window
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted
@@ -27,6 +33,7 @@ SYSTEM_POOL = "system"
 
 POD_PREFIX = 24  # addresses of a node at the default of 110 pods
 CONTROL_PLANE_PREFIX = 28
+_OWN_RANGES = ("nodes_cidr", "pods_cidr", "services_cidr", "control_plane_cidr")
 RESERVED_ADDRESSES = 4  # of each subnet, by Google Cloud
 
 SCOPES: Mapping[str, str] = {
@@ -43,18 +50,19 @@ MAINTENANCE_HOURS = 48  # that a period must have for maintenance
 def check_create(
     create: CreateGke,
     gpu_ranges: Sequence[ipaddress.IPv4Network],
-    gpu_nodes: int,
+    pool_nodes: int,
     problems: Problems,
 ) -> None:
     """Record what is wrong with a new cluster by itself; `problems` is at `create`.
 
-    `gpu_ranges`: ranges of the GPU networks; `gpu_nodes`: the most nodes that all GPU pools may have.
+    `gpu_ranges`: ranges of the GPU networks; `pool_nodes`: the most nodes of all pools while they are rolled.
     """
     if create.network is not None:
         _check_unused_ranges(create, problems)
+        _check_ranges(create, ("control_plane_cidr",), gpu_ranges, problems)
     else:
-        _check_ranges(create, gpu_ranges, problems)
-        _check_range_sizes(create, gpu_nodes + create.system.max, problems)
+        _check_ranges(create, _OWN_RANGES, gpu_ranges, problems)
+        _check_range_sizes(create, pool_nodes + create.system.max + SYSTEM_SURGE, problems)
     _check_control_plane(create, problems)
     if not create.dns_access and not create.api_access:
         problems.at("dns_access").add(
@@ -66,11 +74,10 @@ def check_create(
     _check_exclusions(create.maintenance.exclusions, problems.at("maintenance").at("exclusions"))
 
 
-def _check_ranges(create: CreateGke, gpu_ranges: Sequence[ipaddress.IPv4Network], problems: Problems) -> None:
-    ranges = [
-        (field, ipaddress.IPv4Network(getattr(create, field)))
-        for field in ("nodes_cidr", "pods_cidr", "services_cidr", "control_plane_cidr")
-    ]
+def _check_ranges(
+    create: CreateGke, fields: Sequence[str], gpu_ranges: Sequence[ipaddress.IPv4Network], problems: Problems
+) -> None:
+    ranges = [(field, ipaddress.IPv4Network(getattr(create, field))) for field in fields]
     for index, (field, network) in enumerate(ranges):
         taken = [(other, theirs) for other, theirs in ranges[:index] if network.overlaps(theirs)]
         taken += [("the GPU networks", theirs) for theirs in gpu_ranges if network.overlaps(theirs)][:1]
@@ -110,23 +117,37 @@ def _check_control_plane(create: CreateGke, problems: Problems) -> None:
 
 def _check_range_sizes(create: CreateGke, nodes: int, problems: Problems) -> None:
     for field, possible, each in (
-        ("nodes_cidr", ipaddress.IPv4Network(create.nodes_cidr).num_addresses - RESERVED_ADDRESSES, "an address"),
-        ("pods_cidr", _pod_ranges(create), f"a /{POD_PREFIX}"),
+        ("nodes_cidr", node_addresses(create.nodes_cidr), "an address"),
+        ("pods_cidr", pod_ranges(create.pods_cidr), f"a /{POD_PREFIX}"),
     ):
         if possible < nodes:
             problems.at(field).add(
                 f"{getattr(create, field)}, enough for {counted(max(possible, 0), 'node')}",
-                f"enough for {counted(nodes, 'node')}, the most that all pools may have, {each} for each",
+                f"enough for {counted(nodes, 'node')}, the most while pools are rolled, {each} for each",
                 "take a larger range: it cannot be changed later",
             )
 
 
-def _pod_ranges(create: CreateGke) -> int:
-    prefix = ipaddress.IPv4Network(create.pods_cidr).prefixlen
+def node_addresses(cidr: str) -> int:
+    """Return for how many nodes a subnet has addresses."""
+    return ipaddress.IPv4Network(cidr).num_addresses - RESERVED_ADDRESSES
+
+
+def pod_ranges(cidr: str) -> int:
+    """Return for how many nodes a range of pods has room."""
+    prefix = ipaddress.IPv4Network(cidr).prefixlen
     return 2 ** (POD_PREFIX - prefix) if prefix <= POD_PREFIX else 0
 
 
 def _check_window(maintenance: Maintenance, problems: Problems) -> None:
+    unknown = sorted(set(days_of(maintenance.recurrence)) - set(BYDAY))
+    if unknown:
+        problems.at("recurrence").add(
+            f"{maintenance.recurrence!r} with {', '.join(unknown)}",
+            f"days of the week in BYDAY: {', '.join(BYDAY)}",
+            "write for example FREQ=WEEKLY;BYDAY=SA,SU",
+        )
+        return
     hours = _open_hours(maintenance)
     if hours is not None and hours < MAINTENANCE_HOURS:
         problems.at("recurrence").add(
@@ -144,7 +165,7 @@ def _open_hours(maintenance: Maintenance) -> int | None:
     if not rule.keys() <= {"FREQ", "BYDAY", "INTERVAL"} or not rule.get("INTERVAL", "1").isdigit():
         return None
     interval = max(int(rule.get("INTERVAL", "1")), 1)
-    days = len(rule["BYDAY"].split(",")) if "BYDAY" in rule else 1
+    days = len(days_of(maintenance.recurrence)) or 1
     if rule["FREQ"] == "WEEKLY":
         return math.floor(MAINTENANCE_PERIOD_DAYS / (7 * interval)) * days * maintenance.hours
     if "BYDAY" in rule:
@@ -228,7 +249,8 @@ def plan_create(
     )
     exclusions = _plan_exclusions(create.maintenance, newest_gpus, subject)
     maintenance = create.maintenance
-    declared = maintenance.start, maintenance.start + timedelta(hours=maintenance.hours), maintenance.recurrence
+    first = first_window(maintenance.start, maintenance.recurrence)
+    declared = first, first + timedelta(hours=maintenance.hours), maintenance.recurrence
     start, end, recurrence = window or declared
     plan = CreateGkePlan(
         existing_vpc=vpc,

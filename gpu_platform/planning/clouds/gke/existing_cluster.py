@@ -14,6 +14,7 @@ from gpu_platform.planning.clouds.gke.versions import order
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import counted
 
 DATAPLANE_V2 = "ADVANCED_DATAPATH"
 
@@ -26,6 +27,8 @@ class ExistingGke:
     """Of the control plane: 1.34.1-gke.1829001."""
     autopilot: bool
     datapath: str
+    calico: bool
+    """Whether GKE's Calico enforces network policies, which an owner enables on clusters without Dataplane V2."""
     multi_networking: bool
     fqdn_policies: bool
     workload_pool: str | None
@@ -41,6 +44,15 @@ class ExistingGke:
     """CIDR by purpose: pods, services and the control plane, where known."""
     exposed_pools: tuple[str, ...] = ()
     """Node pools whose nodes give their own credentials to pods: without GKE's metadata server."""
+
+    @property
+    def enforces_policies(self) -> bool:
+        """Whether NetworkPolicies have an effect: GKE has no other engine, and none by default.
+
+        Source: GKE docs, "Control communication between Pods and Services using network policies".
+        Read 2026-11-28.
+        """
+        return self.datapath == DATAPLANE_V2 or self.calico
 
 
 def existing_kubeconfig(name: str, found: ExistingGke, impersonated: str | None = None) -> str:
@@ -94,7 +106,10 @@ def _check_version(plan: GkeClusterPlan, version: str, problems: Problems) -> No
 
 def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
     """Raise BadInput with every reason why a cluster cannot run the pools of a plan."""
-    problems = Problems("cluster")
+    problems, update = (
+        Problems("cluster"),
+        f"gcloud container clusters update {plan.name} --location {plan.location}",
+    )
     _check_version(plan, found.version, problems)
     if plan.kubernetes is not None and minor(found.version) < minor(plan.kubernetes):
         problems.at("kubernetes").add(
@@ -116,18 +131,24 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
             f"{DATAPLANE_V2} (dataplane v2): GPU NICs need it",
             "create another cluster: the datapath of an existing one cannot be changed",
         )
+    if (teams := {*plan.teams, *plan.identities}) and not found.enforces_policies:
+        problems.add(
+            f"nothing that enforces network policies, with {counted(len(teams), 'team')}",
+            "Dataplane V2, or GKE's network policy add-on: else pods of teams reach each other and every address",
+            f"{update} --update-addons=NetworkPolicy=ENABLED, then {update} --enable-network-policy, which "
+            "replaces all nodes",
+        )
     if plan.networks and not found.multi_networking:
         problems.add(
             "no multi-networking",
             "multi-networking, for pools that join GPU networks",
-            "create another cluster with it, or give the pools network: {via: profile}",
+            f"{update} --enable-multi-networking, or give the pools network: {{via: profile}}",
         )
     if plan.fqdn_policies and not found.fqdn_policies:
         problems.at("fqdn_policies").add(
             "true on a cluster without FQDN network policies",
             "a cluster with Dataplane V2 and FQDN network policies",
-            f"gcloud container clusters update {plan.name} --location {plan.location} "
-            "--enable-fqdn-network-policy, then kubectl -n kube-system rollout restart daemonset anetd",
+            f"{update} --enable-fqdn-network-policy, then kubectl -n kube-system rollout restart daemonset anetd",
         )
     if plan.identities and found.exposed_pools:
         problems.add(

@@ -19,7 +19,7 @@ from gpu_platform.planning.requirements.kernel import check_kernel
 from gpu_platform.spec.declared import takes
 from gpu_platform.spec.nodes import Disk
 from gpu_platform.spec.pool import FlexStart, Pool
-from gpu_platform.spec.sharing import Mig, Mps, TimeSlicing
+from gpu_platform.spec.sharing import Mig, TimeSlicing
 
 NO_DEVICE_PLUGIN_LABEL = "gke-no-default-nvidia-gpu-device-plugin"
 """Keeps GKE's device plugin off a node, and with it GKE's driver installation (NVIDIA/aicr#2047)."""
@@ -65,16 +65,13 @@ def accelerator(pool: Pool, machine: MachineType, software: NodeSoftware) -> Acc
         return None
     assert machine.accelerator_label is not None  # noqa: S101 - a test checks it for every machine type of GCP
     sharing = pool.sharing if software.device_plugin == "cloud" else None
-    strategy: Literal["TIME_SHARING", "MPS"] | None = None
-    if isinstance(sharing, TimeSlicing | Mps):
-        strategy = "MPS" if isinstance(sharing, Mps) else "TIME_SHARING"
     return Accelerator(
         type=machine.accelerator_label,
         count=machine.gpu_count,
         # The version that Google has tested with the node's image.
         driver_version="DEFAULT" if software.driver == "cloud" else "INSTALLATION_DISABLED",
-        sharing_strategy=strategy,
-        max_shared_clients=sharing.replicas if isinstance(sharing, TimeSlicing | Mps) else None,
+        sharing_strategy="TIME_SHARING" if isinstance(sharing, TimeSlicing) else None,
+        max_shared_clients=sharing.replicas if isinstance(sharing, TimeSlicing) else None,
         partition_size=next(iter(sharing.layout or {}), None) if isinstance(sharing, Mig) else None,
     )
 

@@ -177,6 +177,12 @@ def plan_upgrade(pool: Pool, compact: bool) -> UpgradeSettings:
     return UpgradeSettings(strategy="SURGE", max_surge=surge, max_unavailable=unavailable)
 
 
+def most_nodes(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> int:
+    """Return how many nodes a pool may have while it is rolled, before any check of it."""
+    most = pool.count.maximum
+    return most + plan_upgrade(pool, is_compact(pool, machine, cluster, catalog)).surge(most)
+
+
 def check_upgrade(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:

@@ -31,6 +31,8 @@ from gpu_platform.planning.requirements.section import ClassPlace
 # The defaults of the provider: terraform-provider-google, resource_container_cluster.go.
 _CLUSTER_TIMEOUTS: Final = Timeouts(create=40 * 60, update=60 * 60, delete=40 * 60)
 # GKE replaces nodes one by one and waits up to an hour for the pods of each; the default is 30 minutes.
+SYSTEM_SURGE: Final = 1
+"""Nodes that GKE adds for a roll of the system nodes, one at a time: controllers have few replicas."""
 _NODE_POOL_TIMEOUTS: Final = Timeouts(create=60 * 60, update=24 * 60 * 60, delete=60 * 60)
 
 # Of the networks between GPUs: GKE docs, Maximize GPU network bandwidth; read 2026-11-21.
@@ -45,7 +47,7 @@ class Accelerator:
     type: str
     count: int
     driver_version: Literal["DEFAULT", "LATEST", "INSTALLATION_DISABLED"]
-    sharing_strategy: Literal["TIME_SHARING", "MPS"] | None
+    sharing_strategy: Literal["TIME_SHARING"] | None
     max_shared_clients: int | None
     partition_size: str | None
 
@@ -83,6 +85,10 @@ class UpgradeSettings:
     strategy: Literal["SURGE", "BLUE_GREEN"]
     max_surge: int | None
     max_unavailable: int | None
+
+    def surge(self, most: int) -> int:
+        """Return how many nodes GKE adds for a roll: all `most` nodes again with blue-green."""
+        return most if self.strategy == "BLUE_GREEN" else self.max_surge or 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,8 +227,8 @@ class GkePoolPlan:
 
     @property
     def surge(self) -> int:
-        """Nodes that GKE adds for a roll: all of them again with blue-green."""
-        return self.max_nodes if self.upgrade.strategy == "BLUE_GREEN" else self.upgrade.max_surge or 0
+        """Nodes that GKE adds for a roll."""
+        return self.upgrade.surge(self.max_nodes)
 
     @property
     def account_needs(self) -> tuple[()]:
@@ -424,6 +430,11 @@ class CreateGkePlan:
     kms_key: str | None = None
     """Key of the Secrets; None: the cloud's default."""
 
+    @property
+    def most_system_nodes(self) -> int:
+        """The most system nodes, rolls included."""
+        return self.system_nodes[1] + SYSTEM_SURGE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GkeClusterPlan:
@@ -439,7 +450,7 @@ class GkeClusterPlan:
     kubernetes: str | None
     create: CreateGkePlan | None
     multi_networking: bool
-    """Of a new cluster: whether nodes can join further networks; permanent."""
+    """Of a created cluster: whether a pool may join further networks. The cluster keeps it without such pools."""
     fqdn_policies: bool
     """Whether network policies may name hosts."""
     gpu_nics: bool
@@ -461,8 +472,10 @@ class GkeClusterPlan:
     """Members of teams, as IAM names them, who get the role for logins."""
     groups: tuple[str, ...] = ()
     """Google groups that are members of teams, by e-mail address."""
+    teams: tuple[str, ...] = ()
+    """Teams of the stack."""
     identities: tuple[str, ...] = ()
-    """Teams whose pods reach the metadata server of their node."""
+    """Teams whose pods reach the metadata server of their node: by their identity, or for volumes of buckets."""
     installers: tuple[DaemonSetPlan, ...]
     """GPUDirect installers, and the driver installer where the operator runs the device plugin."""
     minimum_version: str | None
@@ -505,7 +518,7 @@ class GkeClusterPlan:
     @property
     def settings(self) -> tuple[ClusterSetting, ...]:
         """Settings of the cluster itself that a preview compares with the last deployment."""
-        return cluster_settings(self.create)
+        return cluster_settings(self.create, multi_networking=self.multi_networking)
 
     @property
     def platforms(self) -> tuple[str, ...]:

@@ -10,11 +10,11 @@ from gpu_platform.planning.clouds.gke.capacity import (
     Sizes,
     check_capacity,
     location_policy,
-    locations,
     reservation_affinity,
     run_seconds,
     sizes,
     windows,
+    zones_of,
 )
 from gpu_platform.planning.clouds.gke.gpu_networks import network_count, network_mode
 from gpu_platform.planning.clouds.gke.keys import check_key
@@ -60,7 +60,7 @@ def check_gke_pool(
             f"at most {MAX_NAME} on provider gke: a node pool's name has 40, and 8 are a suffix for replacements",
             "shorten it",
         )
-    check_capacity(pool, cluster, problems)
+    check_capacity(pool, machine, cluster, catalog, problems)
     check_resource_labels(pool.tags, problems.at("tags"))
     check_autoscaler(pool, machine, sizes(pool, cluster), problems)
     check_placement(pool, machine, cluster, catalog, problems)
@@ -87,7 +87,7 @@ def plan_gke_pool(
     reserved = isinstance(pool.capacity, Reservation)
     plan = GkePoolPlan(
         node_pool=pool.name,
-        node_locations=locations(pool, cluster),
+        node_locations=zones_of(pool, machine, cluster, catalog),
         machine_type=machine.name,
         accelerator=accelerator(pool, machine, requirements.software),
         image_type=image_type(pool, machine, catalog),

@@ -108,14 +108,14 @@ def _quotas(cluster: GkeClusterPlan) -> Iterator[CloudQuota]:
         name = _DISK_QUOTAS[disk]
         disks[name] = disks.get(name, 0) + gb
     if create is not None:
-        system = create.system_nodes[1]
+        system = create.most_system_nodes
         disks["SSD_TOTAL_GB"] = disks.get("SSD_TOTAL_GB", 0) + system * create.system_disk_gb
         yield CloudQuota(
             name="CPUS",
             unit="vCPU",
             region=cluster.region,
             amount=system * create.system_vcpus,
-            what="system nodes",
+            what="system nodes, rolls included",
         )
     for name, gb in sorted(disks.items()):
         yield CloudQuota(name=name, unit="GB", region=cluster.region, amount=gb, what="boot disks of all nodes")

@@ -19,7 +19,8 @@ from gpu_platform.quantity import parse_duration
 PROVISIONING_CLASS: Final = "queued-provisioning.gke.io"
 _REQUEST_LABEL: Final = "autoscaling.gke.io/provisioning-request"
 _REQUEST_DETAIL: Final = "ResizeRequestName"  # of the ProvisioningRequest: the value of the label
-_LEVELS: Final = tuple(f"cloud.google.com/gce-topology-{level}" for level in ("block", "subblock", "host"))
+# Not gce-topology-host: its machine is one node, as Compute Engine defines physicalHostTopology.host (2026-11-28).
+_LEVELS: Final = tuple(f"cloud.google.com/gce-topology-{level}" for level in ("block", "subblock"))
 _FAMILIES: Final = ("a3-highgpu-8g", "a3-megagpu-", "a3-ultragpu-", "a4-", "a4x-")
 
 

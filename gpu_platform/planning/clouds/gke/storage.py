@@ -16,7 +16,7 @@ from gpu_platform.planning.clouds.gke.buckets import BucketGrant
 from gpu_platform.planning.clouds.gke.cluster import network_name
 from gpu_platform.planning.clouds.gke.keys import check_key
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
-from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, VolumePlan
+from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, VolumePlan, check_iops
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.pools.section import PoolPlan
@@ -39,7 +39,10 @@ NFS_DRIVER: Final = "filestore.csi.storage.gke.io"
 LUSTRE_DRIVER: Final = "lustre.csi.storage.gke.io"
 TOPOLOGY: Final = "topology.gke.io/zone"
 HYPERDISK: Final = "hyperdisk-balanced"
+_HYPERDISK_IOPS: Final = (3000, 160_000)  # of a volume; Compute Engine docs, Hyperdisk Balanced; read 2026-11-28
 LUSTRE_FEATURE: Final = "managed-lustre"
+_LUSTRE_ON_ARM: Final = "managed-lustre-arm"
+_LUSTRE_EXPANSION: Final = "managed-lustre-expansion"
 # Filestore's API and driver have older names for the basic tiers.
 _TIERS: Final[Mapping[str, str]] = {
     "basic-hdd": "standard",
@@ -105,6 +108,8 @@ def _check_disk(one: DiskStorage, machines: Mapping[str, MachineType], catalog: 
             f"iops only with {HYPERDISK}: others have IOPS by their size",
             f"write disk: {HYPERDISK}, or remove iops",
         )
+    else:
+        check_iops(one, HYPERDISK, _HYPERDISK_IOPS, here)
     if one.disk is None or not machines:
         return
     if all(not _attaches(one.disk, machine, catalog) for machine in machines.values()):
@@ -137,23 +142,31 @@ def _check_lustre_nodes(
 ) -> None:
     """Record clusters and nodes that the driver of Managed Lustre does not run on; `otherwise`: another choice."""
     feature = catalog.gke_features[LUSTRE_FEATURE]
-    if cluster.kubernetes is not None and minor(cluster.kubernetes) < minor(feature.minimum):
+    if not _has(LUSTRE_FEATURE, cluster, catalog):
         here.add(
             f"'lustre' on Kubernetes {cluster.kubernetes}",
             f"GKE {feature.minimum} or newer ({feature.source})",
             f"upgrade the cluster, or {otherwise}",
         )
+    on_arm = _has(_LUSTRE_ON_ARM, cluster, catalog)
     unable = [
         pool.name
         for pool in pools
-        if pool.image.family == "ubuntu" or (pool.name in machines and machines[pool.name].arch == "arm64")
+        if pool.image.family == "ubuntu"
+        or (not on_arm and pool.name in machines and machines[pool.name].arch == "arm64")
     ]
     if len(unable) == len(pools):
         here.add(
             f"'lustre' with {', '.join(unable)}",
-            "a pool with Container-Optimized OS on x86: the driver runs on no other nodes",
+            "a pool with Container-Optimized OS, on Arm with GKE "
+            f"{catalog.gke_features[_LUSTRE_ON_ARM].minimum} or newer: the driver runs on no other nodes",
             otherwise,
         )
+
+
+def _has(feature: str, cluster: GkeCluster, catalog: Catalog) -> bool:
+    """Return whether the declared version of a cluster may have a feature; without one it may."""
+    return cluster.kubernetes is None or minor(cluster.kubernetes) >= minor(catalog.gke_features[feature].minimum)
 
 
 def _region(cluster: GkeCluster) -> str:
@@ -169,13 +182,37 @@ def _attaches(disk: str, machine: MachineType, catalog: Catalog) -> bool:
     return disk in _disks(machine, catalog)
 
 
+def _only_hyperdisk(pools: Sequence[PoolPlan], catalog: Catalog) -> list[str]:
+    machines = ((pool.name, catalog.machine_types[pool.machine_type]) for pool in pools)
+    return [name for name, machine in machines if not _attaches("pd-balanced", machine, catalog)]
+
+
+def _all_hyperdisk(cluster: GkeCluster, pools: Sequence[PoolPlan], catalog: Catalog) -> bool:
+    return bool(pools) and len(_only_hyperdisk(pools, catalog)) == len(pools) and cluster.create is None
+
+
+def mount_problem(
+    one: StorageClass, cluster: GkeCluster, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
+) -> str | None:
+    """Return why nodes of a pool cannot mount volumes of a class, as far as is known, or None."""
+    machine = catalog.machine_types[pool.machine_type]
+    if isinstance(one, DiskStorage):
+        disk = _disk(one, _all_hyperdisk(cluster, pools, catalog))
+        if not _attaches(disk, machine, catalog):
+            return f"disks of type {disk}, and its nodes attach only {' or '.join(_disks(machine, catalog))}"
+    on_arm = machine.arch == "arm64" and not _has(_LUSTRE_ON_ARM, cluster, catalog)
+    if isinstance(one, LustreStorage) and on_arm:
+        return f"Managed Lustre, whose driver runs on Arm from GKE {catalog.gke_features[_LUSTRE_ON_ARM].minimum}"
+    return None
+
+
 def plan_gke_storage(
     cluster: GkeCluster, storage: Mapping[str, StorageClass], pools: Sequence[PoolPlan], catalog: Catalog
 ) -> Decided[StoragePlan]:
     """Return the storage classes of a cluster, with the resources of Google Cloud that they need."""
     machines = {pool.name: catalog.machine_types[pool.machine_type] for pool in pools}
-    only_hyperdisk = [name for name, machine in machines.items() if "pd-balanced" not in _disks(machine, catalog)]
-    all_hyperdisk = bool(machines) and len(only_hyperdisk) == len(machines) and cluster.create is None
+    only_hyperdisk = _only_hyperdisk(pools, catalog)
+    all_hyperdisk = _all_hyperdisk(cluster, pools, catalog)
     of_buckets = {name: one for name, one in storage.items() if isinstance(one, BucketStorage)}
     wanted: dict[str, ClaimableStorage] = {
         name: one for name, one in storage.items() if not isinstance(one, TeamStorage)
@@ -193,7 +230,7 @@ def plan_gke_storage(
         )
     zones = sorted({zone for pool in pools for zone in _pool_zones(pool)})
     network = _created_network(cluster)
-    classes = [_class(name, one, cluster, network, zones, all_hyperdisk) for name, one in wanted.items()]
+    classes = [_class(name, one, cluster, catalog, network, zones, all_hyperdisk) for name, one in wanted.items()]
     for name, one in of_buckets.items():
         decisions.extend(buckets.by_bucket(name, one, cluster))
     for name, one in storage.items():
@@ -259,6 +296,7 @@ def _class(
     name: str,
     one: ClaimableStorage,
     cluster: GkeCluster,
+    catalog: Catalog,
     network: str | None,
     zones: Sequence[str],
     all_hyperdisk: bool,
@@ -298,7 +336,7 @@ def _class(
                 parameters={"perUnitStorageThroughput": str(one.throughput), **in_network},
                 reclaim_policy=reclaim,
                 binding="WaitForFirstConsumer",
-                expandable=True,
+                expandable=_has(_LUSTRE_EXPANSION, cluster, catalog),
                 zones=declared,
                 topology_key=TOPOLOGY if declared else "",
             )
@@ -325,7 +363,7 @@ def _by_class(name: str, one: ClaimableStorage, cluster: GkeCluster, all_hyperdi
             driver = "Filestore"
         case LustreStorage():
             chosen = f"Managed Lustre, {one.throughput} MB/s for each TiB"
-            why = "a file system for each claim, for nodes with Container-Optimized OS on x86"
+            why = "a file system for each claim, for nodes with Container-Optimized OS"
             driver = "Managed Lustre, and private services access of the network"
     owner = f"; the cluster's owner enables the driver of {driver}" if driver and cluster.create is None else ""
     if driver and cluster.create is not None and cluster.create.network is not None:

@@ -19,7 +19,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import duration_text
 from gpu_platform.spec.cluster import CreateGke
 
-_BYDAY: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+BYDAY: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _LEAST: Final = timedelta(hours=4)
 _MONDAY: Final = datetime(2026, 1, 5, tzinfo=UTC)  # the first window may be in the past
 _OWN_FIELDS: Final = {"start", "hours", "recurrence"}
@@ -56,10 +56,23 @@ def recurring_window(window: WindowPlan) -> tuple[datetime, datetime, str]:
     start = _MONDAY + timedelta(hours=hour, minutes=minute) - latest
     moved = (start.date() - _MONDAY.date()).days
     days = sorted((DAYS.index(day) + moved) % 7 for day in window.days)
-    # The first window must be on a day of the recurrence.
-    first = start.replace(year=_MONDAY.year, month=_MONDAY.month, day=_MONDAY.day) + timedelta(days=days[0])
+    recurrence = f"FREQ=WEEKLY;BYDAY={','.join(BYDAY[day] for day in days)}"
+    first = first_window(start.replace(year=_MONDAY.year, month=_MONDAY.month, day=_MONDAY.day), recurrence)
     length = timedelta(seconds=window.seconds) - _shift(window.time_zone)
-    return first, first + length, f"FREQ=WEEKLY;BYDAY={','.join(_BYDAY[day] for day in days)}"
+    return first, first + length, recurrence
+
+
+def days_of(recurrence: str) -> tuple[str, ...]:
+    """Return the days of the week of a recurrence, or none where it names none."""
+    rule = dict(part.partition("=")[::2] for part in recurrence.split(";"))
+    return tuple(rule["BYDAY"].split(",")) if "BYDAY" in rule else ()
+
+
+def first_window(start: datetime, recurrence: str) -> datetime:
+    """Return the first start on a day of the recurrence: the first window of GKE must be on one."""
+    days = days_of(recurrence)
+    later = (start + timedelta(days=day) for day in range(7))
+    return next((one for one in later if BYDAY[one.astimezone(UTC).weekday()] in days), start)
 
 
 def _shift(time_zone: str) -> timedelta:

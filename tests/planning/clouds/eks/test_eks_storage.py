@@ -133,12 +133,14 @@ def test_mistakes_of_all_classes_are_shown_in_one_run() -> None:
         a={"type": "disk", "disk": "io2", "default": True},
         b={"type": "disk", "iops": 500, "default": True},
         c={"type": "disk", "disk": "pd-ssd"},
+        f={"type": "disk", "iops": 80001},
         d={"type": "nfs", "file_system": "fs-0a1b2c3d", "tier": "zonal"},
     )
     assert set(found) == {
         "storage.home.file_system",
         "storage.a.iops",
         "storage.b.iops",
+        "storage.f.iops",
         "storage.b.default",
         "storage.c.disk",
         "storage.d.tier",

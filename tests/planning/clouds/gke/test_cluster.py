@@ -23,7 +23,7 @@ from gpu_platform.planning.clouds.gke.versions import highest, order
 from gpu_platform.planning.clouds.section import NicDevices
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.stacks import plan_platform
-from tests.planning.conftest import environment, pool
+from tests.planning.conftest import environment, pool, team
 from tests.support.sold import sold
 
 ZONE = "us-central1-a"
@@ -221,11 +221,20 @@ def test_a_control_plane_range_of_another_size_is_refused() -> None:
 
 @pytest.mark.parametrize(("field", "value"), [("nodes_cidr", "10.0.0.0/28"), ("pods_cidr", "10.16.0.0/20")])
 def test_a_range_without_room_for_every_node_is_refused(field: str, value: str) -> None:
-    """16 pools' nodes and 6 of the system need 22 addresses, and 22 ranges /24 for their pods."""
+    """Nodes of the pool and of the system, one more of each while they are rolled: 12 addresses, 16 ranges /24."""
     many = on("g2-standard-48", count={"desired": 16})
-    assert "enough for 22" in refused(many, cluster=cluster({field: value}))[f"cluster.create.{field}"]
-    few = on("g2-standard-48", count={"desired": 6})
+    assert "enough for 24" in refused(many, cluster=cluster({field: value}))[f"cluster.create.{field}"]
+    few = on("g2-standard-48", count={"desired": 4})
     assert plan(few, cluster=cluster({field: value}))
+
+
+@pytest.mark.parametrize(
+    ("upgrade", "nodes"), [({"strategy": "blue-green"}, 10 + 10), ({"max_surge": 10}, 10 + 10), ({}, 10 + 1)]
+)
+def test_ranges_have_room_for_nodes_while_they_are_rolled(upgrade: dict[str, Any], nodes: int) -> None:
+    rolled = on("g2-standard-48", workload="inference", count={"desired": 10}, upgrade=upgrade)
+    found = refused(rolled, cluster=cluster({"pods_cidr": "10.16.0.0/21"}))["cluster.create.pods_cidr"]
+    assert f"enough for {nodes + 6 + 1} nodes" in found
 
 
 # -- who reaches it ---------------------------------------------------------------------------------------
@@ -319,6 +328,28 @@ def test_exclusions_of_the_stack_stand_alone_and_in_utc() -> None:
 def test_the_maintenance_window_ends_its_hours_after_its_start() -> None:
     made = created(on("g2-standard-48"), maintenance={"start": "2026-02-01T22:00:00Z", "hours": 8})
     assert (made.maintenance_start, made.maintenance_end) == ("2026-02-01T22:00:00Z", "2026-02-02T06:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("start", "recurrence", "first"),
+    [
+        ("2026-01-01T03:00:00Z", "FREQ=WEEKLY;BYDAY=SA", "2026-01-03T03:00:00Z"),  # of a Thursday
+        ("2026-01-01T23:30:00-02:00", "FREQ=WEEKLY;BYDAY=MO,FR", "2026-01-02T01:30:00Z"),
+        ("2026-01-01T03:00:00Z", "FREQ=DAILY", "2026-01-01T03:00:00Z"),
+    ],
+)
+def test_the_first_maintenance_window_is_on_a_day_of_the_recurrence(
+    start: str, recurrence: str, first: str
+) -> None:
+    made = created(on("g2-standard-48"), maintenance={"start": start, "recurrence": recurrence})
+    assert made.maintenance_start == first
+
+
+def test_days_of_a_recurrence_that_are_none_of_the_week_are_refused() -> None:
+    problems = refused(
+        on("g2-standard-48"), cluster=cluster({"maintenance": {"recurrence": "FREQ=WEEKLY;BYDAY=FOO"}})
+    )
+    assert "MO, TU, WE" in problems["cluster.create.maintenance.recurrence"]
 
 
 @pytest.mark.parametrize(
@@ -612,6 +643,7 @@ def found(**rest: Any) -> ExistingGke:
         "version": "1.35.2-gke.1269001",
         "autopilot": False,
         "datapath": "ADVANCED_DATAPATH",
+        "calico": False,
         "multi_networking": True,
         "fqdn_policies": False,
         "workload_pool": "my-project.svc.id.goog",
@@ -623,6 +655,11 @@ def found(**rest: Any) -> ExistingGke:
         **rest,
     }
     return ExistingGke(**facts)
+
+
+def test_the_control_plane_in_an_existing_vpc_is_apart_from_the_gpu_networks() -> None:
+    taken = cluster({"network": SHARED, "control_plane_cidr": "192.168.0.0/28"})
+    assert "the GPU networks" in refused(on("a3-megagpu-8g"), cluster=taken)["cluster.create.control_plane_cidr"]
 
 
 def test_ranges_of_a_cluster_are_free_where_no_pool_joins_gpu_networks() -> None:
@@ -668,19 +705,41 @@ def test_node_pools_that_give_their_credentials_to_pods_are_refused_where_teams_
     exposed = found(exposed_pools=("old", "older"))
     require_fit(cloud(on("g2-standard-48"), cluster=cluster()), exposed)
     identity = {"buckets": [{"name": "acme-datasets"}]}
-    identified = plan_platform(
-        environment(
-            on("g2-standard-48"), cluster=cluster(), team_identities={"vision": identity, "speech": identity}
-        ),
-        "test",
-    ).cluster.cloud
-    assert isinstance(identified, GkeClusterPlan)
+    identified = with_rest(team_identities={"vision": identity, "speech": identity})
     require_fit(identified, found())
     with pytest.raises(BadInput, match="old, older") as caught:
         require_fit(identified, exposed)
     [problem] = caught.value.problems
     assert "pods of vision, speech get their identity at its address" in problem.allowed
     assert problem.fix.startswith("gcloud container node-pools update old --cluster ml")
+
+
+def test_teams_are_refused_on_a_cluster_that_enforces_no_network_policies() -> None:
+    """GKE enforces them only with Dataplane V2 or its Calico, and a cluster has neither by default."""
+    teams = with_rest(teams=[team(quota={"gpus": 1}, members=["user:a@example.com"])])
+    open_to_all = found(datapath="LEGACY_DATAPATH")
+    require_fit(cloud(on("g2-standard-48"), cluster=cluster()), open_to_all)
+    require_fit(teams, found(datapath="LEGACY_DATAPATH", calico=True))
+    for of_teams in (teams, with_rest(team_identities={"vision": {"buckets": [{"name": "acme-datasets"}]}})):
+        with pytest.raises(BadInput, match="nothing that enforces network policies, with 1 team") as caught:
+            require_fit(of_teams, open_to_all)
+        assert "--enable-network-policy" in caught.value.problems[0].fix
+
+
+def test_node_pools_that_give_their_credentials_to_pods_are_refused_where_teams_mount_buckets() -> None:
+    """The sidecar that mounts a bucket reaches the metadata server, and so do the other containers of the team."""
+    data = {"type": "bucket", "bucket": "acme-data", "purpose": "datasets"}
+    members = ["user:a@example.com"]
+    mounting = with_rest(storage={"data": data}, teams=[team("vision", quota={"gpus": 1}, members=members)])
+    require_fit(mounting, found())
+    with pytest.raises(BadInput, match="pods of vision get their identity"):
+        require_fit(mounting, found(exposed_pools=("old",)))
+
+
+def with_rest(**rest: Any) -> GkeClusterPlan:
+    plan = plan_platform(environment(on("g2-standard-48"), cluster=cluster(), **rest), "test").cluster.cloud
+    assert isinstance(plan, GkeClusterPlan)
+    return plan
 
 
 def test_everything_that_is_missing_is_reported_at_once() -> None:

@@ -53,6 +53,16 @@ def test_what_the_refusal_proposes_is_taken(change: dict[str, Any]) -> None:
     assert found(**{**G2, "sharing": SLICES, "count": GROW, **change}) == []
 
 
+def test_mps_of_gke_is_refused_and_no_fix_leads_there() -> None:
+    """Its clients need hostIPC, which policies refuse in the pods of every team."""
+    shared = {**G2, "sharing": {"mode": "mps", "replicas": 4}}
+    (of_gke,) = found(**shared, device_plugin="provider", count=GROW)
+    assert (of_gke.path, "hostIPC" in of_gke.allowed) == ("pools[0].sharing.mode", True)
+    (of_operator,) = found(**shared, count=GROW)
+    assert "device_plugin: provider with sharing.mode: time-slicing" in of_operator.fix
+    assert found(**shared, count={"desired": 2}) == []
+
+
 def test_a_flex_start_pool_is_never_of_a_fixed_size_so_the_fix_is_the_sharing_of_gke() -> None:
     flex = {**G2, "capacity": {"type": "flex-start"}, "count": {"desired": 0, "max": 4}, "sharing": SLICES}
     (problem,) = found(**flex)

@@ -132,7 +132,7 @@ def test_upgrades_have_no_node_to_spare_where_capacity_is_reserved_placed_or_len
         ({"count": {"min": 4, "desired": 4, "max": 4}}, (False, 4, (A,))),
         ({"count": {"desired": 4, "max": 4}}, (True, 4, (A,))),
         ({"count": {"min": 1, "desired": 3}, "zones": [A, B, C]}, (True, 1, (A, B, C))),
-        ({"count": {"desired": 0, "max": 4}, "zones": None}, (True, 0, ())),
+        ({"count": {"desired": 0, "max": 4}, "zones": None}, (True, 0, (A, B, C))),
         ({"count": {"desired": 2}, "capacity": RESERVED, "zones": None}, (False, 2, (A,))),
         ({"count": GROW, "capacity": FLEX}, (True, None, (A,))),
     ],
@@ -142,6 +142,25 @@ def test_a_count_with_desired_alone_is_fixed_and_nodes_are_counted_by_zone(
 ) -> None:
     plan = decided(**said)
     assert (plan.autoscaled, plan.nodes_per_location, plan.node_locations) == expected
+
+
+@pytest.mark.parametrize(
+    ("machine", "region", "zones"),
+    [
+        ("a3-megagpu-8g", "us-east5", ("us-east5-a",)),
+        ("a2-ultragpu-1g", "us-east5", ("us-east5-a", "us-east5-b")),
+        ("n2-standard-8", "us-east5", ()),
+    ],
+)
+def test_unset_zones_are_those_that_offer_the_machine_type(
+    machine: str, region: str, zones: tuple[str, ...]
+) -> None:
+    said = {"machine_type": machine, "zones": None, "workload": "general", "count": GROW}
+    said |= {"workload": "training"} if zones else {}
+    plan = planned({**said, "capacity": {"type": "spot"}}, location=region).cloud
+    assert isinstance(plan, GkePoolPlan)
+    assert plan.node_locations == zones
+    assert plan.placement is None  # a newer list of zones replaces no nodes
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,7 @@ CAPACITY: list[tuple[dict[str, Any], str, str]] = [
     ({"zones": ["us-east1-b"]}, "zones[0]", "the cluster's region"),
     ({**G2, "zones": [ZONE, ZONE]}, "zones[1]", "each zone once"),
     ({**G2, "zones": None}, "count.desired", "nodes without zones"),
+    ({**G4, "zones": None, "count": {"desired": 0, "max": 2}}, "zones", "no list of the zones of us-central1"),
     ({**G2, "zones": TWO, "count": {"desired": 3}}, "count.desired", "a multiple of 2"),
     ({**G2, "zones": TWO, "count": {"min": 1, "desired": 1, "max": 9}}, "count.desired", "write desired: 2"),
     ({"name": "a" * 33}, "name", "at most 32"),

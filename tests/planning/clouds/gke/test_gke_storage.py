@@ -117,7 +117,19 @@ def test_lustre_is_refused_on_nodes_and_versions_without_its_driver() -> None:
     old = refused(cluster={**CREATED, "kubernetes": "1.32"}, fast={"type": "lustre"})
     assert "GKE 1.33.2-gke.1111000 or newer" in old["storage.fast.type"]
     ubuntu = {**G2, "image": {"family": "ubuntu"}}
-    assert "Container-Optimized OS on x86" in refused(ubuntu, fast={"type": "lustre"})["storage.fast.type"]
+    assert "a pool with Container-Optimized OS" in refused(ubuntu, fast={"type": "lustre"})["storage.fast.type"]
+
+
+def test_lustre_runs_on_arm_nodes_and_grows_from_the_versions_that_support_it() -> None:
+    reservation = {"type": "reservation", "reservation": "rack", "zone": "us-central1-a"}
+    rack = {**MEGA, "machine_type": "a4x-highgpu-4g", "count": {"desired": 18}, "capacity": reservation}
+    for kubernetes, grows in (("1.34", False), ("1.35", True)):
+        plan = planned(rack, cluster={**CREATED, "kubernetes": kubernetes}, fast={"type": "lustre"})
+        assert classes(plan)["fast"].expandable is grows
+    old = refused(
+        {**rack, "network": {"rdma": False}}, cluster={**CREATED, "kubernetes": "1.33"}, fast={"type": "lustre"}
+    )
+    assert "1.34.1-gke.2541000" in old["storage.fast.type"]
 
 
 def test_mistakes_of_all_classes_are_shown_in_one_run() -> None:
@@ -135,3 +147,46 @@ def test_mistakes_of_all_classes_are_shown_in_one_run() -> None:
         "storage.d.zone",
         "storage.e.file_system",
     }
+
+
+@pytest.mark.parametrize(("iops", "fix"), [(100, "remove iops"), (256000, "write iops: 160000 or less")])
+def test_iops_that_no_hyperdisk_has_are_refused(iops: int, fix: str) -> None:
+    """The claims of such a class wait for ever."""
+    hyperdisk = {"type": "disk", "disk": "hyperdisk-balanced", "iops": iops}
+    [(place, text)] = refused(A4, fast=hyperdisk).items()
+    assert place == "storage.fast.iops"
+    assert text.endswith(f"Fix: {fix}")
+
+
+@pytest.mark.parametrize(
+    ("pool", "storage_class", "found"),
+    [
+        (G2, "fast", "disks of type hyperdisk-balanced"),
+        (A4, None, "disks of type pd-balanced"),
+        (A4, "fast", None),
+        (G2, None, None),
+    ],
+)
+def test_claims_that_the_nodes_of_their_pool_cannot_mount_are_refused(
+    pool: dict[str, Any], storage_class: str | None, found: str | None
+) -> None:
+    storage = {
+        "fast": {"type": "disk", "disk": "hyperdisk-balanced"},
+        "plain": {"type": "disk", "default": True},
+    }
+    home = {"directory": "/home/me", "size": "50Gi"} | ({"storage_class": storage_class} if storage_class else {})
+    members = {"quota": {"gpus": 8}, "members": ["user:a@example.com"], "priority": "training"}
+    own = {
+        "name": "vision",
+        **members,
+        "notebooks": [{"name": "lab", "pool": pool["name"], "gpus": 1, "home": home}],
+    }
+    platform = {"kind": "environment", "cluster": CREATED, "pools": [A4, G2], "storage": storage, "teams": [own]}
+    if found is None:
+        assert plan_platform(platform, "test")
+        return
+    with pytest.raises(BadInput) as caught:
+        plan_platform(platform, "test")
+    [problem] = caught.value.problems
+    assert problem.path == "teams[0].notebooks[0].home.storage_class"
+    assert found in problem.found
