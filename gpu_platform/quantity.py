@@ -40,6 +40,13 @@ def amount_of(resource: str, quantity: str | int | float) -> int:
     return int(-(-amount // 1))
 
 
+def amount_text(resource: str, amount: int) -> str:
+    """Return an amount in the unit of its resource for a reader: `47.5` CPUs, `64Gi` of memory, `8` GPUs."""
+    if resource == "cpu":
+        return f"{amount / 1000:g}"
+    return f"{math.ceil(amount / 2**30)}Gi" if resource == "memory" else str(amount)
+
+
 def parse_memory_mib(value: str) -> int:
     """Return the memory of `10GB`, `10Gi` or `512MiB` in MiB, rounded up; raises ValueError without a unit."""
     text = value.removesuffix("B")

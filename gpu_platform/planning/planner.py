@@ -210,6 +210,12 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *stored.decisions,
             *installed.decisions,
             *tenants.decisions,
+            *teams.cpu_quota_decisions(
+                spec.teams,
+                planned.value,
+                context.cloud.system_rooms(sized.value.cloud, context.catalog),
+                queues=spec.queueing is not None,
+            ),
             *identities.decisions,
             *queued.decisions,
             *run.decisions,

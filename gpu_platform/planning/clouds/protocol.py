@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
-from gpu_platform.planning.clouds.controllers import ControllerPods, largest, requests_text
+from gpu_platform.planning.clouds.controllers import ControllerPods, Room, largest, requests_text
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, most_of
 from gpu_platform.planning.clouds.documents import Document
 from gpu_platform.planning.clouds.identities import CloudIdentities
@@ -307,6 +307,11 @@ class Cloud(Protocol):
             why=f"the most {largest(controllers)}: the program adds no nodes for them to an existing cluster",
         )
         return Decided(cluster, (decision,))
+
+    def system_rooms(self, cluster: CloudCluster | None, catalog: Catalog) -> Sequence[Room] | None:
+        """Return the room of all system nodes; None: the cluster has nodes that the stack file does not name."""
+        del cluster, catalog
+        return None
 
     def documents(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpu_platform.planning.decision import Decision
@@ -12,7 +11,7 @@ from gpu_platform.planning.queues.shares import Division, Offers, Shares, queue_
 from gpu_platform.planning.queues.topology import unsuitable
 from gpu_platform.planning.queues.work import DeclaredJob
 from gpu_platform.planning.teams.quota_of_pods import quota_place, quota_units
-from gpu_platform.quantity import amount_of
+from gpu_platform.quantity import amount_of, amount_text
 from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.team import Team
 
@@ -106,7 +105,9 @@ def _starts(team: Team, queue: TeamQueuePlan, work: Sequence[DeclaredJob], share
             own = amount_of(resource, limit.nominal) if limit is not None else 0
             needed = amount + sum(one.requests.get(resource, 0) for one in beside)
             if needed > own:
-                lacks.append(f"{_text(resource, needed)} of {resource}, quota there {_text(resource, own)}")
+                lacks.append(
+                    f"{amount_text(resource, needed)} of {resource}, quota there {amount_text(resource, own)}"
+                )
         what = f"{job.path} ({job.name})"
         if lacks:
             yield Decision(
@@ -135,12 +136,6 @@ def _advice(job: DeclaredJob, beside: Sequence[DeclaredJob], shares: Shares) -> 
         return "request less, or raise the quota: CPU and memory come with GPUs"
     by_pool = ", ".join(f"{pool}: {units}" for pool, units in sorted({**own, job.pool: needed}.items()))
     return f"write quota.{quota_place(job.resource)}: {{{by_pool}}}, or request less"
-
-
-def _text(resource: str, amount: int) -> str:
-    if resource == "cpu":
-        return f"{amount / 1000:g}"
-    return f"{math.ceil(amount / 1024**3)}Gi" if resource == "memory" else str(amount)
 
 
 def _warnings(team: Team, shares: Shares) -> Iterator[Decision]:

@@ -2,6 +2,7 @@
 
 from gpu_platform.planning.teams.allocated import over_allocated, quota_limits
 from gpu_platform.planning.teams.available import available_resources
+from gpu_platform.planning.teams.cpu_quotas import cpu_quota_decisions
 from gpu_platform.planning.teams.environment import (
     check,
     check_alone,
@@ -21,6 +22,7 @@ __all__ = [
     "check_alone",
     "check_identities",
     "check_one",
+    "cpu_quota_decisions",
     "identities_of",
     "over_allocated",
     "plan",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds import daemonsets
-from gpu_platform.planning.clouds.controllers import ControllerPods, controller_pods
+from gpu_platform.planning.clouds.controllers import ControllerPods, Room, controller_pods
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.documents import Document
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, partition_of, plan_eks_cluster
@@ -213,8 +213,7 @@ class Eks(Cloud):
         """Return a new cluster with system nodes that hold the controllers."""
         if not isinstance(cluster, EksClusterPlan):
             return Decided(cluster)
-        drivers = self._volume_drivers()
-        own = [addon for _, addon in drivers]
+        own = [addon for _, addon in self._volume_drivers()]
         if cluster.create is not None:
             own += [addon.name for addon in cluster.create.addons]
         charts = {cluster.karpenter.chart: cluster.karpenter.values} if cluster.karpenter is not None else {}
@@ -227,17 +226,23 @@ class Eks(Cloud):
         )
         if cluster.create is None:
             return super().plan_controllers(cluster, pools, controllers, catalog, problems)
-        demands = Demands(
-            controllers=controllers,
-            on_nodes=on_nodes(
-                (*daemonsets.EKS, *(of_nodes for of_nodes, _ in drivers), daemonsets.DISCOVERY), operands=False
-            ),
-            others=rooms_of_cpu_pools(pools),
-            catalog=catalog,
-        )
+        demands = self._demands(controllers, rooms_of_cpu_pools(pools), catalog)
         system = size_system_pool(self._cluster, cluster.create.system_pool, demands, problems)
         created = replace(cluster.create, system_pool=system.value)
         return Decided(replace(cluster, create=created), system.decisions)
+
+    def _demands(self, controllers: Sequence[ControllerPods], others: Sequence[Room], catalog: Catalog) -> Demands:
+        drivers = [of_nodes for of_nodes, _ in self._volume_drivers()]
+        on_each = on_nodes((*daemonsets.EKS, *drivers, daemonsets.DISCOVERY), operands=False)
+        return Demands(controllers=controllers, on_nodes=on_each, others=others, catalog=catalog)
+
+    def system_rooms(self, cluster: CloudCluster | None, catalog: Catalog) -> Sequence[Room] | None:
+        """Return the room of the node group `system` at its largest, where its machine types are known."""
+        if not isinstance(cluster, EksClusterPlan) or cluster.create is None:
+            return None
+        pool = cluster.create.system_pool
+        room = self._demands((), (), catalog).room(pool.instance_types)
+        return None if room is None else [room] * pool.max_size
 
     def documents(
         self,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds import daemonsets
-from gpu_platform.planning.clouds.controllers import ControllerPods
+from gpu_platform.planning.clouds.controllers import ControllerPods, Room
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.clouds.gke.cluster import StackDemands, check_gke_cluster, plan_gke_cluster
@@ -36,7 +36,7 @@ from gpu_platform.planning.clouds.gke.software import (
     gke_software,
 )
 from gpu_platform.planning.clouds.gke.storage import check_gke_storage, mount_problem, plan_gke_storage
-from gpu_platform.planning.clouds.gke.system_pool import size_system_nodes
+from gpu_platform.planning.clouds.gke.system_pool import size_system_nodes, system_room
 from gpu_platform.planning.clouds.gke.window import check_window, recurring_window
 from gpu_platform.planning.clouds.identities import bucket_rights, google_account
 from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
@@ -308,6 +308,12 @@ class Gke(Cloud):
             problems.at("create"),
         )
         return Decided(replace(cluster, create=created.value), created.decisions)
+
+    def system_rooms(self, cluster: CloudCluster | None, catalog: Catalog) -> Sequence[Room] | None:
+        """Return the room of the system nodes at their most."""
+        if not isinstance(cluster, GkeClusterPlan) or cluster.create is None:
+            return None
+        return [system_room(cluster.create.system_machine_type, catalog)] * cluster.create.system_nodes[1]
 
     def plan_storage(
         self,

@@ -48,6 +48,12 @@ def _is_possible(machine: MachineType) -> bool:
     return machine.vendor == "gcp" and not machine.has_gpus and machine.arch == "amd64"
 
 
+def system_room(machine_type: str, catalog: Catalog) -> Room:
+    """Return the room on a system node."""
+    on_each = on_nodes((daemonsets.GKE, daemonsets.DISCOVERY), operands=False)
+    return Room(*free_with(catalog.machine_types[machine_type], on_each))
+
+
 def size_system_nodes(
     subject: str,
     create: CreateGkePlan,
@@ -62,20 +68,17 @@ def size_system_nodes(
     `declared`: whether the stack file names their machine type; `others`: nodes of CPU pools.
     """
     pods = (*controller_pods("gke", catalog), *controllers)
-    on_each = on_nodes((daemonsets.GKE, daemonsets.DISCOVERY), operands=False)
     most = create.system_nodes[1]
 
-    def room(name: str) -> Room:
-        return Room(*free_with(catalog.machine_types[name], on_each))
-
     def missing(name: str) -> tuple[str, ...]:
-        return without_room(pods, [room(name)] * most, others)
+        return without_room(pods, [system_room(name, catalog)] * most, others)
 
     sufficient = next((name for name in DEFAULT_TYPES if not missing(name)), DEFAULT_TYPES[-1])
     name = create.system_machine_type if declared else sufficient
     if lacking := missing(name):
         problems.at("system").add(
-            f"at most {counted(most, 'node')} of {name}, with {room_text(room(name))} for controllers on each",
+            f"at most {counted(most, 'node')} of {name}, with {room_text(system_room(name, catalog))} "
+            "for controllers on each",
             f"room for {requests_text(pods)}, the most {largest(pods)}: there is none for {', '.join(lacking)}",
             f"write machine_type: {sufficient}",
         )

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.planning.clouds.controllers import Room
 from gpu_platform.planning.clouds.daemonsets import AGENT, DaemonSet
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
@@ -17,7 +18,7 @@ from gpu_platform.planning.clouds.sandbox.autoscaler import (
     is_autoscaled,
     plan_autoscaler,
 )
-from gpu_platform.planning.clouds.section import AutoscalerPlan, SchedulerPlan
+from gpu_platform.planning.clouds.section import AutoscalerPlan, CloudCluster, SchedulerPlan
 from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.nodes.software import NodeSoftware, declared_software
 from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
@@ -96,6 +97,11 @@ class Sandbox(Cloud):
     ) -> None:
         """Record autoscaled pools of one machine type that offer different resources."""
         check_same_sharing(pools, problems)
+
+    def system_rooms(self, cluster: CloudCluster | None, catalog: Catalog) -> Sequence[Room]:
+        """Return nothing: a sandbox has the nodes of the pools alone."""
+        del cluster, catalog
+        return ()
 
     def plan_autoscaler(
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements
