@@ -19,6 +19,7 @@ from gpu_platform.spec.declared import described
 from gpu_platform.spec.docstrings import field_description
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_EKS_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")  # EKS API reference, CreateCluster; read 2026-11-28
 _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _MIG_PROFILE = re.compile(r"[1-9]g\.\d+gb(\+me(\.all)?|-me|\+gfx)?")
@@ -92,6 +93,15 @@ def _dns_label(value: str) -> str:
         raise wrong(
             "a DNS label: 1 to 63 characters of a-z, 0-9 and -, first and last a letter or digit",
             f"for example {re.sub('[^a-z0-9-]+', '-', value.casefold()).strip('-')[:63] or 'train'!r}",
+        )
+    return value
+
+
+def _eks_name(value: str) -> str:
+    if not _EKS_NAME.fullmatch(value):
+        raise wrong(
+            "the name of an EKS cluster: 1 to 100 characters of A-Z, a-z, 0-9, - and _, first a letter or digit",
+            f"for example {re.sub('[^0-9A-Za-z_-]+', '-', value).strip('-_')[:100] or 'ml-prod'!r}",
         )
     return value
 
@@ -331,6 +341,7 @@ HostName = Annotated[str, AfterValidator(_host_name)]
 NodeName = Annotated[str, AfterValidator(_node_name)]
 SecretName = Annotated[str, AfterValidator(_secret_name)]
 DnsLabel = Annotated[str, AfterValidator(_dns_label)]
+EksName = Annotated[str, AfterValidator(_eks_name)]
 LabelKey = Annotated[str, AfterValidator(_label_key)]
 LabelValue = Annotated[str, AfterValidator(_label_value)]
 Duration = Annotated[str, BeforeValidator(_has_unit), AfterValidator(_duration), Field(examples=["15m"])]

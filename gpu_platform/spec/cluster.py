@@ -13,6 +13,7 @@ from gpu_platform.spec._types import (
     AwsTagValue,
     Cidr,
     DnsLabel,
+    EksName,
     GcpLabelKey,
     GcpLabelValue,
     KubeconfigPath,
@@ -32,10 +33,6 @@ from gpu_platform.spec.parts import EksParts
 _PROJECT_ID = r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$"
 SecurityGroupId = Annotated[str, Field(pattern=r"^sg-[0-9a-f]{8,17}$", examples=["sg-0a1b2c3d4e5f60718"])]
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.\d{2}$", examples=["1.36"])]
-
-
-# EKS API reference, CreateCluster, name; read 2026-11-28.
-EksName = Annotated[str, Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$", examples=["ml-prod"])]
 
 
 class SandboxCluster(SpecModel):
