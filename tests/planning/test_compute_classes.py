@@ -175,7 +175,7 @@ def test_without_classes_the_expander_has_no_priorities() -> None:
         ({**stack(GKE), "compute_classes": [{**CLASS, "name": "default"}]}, "compute_classes[0].name", "no class"),
         ({**stack(GKE), "compute_classes": [{**CLASS, "name": "gke-l4"}]}, "compute_classes[0].name", "GKE's own"),
         (
-            stack(GKE, {}, {"machine_type": "g4-standard-48"}),
+            stack(GKE, {}, {"machine_type": "g4-standard-48", "zones": ["us-central1-b"]}),
             "compute_classes[0].pools[1]",
             "nvidia.com/gpu on rtx-pro-6000",
         ),

@@ -43,7 +43,7 @@ def stack(where: dict[str, Any], queueing: dict[str, Any] | None, **job: Any) ->
     return {**found, "cluster": where.get("cluster", found["cluster"])}
 
 
-def of_pods(where: dict[str, Any], queueing: dict[str, Any], **job: Any) -> dict[str, str]:
+def near(where: dict[str, Any], queueing: dict[str, Any], **job: Any) -> dict[str, str]:
     plan = plan_platform(stack(where, queueing, **job), "test")
     assert isinstance(plan, EnvironmentPlan)
     return dict(plan.workloads[0].training_jobs[0].pod.annotations)
@@ -65,7 +65,7 @@ def problem(where: dict[str, Any], queueing: dict[str, Any] | None, **job: Any) 
 def test_required_nodes_share_a_level_of_several_nodes(
     where: dict[str, Any], level: str, queueing: dict[str, Any]
 ) -> None:
-    assert of_pods(where, queueing)[TOPOLOGY_ANNOTATIONS["required"]] == level
+    assert near(where, queueing)[TOPOLOGY_ANNOTATIONS["required"]] == level
 
 
 @pytest.mark.parametrize("where", [L4, G6, {}], ids=["gke", "eks", "sandbox"])
@@ -74,11 +74,11 @@ def test_required_is_refused_where_no_level_holds_several_nodes(where: dict[str,
     found = problem(where, {})
     assert "2 pods" in found.found
     assert "topology: preferred" in found.fix
-    assert TOPOLOGY_ANNOTATIONS["preferred"] in of_pods(where, {}, topology="preferred")
+    assert TOPOLOGY_ANNOTATIONS["preferred"] in near(where, {}, topology="preferred")
 
 
 def test_required_pods_that_share_a_node_are_accepted() -> None:
-    assert of_pods(L4, {}, gpus=4)[TOPOLOGY_ANNOTATIONS["required"]] == "kubernetes.io/hostname"
+    assert near(L4, {}, gpus=4)[TOPOLOGY_ANNOTATIONS["required"]] == "kubernetes.io/hostname"
 
 
 def test_topology_on_autoscaled_pools_has_a_fix_that_the_queues_accept() -> None:
@@ -89,4 +89,4 @@ def test_topology_on_autoscaled_pools_has_a_fix_that_the_queues_accept() -> None
 @pytest.mark.parametrize("queueing", [None, {"topology": False}])
 def test_topology_needs_queues_that_look_at_nodes(queueing: dict[str, Any] | None) -> None:
     assert "queueing: {topology: true}" in problem(ON_EKS, queueing).fix
-    assert of_pods(ON_EKS, {"topology": True})
+    assert near(ON_EKS, {"topology": True})

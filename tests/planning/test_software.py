@@ -206,7 +206,6 @@ def by_bottlerocket(sharing: dict[str, Any], machine_type: str = "p5.48xlarge") 
         {"mode": "none"},
         {"mode": "time-slicing", "replicas": 4},
         {"mode": "time-slicing", "replicas": 4, "rename": False},
-        {"mode": "mps", "replicas": 48},
         {"mode": "mig", "layout": {"1g.10gb": 7}},
         {"mode": "mig", "layout": {"3g.40gb": 2}, "strategy": "single", "change": "replace"},
     ],
@@ -230,10 +229,6 @@ MIG = {"mode": "mig", "layout": {"1g.10gb": 7}}
         ({**MIG, "change": "drain"}, "change"),
         ({**MIG, "max_unavailable": 2}, "max_unavailable"),
         ({**MIG, "drain_timeout": "5m"}, "drain_timeout"),
-        (
-            {"mode": "mps", "replicas": 4, "fail_requests_greater_than_one": False},
-            "fail_requests_greater_than_one",
-        ),
     ],
 )
 def test_what_neither_gke_nor_bottlerocket_can_share_is_refused_at_its_place(
@@ -241,6 +236,15 @@ def test_what_neither_gke_nor_bottlerocket_can_share_is_refused_at_its_place(
 ) -> None:
     assert [problem.path for problem in by_gke(sharing)] == [f"pools[0].sharing.{place}"]
     assert [problem.path for problem in by_bottlerocket(sharing)] == [f"pools[0].sharing.{place}"]
+
+
+def test_mps_is_bottlerockets_with_one_share_for_a_request() -> None:
+    """Pods of GKE's MPS need hostIPC."""
+    mps = {"mode": "mps", "replicas": 48}
+    assert [problem.path for problem in by_gke(mps)] == ["pools[0].sharing.mode"]
+    assert by_bottlerocket(mps) == []
+    greedy = by_bottlerocket({**mps, "fail_requests_greater_than_one": False})
+    assert [problem.path for problem in greedy] == ["pools[0].sharing.fail_requests_greater_than_one"]
 
 
 def test_gke_has_no_other_name_for_a_shared_gpu_and_bottlerocket_has() -> None:

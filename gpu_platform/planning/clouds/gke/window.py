@@ -64,8 +64,8 @@ def recurring_window(window: WindowPlan) -> tuple[datetime, datetime, str]:
 
 def days_of(recurrence: str) -> tuple[str, ...]:
     """Return the days of the week of a recurrence, or none where it names none."""
-    rule = dict(part.partition("=")[::2] for part in recurrence.split(";"))
-    return tuple(rule["BYDAY"].split(",")) if "BYDAY" in rule else ()
+    named = [part.removeprefix("BYDAY=") for part in recurrence.split(";") if part.startswith("BYDAY=")]
+    return tuple(named[0].split(",")) if named else ()
 
 
 def first_window(start: datetime, recurrence: str) -> datetime:
