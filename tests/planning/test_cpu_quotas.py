@@ -57,7 +57,7 @@ def test_system_nodes_of_a_new_cluster_count_at_their_most(
     cluster: dict[str, Any], machine: str, zone: str
 ) -> None:
     pools = [pool(machine_type=machine, zones=[zone])]
-    assert warnings(cluster, pools, {"cpu": 4}, queueing={}) == []
+    assert warnings(cluster, pools, {"cpu": 3}, queueing={}) == []
     assert len(warnings(cluster, pools, {"cpu": 100}, queueing={})) == 1
 
 
