@@ -115,9 +115,9 @@ def test_cpu_and_memory_of_quotas_are_shown_beside_those_of_all_pools(capsys: py
     }
     assert own["monitoring"] > 0
     assert cpu["offered"] == pytest.approx(sum(own.values()), abs=0.005)
-    assert (cpu["allocated"], memory["allocated"]) == (300, 1024)
+    assert (cpu["allocated"], memory["allocated"]) == (220, 840)
     _, text, _ = _run(capsys, "gke-monitoring")
-    assert "cpu: 300 cores in quotas of teams, " in text
+    assert "cpu: 220 cores in quotas of teams, " in text
 
 
 def test_a_cpu_pool_is_shown_without_gpus_and_mode(capsys: pytest.CaptureFixture[str]) -> None:
