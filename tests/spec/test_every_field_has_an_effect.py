@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 import yaml
 
 from gpu_platform.errors import BadInput, Problem
-from gpu_platform.planning.json_form import plan_to_json
+from gpu_platform.planning import Plan
 from gpu_platform.spec import CONFIG_KEY, Environment, TeamStack, parse_platform
 from gpu_platform.stacks import plan_platform
 from tests.spec.field_cases import ONLY_CHECKED, PROVIDERS
@@ -25,8 +26,8 @@ pytestmark = pytest.mark.xdist_group("fields")  # what each field does on a prov
 
 Platform = dict[str, Any]
 Place = tuple[str | int, ...]
-Outcome = dict[str, Any] | tuple[Problem, ...]
-"""The plan in its JSON form, or why there is none."""
+Outcome = Plan | tuple[Problem, ...]
+"""The plan, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,20 @@ def test_no_field_is_refused_on_every_provider() -> None:
         for finding in _findings(provider):
             effects.setdefault(finding.path, set()).add(finding.effect)
     assert [path for path, found in effects.items() if found == {"refused"} and path not in ONLY_CHECKED] == []
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_equal_stacks_have_equal_plans(provider: str) -> None:
+    stack = json.dumps(stack_for("pools", provider))
+    assert _outcome(json.loads(stack)) == _plan_once(stack)
+
+
+def test_parts_of_a_plan_are_compared_by_what_they_have() -> None:
+    modules = [vars(module) for name, module in sys.modules.items() if name.startswith("gpu_platform.planning.")]
+    found = {one for names in modules for one in names.values() if isinstance(one, type) and is_dataclass(one)}
+    parts = {one for one in found if one.__name__.endswith("Plan")}
+    assert len(parts) > 50
+    assert [one.__name__ for one in parts if one.__eq__ is object.__eq__] == []
 
 
 @cache
@@ -153,13 +168,13 @@ def _plan_once(platform: str) -> Outcome:
 def _outcome(platform: Platform, folder: Path | None = None) -> Outcome:
     """Return the plan without what repeats the stack file: the reasons, and a pool's capacity and placement."""
     try:
-        plan = plan_to_json(plan_platform(platform, "stack", folder=folder))
+        plan = plan_platform(platform, "stack", folder=folder)
     except BadInput as error:
         return error.problems
-    del plan["decisions"]
-    for pool in plan.get("pools", ()):
-        del pool["capacity"], pool["placement"]
-    return plan
+    if plan.kind == "team":
+        return replace(plan, decisions=())
+    pools = tuple(replace(pool, capacity={}, placement="") for pool in plan.pools)
+    return replace(plan, decisions=(), pools=pools)
 
 
 def _told(problems: tuple[Problem, ...]) -> str:
