@@ -188,6 +188,42 @@ def test_a_name_is_that_of_one_entry_of_all_lists(field: str) -> None:
     assert any("'pretrain' again" in text for text in found.values())
 
 
+DIGIT = {"name": "7b-chat", "pool": "train", "gpus": 1, "image": IMAGE, "run_as_user": 1000}
+RAY = {
+    "name": "2nd-tune",
+    "image": IMAGE,
+    "version": "2.50.0",
+    "run_as_user": 1000,
+    "head": {},
+    "workers": [{"name": "gpu", "pool": "train", "gpus": 1, "replicas": 1}],
+}
+BEFORE, AFTER = ({"provider": "existing", "name": "dev", "kubernetes": version} for version in ("1.35", "1.36"))
+ADDONS = dict.fromkeys(("jobset", "kuberay", "leaderworkerset"), "present")
+
+
+@pytest.mark.parametrize(
+    ("entries", "cluster", "kind"),
+    [
+        ({"inference_services": [DIGIT]}, BEFORE, "a Service before Kubernetes 1.36"),
+        ({"inference_services": [DIGIT]}, AFTER, None),
+        ({"inference_services": [{**DIGIT, "gpus": 8, "nodes": 2}]}, AFTER, "a LeaderWorkerSet"),
+        ({"training_jobs": [{**JOB, "name": "3d", "api": "job", "replicas": 2}]}, BEFORE, "a Service"),
+        ({"training_jobs": [{**JOB, "name": "3d", "api": "job", "replicas": 1}]}, BEFORE, None),
+        ({"training_jobs": [{**JOB, "name": "3d", "api": "jobset", "replicas": 1}]}, AFTER, "a JobSet"),
+        ({"ray_clusters": [RAY]}, AFTER, "a RayCluster"),
+    ],
+)
+def test_a_name_begins_with_a_letter_where_an_object_of_the_entry_demands_it(
+    entries: dict[str, Any], cluster: dict[str, Any], kind: str | None
+) -> None:
+    nodes = pool(count={"desired": 2}, nodes={"names": ["a", "b"]})
+    if kind is None:
+        run(nodes, cluster=cluster, addons=ADDONS, **entries)
+        return
+    found = refused(nodes, cluster=cluster, addons=ADDONS, **entries)
+    assert [text for path, text in found.items() if path.endswith(".name") and kind in text]
+
+
 @pytest.mark.parametrize("name", ["HF_TOKEN", "WANDB_API_KEY", "db_password", "AWS_SECRET"])
 def test_a_variable_with_the_name_of_a_secret_is_refused(name: str) -> None:
     found = refused(training_jobs=[{**JOB, "env": {name: "x"}}])

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext
+from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.topology import closest_level, is_topology_aware, unsuitable
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
 from gpu_platform.planning.workloads.alignment import check_alignment
+from gpu_platform.planning.workloads.plans import api_of
 from gpu_platform.planning.workloads.pool_capacity import pods_at_once, pool_capacity
 from gpu_platform.pod_limits import LONGEST_PIN_SECONDS
 from gpu_platform.quantity import parse_duration, parse_quantity
@@ -24,11 +26,14 @@ from gpu_platform.spec.team_workloads import (
     ContainerSettings,
     InferenceService,
     KeptDirectory,
+    RayCluster,
     RequestedResources,
     TrainingJob,
 )
 
 _LONGEST_NAME = 48
+_RELAXED_SERVICES = 36
+"""The minor version of Kubernetes from which a Service's name may begin with a digit."""
 _LONGEST_COOL_DOWN = 3600
 """Seconds: maximum of stabilizationWindowSeconds (autoscaling/v2)."""
 
@@ -119,10 +124,34 @@ def _check(
                     f"at most {_LONGEST_NAME}: Jobs, pods and claims add to it, and have 63",
                     "shorten it",
                 )
+            if entry.name[0].isdigit() and (kind := _needs_letter(entry, environment)):
+                problems.at(f"{field}[{index}]").at("name").add(
+                    repr(entry.name),
+                    f"a name that begins with a letter, as that of {kind} must",
+                    f"write for example m{entry.name}",
+                )
             _check_volumes(entry.volumes, storage, problems.at(f"{field}[{index}]").at("volumes"))
     _check_mounted(team, storage, available, cloud, problems)
     _check_shared_memory(team, available, problems)
     _check_deadlines(team, available, problems)
+
+
+def _needs_letter(entry: ContainerSettings, environment: Environment) -> str:
+    """Return the object of an entry whose name cannot begin with a digit, and "" where none is.
+
+    Sources: kubernetes/enhancements, KEP-5311 (names of Services); kubernetes/kubernetes#96147; 2026-11-28.
+    """
+    if isinstance(entry, RayCluster):
+        return "a RayCluster"
+    if isinstance(entry, InferenceService) and entry.nodes > 1:
+        return "a LeaderWorkerSet"
+    if isinstance(entry, TrainingJob) and (api := api_of(entry, environment.addons)) != "job":
+        return "a TrainJob" if api == "trainjob" else "a JobSet"
+    kubernetes = environment.cluster.kubernetes
+    has_service = isinstance(entry, InferenceService) or (isinstance(entry, TrainingJob) and entry.replicas > 1)
+    if has_service and (kubernetes is None or minor(kubernetes) < _RELAXED_SERVICES):
+        return "a Service before Kubernetes 1.36"
+    return ""
 
 
 def _check_deadlines(team: Team, available: Available, problems: Problems) -> None:

@@ -326,7 +326,7 @@ def _training(job: TrainingJob, of: _TeamContext) -> TrainingJobPlan:
     pod = _with_scratch(replace(pod, env=env, annotations=annotations, grace_seconds=grace), of)
     return TrainingJobPlan(
         pod=_until(pod, _seconds(job.deadline), of),
-        api=_api(job, of.addons),
+        api=api_of(job, of.addons),
         processes=job.processes or processes_of(pod.workload),
         retries=job.retries,
         stop_on=tuple(sorted(set(job.stop_on))),
@@ -341,7 +341,8 @@ def processes_of(workload: WorkloadPlan) -> int:
     return workload.units if workload.resource in (names.GPU_RESOURCE, names.GPU_DEVICE_CLASS) else 1
 
 
-def _api(job: TrainingJob, addons: Addons) -> TrainingApi:
+def api_of(job: TrainingJob, addons: Addons) -> TrainingApi:
+    """Return the API that runs a job."""
     if job.api is not None:
         return job.api
     return "trainjob" if addons.trainer else "jobset" if addons.jobset else "job"
