@@ -68,7 +68,12 @@ class Monitoring(pulumi.ComponentResource):
                         "port": _METRICS_PORT,
                         "interval": args.interval,
                         "honorLabels": True,
-                        "relabelings": [{"sourceLabels": [_POOL_OF_NODE], "targetLabel": "pool"}],
+                        "relabelings": [
+                            {"sourceLabels": [_POOL_OF_NODE], "targetLabel": "pool"},
+                            # Series of a free GPU name no pod: they would get the exporter's own, as if it held
+                            # the GPU.
+                            {"action": "labeldrop", "regex": "namespace|pod|container"},
+                        ],
                     }
                 ],
                 # Of the exporter's node, so that rules know its pool.

@@ -374,11 +374,15 @@ def test_the_alerts_are_written_as_a_prometheus_rule_with_the_labels_of_the_stac
 def test_the_service_monitor_gives_every_series_the_pool_of_its_node(stack: Stack) -> None:
     spec = stack("dev").of("ServiceMonitor")[0].inputs["spec"]
     assert spec["attachMetadata"] == {"node": True}
-    (relabeling,) = spec["endpoints"][0]["relabelings"]
-    assert relabeling == {
+    assert spec["endpoints"][0]["relabelings"][0] == {
         "sourceLabels": ["__meta_kubernetes_node_label_gpu_platform_dev_pool"],
         "targetLabel": "pool",
     }
+
+
+def test_the_exporters_own_pod_is_dropped_from_what_a_scrape_adds(stack: Stack) -> None:
+    spec = stack("dev").of("ServiceMonitor")[0].inputs["spec"]
+    assert {"action": "labeldrop", "regex": "namespace|pod|container"} in spec["endpoints"][0]["relabelings"]
 
 
 def test_the_kueue_that_the_program_installs_is_scraped_and_that_of_others_or_of_a_sandbox_is_not(

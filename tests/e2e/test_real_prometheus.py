@@ -29,6 +29,7 @@ from tests.support.dcgm_endpoint import DcgmEndpoint
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
 from tests.support.prometheus_programs import PROMETHEUS, needs_prometheus
+from tests.support.recorded import record_platform
 
 pytestmark = needs_prometheus
 
@@ -77,8 +78,33 @@ class Server:
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[DcgmEndpoint]:
-    with DcgmEndpoint("p5.48xlarge", "train-1") as endpoint:
+    with DcgmEndpoint("p5.48xlarge", "train-1", free=2) as endpoint:
         yield endpoint
+
+
+def exporter_job(address: str) -> dict[str, Any]:
+    """Return what the Prometheus operator makes of the ServiceMonitor, with the labels that it adds to a target.
+
+    Source: prometheus-operator docs, Design, and pkg/prometheus/promcfg.go (generateServiceMonitorConfig).
+    """
+    (endpoint,) = record_platform(STACK).of("ServiceMonitor")[0].inputs["spec"]["endpoints"]
+    keys = {"sourceLabels": "source_labels", "targetLabel": "target_label"}
+    found = {
+        "namespace": "gpu-operator",
+        "pod": "nvidia-dcgm-exporter-x7k2p",
+        "container": "nvidia-dcgm-exporter",
+        "service": "nvidia-dcgm-exporter",
+        "endpoint": endpoint["port"],
+        "__meta_kubernetes_node_label_gpu_platform_dev_pool": "train",
+    }
+    return {
+        "job_name": "exporter",
+        "honor_labels": endpoint["honorLabels"],
+        "static_configs": [{"targets": [address], "labels": found}],
+        "relabel_configs": [
+            {keys.get(key, key): value for key, value in one.items()} for one in endpoint["relabelings"]
+        ],
+    }
 
 
 @pytest.fixture(scope="module")
@@ -91,18 +117,13 @@ def server(node: DcgmEndpoint, tmp_path_factory: pytest.TempPathFactory) -> Iter
     for rule in groups[1]["rules"]:
         rule["for"] = "1s"
     (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": groups}))
-    jobs = {"exporter": "/metrics", "kube-state": "/kube-state"}
+    kube_state = {"job_name": "kube-state", "metrics_path": "/kube-state", "honor_labels": True}
     config = {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
         "rule_files": ["rules.yaml"],
         "scrape_configs": [
-            {
-                "job_name": job,
-                "metrics_path": path,
-                "honor_labels": True,
-                "static_configs": [{"targets": [node.address], "labels": {"pool": "train"}}],
-            }
-            for job, path in jobs.items()
+            exporter_job(node.address),
+            {**kube_state, "static_configs": [{"targets": [node.address]}]},
         ],
     }
     (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
@@ -141,13 +162,20 @@ def test_a_healthy_node_is_recorded_by_pool_team_and_workload_and_fires_nothing(
     server: Server, node: DcgmEndpoint
 ) -> None:
     eventually(lambda: value(server, 'pool:gpus:count{pool="train"}') == 8)
-    eventually(lambda: value(server, 'workload:gpus_held:count{namespace="vision", workload="train"}') == 8)
+    eventually(lambda: value(server, 'workload:gpus_held:count{namespace="vision", workload="train"}') == 6)
     assert value(server, 'namespace:active:ratio{namespace="vision"}') == pytest.approx(0.6)
-    assert value(server, 'model:active:ratio{modelName="NVIDIA H100 80GB HBM3"}') == pytest.approx(0.6)
-    assert value(server, "sum(namespace:cost:usd_per_hour)") == pytest.approx(55.04, abs=0.01)
-    assert measured_utilisation(server.address, ["train"], period="1m") == {"train": pytest.approx(0.6, abs=0.01)}
-    eventually(lambda: held_by_team(server.address, ["vision", "search"], period="1m"), {"vision": 8, "search": 0})
+    assert value(server, 'model:active:ratio{modelName="NVIDIA H100 80GB HBM3"}') == pytest.approx(0.45)
+    assert measured_utilisation(server.address, ["train"], period="1m") == {"train": pytest.approx(0.45, abs=0.01)}
+    eventually(lambda: held_by_team(server.address, ["vision", "search"], period="1m"), {"vision": 6, "search": 0})
     eventually(lambda: server.alerts() == {})
+
+
+def test_free_gpus_are_held_by_nobody_and_paid_by_no_team(server: Server, node: DcgmEndpoint) -> None:
+    eventually(lambda: value(server, 'pool:gpus_held:count{pool="train"}') == 6)
+    eventually(lambda: value(server, 'namespace:gpus_held:count{namespace="vision"}') == 6)
+    assert [one["metric"]["namespace"] for one in server.query("namespace:cost:usd_per_hour")] == ["vision"]
+    assert value(server, "namespace:cost:usd_per_hour") == pytest.approx(55.04 * 6 / 8, abs=0.01)
+    assert server.query('gpu:active:ratio{gpu="7", pod!=""}') == []
 
 
 def test_alerts_fire_for_injected_faults_and_clear_after(server: Server, node: DcgmEndpoint) -> None:
@@ -159,7 +187,7 @@ def test_alerts_fire_for_injected_faults_and_clear_after(server: Server, node: D
         {"kind": "power-brake", "index": 3},
         {"kind": "gpu-missing", "index": 7},
     )
-    node.xids = {4: "79", 5: "119", 6: "31"}
+    node.xids = {0: "31", 4: "79", 5: "119"}
     expected = {
         "GpuRemapFailed",
         "GpuRemapPending",
@@ -197,7 +225,7 @@ def test_a_dead_scrape_is_blind_and_not_healthy(server: Server, node: DcgmEndpoi
 
 
 def test_the_page_of_the_dashboards_has_a_picture_of_every_panel(server: Server, node: DcgmEndpoint) -> None:
-    eventually(lambda: value(server, 'workload:gpus_held:count{namespace="vision", workload="train"}') == 8)
+    eventually(lambda: value(server, 'workload:gpus_held:count{namespace="vision", workload="train"}') == 6)
     now = time.time()
     period = Period(now - 300, now)
     answers = read_boards(Prometheus(server.address), boards(), {}, period)
@@ -206,11 +234,11 @@ def test_the_page_of_the_dashboards_has_a_picture_of_every_panel(server: Server,
     drawn = [answer.panel for one in answers for answer in one.answers if answer.panel.kind == "timeseries"]
     assert page.count('<svg class="chart"') == len(drawn)
     assert "no data" not in page
-    assert "In use by pool, at the end: train 60 %" in page
+    assert "In use by pool, at the end: train 45 %" in page
 
 
 def test_every_panel_of_every_dashboard_has_data(server: Server, node: DcgmEndpoint) -> None:
-    eventually(lambda: value(server, 'workload:gpus_held:count{namespace="vision", workload="train"}') == 8)
+    eventually(lambda: value(server, 'workload:gpus_held:count{namespace="vision", workload="train"}') == 6)
     empty: list[str] = []
     for dashboard in dashboards():
         for panel in json.loads(content(dashboard))["panels"]:

@@ -31,8 +31,9 @@ _SAMPLES: Final = 10  # of a window of 5 minutes
 class DcgmEndpoint:
     """The exporter of one node, `/metrics`, and kube-state-metrics of its cluster, `/kube-state`."""
 
-    def __init__(self, machine_type: str, node: str) -> None:
-        self.machine_type, self.node = machine_type, node
+    def __init__(self, machine_type: str, node: str, *, free: int) -> None:
+        """Serve a node whose last `free` GPUs no pod holds."""
+        self.machine_type, self.node, self.free = machine_type, node, free
         self.faults: tuple[Fault, ...] = ()
         self.xids: dict[int, str] = {}
         self.active = 0.6
@@ -101,12 +102,15 @@ class DcgmEndpoint:
     def _samples(self) -> Iterator[str]:
         nvml: Any = self._bindings
         nvml.nvmlInit()
-        for index in range(nvml.nvmlDeviceGetCount()):
+        count = nvml.nvmlDeviceGetCount()
+        for index in range(count):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            held = index < count - self.free
+            active = self.active if held else 0.0
             labels = (
                 f'gpu="{index}",UUID="{nvml.nvmlDeviceGetUUID(handle)}",device="nvidia{index}",'
-                f'modelName="{nvml.nvmlDeviceGetName(handle)}",hostname="{self.node}",'
-                'namespace="vision",pod="train-0",container="main"'
+                f'modelName="{nvml.nvmlDeviceGetName(handle)}",hostname="{self.node}"'
+                + (',namespace="vision",pod="train-0",container="main"' if held else "")
             )
             memory = nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2)
             _, uncorrectable, pending, failed = nvml.nvmlDeviceGetRemappedRows(handle)
@@ -126,10 +130,10 @@ class DcgmEndpoint:
                 "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": nvml.nvmlDeviceGetTotalEccErrors(
                     handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
                 ),
-                "DCGM_FI_PROF_GR_ENGINE_ACTIVE": self.active,
-                "DCGM_FI_PROF_SM_ACTIVE": self.active / 2,
-                "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": self.active / 4,
-                "DCGM_FI_PROF_DRAM_ACTIVE": self.active / 4,
+                "DCGM_FI_PROF_GR_ENGINE_ACTIVE": active,
+                "DCGM_FI_PROF_SM_ACTIVE": active / 2,
+                "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": active / 4,
+                "DCGM_FI_PROF_DRAM_ACTIVE": active / 4,
                 "DCGM_FI_PROF_NVLINK_TX_BYTES": 1e9,
                 "DCGM_FI_PROF_NVLINK_RX_BYTES": 1e9,
                 "DCGM_FI_PROF_PCIE_TX_BYTES": 1e8,
