@@ -216,7 +216,8 @@ class InferenceService(RequestedResources, ContainerSettings):
     startup: Duration = "10m"
     """How long a model may take to load."""
     grace: Duration = "1m"
-    """Time for requests that are being answered, before a pod ends."""
+    """Time before a pod ends: the first 10 s, at most half of it, until nobody sends requests to the pod any more,
+    then SIGTERM and the rest for requests that are being answered."""
     autoscaling: Autoscaling | None = None
     route: Route | None = None
 

@@ -3,6 +3,8 @@
 Sources: Kubernetes docs, Deployments, Disruptions, Pod Topology Spread Constraints; LeaderWorkerSet docs, concepts
 and exclusive placement; KEDA docs, Prometheus scaler (ignoreNullValues is true by default) and
 fallback; HorizontalPodAutoscaler behavior; Gateway API docs, HTTPRoute; read 2026-11-23.
+Kubernetes docs, Container Lifecycle Hooks (sleep, on by default since 1.30) and Pod Lifecycle (endpoints of a pod
+that ends); llm-d-benchmark#1734, kserve#5485 and #5496; read 2026-11-28.
 """
 
 from __future__ import annotations
@@ -15,6 +17,12 @@ from gpu_platform.planning.workloads.section import InferenceServicePlan, RouteP
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods
 
 _PROBE_SECONDS: Final = 5
+# A saturated server answers late, and works: Kubernetes' one second would take it out of the Service, and kill it.
+_LATE_SECONDS: Final = 5
+_LIVENESS_SECONDS: Final = 30
+_LIVENESS_FAILURES: Final = 10
+_DRAIN_SECONDS: Final = 10
+"""Time in which Services, gateways and load balancers learn that a pod ends. It is part of `grace`."""
 _LONGEST_PERIOD: Final = 1800  # of a scaling policy of a HorizontalPodAutoscaler
 _LEADER: Final[Mapping[str, str]] = {"leaderworkerset.sigs.k8s.io/worker-index": "0"}
 
@@ -69,13 +77,24 @@ def _spread(name: str, *, several: bool) -> list[Manifest]:
 
 
 def _serving(service: InferenceServicePlan) -> Manifest:
-    probe = {"httpGet": {"path": service.health_path, "port": service.port}, "periodSeconds": _PROBE_SECONDS}
+    asked = {"httpGet": {"path": service.health_path, "port": service.port}}
+    probe = {**asked, "periodSeconds": _PROBE_SECONDS, "timeoutSeconds": _LATE_SECONDS}
+    alive = {
+        **asked,
+        "periodSeconds": _LIVENESS_SECONDS,
+        "timeoutSeconds": _LIVENESS_SECONDS,
+        "failureThreshold": _LIVENESS_FAILURES,
+    }
     failures = max(1, -(-service.startup_seconds // _PROBE_SECONDS))
     return {
         "ports": [{"name": "main", "containerPort": service.port}],
         "startupProbe": {**probe, "failureThreshold": failures},
         "readinessProbe": probe,
-        "livenessProbe": {**probe, "periodSeconds": 30, "failureThreshold": 3},
+        "livenessProbe": alive,
+        # Requests still arrive when a pod begins to end: it gets SIGTERM once nobody sends any more.
+        "lifecycle": {
+            "preStop": {"sleep": {"seconds": min(_DRAIN_SECONDS, (service.pod.grace_seconds or 0) // 2)}}
+        },
     }
 
 

@@ -90,6 +90,16 @@ def test_a_route_without_a_host_has_all_hosts_of_its_gateway(few: Recorded) -> N
     assert spec["rules"][0]["matches"][0]["path"]["value"] == "/"
 
 
+def test_a_pod_of_a_service_ends_after_nobody_sends_to_it_any_more(found: Recorded, few: Recorded) -> None:
+    for program, name in ((found, "chat"), (few, "one")):
+        pod = manifest(program, "Deployment", name)["spec"]["template"]["spec"]
+        waits = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+        assert 0 < waits <= pod["terminationGracePeriodSeconds"] / 2
+    group = manifest(few, "LeaderWorkerSet", "large")["spec"]["leaderWorkerTemplate"]
+    assert "lifecycle" in group["leaderTemplate"]["spec"]["containers"][0]
+    assert "lifecycle" not in group["workerTemplate"]["spec"]["containers"][0]
+
+
 def test_a_service_across_nodes_asks_the_leaders_of_its_copies_alone(few: Recorded) -> None:
     selector = manifest(few, "Service", "large")["spec"]["selector"]
     # A label that LeaderWorkerSet adds to its pods; 0: the leader.
@@ -105,7 +115,8 @@ def test_a_copy_gets_requests_when_it_answers_and_is_stopped_for_silence_only_af
     startup, readiness, liveness = (container[f"{name}Probe"] for name in ("startup", "readiness", "liveness"))
     assert [one["httpGet"] for one in (startup, readiness, liveness)] == [asked] * 3
     assert startup["failureThreshold"] * startup["periodSeconds"] == 600
-    assert liveness["failureThreshold"] * liveness["periodSeconds"] == 90
+    assert liveness["failureThreshold"] * liveness["periodSeconds"] == 300
+    assert [one["timeoutSeconds"] for one in (startup, readiness, liveness)] == [5, 5, 30]
     (short,) = manifest(few, "Deployment", "one")["spec"]["template"]["spec"]["containers"]
     assert short["startupProbe"]["failureThreshold"] * short["startupProbe"]["periodSeconds"] >= 12
 
