@@ -66,6 +66,10 @@ class Gke(Cloud):
     vendor = "gcp"
     creates_nodes = True
     managed_control_plane = True
+    longest_pool_name = (
+        32,
+        "a node pool of GKE has 40, and Pulumi appends 8 so that two can exist at once",
+    )
     no_gpu_cluster = "eks, existing or sandbox: the operator has no procedure for its GPUCluster on GKE"
 
     def __init__(
