@@ -227,6 +227,10 @@ class Cloud(Protocol):
     ) -> None:
         """Record pools that one operator cannot serve together; `problems` is at the file's root."""
 
+    def smallest_claim(self, one: StorageClass) -> str:
+        """Return the size of the smallest volume that the cloud makes for a class; empty: any size."""
+        return ""
+
     def mount_problem(
         self, one: StorageClass, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
     ) -> str | None:

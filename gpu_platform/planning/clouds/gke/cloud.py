@@ -35,7 +35,12 @@ from gpu_platform.planning.clouds.gke.software import (
     explain_software,
     gke_software,
 )
-from gpu_platform.planning.clouds.gke.storage import check_gke_storage, mount_problem, plan_gke_storage
+from gpu_platform.planning.clouds.gke.storage import (
+    check_gke_storage,
+    mount_problem,
+    plan_gke_storage,
+    smallest_claim,
+)
 from gpu_platform.planning.clouds.gke.system_pool import size_system_nodes
 from gpu_platform.planning.clouds.gke.window import check_window, recurring_window
 from gpu_platform.planning.clouds.identities import bucket_rights, google_account
@@ -214,6 +219,10 @@ class Gke(Cloud):
     ) -> None:
         """Record pools whose drivers are in different directories."""
         check_driver_dir(pools, catalog, problems)
+
+    def smallest_claim(self, one: StorageClass) -> str:
+        """Return the size of the smallest instance of Filestore and Managed Lustre."""
+        return smallest_claim(one)
 
     def mount_problem(
         self, one: StorageClass, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
