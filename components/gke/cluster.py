@@ -395,7 +395,7 @@ def _facts(found: gcp.container.GetClusterResult) -> ExistingGke:
         version=found.master_version,
         autopilot=found.enable_autopilot,
         datapath=found.datapath_provider,
-        calico=any(each.enabled for each in found.network_policies),
+        calico=any(each.enabled for each in found.network_policies or ()),
         multi_networking=found.enable_multi_networking,
         fqdn_policies=found.enable_fqdn_network_policy,
         workload_pool=next(iter(pools), None) or None,

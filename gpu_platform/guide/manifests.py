@@ -96,7 +96,10 @@ def _training(team: TeamPods, example: ExamplePlan) -> list[Manifest]:
     name = example.volume or (_CLAIM if made else None)
     mount = MountPlan(name="checkpoints", path=_CHECKPOINTS, claim=name)
     claim = KeptClaimPlan(
-        name=_CLAIM, storage_class=example.storage_class, size=_CHECKPOINT_SIZE, shared=example.shared
+        name=_CLAIM,
+        storage_class=example.storage_class,
+        size=example.smallest_claim or _CHECKPOINT_SIZE,
+        shared=example.shared,
     )
     job = TrainingJobPlan(
         pod=_pod(example, "torchrun", f"{_CODE}/train.py", checkpoints=mount),

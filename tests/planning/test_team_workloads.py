@@ -149,6 +149,13 @@ def test_checkpoints_of_several_pods_need_a_class_that_many_nodes_write() -> Non
     )
 
 
+def test_memory_beyond_the_quota_is_a_quantity_as_the_quota_is() -> None:
+    (found,) = refused(
+        quota={"gpus": 16, "memory": "1Ti"}, batch_jobs=[{**JOB, "gpus": 1, "cpu": 1, "memory": "1025Gi"}]
+    ).values()
+    assert found.startswith(f"{1025 * 1024}Mi of memory")
+
+
 def test_all_mistakes_of_an_entry_are_reported_in_one_run() -> None:
     found = refused(
         training_jobs=[

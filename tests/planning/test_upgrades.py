@@ -31,7 +31,8 @@ def plan_of(
         "count": {"desired": 2},
         "workload": "training",
     }
-    pool |= {"zones": ["us-east-2a"]} if cluster["provider"] == "eks" else {"nodes": {"names": ["a", "b"]}}
+    zone = {"eks": "us-east-2a", "gke": "us-central1-a"}.get(cluster["provider"])
+    pool |= {"zones": [zone]} if zone is not None else {"nodes": {"names": ["a", "b"]}}
     document: dict[str, Any] = {"kind": "environment", "cluster": cluster, "pools": [pool]}
     plan = plan_platform(document | ({"operator": operator} if operator else {}), "test")
     assert plan.kind == "environment"
@@ -144,6 +145,15 @@ def test_check_warns_of_a_version_past_or_near_the_end_of_standard_support() -> 
     assert "2026-12-02" in warning
     assert kubernetes_warnings(plan_of(EKS | {"kubernetes": "1.36"}), TODAY, CATALOG) == ()
     assert kubernetes_warnings(plan_of(EKS), TODAY, CATALOG) == ()
+
+
+@pytest.mark.parametrize(("channel", "kept"), [("extended", True), ("regular", False)])
+def test_the_warning_follows_the_channel_of_the_stack_file(channel: str, kept: bool) -> None:
+    gke = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
+    create = {"kubernetes": "1.33", "create": {"release_channel": channel}}
+    plan = plan_of({**gke, **create}, machine="g2-standard-48")
+    (warning,) = kubernetes_warnings(plan, TODAY, CATALOG)
+    assert ("keeps this version" in warning, "unless" in warning) == (kept, not kept)
 
 
 # -- steps -----------------------------------------------------------------------------------------------------

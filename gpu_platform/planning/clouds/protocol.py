@@ -86,6 +86,8 @@ class Cloud(Protocol):
     """Whether pods of a team can have an identity of the cloud."""
     runs_kueue: bool = False
     """Whether Kueue's program runs beside the cluster instead of by its chart."""
+    longest_pool_name: tuple[int, str] = (40, "nodes are named after it")
+    """The most characters of a pool's name, and why: <pool>-<number> is also the hostname label, of at most 63."""
     no_gpu_cluster: str | None = None
     """Why the operator's GPUCluster, and so DRA, is not available; None: it is."""
 
@@ -224,6 +226,10 @@ class Cloud(Protocol):
         self, pools: Sequence[tuple[int, Pool]], operator: Operator, catalog: Catalog, problems: Problems
     ) -> None:
         """Record pools that one operator cannot serve together; `problems` is at the file's root."""
+
+    def smallest_claim(self, one: StorageClass) -> str:
+        """Return the size of the smallest volume that the cloud makes for a class; empty: any size."""
+        return ""
 
     def mount_problem(
         self, one: StorageClass, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog

@@ -140,6 +140,11 @@ class CreatedCluster(Protocol):
         """Networks (CIDR) that may reach the API server from outside."""
         ...
 
+    @property
+    def extended_support(self) -> bool:
+        """Whether the cluster keeps its version after standard support."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:

@@ -29,6 +29,10 @@ class StorageClassPlan:
     """Whether its volumes are file systems that the pods of many nodes share, behind access that the stack has."""
     zones: tuple[str, ...] = ()
     """Zones of its volumes; empty: any."""
+    smallest: str = ""
+    """The smallest volume that the cloud makes, and bills; empty: as claimed."""
+    unable: tuple[str, ...] = ()
+    """Pools whose nodes cannot mount its volumes, as far as is known."""
     topology_key: str = ""
     """Label of nodes that names the zone, by the driver; empty without zones."""
 

@@ -188,8 +188,9 @@ def _with_checkpoints(
     if volume is not None:
         return replace(example, volume=volume)
     several = example.workload.replicas > 1
-    fitting = [one for one in classes if one.shared or not several]
+    mounted = [one for one in classes if example.workload.pool not in one.unable]
+    fitting = [one for one in mounted if one.shared or not several]
     chosen = next((one for one in fitting if one.default), next(iter(fitting), None))
     if chosen is None:
         return example
-    return replace(example, storage_class=chosen.name, shared=several)
+    return replace(example, storage_class=chosen.name, shared=several, smallest_claim=chosen.smallest)

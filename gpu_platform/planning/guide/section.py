@@ -20,13 +20,15 @@ class ExamplePlan:
     """A workload that the team's quota and a pool hold, as nodes and queues are planned.
 
     `workload.replicas`: pods that run together. `volume`: claim of the namespace for checkpoints, `storage_class`:
-    of a claim that the manifest makes; both None: a directory that ends with the pod.
+    of a claim that the manifest makes; both None: a directory that ends with the pod. `smallest_claim`: of that
+    class; empty: any size.
     """
 
     kind: ExampleKind
     workload: WorkloadPlan
     volume: str | None = None
     storage_class: str | None = None
+    smallest_claim: str = ""
     shared: bool = False
     """Whether pods on several nodes write the claim that the manifest makes."""
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -21,8 +21,6 @@ from gpu_platform.quantity import counted
 from gpu_platform.spec.pool import Pool
 from gpu_platform.unknown_machine import unknown_machine_type
 
-MAX_POOL_NAME = 40  # a node's name, <pool>-<number>, is also its hostname label, of at most 63
-
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
     """Record what is wrong with each pool by itself."""
@@ -52,10 +50,9 @@ def check_pool(context: Context, resolved: ResolvedPool) -> None:
             check_sharing(resolved, machine, catalog.gpu_of(machine), problems)
         if pool.topology is not None and pool.topology.policy == "single-numa-node":
             _check_single_numa(pool, machine, problems)
-    if len(pool.name) > MAX_POOL_NAME:
-        problems.at("name").add(
-            f"{len(pool.name)} characters", f"at most {MAX_POOL_NAME}: nodes are named after it", "shorten it"
-        )
+    most, why = (context.cloud or Cloud).longest_pool_name
+    if len(pool.name) > most:
+        problems.at("name").add(f"{len(pool.name)} characters", f"at most {most}: {why}", "shorten it")
     for key in pool.labels:
         if key.split("/")[0].endswith(names.RESERVED_DOMAINS) and "/" in key:
             problems.at("labels").at(key).add(

@@ -151,7 +151,9 @@ def _check_sum(
         asked = sum((parse_quantity(getattr(w, resource)) * w.replicas for w in counted_in), Decimal(0))
         if limit is not None and asked > parse_quantity(limit):
             here.add(
-                f"{asked:f} of {resource} {in_all}",
+                f"{asked:f} of cpu {in_all}"
+                if resource == "cpu"
+                else f"{-(-asked // 2**20):f}Mi of memory {in_all}",
                 f"at most {limit}: the team's quota.{resource}",
                 f"raise quota.{resource} or lower the requests of the workloads",
             )

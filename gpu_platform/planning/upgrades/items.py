@@ -74,6 +74,10 @@ def newest_kubernetes(platform: str, today: datetime.date, catalog: Catalog) -> 
 def kubernetes_warnings(plan: EnvironmentPlan, today: datetime.date, catalog: Catalog) -> tuple[str, ...]:
     """Return why the Kubernetes version that a stack file plans is not, or not for long, in standard support."""
     platform = platform_of(plan.cluster.provider, None, catalog)
+    create = plan.cluster.cloud.create if plan.cluster.cloud is not None else None
+    if create is not None and create.extended_support:
+        after = "the cluster keeps this version, as its channel or support type says"
+        platform = platform.model_copy(update={"after_standard": after})
     support = kubernetes_support(platform, plan.cluster.kubernetes, today, catalog)
     if plan.cluster.kubernetes is None or not (support.status.past or support.status is Status.ENDING):
         return ()

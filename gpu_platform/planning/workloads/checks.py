@@ -131,7 +131,7 @@ def _check(
                     f"write for example m{entry.name}",
                 )
             _check_volumes(entry.volumes, storage, problems.at(f"{field}[{index}]").at("volumes"))
-    _check_mounted(team, storage, available, cloud, problems)
+    _check_claims(team, storage, available, cloud, problems)
     _check_shared_memory(team, available, problems)
     _check_deadlines(team, available, problems)
 
@@ -351,8 +351,8 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
         )
 
 
-def _check_mounted(team: Team, storage: _Storage, available: Available, cloud: Cloud, problems: Problems) -> None:
-    """Record claims whose volumes no node of the pool can mount: the pods would wait for them on their nodes."""
+def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cloud, problems: Problems) -> None:
+    """Record claims whose volumes no node of the pool can mount, and those below what is made and billed."""
     pools = {pool.name: pool for pool in available.pools}
     kept_by = [
         *(
@@ -366,7 +366,16 @@ def _check_mounted(team: Team, storage: _Storage, available: Available, cloud: C
             continue
         name = kept.storage_class or storage.default
         one, pool = storage.classes.get(name or ""), pools[pool_name]
-        problem = cloud.mount_problem(one, pool, available.pools, available.catalog) if one is not None else None
+        if one is None:
+            continue
+        smallest = cloud.smallest_claim(one)
+        if smallest and kept.size is not None and parse_quantity(str(kept.size)) < parse_quantity(smallest):
+            problems.at(path).at("size").add(
+                f"{kept.size} of class {name!r}",
+                f"{smallest} or more: the cloud makes no smaller volume of it, and bills that",
+                f"write size: {smallest}, or name a class of type disk",
+            )
+        problem = cloud.mount_problem(one, pool, available.pools, available.catalog)
         if problem is not None:
             problems.at(path).at("storage_class").add(
                 f"{name!r} on pool {pool.name}: {problem}",

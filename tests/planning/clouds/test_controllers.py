@@ -121,15 +121,16 @@ def test_system_nodes_of_gke_hold_the_controllers() -> None:
     assert cloud.create is not None
     assert (cloud.create.system_machine_type, cloud.create.system_vcpus) == ("e2-standard-4", 4)
     more = {**ALL, "jobset": "install", "leaderworkerset": "install"}
-    one = plan(gke(system={"min": 1, "max": 1}), GKE_POOL, queueing={}, addons=more).cluster.cloud
+    large = {"jobset": {"values": {"controller": {"resources": {"requests": {"cpu": "5"}}}}}}
+    one = plan(gke(), GKE_POOL, queueing={}, addons=more, charts=large).cluster.cloud
     assert isinstance(one, GkeClusterPlan)
     assert one.create is not None
     assert one.create.system_machine_type == "e2-standard-8"
 
 
 def test_declared_system_nodes_of_gke_without_room_are_refused() -> None:
-    small = problem(gke(system={"machine_type": "e2-standard-2", "max": 2}), GKE_POOL, queueing={}, addons=ALL)
-    assert "cluster.create.system: found at most 2 nodes of e2-standard-2" in small
+    small = problem(gke(system={"machine_type": "e2-highcpu-2", "max": 3}), GKE_POOL, queueing={}, addons=ALL)
+    assert "cluster.create.system: found at most 3 nodes of e2-highcpu-2" in small
     assert "write machine_type: e2-standard-4" in small
     assert "x86 CPUs and without GPUs" in problem(gke(system={"machine_type": "c4a-standard-4"}), GKE_POOL)
 

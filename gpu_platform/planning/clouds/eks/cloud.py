@@ -20,7 +20,13 @@ from gpu_platform.planning.clouds.eks.logins import login_commands, login_notes
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
-from gpu_platform.planning.clouds.eks.storage import EksStorage, check_eks_storage, plan_eks_storage, volume_keys
+from gpu_platform.planning.clouds.eks.storage import (
+    SMALLEST_LUSTRE,
+    EksStorage,
+    check_eks_storage,
+    plan_eks_storage,
+    volume_keys,
+)
 from gpu_platform.planning.clouds.eks.system_pool import Demands, size_system_pool
 from gpu_platform.planning.clouds.eks.topology import topology_levels
 from gpu_platform.planning.clouds.identities import CloudIdentities, bucket_rights
@@ -38,7 +44,7 @@ from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import EksCluster, Operator
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import StorageClass
+from gpu_platform.spec.storage import LustreStorage, StorageClass
 from gpu_platform.spec.team_identity import TeamIdentity
 
 
@@ -164,6 +170,10 @@ class Eks(Cloud):
     def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
         """Record every combination that EKS refuses."""
         check_eks_pool(pool, machine, self._cluster, catalog, problems)
+
+    def smallest_claim(self, one: StorageClass) -> str:
+        """Return the size of the smallest FSx for Lustre file system."""
+        return SMALLEST_LUSTRE if isinstance(one, LustreStorage) else ""
 
     def check_storage(
         self, storage: Mapping[str, StorageClass], pools: Sequence[Pool], catalog: Catalog, problems: Problems

@@ -236,6 +236,11 @@ class CreateEksPlan:
         """Networks that reach the API server at its public address."""
         return tuple(network for network in self.api_access if not is_private(network))
 
+    @property
+    def extended_support(self) -> bool:
+        """Whether the support type is extended."""
+        return self.support_type == "EXTENDED"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksClusterPlan:

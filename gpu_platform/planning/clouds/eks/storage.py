@@ -42,6 +42,8 @@ FSX_DRIVER = "fsx.csi.aws.com"
 DEFAULT_CLASS = "gp3"
 """The class that a created cluster has by default: EKS marks none as default since 1.30."""
 _GP3_IOPS = (3000, 80_000)  # of a volume; EBS user guide, General Purpose SSD volumes; read 2026-11-28
+SMALLEST_LUSTRE = "1200Gi"
+"""The smallest FSx for Lustre file system of type PERSISTENT_2 (FSx for Lustre user guide; read 2026-11-28)."""
 LUSTRE_PORTS = ((988, 988), (1018, 1023))
 NFS_PORT = 2049
 # The newest that FSx offers; clients of AL2023 and Bottlerocket speak it.
@@ -284,6 +286,7 @@ def _class(name: str, one: ClaimableStorage, stack: str, tags: Mapping[str, str]
                 reclaim_policy=reclaim,
                 binding="Immediate",  # it takes minutes to make, and its zone is fixed
                 expandable=True,
+                smallest=SMALLEST_LUSTRE,
             )
 
 

@@ -35,7 +35,12 @@ from gpu_platform.planning.clouds.gke.software import (
     explain_software,
     gke_software,
 )
-from gpu_platform.planning.clouds.gke.storage import check_gke_storage, mount_problem, plan_gke_storage
+from gpu_platform.planning.clouds.gke.storage import (
+    check_gke_storage,
+    mount_problem,
+    plan_gke_storage,
+    smallest_claim,
+)
 from gpu_platform.planning.clouds.gke.system_pool import size_system_nodes, system_room
 from gpu_platform.planning.clouds.gke.window import check_window, recurring_window
 from gpu_platform.planning.clouds.identities import bucket_rights, google_account
@@ -66,6 +71,10 @@ class Gke(Cloud):
     vendor = "gcp"
     creates_nodes = True
     managed_control_plane = True
+    longest_pool_name = (
+        32,
+        "a node pool of GKE has 40, and Pulumi appends 8 so that two can exist at once",
+    )
     no_gpu_cluster = "eks, existing or sandbox: the operator has no procedure for its GPUCluster on GKE"
 
     def __init__(
@@ -210,6 +219,10 @@ class Gke(Cloud):
     ) -> None:
         """Record pools whose drivers are in different directories."""
         check_driver_dir(pools, catalog, problems)
+
+    def smallest_claim(self, one: StorageClass) -> str:
+        """Return the size of the smallest instance of Filestore and Managed Lustre."""
+        return smallest_claim(one)
 
     def mount_problem(
         self, one: StorageClass, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog

@@ -33,6 +33,7 @@ SYSTEM_POOL = "system"
 
 POD_PREFIX = 24  # addresses of a node at the default of 110 pods
 CONTROL_PLANE_PREFIX = 28
+SERVICES_PREFIX = 27  # GKE docs, "VPC-native clusters" (IP address ranges); read 2026-11-28
 _OWN_RANGES = ("nodes_cidr", "pods_cidr", "services_cidr", "control_plane_cidr")
 RESERVED_ADDRESSES = 4  # of each subnet, by Google Cloud
 
@@ -113,9 +114,22 @@ def _check_control_plane(create: CreateGke, problems: Problems) -> None:
             f"a /{CONTROL_PLANE_PREFIX}: GKE supports no other size",
             f"write {control_plane.network_address}/{CONTROL_PLANE_PREFIX}",
         )
+    elif not is_private(str(control_plane)):
+        problems.at("control_plane_cidr").add(
+            f"{control_plane}, which is public",
+            "a range of private addresses: pods would no longer reach the servers that have them",
+            "write 172.16.0.0/28, or another private range",
+        )
 
 
 def _check_range_sizes(create: CreateGke, nodes: int, problems: Problems) -> None:
+    services = ipaddress.IPv4Network(create.services_cidr)
+    if services.prefixlen > SERVICES_PREFIX:
+        problems.at("services_cidr").add(
+            str(services),
+            f"a /{SERVICES_PREFIX} or larger: GKE supports no smaller range of services",
+            f"write {services.network_address}/20, or another range",
+        )
     for field, possible, each in (
         ("nodes_cidr", node_addresses(create.nodes_cidr), "an address"),
         ("pods_cidr", pod_ranges(create.pods_cidr), f"a /{POD_PREFIX}"),

@@ -431,6 +431,11 @@ class CreateGkePlan:
     """Key of the Secrets; None: the cloud's default."""
 
     @property
+    def extended_support(self) -> bool:
+        """Whether the cluster is in the Extended channel."""
+        return self.release_channel == "EXTENDED"
+
+    @property
     def most_system_nodes(self) -> int:
         """The most system nodes, rolls included."""
         return self.system_nodes[1] + SYSTEM_SURGE

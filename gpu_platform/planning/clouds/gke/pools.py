@@ -47,19 +47,11 @@ from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import FlexStart, Pool, Reservation
 
-MAX_NAME = 32  # a node pool's name has at most 40 characters, and Pulumi appends 8 so that two can exist at once
-
 
 def check_gke_pool(
     pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
 ) -> None:
     """Record every combination that GKE refuses, or that wastes paid capacity."""
-    if len(pool.name) > MAX_NAME:
-        problems.at("name").add(
-            f"{len(pool.name)} characters",
-            f"at most {MAX_NAME} on provider gke: a node pool's name has 40, and 8 are a suffix for replacements",
-            "shorten it",
-        )
     check_capacity(pool, machine, cluster, catalog, problems)
     check_resource_labels(pool.tags, problems.at("tags"))
     check_autoscaler(pool, machine, sizes(pool, cluster), problems)

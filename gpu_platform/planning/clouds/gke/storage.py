@@ -7,7 +7,7 @@ reference; read 2026-11-23.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from gpu_platform.catalog import Catalog, MachineType
@@ -50,6 +50,14 @@ _TIERS: Final[Mapping[str, str]] = {
     "zonal": "zonal",
     "enterprise": "enterprise",
 }
+# Filestore docs, service tiers; Managed Lustre docs, create an instance; read 2026-11-28.
+_SMALLEST: Final[Mapping[str, str]] = {
+    "basic-hdd": "1Ti",
+    "basic-ssd": "2560Gi",
+    "zonal": "1Ti",
+    "enterprise": "1Ti",
+}
+_SMALLEST_LUSTRE: Final = "9000Gi"
 _WITH_KEYS: Final = ("zonal", "enterprise")
 
 
@@ -191,6 +199,13 @@ def _all_hyperdisk(cluster: GkeCluster, pools: Sequence[PoolPlan], catalog: Cata
     return bool(pools) and len(_only_hyperdisk(pools, catalog)) == len(pools) and cluster.create is None
 
 
+def smallest_claim(one: StorageClass) -> str:
+    """Return the size of the smallest instance that Google makes for a claim; empty: any size."""
+    if isinstance(one, NfsStorage):
+        return _SMALLEST[one.tier or "zonal"]
+    return _SMALLEST_LUSTRE if isinstance(one, LustreStorage) else ""
+
+
 def mount_problem(
     one: StorageClass, cluster: GkeCluster, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
 ) -> str | None:
@@ -230,7 +245,14 @@ def plan_gke_storage(
         )
     zones = sorted({zone for pool in pools for zone in _pool_zones(pool)})
     network = _created_network(cluster)
-    classes = [_class(name, one, cluster, catalog, network, zones, all_hyperdisk) for name, one in wanted.items()]
+    classes = [
+        replace(
+            _class(name, one, cluster, catalog, network, zones, all_hyperdisk),
+            smallest=smallest_claim(one),
+            unable=tuple(pool.name for pool in pools if mount_problem(one, cluster, pool, pools, catalog)),
+        )
+        for name, one in wanted.items()
+    ]
     for name, one in of_buckets.items():
         decisions.extend(buckets.by_bucket(name, one, cluster))
     for name, one in storage.items():

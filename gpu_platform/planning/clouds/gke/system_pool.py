@@ -30,9 +30,18 @@ from gpu_platform.spec.cluster import CreateGke
 
 DEFAULT_TYPES: Final = ("e2-standard-4", "e2-standard-8", "e2-standard-16", "e2-standard-32")
 
+ZONES: Final = 3
+"""Zones of a regional cluster by default (GKE docs, "Regional clusters"; read 2026-11-28)."""
+
 
 def check_system_nodes(create: CreateGke, catalog: Catalog, problems: Problems) -> None:
-    """Record a machine type that the nodes cannot have; `problems` is at `create`."""
+    """Record a machine type and a number that the nodes cannot have; `problems` is at `create`."""
+    if create.system.max < ZONES:
+        problems.at("system").at("max").add(
+            str(create.system.max),
+            f"{ZONES} or more: GKE creates the first system node in each of the {ZONES} zones of a cluster",
+            f"write max: {ZONES}",
+        )
     name = create.system.machine_type
     machine = catalog.machine_types.get(name) if name is not None else None
     if name is None or (machine is not None and _is_possible(machine)):

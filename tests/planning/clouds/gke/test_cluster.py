@@ -219,6 +219,22 @@ def test_a_control_plane_range_of_another_size_is_refused() -> None:
     assert "write 172.16.0.0/28" in problems["cluster.create.control_plane_cidr"]
 
 
+@pytest.mark.parametrize(
+    ("create", "place", "fix"),
+    [
+        ({"control_plane_cidr": "8.8.8.0/28"}, "control_plane_cidr", "172.16.0.0/28"),
+        ({"services_cidr": "10.1.0.0/28"}, "services_cidr", "10.1.0.0/20"),
+        ({"system": {"min": 1, "max": 1}}, "system.max", "write max: 3"),
+    ],
+)
+def test_ranges_and_system_nodes_that_gke_cannot_have_are_refused(
+    create: dict[str, Any], place: str, fix: str
+) -> None:
+    problems = refused(on("g2-standard-48"), cluster=cluster(create))
+    assert list(problems) == [f"cluster.create.{place}"]
+    assert fix in problems[f"cluster.create.{place}"]
+
+
 @pytest.mark.parametrize(("field", "value"), [("nodes_cidr", "10.0.0.0/28"), ("pods_cidr", "10.16.0.0/20")])
 def test_a_range_without_room_for_every_node_is_refused(field: str, value: str) -> None:
     """Nodes of the pool and of the system, one more of each while they are rolled: 12 addresses, 16 ranges /24."""

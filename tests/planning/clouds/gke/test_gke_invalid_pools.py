@@ -101,6 +101,7 @@ CAPACITY: list[tuple[dict[str, Any], str, str]] = [
     ({**G2, "zones": TWO, "count": {"desired": 3}}, "count.desired", "a multiple of 2"),
     ({**G2, "zones": TWO, "count": {"min": 1, "desired": 1, "max": 9}}, "count.desired", "write desired: 2"),
     ({"name": "a" * 33}, "name", "at most 32"),
+    ({"name": "a" * 43}, "name", "at most 32"),
     # flex-start and queued provisioning
     ({**A4, "capacity": FLEX}, "count.desired", "0: nodes are created when"),
     ({**A4, "capacity": QUEUED, "count": {"min": 1, "desired": 1, "max": 4}}, "count.desired", "with flex-start"),

@@ -12,6 +12,7 @@ from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.planning.clouds.gke.storage import GkeStorage
 from gpu_platform.planning.clouds.storage import StorageClassPlan
 from gpu_platform.stacks import plan_platform
+from tests.planning.conftest import environment, team
 from tests.support.sold import sold
 
 CLUSTER: dict[str, Any] = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
@@ -190,3 +191,43 @@ def test_claims_that_the_nodes_of_their_pool_cannot_mount_are_refused(
     [problem] = caught.value.problems
     assert problem.path == "teams[0].notebooks[0].home.storage_class"
     assert found in problem.found
+
+
+@pytest.mark.parametrize(
+    ("declared", "smallest"),
+    [
+        ({"type": "nfs", "tier": "basic-hdd"}, "1Ti"),
+        ({"type": "nfs", "tier": "basic-ssd"}, "2560Gi"),
+        ({"type": "lustre"}, "9000Gi"),
+        ({"type": "disk"}, None),
+    ],
+)
+def test_claims_below_the_smallest_instance_are_refused(declared: dict[str, Any], smallest: str | None) -> None:
+    """The cloud makes and bills the smallest instance, of which a quota of 100Gi knows nothing."""
+    home = {"directory": "/home/me", "size": "100Gi", "storage_class": "kept"}
+    lab = {"name": "lab", "pool": "serve", "gpus": 1, "home": home}
+    own = team("vision", quota={"gpus": 4}, members=["user:a@example.com"], notebooks=[lab])
+    platform = environment(G2, cluster=CREATED, storage={"kept": declared}, teams=[own])
+    if smallest is None:
+        assert plan_platform(platform, "test")
+        return
+    with pytest.raises(BadInput) as caught:
+        plan_platform(platform, "test")
+    [problem] = caught.value.problems
+    assert problem.path == "teams[0].notebooks[0].home.size"
+    assert f"write size: {smallest}" in problem.fix
+    home["size"] = smallest
+    assert plan_platform(platform, "test")
+
+
+def test_examples_of_guides_claim_volumes_that_their_nodes_mount_and_the_cloud_makes() -> None:
+    def example(**storage: Any) -> tuple[str | None, str]:
+        own = team("vision", quota={"gpus": 8}, members=["user:a@example.com"])
+        plan = plan_platform(environment(A4, cluster=CREATED, storage=storage, teams=[own]), "test")
+        assert plan.kind == "environment"
+        [training] = [one for one in plan.guides[0].examples if one.kind == "training"]
+        return training.storage_class, training.smallest_claim
+
+    plain = {"type": "disk", "default": True}
+    assert example(plain=plain) == ("hyperdisk-balanced", "")
+    assert example(home={"type": "nfs"}) == ("home", "1Ti")
