@@ -23,6 +23,7 @@ from gpu_platform.engine.changes import Action, Change, Changes, field_changes, 
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.declared import declared_objects, is_first, placed
 from gpu_platform.engine.drift import Addition, additions, grants_access, removal
+from gpu_platform.engine.judges import is_judge, refused_by
 from gpu_platform.engine.members import ObjectsSkipped, Ownership, may_be_deleted_to_take_back
 from gpu_platform.engine.objects import WORKLOAD_GROUPS, KubernetesObject, ObjectKey, object_key
 from gpu_platform.engine.readiness import is_awaited
@@ -37,6 +38,8 @@ from gpu_platform.quantity import counted
 NAMESPACE_SKIPPED: Final = "is in a Namespace that is skipped"
 _HELD_SECONDS: Final = 60.0  # for the deletion of an object that has no pods
 _POLICY_GROUP: Final = "admissionregistration.k8s.io"
+_JUDGES_SECONDS: Final = 15.0  # until API servers act on a changed policy, and a changed quota has its status
+_JUDGED_AGAIN_SECONDS: Final = 0.5
 
 
 def apply(
@@ -109,7 +112,8 @@ class _Run:
         self._waiter = Waiter(client, members, progress)
         self._awaited: dict[str, Awaited] = {}  # by URN
         self._first: set[str] = set()  # URNs in _awaited of Namespaces and CRDs, which all others wait for
-        self._policies_act = 0.0  # when all API servers act on the policies that were changed; monotonic clock
+        self._judges: list[ObjectKey] = []  # changed in this run
+        self._judges_since = 0.0  # the last change of one; monotonic clock
         self.applied: dict[ObjectKey, str] = {}  # with uids
         self._new_namespaces: set[str] = set()  # what the run found in one of that name went with it
         self.states: dict[ObjectKey, str] = {}  # `state_seen` of objects that need no other apply
@@ -148,23 +152,36 @@ class _Run:
     def _apply(self, declared: KubernetesObject) -> None:
         declared = placed(self._client, declared)
         key, urn = declared.key, declared.record.urn
-        change = self._apply_object(declared)
+        change = self._admitted(declared)
         self.changes.append(change)
         if change.action is Action.SKIP:
             self.skipped.add(key)
             return
-        if key.group == _POLICY_GROUP and change.action is not Action.UNCHANGED:
-            self._policies_act = time.monotonic() + POLICY_SECONDS
+        if is_judge(key) and change.action is not Action.UNCHANGED:
+            self._judges.append(key)
+            self._judges_since = time.monotonic()
         if is_awaited(declared.manifest):
             timeout = timeout_seconds(declared, "create" if change.action is Action.CREATE else "update")
             self._awaited[urn] = Awaited(key, declared.api_version, time.monotonic(), timeout)
             if is_first(key):
                 self._first.add(urn)
 
+    def _admitted(self, declared: KubernetesObject) -> Change:
+        """Apply an object, again while it is refused by what this run has just changed."""
+        while True:
+            try:
+                return self._apply_object(declared)
+            except Refused as refusal:
+                late = time.monotonic() - self._judges_since > _JUDGES_SECONDS
+                if late or not any(refused_by(refusal, declared.key.namespace, one) for one in self._judges):
+                    raise
+            time.sleep(_JUDGED_AGAIN_SECONDS)
+
     def wait(self) -> None:
         self._waiter.until_ready(self._awaited.values())
         self._awaited = {}
-        time.sleep(max(0.0, self._policies_act - time.monotonic()))
+        if any(key.group == _POLICY_GROUP for key in self._judges):
+            time.sleep(max(0.0, self._judges_since + POLICY_SECONDS - time.monotonic()))
 
     def prune(self) -> None:
         superfluous = [live for key, live in self._live.items() if key not in {*self.applied, *self.skipped}]

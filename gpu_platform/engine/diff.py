@@ -19,6 +19,7 @@ from gpu_platform.engine.changes import Action, Change, Changes, field_changes, 
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.declared import declared_objects, defines_kind, is_unknown, placed
 from gpu_platform.engine.drift import additions, grants_access
+from gpu_platform.engine.judges import is_judge, refused_by
 from gpu_platform.engine.members import ObjectsSkipped, Ownership, may_be_deleted_to_take_back
 from gpu_platform.engine.objects import KubernetesObject, ObjectKey, object_key
 from gpu_platform.engine.record import RecordedProgram
@@ -39,13 +40,21 @@ def preview(client: KubernetesClient, recorded: RecordedProgram, *, upgrades: bo
     live = members.members(inventory.with_kinds_of(item.key for item in objects))
     changes: list[Change] = []
     skipped: set[ObjectKey] = set()
+    judges: list[ObjectKey] = []
     for item in objects:
         change = Change(Action.SKIP, item.key, reason=NAMESPACE_SKIPPED)
         if not is_in_skipped_namespace(item.key, skipped):
-            change = _change(
-                client, members, recorded.stack, parent, item, live.get(item.key), objects, upgrades=upgrades
-            )
+            before = live.get(item.key)
+            try:
+                change = _change(client, members, recorded.stack, parent, item, before, objects, upgrades=upgrades)
+            except Refused as refusal:
+                judge = next((one for one in judges if refused_by(refusal, item.key.namespace, one)), None)
+                if judge is None:
+                    raise
+                change = _judged_later(client, members, item, before, judge)
         changes.append(change)
+        if is_judge(item.key) and change.action not in (Action.SKIP, Action.UNCHANGED):
+            judges.append(item.key)
         if change.action is Action.SKIP:
             skipped.add(item.key)
     wanted = {item.key for item in objects}
@@ -103,6 +112,23 @@ def _change(
     return _compared(
         declared, manifest, before, after, notices, changed=taken_back or (bool(drift) and grants_access(after))
     )
+
+
+def _judged_later(
+    client: KubernetesClient,
+    members: ApplySet,
+    declared: KubernetesObject,
+    before: Mapping[str, Any] | None,
+    judge: ObjectKey,
+) -> Change:
+    """Return the change of an object that the server refuses by what this run changes before it."""
+    key, manifest = declared.key, members.labelled(declared.manifest)
+    notices = (f"not tried: {judge.kind} {judge.name} refuses it as it is now, and changes first",)
+    before = before or client.get(declared.api_version, key.kind, key.name, key.namespace)
+    if before is None:
+        return Change(Action.CREATE, key, notices=notices)
+    after = {**before, **manifest, "metadata": {**before["metadata"], **manifest["metadata"]}}
+    return _compared(declared, manifest, before, after, notices, changed=True)
 
 
 def _compared(

@@ -1,0 +1,42 @@
+"""Objects by which the API server judges others: admission policies, quotas, limits, classes, Pod Security.
+
+A change may widen such an object and use what it allows. The server judges the second part by what it has now, so
+a refusal before the first part is applied says nothing.
+Sources of the messages: kubernetes v1.36.3, plugin/pkg/admission/limitranger and priority; apiserver v0.36.3,
+pkg/admission/plugin/resourcequota and policy/validating; pod-security-admission v0.36.3; read 2026-11-28.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpu_platform.engine.client import Refused
+from gpu_platform.engine.objects import ObjectKey
+
+_POLICIES: Final = "admissionregistration.k8s.io"
+
+
+def is_judge(key: ObjectKey) -> bool:
+    """Return whether the API server judges other objects by this one."""
+    return key.group == _POLICIES or key.group_kind in (
+        "Namespace",
+        "ResourceQuota",
+        "LimitRange",
+        "PriorityClass.scheduling.k8s.io",
+    )
+
+
+def refused_by(refusal: Refused, namespace: str, judge: ObjectKey) -> bool:
+    """Return whether an object of a namespace was refused because of a judge, by what the server says."""
+    said = refusal.message
+    if judge.group == _POLICIES:
+        return f"'{judge.name}'" in said and "denied request" in said
+    if judge.group_kind == "PriorityClass.scheduling.k8s.io":
+        return f"no PriorityClass with name {judge.name} was found" in said
+    if judge.group_kind == "Namespace":
+        return judge.name == namespace and "violates PodSecurity" in said
+    if judge.namespace != namespace:
+        return False
+    if judge.group_kind == "ResourceQuota":
+        return any(f"{verb} quota: {judge.name}{end}" in said for verb in ("exceeded", "failed") for end in ",:")
+    return " usage per " in said
