@@ -1,4 +1,4 @@
-"""Delays rights of members until API servers enforce the admission policies of their namespace."""
+"""Delays rights of members and workloads until API servers enforce the admission policies of their namespace."""
 
 from __future__ import annotations
 
@@ -12,40 +12,43 @@ import pulumi
 from components._kubernetes_object import KubernetesObject
 from gpu_platform.planning.teams.admission import POLICY_SECONDS
 
-_POLICY_BINDINGS = tuple(
-    f"admissionregistration.k8s.io/v1/{kind}"
-    for kind in ("MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicyBinding")
+_POLICIES = tuple(
+    f"admissionregistration.k8s.io/v1/{kind}AdmissionPolicy{part}"
+    for kind in ("Mutating", "Validating")
+    for part in ("", "Binding")
 )
 
 
 def policies_in_effect(guards: Sequence[pulumi.Resource]) -> list[pulumi.Input[pulumi.Resource]]:
     """Return resources to depend on, after which API servers enforce the policies among `guards`.
 
-    Only a new policy is waited for, by the time at which the API server created it. A preview waits for nothing.
+    Only a new or changed policy is waited for, by the time at which the API server has it. A preview waits for
+    nothing.
     """
-    bindings = [
-        guard for guard in guards if isinstance(guard, KubernetesObject) and guard.resource in _POLICY_BINDINGS
-    ]
-    if not bindings or pulumi.runtime.is_dry_run():
+    policies = [guard for guard in guards if isinstance(guard, KubernetesObject) and guard.resource in _POLICIES]
+    if not policies or pulumi.runtime.is_dry_run():
         return list(guards)
 
-    async def wait(created: Sequence[str | None]) -> pulumi.Resource:
+    async def wait(changed: Sequence[str | None]) -> pulumi.Resource:
         # pyrefly: ignore[partially-unknown-type] - pyrefly takes the types of a coroutine as unknown
-        await asyncio.sleep(seconds_left(created, datetime.datetime.now(datetime.UTC)))
-        return bindings[-1]
+        await asyncio.sleep(seconds_left(changed, datetime.datetime.now(datetime.UTC)))
+        return policies[-1]
 
-    created = pulumi.Output.all(*(binding.metadata.apply(_created) for binding in bindings))
+    changed = pulumi.Output.all(*(policy.metadata.apply(last_change) for policy in policies))
     # pyrefly: ignore[partially-unknown-type] - pyrefly takes the types of a coroutine as unknown
-    return [*guards, created.apply(wait)]
+    return [*guards, changed.apply(wait)]
 
 
-def _created(metadata: Mapping[str, Any] | None) -> str | None:
-    return None if metadata is None else metadata.get("creationTimestamp")
+def last_change(metadata: Mapping[str, Any] | None) -> str | None:
+    """Return when an object was created or last written, in RFC 3339; None where the server has not said it."""
+    found = metadata or {}
+    times = [found.get("creationTimestamp"), *(one.get("time") for one in found.get("managedFields") or ())]
+    return max((time for time in times if time), default=None)
 
 
-def seconds_left(created: Sequence[str | None], now: datetime.datetime) -> float:
-    """Return the seconds until API servers enforce policies created at these times; a time None counts as none."""
-    times = [datetime.datetime.fromisoformat(one) for one in created if one is not None]
+def seconds_left(changed: Sequence[str | None], now: datetime.datetime) -> float:
+    """Return the seconds until API servers enforce policies changed at these times; a time None counts as none."""
+    times = [datetime.datetime.fromisoformat(one) for one in changed if one is not None]
     if not times:
         return 0.0
     most = POLICY_SECONDS + 1  # times are whole seconds, rounded down

@@ -157,7 +157,7 @@ class Tenant(pulumi.ComponentResource):
                 data=config_map_data(guide, plan, queue),
                 opts=self._child,
             )
-        guarded = pulumi.ResourceOptions(parent=self, depends_on=guards)
+        guarded = pulumi.ResourceOptions(parent=self, depends_on=policies_in_effect(guards))
         for workload in plan.workloads:
             if workload.compute_domain is not None:
                 compute_domain(

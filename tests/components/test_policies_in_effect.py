@@ -1,12 +1,13 @@
-"""Members get their rights when API servers act on the policies of their namespace."""
+"""Members get their rights, and workloads start, when API servers act on the policies of their namespace."""
 
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import pytest
 
-from components._policies_in_effect import seconds_left
+from components._policies_in_effect import last_change, seconds_left
 from gpu_platform.planning.teams.admission import POLICY_SECONDS
 
 NOW = datetime.datetime(2026, 11, 25, 12, 0, 10, tzinfo=datetime.UTC)
@@ -29,3 +30,23 @@ def test_only_policies_that_an_api_server_may_not_have_read_are_waited_for(
     created: list[str | None], seconds: float
 ):
     assert seconds_left(created, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("metadata", "time"),
+    [
+        (None, None),
+        ({}, None),
+        ({"creationTimestamp": "2026-11-25T12:00:08Z"}, "2026-11-25T12:00:08Z"),
+        (
+            {
+                "creationTimestamp": "2026-11-20T00:00:00Z",
+                "managedFields": [{"manager": "a", "time": "2026-11-25T12:00:09Z"}, {"manager": "b"}],
+            },
+            "2026-11-25T12:00:09Z",
+        ),
+    ],
+    ids=["preview", "without times", "new", "changed"],
+)
+def test_a_policy_counts_from_its_last_change(metadata: dict[str, Any] | None, time: str | None):
+    assert last_change(metadata) == time
