@@ -27,8 +27,9 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def kueue_sandbox() -> Iterator[control_plane.Status]:
+    """A sandbox for each test: what one deploys is known to its own backend alone."""
     yield control_plane.up(SANDBOX, progress=Progress(quiet=True))
     control_plane.down(SANDBOX)
 
