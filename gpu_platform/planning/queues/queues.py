@@ -19,6 +19,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.checks import (
     check_gpus,
+    check_limits,
     check_queueing,
     check_starts,
     check_sums_by_pool,
@@ -89,6 +90,7 @@ def _check_starts(
     offers, work, division = _divide(environment, own_stack, available)
     check_gpus({path: division.teams[team.name].nominal for path, team in teams}, offers, problems)
     for path, team in teams:
+        check_limits(team, division.teams[team.name], offers, Problems(path, problems.found))
         check_starts(division.teams[team.name], work[team.name], Problems(path, problems.found))
 
 

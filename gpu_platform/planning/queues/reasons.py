@@ -85,10 +85,17 @@ def _limits_text(shares: Shares, cohort: str, offers: Offers) -> str:
         parts = ", ".join(f"{pool} {units}" for pool, units in nominal.items() if units)
         where = f" ({parts})" if parts and len(of_resource) > 1 else ""
         texts.append(
-            f"{sum(nominal.values())} of {name}{where}, borrows at most {sum(borrow.values())}, "
+            f"{sum(nominal.values())} of {name}{where}, borrows at most {_lent(name, shares)}, "
             f"lends at most {sum(lend.values())}"
         )
     return "; ".join(texts) + f" (cohort {cohort})" if texts else "the team has no quota of GPUs"
+
+
+def _lent(resource: str, shares: Shares) -> str:
+    """Return how much a team can borrow, and from whom the part is that the cohort does not have yet."""
+    lent = sum(shares.lent[resource].values())
+    rest = sum(shares.borrow[resource].values()) - lent
+    return f"{lent}" + (f" ({rest} more once teams with a stack of their own lend them)" if rest else "")
 
 
 def _starts(team: Team, queue: TeamQueuePlan, work: Sequence[DeclaredJob], shares: Shares) -> Iterator[Decision]:
@@ -143,11 +150,10 @@ def _warnings(team: Team, shares: Shares) -> Iterator[Decision]:
     if settings.borrow is None:
         return
     for name, units in quota_units(settings.borrow).items():
-        lent = sum(shares.borrow.get(name, {}).values())
-        if units > lent:
+        if units > sum(shares.borrow[name].values()):
             yield Decision(
                 subject=f"team {team.name}",
                 what="warning: borrow",
                 chosen=f"{units} of {name}",
-                why=f"cohort {settings.cohort} lends at most {lent}",
+                why=f"cohort {settings.cohort} lends at most {_lent(name, shares)}",
             )
