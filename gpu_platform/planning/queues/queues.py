@@ -27,7 +27,7 @@ from gpu_platform.planning.queues.checks import (
 )
 from gpu_platform.planning.queues.kueue import plan_kueue
 from gpu_platform.planning.queues.limits import ceiling, cohort_quotas, cpu_flavor, flavor_quotas
-from gpu_platform.planning.queues.reasons import queue_decisions, queueing_decisions
+from gpu_platform.planning.queues.reasons import queue_decisions, queueing_decisions, waiting_decisions
 from gpu_platform.planning.queues.section import (
     FlavorPlan,
     ProvisioningPlan,
@@ -129,6 +129,7 @@ def plan(
         planned,
         (
             *queueing_decisions(context.stack, queueing, planned, pools, aware=aware),
+            *(waiting for _, pool in context.pools for waiting in waiting_decisions(pool, queueing)),
             *queue_decisions(environment.teams, teams, division, offers, work),
         ),
     )
