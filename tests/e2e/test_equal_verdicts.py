@@ -158,7 +158,7 @@ AMOUNTS: list[tuple[Object, Object]] = [
     ({"cpu": "1"}, {"memory": "1"}),
 ]
 EFFECTS = ("", "NoSchedule", "NoExecute", "PreferNoSchedule")
-KEYS = ("", "nvidia.com/gpu", "example.com/other", "example.com/lab")
+KEYS = ("", "nvidia.com/gpu", "example.com/other", "example.com/lab", "node.kubernetes.io/unschedulable")
 
 
 # -- objects ----------------------------------------------------------------------------------------------

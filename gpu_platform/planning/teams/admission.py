@@ -37,7 +37,13 @@ from gpu_platform.pod_devices import (
     SHARES_PER_CONTAINER,
     VISIBLE_DEVICES,
 )
-from gpu_platform.pod_limits import DO_NOT_DISRUPT, INLINE_CSI_DRIVERS, LONGEST_GRACE_SECONDS, SAFE_TO_EVICT
+from gpu_platform.pod_limits import (
+    DO_NOT_DISRUPT,
+    INLINE_CSI_DRIVERS,
+    LEAVING_TAINTS,
+    LONGEST_GRACE_SECONDS,
+    SAFE_TO_EVICT,
+)
 
 POLICY_SECONDS: Final = 2.0
 """How long after its creation an API server may not act on a policy.
@@ -129,6 +135,13 @@ def _rules(
             + ")",
             message="pods without GPUs may not tolerate taints of GPU nodes, nor all taints: remove the "
             "toleration, or request a GPU",
+        ),
+        PodRule(
+            id="gpu-wildcard-toleration",
+            expression=f"!has({of.spec}.tolerations) || {of.spec}.tolerations.all(one, "
+            f"{_tolerates_none('NoSchedule', LEAVING_TAINTS)})",
+            message=f"pods may not tolerate {', '.join(LEAVING_TAINTS)}, nor all taints: they come back to a node "
+            "that is drained; remove the toleration, or name the taints that the pod tolerates",
         ),
         *_no_unproven_nodes(of, pools),
         PodRule(
