@@ -21,6 +21,8 @@ from gpu_platform.pod_limits import BARE_POD
 _IDENTITY: Final = ("azure.workload.identity/", "eks.amazonaws.com/", "iam.gke.io/")
 # The API server adds the first to what is being deleted, and the second to claims of volumes.
 _FINALIZERS: Final = ("foregroundDeletion", "kubernetes.io/pvc-protection")
+# Roles of teams have no DaemonSets. Drains know their pods, and static pods, by the kind of the owner.
+_KEPT_ON_NODES: Final = ("DaemonSet", "Node")
 _OF_KUEUE: Final = "kueue.x-k8s.io/managed"
 _OF: Final = "request.resource.resource"
 _OBJECT: Final = "(request.operation == 'DELETE' ? oldObject : object)"
@@ -59,6 +61,13 @@ def guarded_rules(objects: Mapping[str, Sequence[str]], *, queued: bool, bare: b
             f"one in {texts(_FINALIZERS)}{pods} || one in {_OLD}.?finalizers.orValue([]))",
             message="controllers set finalizers, members do not: nobody would remove them, and the namespace "
             "could not be deleted; remove metadata.finalizers",
+        ),
+        PodRule(
+            id="pod-owner",
+            expression=f"{_STAYS} || {_OF} != 'pods' || {metadata}.?ownerReferences.orValue([]).all(one, "
+            f"!(one.kind in {texts(_KEPT_ON_NODES)}) || one in {_OLD}.?ownerReferences.orValue([]))",
+            message=f"a drain leaves pods of a {' or a '.join(_KEPT_ON_NODES)} on their node, and members have no "
+            "such pods: remove it from metadata.ownerReferences",
         ),
         PodRule(
             id="service-account-identity",
