@@ -93,9 +93,22 @@ def template_rules(pools: Sequence[PoolPlan], limits: PodLimits | None = None) -
             message_expression=f"'{rule.id}: ' + variables.templates.filter(each, !({rule.expression}))"
             f".map(each, string(each.at)).join(', ') + {text(f': {rule.message}')}",
         )
-        for rule in _rules(TEMPLATE, "", pools, limits or PodLimits())
+        for rule in (_finalizer_rule(TEMPLATE), *_rules(TEMPLATE, "", pools, limits or PodLimits()))
     )
-    return (*of_templates, *train_job_rules(_rules(PATCH, "", pools, limits or PodLimits())))
+    return (
+        *of_templates,
+        *train_job_rules((_finalizer_rule(PATCH), *_rules(PATCH, "", pools, limits or PodLimits()))),
+    )
+
+
+def _finalizer_rule(of: AdmissionSubject) -> PodRule:
+    """Return the rule of finalizers in templates: controllers copy what no member may set."""
+    return PodRule(
+        id="object-finalizer",
+        expression=f"{of.pod}.?metadata.?finalizers.orValue([]).size() == 0",
+        message="pods get the finalizers of their template, which nobody would remove: remove metadata.finalizers "
+        "of the template",
+    )
 
 
 def _rules(

@@ -63,6 +63,13 @@ def guarded_rules(objects: Mapping[str, Sequence[str]], *, queued: bool, bare: b
             "could not be deleted; remove metadata.finalizers",
         ),
         PodRule(
+            id="object-finalizer",
+            expression=f"{_STAYS} || (request.operation == 'UPDATE' && object.?spec == oldObject.?spec) || "
+            f"({_claim_templates()}).all(claim, claim.?metadata.?finalizers.orValue([]).size() == 0)",
+            message="claims get the finalizers of their template, which nobody would remove: remove "
+            "metadata.finalizers of the volume claim templates",
+        ),
+        PodRule(
             id="pod-owner",
             expression=f"{_STAYS} || {_OF} != 'pods' || {metadata}.?ownerReferences.orValue([]).all(one, "
             f"!(one.kind in {texts(_KEPT_ON_NODES)}) || one in {_OLD}.?ownerReferences.orValue([]))",
@@ -85,6 +92,22 @@ def guarded_rules(objects: Mapping[str, Sequence[str]], *, queued: bool, bare: b
         *((_orphan_rule(),) if queued else ()),
         *(() if bare else _rules_of_owners()),
     )
+
+
+def _claim_templates() -> str:
+    """Return the templates by which controllers create volume claims for the object, as CEL.
+
+    Sources: Kubernetes 1.36 API; CustomResourceDefinitions of LeaderWorkerSet v1, JobSet v1alpha2 and Trainer
+    v1alpha1; read 2026-11-28.
+    """
+    of_job_set = "volumeClaimPolicies.orValue([]).map(one, one.?templates.orValue([])).flatten()"
+    found = {
+        "statefulsets": "object.?spec.?volumeClaimTemplates.orValue([])",
+        "leaderworkersets": "object.?spec.?leaderWorkerTemplate.?volumeClaimTemplates.orValue([])",
+        "jobsets": f"object.?spec.?{of_job_set}",
+        "trainingruntimes": f"object.?spec.?template.?spec.?{of_job_set}",
+    }
+    return "".join(f"{_OF} == '{resource}' ? {claims} : " for resource, claims in found.items()) + "[]"
 
 
 def _rules_of_owners() -> tuple[PodRule, ...]:
