@@ -195,7 +195,7 @@ def random_pod(chance: random.Random) -> Object:
         spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "gpus"}]
     if chance.random() < 0.15:
         spec["volumes"] = [{"name": "a", **chance.choice(VOLUMES)}]
-    if chance.random() < 0.15:
+    if chance.random() < 0.3:
         spec |= chance.choice(LIVES)
     annotations = chance.choice((*ANNOTATIONS, *PINS)) if chance.random() < 0.3 else {}
     return a_pod(containers, annotations, **spec)
