@@ -82,7 +82,7 @@ def test_claims_and_their_templates_are_evaluated_in_the_versions_that_have_the_
     assert rule["resources"] == ["resourceclaims", "resourceclaimtemplates"]
     # An older version has other fields: only converted can its objects be judged.
     assert spec["matchConstraints"].get("matchPolicy", "Equivalent") == "Equivalent"
-    assert [one["message"].partition(":")[0] for one in spec["validations"]] == ["gpu-claim-requests"]
+    assert [one["message"].partition(":")[0] for one in spec["validations"]] == ["gpu-claim-requests"] * 2
 
 
 def test_policies_of_all_resources_are_of_namespaced_ones_alone_because_selectors_match_those_of_the_cluster(

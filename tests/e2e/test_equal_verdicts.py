@@ -333,7 +333,9 @@ def random_service(chance: random.Random) -> Object:
 
 
 def random_claim(chance: random.Random) -> Object:
-    devices = {"requests": [random_request(chance, f"r{index}") for index in range(chance.randint(1, 2))]}
+    devices = {
+        "requests": [random_request(chance, f"r{index}") for index in range(chance.choice((0, 1, 1, 1, 2, 2, 2)))]
+    }
     kind = chance.choice(("ResourceClaim", "ResourceClaimTemplate"))
     spec = {"devices": devices} if kind == "ResourceClaim" else {"spec": {"devices": devices}}
     metadata = {"name": "attempt", "namespace": "here"}

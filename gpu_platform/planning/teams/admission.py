@@ -195,6 +195,11 @@ def claim_rules(pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
     return (
         PodRule(
             id="gpu-claim-requests",
+            expression="variables.requests.size() > 0",
+            message="pods with a claim of no device would run on GPU nodes: write a request, or remove the claim",
+        ),
+        PodRule(
+            id="gpu-claim-requests",
             expression="variables.requests.all(one, "
             "(!has(one.exactly) || (!one.exactly.?adminAccess.orValue(false) && "
             f"{_claims('one.exactly', most)})) && "
@@ -263,7 +268,9 @@ TEMPLATE_VARIABLES: Final[Mapping[str, str]] = {
 CLAIM_VARIABLES: Final[Mapping[str, str]] = {
     # A template has the spec of its claims in its own.
     "devices": "dyn(object.spec).?spec.?devices.orValue(dyn(object.spec).?devices.orValue({}))",
-    "requests": "variables.devices.?requests.orValue([])",
+    # The API server shows a field without a value as null.
+    "found": "variables.devices.?requests.orValue(dyn([]))",
+    "requests": "variables.found == null ? [] : variables.found",
 }
 """Variables that expressions of claims, and of templates of claims, use, as CEL."""
 
