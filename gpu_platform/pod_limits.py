@@ -52,6 +52,16 @@ DO_NOT_DISRUPT: Final = (
     "karpenter.sh/do-not-evict",
 )
 """Annotations that keep a pod's node from Karpenter, unless they are "false"."""
+LEAVING_TAINTS: Final = (
+    "ToBeDeletedByClusterAutoscaler",
+    "karpenter.sh/disrupted",
+    "node.kubernetes.io/unschedulable",
+)
+"""Keys of the NoSchedule taints of nodes that are drained: a pod that tolerates one comes back to the node.
+
+Sources: kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go; Karpenter docs 1.8, "Disruption";
+Kubernetes docs, Taints and Tolerations. Read 2026-11-28.
+"""
 LONGEST_PIN_SECONDS: Final = 31 * 86_400
 """The longest deadline of pods that keep their node."""
 LONGEST_GRACE_SECONDS: Final = 3600

@@ -15,7 +15,7 @@ from typing import Final
 
 from gpu_platform import names
 from gpu_platform.pod_devices import DEVICE_ANNOTATIONS, NO_DEVICES, RUNTIME_CLASS_PREFIX, VISIBLE_DEVICES
-from gpu_platform.pod_limits import BARE_POD
+from gpu_platform.pod_limits import BARE_POD, LEAVING_TAINTS
 from policies._fabric_pods import FabricPod
 from policies._pools import NodeTaint, pools
 from policies._rule import Breach, Rule, Settings, Severity
@@ -225,18 +225,17 @@ def _needless_toleration(stack: Stack, workload: Workload, settings: SystemSetti
     # A DaemonSet is for every node; drivers, exporters and log collectors are.
     if workload.resource.kind == "apps/DaemonSet" or workload.namespace in settings.system_namespaces:
         return
-    if workload.requests_gpus:
-        return
-    taints = _gpu_taints(stack)
+    leaving = [NodeTaint(key, None, "NoSchedule") for key in LEAVING_TAINTS]
+    taints = [*leaving, *(() if workload.requests_gpus else _gpu_taints(stack))]
     for toleration in workload.tolerations.items():
         tolerated = next((taint for taint in taints if covers(toleration, taint)), None)
         if tolerated is not None:
             every = not toleration.get("key").text()
             yield Breach(
                 at=toleration,
-                found=("a toleration of every taint" if every else f"a toleration of {tolerated}")
-                + " on pods that request no GPU",
-                allowed="tolerations of GPU nodes' taints only on pods with GPUs",
+                found="a toleration of every taint" if every else f"a toleration of {tolerated}",
+                allowed="no tolerations of taints of nodes that are drained, and tolerations of GPU nodes' taints "
+                "only on pods with GPUs",
                 fix="remove it, or name the keys of the taints that the pods must tolerate",
             )
 
@@ -244,7 +243,7 @@ def _needless_toleration(stack: Stack, workload: Workload, settings: SystemSetti
 gpu_wildcard_toleration = Rule(
     id="gpu-wildcard-toleration",
     severity=Severity.HIGH,
-    description="Pods without GPUs do not tolerate the taints of GPU nodes: they would take its CPUs and memory.",
+    description="Pods do not tolerate a drain, nor without GPUs the taints of GPU nodes: they would hold them.",
     subjects=lambda stack: stack.view(workloads),
     check=_needless_toleration,
     settings=SystemSettings,

@@ -100,7 +100,15 @@ def device_claims(stack: Stack) -> tuple[DeviceClaim, ...]:
 def _claimed_too_much(stack: Stack, claim: DeviceClaim, settings: SystemSettings) -> Iterator[Breach]:
     if (claim.resource.inputs.get("metadata", "namespace").text() or "") in settings.system_namespaces:
         return
-    for request in claim.requests:
+    requests = list(claim.requests)
+    if not requests:
+        yield Breach(
+            at=claim.resource.inputs.get("spec"),
+            found="a claim of no device",
+            allowed="a claim with requests: its pods run on GPU nodes",
+            fix="write a request, or remove the claim",
+        )
+    for request in requests:
         admin, count = request.get("adminAccess"), request.get("count")
         if admin.truth():
             yield Breach(admin, "adminAccess: true", "free devices: it takes those of others", "remove it")

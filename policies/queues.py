@@ -203,6 +203,8 @@ def _joins_others(stack: Stack, queued: QueuedObject, _: Settings) -> Iterator[B
     metadata = [resource.inputs.get("metadata")]
     if resource.kind in KINDS:
         metadata += [template.metadata for template in pod_templates(resource.kind, resource.inputs)]
+    if resource.kind == "batch/CronJob":  # its Jobs have this metadata
+        metadata.append(resource.inputs.get("spec", "jobTemplate", "metadata"))
     for one in metadata:
         for field in ("labels", "annotations"):
             for key, value in one.get(field).entries():

@@ -46,11 +46,13 @@ def eviction_action(pod: Pod) -> EvictionAction:
     """Return what a drain does with a pod, by the rules of `kubectl drain`.
 
     `keep`: pods of a DaemonSet, static pods and pods that have ended; `unmanaged`: pods without a controller,
-    which would not be started again.
+    which would not be started again. Only DaemonSets of Kubernetes count: whoever creates a pod writes its owners,
+    and the garbage collector deletes it if an owner of a known kind does not exist.
     """
     if annotation(pod, _MIRROR_ANNOTATION) or mapping_at(pod, "status").get("phase") in _ENDED:
         return "keep"
     owner = next((one for one in items_at(pod, "metadata", "ownerReferences") if one.get("controller")), None)
     if owner is None:
         return "unmanaged"
-    return "keep" if owner.get("kind") == "DaemonSet" else "evict"
+    of_daemon_set = owner.get("kind") == "DaemonSet" and str(owner.get("apiVersion")).startswith("apps/")
+    return "keep" if of_daemon_set else "evict"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Mapping
+import unicodedata
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -15,10 +16,12 @@ from pydantic import TypeAdapter, ValidationError
 from gpu_platform.errors import BadInput, Problem, did_you_mean
 from gpu_platform.paths import stacks_dir
 from gpu_platform.spec.bounds import out_of_bounds, read_text
-from gpu_platform.spec.problems import problems_of
+from gpu_platform.spec.problems import path_text, problems_of
 from gpu_platform.spec.stack import Environment, Stack, TeamStack
 
 CONFIG_KEY = "gpu-platform:platform"
+# Control and format characters, separators of lines and paragraphs: U+0000, U+202E, U+200B, U+2028.
+_INVISIBLE: Final = ("Cc", "Cf", "Zl", "Zp")
 _Model = TypeVar("_Model")
 _Read = TypeVar("_Read")
 
@@ -202,10 +205,32 @@ def parse_platform(platform: object, source: str) -> Environment | TeamStack:
 def parse_document(document: object, source: str, adapter: TypeAdapter[_Model]) -> _Model:
     """Validate a document by its models; raises BadInput with every problem and its place in the file."""
     text = to_json(document)
+    invisible = tuple(_invisible(json.loads(text), ()))
     try:
-        return adapter.validate_json(text)
+        parsed = adapter.validate_json(text)
     except ValidationError as error:
-        raise BadInput(source, problems_of(error, json.loads(text), adapter)) from None
+        places = {problem.path for problem in invisible}
+        others = (one for one in problems_of(error, json.loads(text), adapter) if one.path not in places)
+        raise BadInput(source, [*invisible, *others]) from None
+    if invisible:
+        raise BadInput(source, invisible)
+    return parsed
+
+
+def _invisible(value: object, path: tuple[str | int, ...]) -> Iterator[Problem]:
+    """Yield the texts with characters that a reader does not see, or that change the order of what is read."""
+    if isinstance(value, str):
+        hidden = [one for one in value if unicodedata.category(one) in _INVISIBLE and one not in "\t\n\r"]
+        if hidden:
+            yield Problem(
+                path_text(path), ascii(value[:80]), "text that is read as it is written", f"remove {hidden[0]!a}"
+            )
+    elif isinstance(value, dict):
+        for key, item in cast("dict[str, object]", value).items():
+            yield from _invisible(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(cast("list[object]", value)):
+            yield from _invisible(item, (*path, index))
 
 
 def to_json(platform: object) -> str:

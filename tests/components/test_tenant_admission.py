@@ -60,6 +60,7 @@ def test_pods_are_evaluated_with_their_ephemeral_containers_and_each_message_beg
         "gpu-device-annotation",
         "gpu-runtime-class",
         "gpu-wildcard-toleration",
+        "gpu-wildcard-toleration",
         "gpu-node-name",
         "gpu-shared-request-one",
         "gpu-max-per-container",
@@ -81,7 +82,7 @@ def test_claims_and_their_templates_are_evaluated_in_the_versions_that_have_the_
     assert rule["resources"] == ["resourceclaims", "resourceclaimtemplates"]
     # An older version has other fields: only converted can its objects be judged.
     assert spec["matchConstraints"].get("matchPolicy", "Equivalent") == "Equivalent"
-    assert [one["message"].partition(":")[0] for one in spec["validations"]] == ["gpu-claim-requests"]
+    assert [one["message"].partition(":")[0] for one in spec["validations"]] == ["gpu-claim-requests"] * 2
 
 
 def test_policies_of_all_resources_are_of_namespaced_ones_alone_because_selectors_match_those_of_the_cluster(
@@ -107,7 +108,7 @@ def test_a_toleration_is_compared_with_the_taints_of_its_effect(tmp_path: Path):
     spec = next(one for one in loaded.of("ValidatingAdmissionPolicy") if one.name.startswith("pods-of-")).inputs[
         "spec"
     ]
-    (rule,) = [one["expression"] for one in spec["validations"] if "gpu-wildcard-toleration" in one["message"]]
+    rule, _ = [one["expression"] for one in spec["validations"] if "gpu-wildcard-toleration" in one["message"]]
     assert (
         "['', 'NoExecute'])) || (has(one.key) && one.key != '' && !(one.key in ['example.com/drained']))" in rule
     )

@@ -158,7 +158,7 @@ AMOUNTS: list[tuple[Object, Object]] = [
     ({"cpu": "1"}, {"memory": "1"}),
 ]
 EFFECTS = ("", "NoSchedule", "NoExecute", "PreferNoSchedule")
-KEYS = ("", "nvidia.com/gpu", "example.com/other", "example.com/lab")
+KEYS = ("", "nvidia.com/gpu", "example.com/other", "example.com/lab", "node.kubernetes.io/unschedulable")
 
 
 # -- objects ----------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def random_pod(chance: random.Random) -> Object:
         spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "gpus"}]
     if chance.random() < 0.15:
         spec["volumes"] = [{"name": "a", **chance.choice(VOLUMES)}]
-    if chance.random() < 0.15:
+    if chance.random() < 0.3:
         spec |= chance.choice(LIVES)
     annotations = chance.choice((*ANNOTATIONS, *PINS)) if chance.random() < 0.3 else {}
     return a_pod(containers, annotations, **spec)
@@ -333,7 +333,9 @@ def random_service(chance: random.Random) -> Object:
 
 
 def random_claim(chance: random.Random) -> Object:
-    devices = {"requests": [random_request(chance, f"r{index}") for index in range(chance.randint(1, 2))]}
+    devices = {
+        "requests": [random_request(chance, f"r{index}") for index in range(chance.choice((0, 1, 1, 1, 2, 2, 2)))]
+    }
     kind = chance.choice(("ResourceClaim", "ResourceClaimTemplate"))
     spec = {"devices": devices} if kind == "ResourceClaim" else {"spec": {"devices": devices}}
     metadata = {"name": "attempt", "namespace": "here"}

@@ -16,7 +16,7 @@ from tests.e2e.conftest import TOLERATION, Platform
 from tests.e2e.debugger import debug
 from tests.e2e.impersonation import member
 from tests.support.eventually import eventually
-from tests.support.permissive import GRANTS, KEDA, ROUTES, TRAIN_JOBS
+from tests.support.permissive import GRANTS, JOB_SETS, KEDA, ROUTES, TRAIN_JOBS
 from tests.support.restricted import CONTAINER, satisfying, violations
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-base")]
@@ -35,7 +35,7 @@ def vision(platform: Platform, base: Object) -> KubernetesClient:
     if platform.state.get("shop") != base:
         ran = platform.up(base)
         assert ran.code == 0, ran.err
-    for definition in (*KEDA, *ROUTES, TRAIN_JOBS, GRANTS):
+    for definition in (*KEDA, *ROUTES, TRAIN_JOBS, JOB_SETS, GRANTS):
         if (
             platform.client.get(definition["apiVersion"], definition["kind"], definition["metadata"]["name"])
             is None
@@ -149,7 +149,7 @@ def test_an_ephemeral_container_gets_no_gpu_by_a_variable(vision: KubernetesClie
         },
         {
             "containers": {"resources": {"limits": {"nvidia.com/gpu": "1"}}},
-            "spec": {"tolerations": [{"operator": "Exists"}]},
+            "spec": {"tolerations": [{"operator": "Exists", "effect": "NoExecute"}]},
         },
         {"containers": {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]}},
         {"containers": {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": ""}]}},

@@ -46,6 +46,14 @@ def a_job(**metadata: Any) -> Object:
     return found
 
 
+def a_cron_job(**metadata: Any) -> Object:
+    """Return a CronJob whose Jobs have metadata."""
+    found = a_job()
+    template = {"metadata": metadata, "spec": found["spec"]}
+    found["spec"] = {"schedule": "0 0 * * *", "jobTemplate": template}
+    return {**found, "kind": "CronJob", "metadata": {"name": "attempt", "namespace": "vision"}}
+
+
 def a_service(**metadata: Object) -> Object:
     labels = {"app": "attempt"}
     template = a_pod()
@@ -89,6 +97,8 @@ def before_a_deploy(wanted: Object) -> set[str]:
         (a_pod(labels={PREBUILT: "of-others"}), True),
         (a_job(labels={PREBUILT: "of-others"}), True),
         (a_job(annotations={PREBUILT: "of-others"}), True),
+        (a_cron_job(labels={PREBUILT: "of-others"}), True),
+        (a_cron_job(labels={"kueue.x-k8s.io/queue-name": "default"}), False),
         (a_service(annotations={PREBUILT: "of-others"}), True),
         (a_job(labels={"kueue.x-k8s.io/queue-name": "default"}), False),
         (a_service(labels={"kueue.x-k8s.io/queue-name": "default"}), False),
@@ -100,6 +110,8 @@ def before_a_deploy(wanted: Object) -> set[str]:
         "pod-on-a-workload",
         "job-on-a-workload",
         "job-on-a-workload-by-an-annotation",
+        "job-of-a-cron-job-on-a-workload",
+        "job-of-a-cron-job-in-its-queue",
         "deployment-on-a-workload",
         "job-in-its-queue",
         "deployment-in-its-queue",
@@ -114,6 +126,18 @@ def test_the_pack_and_admission_refuse_what_joins_the_workload_of_others(
             vision.client.create(wanted, dry_run=True)
     else:
         vision.client.create(wanted, dry_run=True)
+
+
+@pytest.mark.parametrize("make", [a_cron_job, a_service])
+@pytest.mark.parametrize(
+    ("label", "rule"),
+    [("kueue.x-k8s.io/queue-name", "queue-of-team"), ("kueue.x-k8s.io/priority-class", "queue-priority-class")],
+)
+def test_labels_of_what_controllers_make_are_those_of_the_team(
+    vision: Team, make: Any, label: str, rule: str
+) -> None:
+    with pytest.raises(Refused, match=rule):
+        vision.client.create(make(labels={label: "of-others"}), dry_run=True)
 
 
 def test_a_job_that_exists_joins_no_workload_of_others(vision: Team) -> None:

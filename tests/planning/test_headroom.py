@@ -8,6 +8,7 @@ import pytest
 
 from gpu_platform import names
 from gpu_platform.errors import BadInput
+from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.headroom.section import HeadroomPlan
 from gpu_platform.planning.monitoring.rules import rule_groups
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -84,7 +85,35 @@ def test_the_pods_run_on_the_pools_nodes_alone() -> None:
 def test_the_decision_says_what_it_costs_while_nobody_uses_it() -> None:
     (decision,) = [one for one in planned({**GROWS, "usd_per_hour": 80}).decisions if one.what == "headroom"]
     assert decision.chosen == "8 nvidia.com/gpu"
-    assert "for 80.00 USD/h while no team uses it" in decision.why
+    assert "keep 1 node, for 80.00 USD/h while no team uses it" in decision.why
+
+
+def explained(*pools: dict[str, Any]) -> Decision:
+    """Return the only decision about headroom."""
+    (decision,) = [one for one in planned(*pools).decisions if one.what == "headroom"]
+    return decision
+
+
+def test_a_part_of_a_node_costs_the_whole_node() -> None:
+    assert "keep 1 node, for 80.00 USD/h" in explained({**GROWS, "headroom": 1, "usd_per_hour": 80}).why
+
+
+def test_several_mig_profiles_of_a_pool_are_priced_once() -> None:
+    mixed = {"mode": "mig", "layout": {"3g.40gb": 1, "1g.10gb": 3}}
+    decision = explained({**GROWS, "workload": "development", "sharing": mixed, "usd_per_hour": 80})
+    assert sorted(decision.chosen.split(", ")) == ["24 nvidia.com/mig-1g.10gb", "8 nvidia.com/mig-3g.40gb"]
+    assert "32 pods of priority -10 keep 1 node, for 80.00 USD/h" in decision.why
+
+
+def test_headroom_of_shares_is_priced_as_the_nodes_that_karpenter_adds() -> None:
+    sharing = {"mode": "time-slicing", "replicas": 4, "rename": False}
+    shared = {"name": "ts", "machine_type": "g6.4xlarge", "sharing": sharing, "workload": "development"}
+    grows = {"count": {"min": 0, "desired": 0, "max": 6}, "zones": None, "provisioner": "karpenter"}
+    why = explained({**shared, **grows, "headroom": 1, "usd_per_hour": 2}).why
+    assert "keep 4 nodes, for 8.00 USD/h" in why
+    assert "Karpenter plans one GPU for each of these pods" in why
+    why = explained({**shared, **grows, "headroom": 2, "usd_per_hour": 2}).why
+    assert "keep 6 nodes, for 12.00 USD/h" in why
 
 
 @pytest.mark.parametrize(

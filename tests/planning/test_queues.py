@@ -326,3 +326,12 @@ def test_a_team_that_may_borrow_more_than_its_cohort_lends_is_warned(make_plan: 
     assert warning.why == "cohort teams lends at most 3"
     assert plan.queues is not None
     assert [cohort.name for cohort in plan.queues.cohorts] == ["others", "teams"]
+
+
+@pytest.mark.parametrize(("queued", "warned"), [(False, ["at most 2h"]), (True, [])])
+def test_flex_start_without_a_queue_warns_that_kueue_ends_waiting_pods(queued: bool, warned: list[str]) -> None:
+    flex = {"type": "flex-start", "queued": queued}
+    count = {"min": 0, "desired": 0, "max": 4}
+    plan = plan_of_cloud("gke", {"machine_type": "a4-highgpu-8g", "count": count, "capacity": flex})
+    found = [one for one in plan.decisions if one.what == "warning: waiting for capacity"]
+    assert [one.chosen for one in found] == warned

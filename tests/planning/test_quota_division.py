@@ -209,6 +209,50 @@ def test_quota_that_is_kept_for_team_stacks_is_not_lent_by_the_cohort(make_plan:
     assert amounts[GPU] == "4"
 
 
+def beside_a_reserve(make_plan: PlanMaker, queue: dict[str, Any]) -> EnvironmentPlan:
+    """Return two teams that have quota on one pool, and a pool that is kept for teams with their own stacks."""
+    teams = [team("a", quota={"gpus": {"train": 8}}, queue=queue), team("b", quota={"gpus": {"train": 3}})]
+    return make_plan(train("kept", 1), train(), queueing={"reserve": {"gpus": {"kept": 8}}}, teams=teams)
+
+
+@pytest.mark.parametrize("queue", [{}, {"borrow": {"gpus": 10}}, {"borrow": {"gpus": {"kept": 2, "train": 8}}}])
+def test_printed_borrowing_is_what_the_rendered_queues_lend(make_plan: PlanMaker, queue: dict[str, Any]) -> None:
+    plan = beside_a_reserve(make_plan, queue)
+    (of_b,) = [one for one in queues_of(plan).teams if one.namespace == "b"]
+    (cohort,) = queues_of(plan).cohorts
+    lent = sum(int(limit.lend) for one in of_b.flavors for limit in one.limits if limit.resource == GPU)
+    lent += sum(int(amounts[GPU]) for amounts in cohort.flavors.values())
+    (why,) = [one.why for one in plan.decisions if (one.subject, one.what) == ("team a", "queue")]
+    assert f"borrows at most {lent} (" in why
+    assert f"{8 if not queue else 2} more once teams with a stack of their own lend them" in why
+
+
+def test_a_limit_of_borrowing_is_put_where_the_cohort_lends_now(make_plan: PlanMaker) -> None:
+    plan = beside_a_reserve(make_plan, {"borrow": {"gpus": 8}})
+    (queue,) = [one for one in queues_of(plan).teams if one.namespace == "a"]
+    borrowed = {one.pool: limit.borrow for one in queue.flavors for limit in one.limits if limit.resource == GPU}
+    assert borrowed["train"] == "8"
+
+
+@pytest.mark.parametrize(
+    ("queue", "place", "words"),
+    [
+        ({"lend": {"gpus": {"train": 9}}}, "lend.gpus.train", "at most 8: the team's quota on it"),
+        ({"borrow": {"gpus": {"train": 9}}}, "borrow.gpus.train", "at most 8: what it may have beyond"),
+        ({"borrow": {"gpus": {"train": 99}}}, "borrow.gpus.train", "at most 8: what it may have beyond"),
+    ],
+)
+def test_limits_by_pool_are_compared_with_the_quota_there(
+    make_plan: PlanMaker, queue: dict[str, Any], place: str, words: str
+) -> None:
+    teams = [team("a", quota={"gpus": {"train": 8, "other": 4}}, queue=queue)]
+    with pytest.raises(BadInput) as refused:
+        make_plan(train(), train("other"), queueing={}, teams=teams)
+    (problem,) = refused.value.problems
+    assert problem.path == f"teams[0].queue.{place}"
+    assert words in str(problem)
+
+
 def plan_of_team(folder: Path, quota: dict[str, Any], queueing: dict[str, Any]) -> TeamPlan:
     return team_stack(folder, environment(train(), queueing=queueing, teams=[team(quota={"gpus": 8})]), quota)
 

@@ -221,6 +221,19 @@ def test_a_pod_without_gpus_that_tolerates_gpu_nodes_is_found(toleration: Record
     assert only(violations(TOLERATION, deployment(pod_spec(container(CPU), tolerations=[toleration]))))
 
 
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        {"operator": "Exists"},
+        {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "karpenter.sh/disrupted", "operator": "Equal", "value": "x"},
+        {"key": "ToBeDeletedByClusterAutoscaler", "operator": "Exists"},
+    ],
+)
+def test_a_pod_with_gpus_that_tolerates_a_drain_is_found(toleration: Record):
+    assert only(violations(TOLERATION, deployment(pod_spec(tolerations=[toleration]))))
+
+
 def test_a_pod_without_gpus_that_tolerates_a_pools_own_taint_is_found():
     pool = node(taints=({"key": "team", "value": "vision", "effect": "NoSchedule"},))
     pods = deployment(pod_spec(container(CPU), tolerations=[{"key": "team", "operator": "Exists"}]))
@@ -234,7 +247,7 @@ def test_a_toleration_of_another_value_of_a_pools_own_taint_is_found_too():
     assert only(violations(TOLERATION, pool, deployment(pod_spec(container(CPU), tolerations=[other]))))
 
 
-def test_daemon_sets_and_pods_with_gpus_may_tolerate_everything():
+def test_daemon_sets_may_tolerate_everything_and_pods_with_gpus_their_taint():
     everything = pod_spec(container(CPU), tolerations=[{"operator": "Exists"}])
     daemons = kubernetes("apps/v1:DaemonSet", "exporter", {"template": {"spec": everything}})
     assert violations(TOLERATION, daemons, deployment(pod_spec())) == []

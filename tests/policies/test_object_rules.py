@@ -77,6 +77,11 @@ def test_without_a_pool_in_sight_the_largest_machine_counts():
     assert only(violations(CLAIM, claim(exactly(1000))))
 
 
+@pytest.mark.parametrize("make", [claim, template])
+def test_a_claim_of_no_device_is_found(make: Any):
+    assert only(violations(CLAIM, make())).problem.found == "a claim of no device"
+
+
 def test_claims_of_the_platforms_own_namespaces_are_left_out():
     assert violations(CLAIM, claim(exactly(adminAccess=True), namespace="gpu-operator")) == []
 

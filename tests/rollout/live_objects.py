@@ -55,8 +55,8 @@ def pod(name: str, on: str, gpus: int = 1, **rest: Any) -> dict[str, Any]:
     }
 
 
-def owned_by(kind: str, *, controller: bool = True) -> dict[str, Any]:
-    return {"ownerReferences": [{"kind": kind, "name": "owner", "controller": controller}]}
+def owned_by(kind: str, *, controller: bool = True, version: str = "apps/v1") -> dict[str, Any]:
+    return {"ownerReferences": [{"apiVersion": version, "kind": kind, "name": "owner", "controller": controller}]}
 
 
 def planned(*pools: dict[str, Any], cluster: dict[str, Any] | None = None) -> EnvironmentPlan:

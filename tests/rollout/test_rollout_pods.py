@@ -27,6 +27,7 @@ MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x"}}
         ({"metadata": owned_by("Job")}, "evict"),
         ({"metadata": owned_by("RayCluster")}, "evict"),
         ({"metadata": owned_by("DaemonSet")}, "keep"),
+        ({"metadata": owned_by("DaemonSet", version="example.com/v1")}, "evict"),
         ({"metadata": MIRROR}, "keep"),
         ({"metadata": {}}, "unmanaged"),
         ({"metadata": owned_by("ReplicaSet", controller=False)}, "unmanaged"),

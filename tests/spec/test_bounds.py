@@ -126,3 +126,19 @@ def test_every_mistake_of_a_long_file_is_reported_in_one_run() -> None:
         plan_platform({**LOCAL, "teams": teams}, "test")
 
     assert sum(problem.path.endswith(".members") for problem in caught.value.problems) == 1000
+
+
+@pytest.mark.parametrize("character", ["\0", "\x1b", "\x7f", "\u200b", "\u202e", "\u2028", "\ufeff"])
+def test_a_character_that_nobody_sees_is_refused_by_its_place(character: str) -> None:
+    team = {**LOCAL["teams"][0], "members": ["group:vision", f"user:ad{character}a"], "quota": {"gpus": -1}}
+    with pytest.raises(BadInput) as caught:
+        parse_platform({**LOCAL, "teams": [team]}, "test")
+    found = {problem.path: problem for problem in caught.value.problems}
+    assert found["teams[0].members[1]"].fix == f"remove {character!a}"
+    assert "teams[0].quota.gpus" in found  # with all other mistakes of the file
+    assert character not in str(caught.value)
+
+
+def test_tabs_and_lines_of_a_text_are_admitted() -> None:
+    team = {**LOCAL["teams"][0], "workloads": [{**LOCAL["teams"][0]["workloads"][0], "command": ["sh", "a\n\tb"]}]}
+    assert parse_platform({**LOCAL, "teams": [team]}, "test")

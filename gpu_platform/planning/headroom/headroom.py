@@ -10,6 +10,7 @@ For A Cluster; read 2026-11-25.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -19,6 +20,7 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.headroom.section import HeadroomPlan, HeadroomPods
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import counted
 from gpu_platform.spec.pool import CapacityBlock, FlexStart, Pool, Reservation
 
 PRIORITY: Final = -10
@@ -119,18 +121,33 @@ def _shares(pool: PoolPlan) -> bool:
 
 
 def decisions(plan: HeadroomPlan | None, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
-    """Yield what is kept free in each pool, and what that costs while no team uses it."""
-    by_name = {pool.name: pool for pool in pools}
-    for pods in plan.pods if plan is not None else ():
-        pool = by_name[pods.pool]
-        units = pods.units * pods.replicas
-        per_node = pool.units_per_node[pods.resource]
+    """Yield what is kept free in each pool, and what the nodes of it cost while no team uses it."""
+    for pool in pools:
+        held = [one for one in plan.pods if one.pool == pool.name] if plan is not None else []
+        if not held:
+            continue
+        nodes = max(_nodes(pool, one) for one in held)
         price = pool.price_usd_per_hour
-        costs = "at an unknown price" if price is None else f"for {price * units / per_node:.2f} USD/h"
+        costs = "at an unknown price" if price is None else f"for {price * nodes:.2f} USD/h"
+        why = f"{counted(sum(one.replicas for one in held), 'pod')} of priority {PRIORITY} keep"
+        why += f" {counted(nodes, 'node')}, {costs} while no team uses it: pods of teams preempt them, and the"
+        why += " autoscaler then adds nodes"
+        if _plans_shares_as_gpus(pool):
+            why += "; Karpenter plans one GPU for each of these pods, and only then learns that a GPU takes more"
         yield Decision(
-            subject=f"pool {pods.pool}",
+            subject=f"pool {pool.name}",
             what="headroom",
-            chosen=f"{units} {pods.resource}",
-            why=f"held by {pods.replicas} pods of priority {plan.priority if plan else PRIORITY}, {costs} while"
-            " no team uses it: pods of teams preempt them, and the autoscaler then adds nodes",
+            chosen=", ".join(f"{one.units * one.replicas} {one.resource}" for one in held),
+            why=why,
         )
+
+
+def _nodes(pool: PoolPlan, pods: HeadroomPods) -> int:
+    """Return the most nodes that the pods keep."""
+    each = pool.gpus_per_node if _plans_shares_as_gpus(pool) else pool.units_per_node[pods.resource]
+    return min(math.ceil(pods.units * pods.replicas / each), pool.nodes.max)
+
+
+def _plans_shares_as_gpus(pool: PoolPlan) -> bool:
+    """Return whether Karpenter adds the nodes from machine types of the cloud, which do not have the shares."""
+    return pool.by_karpenter and pool.cloud is not None and _shares(pool)

@@ -23,6 +23,7 @@ from gpu_platform.planning.teams.pod_templates import (
     QUEUED_KINDS,
     TEMPLATE_KINDS,
     TemplateKind,
+    made_metadata,
     patches_of,
     templates_of,
 )
@@ -45,6 +46,8 @@ GUARDED_RESOURCES: Final = (
 _QUEUED_OWNERS = texts(QUEUED_OWNERS)
 _QUEUED_NAMES = f"['Pod'] + {_QUEUED_OWNERS}"
 _LABELS = "object.metadata.?labels.orValue({})"
+# What controllers make of it has these labels, too, and would be refused again and again.
+_ALL_LABELS = f"([dyn(object.metadata)] + {made_metadata('object')}).map(one, one.?labels.orValue({{}}))"
 _OWNERS = "object.metadata.?ownerReferences.orValue([])"
 _OLD_OWNERS = "oldObject.metadata.?ownerReferences.orValue([])"
 _GATES = "object.spec.?schedulingGates.orValue([])"
@@ -244,12 +247,14 @@ def rules_of(queue: TeamQueuePlan) -> tuple[PodRule, ...]:
     rules = [
         PodRule(
             id="queue-of-team",
-            expression=f"{_LABELS}[?'{QUEUE_LABEL}'].orValue('{local_queue}') == '{local_queue}'",
+            expression=f"{_ALL_LABELS}.all(labels, labels[?'{QUEUE_LABEL}'].orValue('{local_queue}') == "
+            f"'{local_queue}')",
             message=f"the queue of this namespace is {local_queue}: write the label {QUEUE_LABEL}: {local_queue}",
         ),
         PodRule(
             id="queue-priority-class",
-            expression=f"!('{PRIORITY_LABEL}' in {_LABELS}) || {_LABELS}['{PRIORITY_LABEL}'] in {allowed}",
+            expression=f"{_ALL_LABELS}.all(labels, !('{PRIORITY_LABEL}' in labels) || "
+            f"labels['{PRIORITY_LABEL}'] in {allowed})",
             message=f"the label {PRIORITY_LABEL} may name {classes}: no class above the team's own",
         ),
         PodRule(
@@ -324,11 +329,13 @@ def rules_of(queue: TeamQueuePlan) -> tuple[PodRule, ...]:
             PodRule(
                 id="kueue-queue-name",
                 expression=(
-                    f"request.operation != 'CREATE' || '{QUEUE_LABEL}' in {_LABELS} || "
-                    f"!(object.kind in {_QUEUED_NAMES}) || "
-                    f"{_OWNERS}.exists(one, one.kind in {_QUEUED_OWNERS})"
+                    f"request.operation != 'CREATE' || (object.kind == 'CronJob' ? '{QUEUE_LABEL}' in "
+                    "object.spec.jobTemplate.?metadata.?labels.orValue({}) : "
+                    f"'{QUEUE_LABEL}' in {_LABELS} || !(object.kind in {_QUEUED_NAMES}) || "
+                    f"{_OWNERS}.exists(one, one.kind in {_QUEUED_OWNERS}))"
                 ),
-                message=f"name the queue: write the label {QUEUE_LABEL}: {local_queue}",
+                message=f"name the queue: write the label {QUEUE_LABEL}: {local_queue}, in spec.jobTemplate of a "
+                "CronJob",
             )
         )
     return tuple(rules)

@@ -9,7 +9,7 @@ from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.kueue import MAX_DEVICE_CLASSES, device_classes
-from gpu_platform.planning.queues.shares import ByPool, Offers, Shares, offers_of
+from gpu_platform.planning.queues.shares import ByPool, Offers, Shares, offers_of, queue_settings
 from gpu_platform.planning.queues.topology import unsuitable
 from gpu_platform.planning.queues.work import DeclaredJob
 from gpu_platform.planning.teams.available import Available
@@ -91,7 +91,7 @@ def check_teams(
         here = of_team.at("queue")
         for field, units in (("borrow", team.queue.borrow), ("lend", team.queue.lend)):
             if units is not None and queueing is not None:
-                _check_by_pool(units, queueing, offers, here.at(field))
+                _check_by_pool(units, queueing, offers, here.at(field), counts=False)
         if queueing is None:
             here.add(
                 "a queue without queueing", "queue only with queueing in the environment", "add queueing: {} there"
@@ -100,17 +100,22 @@ def check_teams(
         quota = quota_units(team.quota)
         if team.queue.lend is not None:
             allowed = {name: (units, f"the team's quota.{quota_place(name)}") for name, units in quota.items()}
-            _check_units("lend", quota_units(team.queue.lend), allowed, here)
+            _check_units("lend", team.queue.lend, allowed, here)
         if team.queue.borrow is not None:
             beyond = {
                 name: (units - quota.get(name, 0), "what the pools offer beyond the team's quota")
                 for name, units in available.units.items()
             }
-            _check_units("borrow", quota_units(team.queue.borrow), beyond, here)
+            _check_units("borrow", team.queue.borrow, beyond, here)
 
 
-def _check_by_pool(units: GpuUnits, queueing: Queueing | None, offers: Offers, here: Problems) -> None:
-    """Record units by pool where the pool does not offer so many, or without queues, which alone count by pool."""
+def _check_by_pool(
+    units: GpuUnits, queueing: Queueing | None, offers: Offers, here: Problems, *, counts: bool = True
+) -> None:
+    """Record units by pool where the pool does not offer them, and without queues, which are what counts by pool.
+
+    Without `counts` the pool may offer fewer: `check_limits` compares limits of queues with what is left of it.
+    """
     for name, by_pool in units_by_pool(units).items():
         place = here.at(quota_place(name))
         if queueing is None:
@@ -128,7 +133,7 @@ def _check_by_pool(units: GpuUnits, queueing: Queueing | None, offers: Offers, h
                     f"a pool that offers {name}: {', '.join(offered) or 'none does'}",
                     did_you_mean(pool, offered) or "remove it",
                 )
-            elif count > offered[pool]:
+            elif counts and count > offered[pool]:
                 place.at(pool).add(
                     f"{count} of {name}", f"at most {offered[pool]}: what pool {pool} may have", "lower it"
                 )
@@ -175,6 +180,25 @@ def check_gpus(nominal: Mapping[str, Mapping[str, ByPool]], offers: Offers, prob
             )
 
 
+def check_limits(team: Team, shares: Shares, offers: Offers, here: Problems) -> None:
+    """Record limits by pool above the quota that the team has there to lend, or above what is left to borrow."""
+    settings = queue_settings(team)
+    for field, units in (("lend", settings.lend), ("borrow", settings.borrow)):
+        for name, by_pool in units_by_pool(units).items() if units is not None else ():
+            offered = {offer.pool.name: offer.units for offer in offers[name]}
+            for pool, count in by_pool.items():
+                own = shares.nominal[name].get(pool, 0)
+                most, what = (
+                    (own, "the team's quota on it")
+                    if field == "lend"
+                    else (offered[pool] - own, "what it may have beyond the team's quota")
+                )
+                if count > most:
+                    here.at("queue").at(field).at(quota_place(name)).at(pool).add(
+                        f"{count} of {name} on pool {pool}", f"at most {most}: {what}", f"write {most}"
+                    )
+
+
 def check_starts(shares: Shares, work: Sequence[DeclaredJob], here: Problems) -> None:
     """Record jobs that need more GPUs of their pool than the team's quota there and all that it may borrow."""
     for job in (one for one in work if one.ends):
@@ -189,10 +213,11 @@ def check_starts(shares: Shares, work: Sequence[DeclaredJob], here: Problems) ->
             )
 
 
-def _check_units(
-    field: str, declared: Mapping[str, int], allowed: Mapping[str, tuple[int, str]], here: Problems
-) -> None:
-    for name, units in declared.items():
+def _check_units(field: str, declared: GpuUnits, allowed: Mapping[str, tuple[int, str]], here: Problems) -> None:
+    divided = units_by_pool(declared)
+    for name, units in quota_units(declared).items():
+        if name in divided:
+            continue
         most, why = allowed.get(
             name, (0, "no pool offers it" if field == "borrow" else "the team has no quota of it")
         )

@@ -19,6 +19,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.checks import (
     check_gpus,
+    check_limits,
     check_queueing,
     check_starts,
     check_sums_by_pool,
@@ -26,7 +27,7 @@ from gpu_platform.planning.queues.checks import (
 )
 from gpu_platform.planning.queues.kueue import plan_kueue
 from gpu_platform.planning.queues.limits import ceiling, cohort_quotas, cpu_flavor, flavor_quotas
-from gpu_platform.planning.queues.reasons import queue_decisions, queueing_decisions
+from gpu_platform.planning.queues.reasons import queue_decisions, queueing_decisions, waiting_decisions
 from gpu_platform.planning.queues.section import (
     FlavorPlan,
     ProvisioningPlan,
@@ -89,6 +90,7 @@ def _check_starts(
     offers, work, division = _divide(environment, own_stack, available)
     check_gpus({path: division.teams[team.name].nominal for path, team in teams}, offers, problems)
     for path, team in teams:
+        check_limits(team, division.teams[team.name], offers, Problems(path, problems.found))
         check_starts(division.teams[team.name], work[team.name], Problems(path, problems.found))
 
 
@@ -127,6 +129,7 @@ def plan(
         planned,
         (
             *queueing_decisions(context.stack, queueing, planned, pools, aware=aware),
+            *(waiting for _, pool in context.pools for waiting in waiting_decisions(pool, queueing)),
             *queue_decisions(environment.teams, teams, division, offers, work),
         ),
     )

@@ -12,6 +12,7 @@ from gpu_platform.planning.queues.topology import unsuitable
 from gpu_platform.planning.queues.work import DeclaredJob
 from gpu_platform.planning.teams.quota_of_pods import quota_place, quota_units
 from gpu_platform.quantity import amount_of, amount_text
+from gpu_platform.spec.pool import FlexStart, Pool
 from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.team import Team
 
@@ -51,6 +52,24 @@ def queueing_decisions(
     return tuple(found)
 
 
+def waiting_decisions(pool: Pool, queueing: Queueing) -> Iterator[Decision]:
+    """Yield a warning for a pool whose nodes may come later than Kueue waits for pods.
+
+    Kueue counts from admission, and the pods that it ends were the request for nodes. With queued provisioning it
+    admits a workload only when its nodes exist (kubernetes-sigs/kueue v0.19.2, admittedNotReadyWorkload of
+    pkg/controller/core/workload_controller.go; read 2026-11-28).
+    """
+    if isinstance(pool.capacity, FlexStart) and not pool.capacity.queued:
+        yield Decision(
+            subject=f"pool {pool.name}",
+            what="warning: waiting for capacity",
+            chosen=f"at most {queueing.pods_ready_timeout}",
+            why="flex-start adds nodes when there is capacity, but queues stop workloads whose pods are not ready "
+            "after queueing.pods_ready_timeout, and with the pods ends their request for nodes; with queued: true "
+            "in the capacity of the pool workloads wait before they start",
+        )
+
+
 def queue_decisions(
     teams: Sequence[Team],
     queues: Sequence[TeamQueuePlan],
@@ -85,10 +104,17 @@ def _limits_text(shares: Shares, cohort: str, offers: Offers) -> str:
         parts = ", ".join(f"{pool} {units}" for pool, units in nominal.items() if units)
         where = f" ({parts})" if parts and len(of_resource) > 1 else ""
         texts.append(
-            f"{sum(nominal.values())} of {name}{where}, borrows at most {sum(borrow.values())}, "
+            f"{sum(nominal.values())} of {name}{where}, borrows at most {_lent(name, shares)}, "
             f"lends at most {sum(lend.values())}"
         )
     return "; ".join(texts) + f" (cohort {cohort})" if texts else "the team has no quota of GPUs"
+
+
+def _lent(resource: str, shares: Shares) -> str:
+    """Return how much a team can borrow, and from whom the part is that the cohort does not have yet."""
+    lent = sum(shares.lent[resource].values())
+    rest = sum(shares.borrow[resource].values()) - lent
+    return f"{lent}" + (f" ({rest} more once teams with a stack of their own lend them)" if rest else "")
 
 
 def _starts(team: Team, queue: TeamQueuePlan, work: Sequence[DeclaredJob], shares: Shares) -> Iterator[Decision]:
@@ -143,11 +169,10 @@ def _warnings(team: Team, shares: Shares) -> Iterator[Decision]:
     if settings.borrow is None:
         return
     for name, units in quota_units(settings.borrow).items():
-        lent = sum(shares.borrow.get(name, {}).values())
-        if units > lent:
+        if units > sum(shares.borrow[name].values()):
             yield Decision(
                 subject=f"team {team.name}",
                 what="warning: borrow",
                 chosen=f"{units} of {name}",
-                why=f"cohort {settings.cohort} lends at most {lent}",
+                why=f"cohort {settings.cohort} lends at most {_lent(name, shares)}",
             )

@@ -40,10 +40,14 @@ Offers = Mapping[str, Sequence[Offer]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """Nominal quota of a team, and the limits of what it borrows and lends, by resource and pool."""
+    """Nominal quota of a team, and the limits of what it borrows and lends, by resource and pool.
+
+    `lent` is the part of `borrow` that the cohort has to lend. Only teams with a stack of their own lend the rest.
+    """
 
     nominal: Mapping[str, ByPool]
     borrow: Mapping[str, ByPool]
+    lent: Mapping[str, ByPool]
     lend: Mapping[str, ByPool]
 
     def uses(self, pool: str) -> bool:
@@ -134,25 +138,14 @@ def divide_pools(
     cohorts = _for_cohorts(environment.teams, unassigned, offers)
     teams = (*environment.teams, *own_stack)
     lend = {team.name: _lend(team, nominal[team.name], offers) for team in teams}
-    stacks = {team.name for team in own_stack}
-    of_stacks = {team.name: _minus(kept, nominal[team.name]) if team.name in stacks else kept for team in teams}
-    return Division(
-        teams={
-            team.name: Shares(
-                nominal=nominal[team.name],
-                lend=lend[team.name],
-                borrow=_borrow(
-                    team,
-                    nominal[team.name],
-                    offers,
-                    _lendable(team, environment.teams, lend, cohorts, of_stacks[team.name]),
-                ),
-            )
-            for team in teams
-        },
-        cohorts=cohorts,
-        reserve=kept,
-    )
+    shares: dict[str, Shares] = {}
+    for team in teams:
+        own = nominal[team.name]
+        of_stacks = _minus(kept, own) if team in own_stack else kept
+        lendable = _lendable(team, environment.teams, lend, cohorts)
+        borrow, lent = _borrow(team, own, offers, lendable, of_stacks)
+        shares[team.name] = Shares(nominal=own, borrow=borrow, lent=lent, lend=lend[team.name])
+    return Division(teams=shares, cohorts=cohorts, reserve=kept)
 
 
 def _minus(kept: Mapping[str, ByPool], own: Mapping[str, ByPool]) -> dict[str, ByPool]:
@@ -289,40 +282,56 @@ def _lendable(
     others: Sequence[Team],
     lend: Mapping[str, Mapping[str, ByPool]],
     cohorts: Mapping[str, Mapping[str, ByPool]],
-    kept: Mapping[str, ByPool],
 ) -> list[Mapping[str, ByPool]]:
-    """Return what a team can borrow from: its cohort, the other teams of it, and teams with their own stacks."""
+    """Return what a team can borrow from in its environment: its cohort, and the other teams of it."""
     cohort = queue_settings(team).cohort
     of_teams = [lend[one.name] for one in others if one.name != team.name and queue_settings(one).cohort == cohort]
-    return [*of_teams, cohorts.get(cohort, {}), kept]
+    return [*of_teams, cohorts.get(cohort, {})]
 
 
 def _borrow(
-    team: Team, nominal: Mapping[str, ByPool], offers: Offers, lendable: Sequence[Mapping[str, ByPool]]
-) -> dict[str, ByPool]:
+    team: Team,
+    nominal: Mapping[str, ByPool],
+    offers: Offers,
+    lendable: Sequence[Mapping[str, ByPool]],
+    of_stacks: Mapping[str, ByPool],
+) -> tuple[dict[str, ByPool], dict[str, ByPool]]:
+    """Return the most that a team borrows, and the part of it that `lendable` has.
+
+    `of_stacks`: quota of teams with their own stacks, which lend it from the day that they have it.
+    """
     declared, own = queue_settings(team).borrow, quota_units(team.quota)
-    found: dict[str, ByPool] = {}
+    most: dict[str, ByPool] = {}
+    lent: dict[str, ByPool] = {}
     for name, of_resource in offers.items():
-        most = {
-            (pool := offer.pool.name): min(
-                sum(part.get(name, {}).get(pool, 0) for part in lendable),
-                offer.units - nominal[name].get(pool, 0),
-            )
-            for offer in of_resource
-        }
+        now: dict[str, int] = {}
+        later: dict[str, int] = {}
+        for offer in of_resource if declared is not None or own.get(name) else ():
+            pool = offer.pool.name
+            beyond = offer.units - nominal[name].get(pool, 0)
+            now[pool] = min(sum(part.get(name, {}).get(pool, 0) for part in lendable), beyond)
+            later[pool] = min(of_stacks.get(name, {}).get(pool, 0), beyond - now[pool])
         if declared is not None:
-            found[name] = _limited(name, declared, most, _for_purpose(team, of_resource))
-        else:
-            found[name] = most if own.get(name) else {}
-    return found
+            ordered = _for_purpose(team, of_resource)
+            now = _limited(name, declared, now, ordered)
+            later = _limited(name, declared, later, ordered, without=now)
+        lent[name] = now
+        most[name] = {pool: units + later.get(pool, 0) for pool, units in now.items()}
+    return most, lent
 
 
-def _limited(resource: str, declared: GpuUnits, most: ByPool, offers: Iterable[Offer]) -> ByPool:
-    """Return declared units by pool: as the file divides them, or over the pools in an order."""
+def _limited(
+    resource: str, declared: GpuUnits, most: ByPool, offers: Iterable[Offer], without: ByPool | None = None
+) -> dict[str, int]:
+    """Return declared units by pool: as the file divides them, or over the pools in an order.
+
+    `without`: declared units that are given already.
+    """
+    given = without or {}
     by_pool = units_by_pool(declared).get(resource)
     if by_pool is not None:
-        return {pool: min(units, most.get(pool, 0)) for pool, units in by_pool.items()}
-    left, found = quota_units(declared).get(resource, 0), dict[str, int]()
+        return {pool: min(units - given.get(pool, 0), most.get(pool, 0)) for pool, units in by_pool.items()}
+    left, found = quota_units(declared).get(resource, 0) - sum(given.values()), dict[str, int]()
     for offer in offers:
         found[offer.pool.name] = min(left, most.get(offer.pool.name, 0))
         left -= found[offer.pool.name]

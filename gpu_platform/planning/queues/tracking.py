@@ -14,7 +14,7 @@ from typing import Final
 
 from gpu_platform.planning.teams.cel import text, texts
 from gpu_platform.planning.teams.pod_rule import PodRule
-from gpu_platform.planning.teams.pod_templates import QUEUED_KINDS, TEMPLATE_KINDS, templates_of
+from gpu_platform.planning.teams.pod_templates import QUEUED_KINDS, TEMPLATE_KINDS, made_metadata, templates_of
 from gpu_platform.pod_limits import WORKLOAD_OF_OTHERS
 
 QUEUED_OWNERS: Final = ("TrainJob", *(kind.kind for kind in QUEUED_KINDS))
@@ -44,8 +44,8 @@ def tracking_rules(by_a_controller: str) -> tuple[PodRule, ...]:
         PodRule(
             id="queue-workload",
             expression=f"({' && '.join(_own(field) for field in _FIELDS)} && "
-            f"((request.operation == 'UPDATE' && {templates_of('object')} == {templates_of('oldObject')}) || "
-            f"{templates_of('object')}.all(each, {' && '.join(_of_template(field) for field in _FIELDS)}))) || "
+            f"((request.operation == 'UPDATE' && {made_metadata('object')} == {made_metadata('oldObject')}) || "
+            f"{made_metadata('object')}.all(each, {' && '.join(_of_made(field) for field in _FIELDS)}))) || "
             f"{exempt}",
             message="Kueue makes the Workload of what waits, one for each, and counts all of its pods: remove "
             f"{' and '.join(WORKLOAD_OF_OTHERS)} from labels and annotations; what starts together is a Job, a "
@@ -91,8 +91,8 @@ def _own(field: str) -> str:
     return f"{texts(WORKLOAD_OF_OTHERS)}.all(key, !(key in {found}) || key in {old})"
 
 
-def _of_template(field: str) -> str:
-    return f"{texts(WORKLOAD_OF_OTHERS)}.all(key, !(key in each.template.?metadata.?{field}.orValue({{}})))"
+def _of_made(field: str) -> str:
+    return f"{texts(WORKLOAD_OF_OTHERS)}.all(key, !(key in each.?{field}.orValue({{}})))"
 
 
 def _kept(field: str) -> str:

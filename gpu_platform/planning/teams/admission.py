@@ -37,7 +37,13 @@ from gpu_platform.pod_devices import (
     SHARES_PER_CONTAINER,
     VISIBLE_DEVICES,
 )
-from gpu_platform.pod_limits import DO_NOT_DISRUPT, INLINE_CSI_DRIVERS, LONGEST_GRACE_SECONDS, SAFE_TO_EVICT
+from gpu_platform.pod_limits import (
+    DO_NOT_DISRUPT,
+    INLINE_CSI_DRIVERS,
+    LEAVING_TAINTS,
+    LONGEST_GRACE_SECONDS,
+    SAFE_TO_EVICT,
+)
 
 POLICY_SECONDS: Final = 2.0
 """How long after its creation an API server may not act on a policy.
@@ -87,9 +93,22 @@ def template_rules(pools: Sequence[PoolPlan], limits: PodLimits | None = None) -
             message_expression=f"'{rule.id}: ' + variables.templates.filter(each, !({rule.expression}))"
             f".map(each, string(each.at)).join(', ') + {text(f': {rule.message}')}",
         )
-        for rule in _rules(TEMPLATE, "", pools, limits or PodLimits())
+        for rule in (_finalizer_rule(TEMPLATE), *_rules(TEMPLATE, "", pools, limits or PodLimits()))
     )
-    return (*of_templates, *train_job_rules(_rules(PATCH, "", pools, limits or PodLimits())))
+    return (
+        *of_templates,
+        *train_job_rules((_finalizer_rule(PATCH), *_rules(PATCH, "", pools, limits or PodLimits()))),
+    )
+
+
+def _finalizer_rule(of: AdmissionSubject) -> PodRule:
+    """Return the rule of finalizers in templates: controllers copy what no member may set."""
+    return PodRule(
+        id="object-finalizer",
+        expression=f"{of.pod}.?metadata.?finalizers.orValue([]).size() == 0",
+        message="pods get the finalizers of their template, which nobody would remove: remove metadata.finalizers "
+        "of the template",
+    )
 
 
 def _rules(
@@ -130,6 +149,13 @@ def _rules(
             message="pods without GPUs may not tolerate taints of GPU nodes, nor all taints: remove the "
             "toleration, or request a GPU",
         ),
+        PodRule(
+            id="gpu-wildcard-toleration",
+            expression=f"!has({of.spec}.tolerations) || {of.spec}.tolerations.all(one, "
+            f"{_tolerates_none('NoSchedule', LEAVING_TAINTS)})",
+            message=f"pods may not tolerate {', '.join(LEAVING_TAINTS)}, nor all taints: they come back to a node "
+            "that is drained; remove the toleration, or name the taints that the pod tolerates",
+        ),
         *_no_unproven_nodes(of, pools),
         PodRule(
             id="gpu-node-name",
@@ -167,6 +193,11 @@ def claim_rules(pools: Sequence[PoolPlan]) -> tuple[PodRule, ...]:
     """Return the rules of a team's claims of devices, given the pools of the environment."""
     most = max((pool.gpus_per_node for pool in pools), default=0)
     return (
+        PodRule(
+            id="gpu-claim-requests",
+            expression="variables.requests.size() > 0",
+            message="pods with a claim of no device would run on GPU nodes: write a request, or remove the claim",
+        ),
         PodRule(
             id="gpu-claim-requests",
             expression="variables.requests.all(one, "
@@ -237,7 +268,9 @@ TEMPLATE_VARIABLES: Final[Mapping[str, str]] = {
 CLAIM_VARIABLES: Final[Mapping[str, str]] = {
     # A template has the spec of its claims in its own.
     "devices": "dyn(object.spec).?spec.?devices.orValue(dyn(object.spec).?devices.orValue({}))",
-    "requests": "variables.devices.?requests.orValue([])",
+    # The API server shows a field without a value as null.
+    "found": "variables.devices.?requests.orValue(dyn([]))",
+    "requests": "variables.found == null ? [] : variables.found",
 }
 """Variables that expressions of claims, and of templates of claims, use, as CEL."""
 

@@ -21,6 +21,8 @@ from gpu_platform.pod_limits import BARE_POD
 _IDENTITY: Final = ("azure.workload.identity/", "eks.amazonaws.com/", "iam.gke.io/")
 # The API server adds the first to what is being deleted, and the second to claims of volumes.
 _FINALIZERS: Final = ("foregroundDeletion", "kubernetes.io/pvc-protection")
+# Roles of teams have no DaemonSets. Drains know their pods, and static pods, by the kind of the owner.
+_KEPT_ON_NODES: Final = ("DaemonSet", "Node")
 _OF_KUEUE: Final = "kueue.x-k8s.io/managed"
 _OF: Final = "request.resource.resource"
 _OBJECT: Final = "(request.operation == 'DELETE' ? oldObject : object)"
@@ -61,6 +63,20 @@ def guarded_rules(objects: Mapping[str, Sequence[str]], *, queued: bool, bare: b
             "could not be deleted; remove metadata.finalizers",
         ),
         PodRule(
+            id="object-finalizer",
+            expression=f"{_STAYS} || (request.operation == 'UPDATE' && object.?spec == oldObject.?spec) || "
+            f"({_claim_templates()}).all(claim, claim.?metadata.?finalizers.orValue([]).size() == 0)",
+            message="claims get the finalizers of their template, which nobody would remove: remove "
+            "metadata.finalizers of the volume claim templates",
+        ),
+        PodRule(
+            id="pod-owner",
+            expression=f"{_STAYS} || {_OF} != 'pods' || {metadata}.?ownerReferences.orValue([]).all(one, "
+            f"!(one.kind in {texts(_KEPT_ON_NODES)}) || one in {_OLD}.?ownerReferences.orValue([]))",
+            message=f"a drain leaves pods of a {' or a '.join(_KEPT_ON_NODES)} on their node, and members have no "
+            "such pods: remove it from metadata.ownerReferences",
+        ),
+        PodRule(
             id="service-account-identity",
             expression=f"{_STAYS} || {_OF} != 'serviceaccounts' || {metadata}.?annotations.orValue({{}}).all(key, "
             f"!({identity}) || {_OLD}.?annotations[?key].orValue('') == {metadata}.annotations[key])",
@@ -76,6 +92,22 @@ def guarded_rules(objects: Mapping[str, Sequence[str]], *, queued: bool, bare: b
         *((_orphan_rule(),) if queued else ()),
         *(() if bare else _rules_of_owners()),
     )
+
+
+def _claim_templates() -> str:
+    """Return the templates by which controllers create volume claims for the object, as CEL.
+
+    Sources: Kubernetes 1.36 API; CustomResourceDefinitions of LeaderWorkerSet v1, JobSet v1alpha2 and Trainer
+    v1alpha1; read 2026-11-28.
+    """
+    of_job_set = "volumeClaimPolicies.orValue([]).map(one, one.?templates.orValue([])).flatten()"
+    found = {
+        "statefulsets": "object.?spec.?volumeClaimTemplates.orValue([])",
+        "leaderworkersets": "object.?spec.?leaderWorkerTemplate.?volumeClaimTemplates.orValue([])",
+        "jobsets": f"object.?spec.?{of_job_set}",
+        "trainingruntimes": f"object.?spec.?template.?spec.?{of_job_set}",
+    }
+    return "".join(f"{_OF} == '{resource}' ? {claims} : " for resource, claims in found.items()) + "[]"
 
 
 def _rules_of_owners() -> tuple[PodRule, ...]:

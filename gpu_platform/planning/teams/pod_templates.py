@@ -172,6 +172,12 @@ def templates_of(of: str, kinds: Sequence[TemplateKind] = TEMPLATE_KINDS) -> str
     return f"({found}[])"
 
 
+def made_metadata(of: str) -> str:
+    """Return the metadata of the pods and Jobs that controllers make of the object `of`, as a list in CEL."""
+    of_jobs = f"({of}.kind == 'CronJob' ? [dyn({of}.spec.jobTemplate.?metadata.orValue({{}}))] : [])"
+    return f"({templates_of(of)}.map(each, dyn(each.template.?metadata.orValue({{}}))) + {of_jobs})"
+
+
 def patches_of(kinds: Sequence[TemplateKind], patches: Callable[[str, str], str]) -> tuple[str, ...]:
     """Return for each place a list of JSON patches, as CEL.
 

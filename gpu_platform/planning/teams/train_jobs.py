@@ -19,7 +19,7 @@ PATCH: Final = AdmissionSubject(pod="each", asks="false")
 CHANGES: Final = "(object.kind == 'TrainJob' && object.spec != oldObject.spec)"
 """That an update of a TrainJob changes its pods, as CEL."""
 
-_JUDGED: Final = ("gpu-visible-devices-bypass", "gpu-device-annotation", "volume-source")
+_JUDGED: Final = ("gpu-visible-devices-bypass", "gpu-device-annotation", "object-finalizer", "volume-source")
 _ENV: Final = "dyn(object.spec).?trainer.?env.orValue([])"
 _JOB: Final = "job.?template.?spec.?template"
 VARIABLES: Final = {
