@@ -225,9 +225,12 @@ def _invisible(value: object, path: tuple[str | int, ...]) -> Iterator[Problem]:
             yield Problem(
                 path_text(path), ascii(value[:80]), "text that is read as it is written", f"remove {hidden[0]!a}"
             )
-    elif isinstance(value, dict | list):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+    elif isinstance(value, dict):
+        for key, item in cast("dict[str, object]", value).items():
             yield from _invisible(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(cast("list[object]", value)):
+            yield from _invisible(item, (*path, index))
 
 
 def to_json(platform: object) -> str:
