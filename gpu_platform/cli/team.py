@@ -81,6 +81,7 @@ def _retained(client: KubernetesClient, plan: Plan, team: str, command: str) -> 
     found = namespaces.get(team)
     retained = ", ".join(name for name, each in namespaces.items() if each.is_retained) or "there is none"
     if found is None:
+        retention.refuse_deleting(client, team)
         raise BadInput(
             command, [Problem(team, "no namespace of a team", f"a retained namespace: {retained}", untouched)]
         )

@@ -52,6 +52,7 @@ def _changes(client: KubernetesClient, plan: Plan, outputs: Mapping[str, Any]) -
                 renamed_to=renamed(outputs.get("teams"), plan.tenants, namespace.name),
             )
     for name in sorted(declared - {namespace.name for namespace in found}):
+        retention.refuse_deleting(client, name)
         if client.get("v1", "Namespace", name) is not None:
             raise Finding(
                 f"namespace {name} already exists and is no team's; stack {plan.stack!r} does not take it "

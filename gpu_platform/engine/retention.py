@@ -21,7 +21,7 @@ from gpu_platform.engine.changes import Action, Change
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.contents import KEPT_KINDS, Contents, namespace_contents
 from gpu_platform.engine.deletion import LAST_KINDS, delete_all
-from gpu_platform.engine.objects import ObjectKey, annotation, mapping_at, object_key
+from gpu_platform.engine.objects import ObjectKey, annotation, items_at, mapping_at, object_key
 from gpu_platform.engine.wait import DEFAULT_TIMEOUT_SECONDS, Waiter
 from gpu_platform.errors import Finding
 from gpu_platform.progress import Progress
@@ -60,6 +60,23 @@ def team_namespaces(client: KubernetesClient) -> tuple[TeamNamespace, ...]:
     """Return the namespaces of teams of all stacks, retained ones included, by name."""
     lives = client.objects("v1", "Namespace", label_selector=names.TEAM_LABEL)
     return tuple(team_namespace(live) for live in lives if "deletionTimestamp" not in live["metadata"])
+
+
+def refuse_deleting(client: KubernetesClient, namespace: str) -> None:
+    """Raise Finding for a namespace that is being deleted, with what keeps it, as Kubernetes reports it."""
+    live = client.get("v1", "Namespace", namespace)
+    if live is None or "deletionTimestamp" not in live["metadata"]:
+        return
+    remaining = [
+        str(one.get("message", "")).rstrip(". ")
+        for one in items_at(live, "status", "conditions")
+        if one.get("status") == "True"
+    ]
+    why = "".join(f"; {one}" for one in remaining)
+    raise Finding(
+        f"namespace {namespace} is being deleted{why}. Wait until it is gone. If finalizers remain, let their "
+        "controller remove them, or take them out of metadata.finalizers"
+    )
 
 
 def team_namespace(live: Mapping[str, Any]) -> TeamNamespace:

@@ -149,6 +149,7 @@ def _rules(
             message="pods without GPUs may not tolerate taints of GPU nodes, nor all taints: remove the "
             "toleration, or request a GPU",
         ),
+        *_no_unproven_nodes(of, pools),
         PodRule(
             id="gpu-wildcard-toleration",
             expression=f"!has({of.spec}.tolerations) || {of.spec}.tolerations.all(one, "
@@ -156,7 +157,6 @@ def _rules(
             message=f"pods may not tolerate {', '.join(LEAVING_TAINTS)}, nor all taints: they come back to a node "
             "that is drained; remove the toleration, or name the taints that the pod tolerates",
         ),
-        *_no_unproven_nodes(of, pools),
         PodRule(
             id="gpu-node-name",
             expression=f"{scheduled}!has({of.spec}.nodeName) || {of.spec}.nodeName == ''",
