@@ -47,7 +47,7 @@ settings.load_profile("suite")
 
 _FOLDER = "GPU_PLATFORM_SANDBOX_DIR"
 _BEGIN_WITH_SANDBOX = 3  # of four workers
-_WAITING_UNTIL = 0.7  # of the tests without a sandbox; afterwards no worker needs a sandbox, and all have work
+_WAITING_UNTIL = 0.95  # of the tests without a sandbox; afterwards no worker needs a sandbox, and all have work
 # First part of the name of the sandbox that groups take over from each other.
 _SHARED = "e2e"
 _started: dict[str, tuple[Status, Contents]] = {}
