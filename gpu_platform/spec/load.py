@@ -205,12 +205,13 @@ def parse_platform(platform: object, source: str) -> Environment | TeamStack:
 def parse_document(document: object, source: str, adapter: TypeAdapter[_Model]) -> _Model:
     """Validate a document by its models; raises BadInput with every problem and its place in the file."""
     text = to_json(document)
-    invisible = tuple(_invisible(json.loads(text), ()))
+    plain: object = json.loads(text)
+    invisible = tuple(_invisible(plain, ()))
     try:
         parsed = adapter.validate_json(text)
     except ValidationError as error:
         places = {problem.path for problem in invisible}
-        others = (one for one in problems_of(error, json.loads(text), adapter) if one.path not in places)
+        others = (one for one in problems_of(error, plain, adapter) if one.path not in places)
         raise BadInput(source, [*invisible, *others]) from None
     if invisible:
         raise BadInput(source, invisible)
