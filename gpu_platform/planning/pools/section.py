@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -196,3 +196,8 @@ class PoolPlan:
     def max_units(self) -> Mapping[str, int]:
         """Units of each extended resource over the most nodes that the pool may have."""
         return {name: units * self.nodes.max for name, units in self.units_per_node.items()}
+
+
+def claimed_with_gpus(pools: Iterable[PoolPlan]) -> Sequence[str]:
+    """Return the device classes that pods of the pools claim beside GPUs."""
+    return sorted({name for pool in pools for name in pool.claimed_with_gpus})

@@ -14,7 +14,7 @@ from typing import Final
 
 from gpu_platform import names
 from gpu_platform.planning.pools.free import free_resources
-from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.pools.section import PoolPlan, claimed_with_gpus
 from gpu_platform.planning.queues.section import CohortPlan, FlavorQuota, Limits
 from gpu_platform.planning.queues.shares import ByPool, Division, Offers, Shares, in_order
 from gpu_platform.quantity import parse_quantity
@@ -56,7 +56,7 @@ def flavor_quotas(
 
     What pods claim beside GPUs has all of a pool for each team: GPUs are the limit.
     """
-    claimed = sorted({name for pool in pools for name in pool.claimed_with_gpus})
+    claimed = claimed_with_gpus(pools)
     without = [
         Limits(resource="cpu", nominal=quota.cpu or _UNLIMITED["cpu"], borrow="0", lend="0"),
         Limits(resource="memory", nominal=quota.memory or _UNLIMITED["memory"], borrow="0", lend="0"),

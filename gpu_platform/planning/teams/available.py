@@ -9,7 +9,7 @@ from typing import Literal
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.dra.claims import meets, type_of
-from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.pools.section import PoolPlan, claimed_with_gpus
 from gpu_platform.spec.claims import DeviceClass, DeviceRequirements
 
 
@@ -36,7 +36,7 @@ class Available:
     @property
     def claimed_with_gpus(self) -> Sequence[str]:
         """The device classes that pods claim beside GPUs: no quota of a team names them."""
-        return sorted({name for pool in self.pools for name in pool.claimed_with_gpus})
+        return claimed_with_gpus(self.pools)
 
 
 def available_resources(
