@@ -357,7 +357,34 @@ class _SelectedNodes(NodePool):
         return (machine,) if machine else ()
 
 
-class EksNodeGroup(NodePool):
+class _ConfiguredByUserData(NodePool):
+    """A pool on EKS: user data configures the kubelet, and with Bottlerocket the device plugin of the image."""
+
+    def kubelet_policy(self, manager: Manager) -> Value:
+        return _policy_in(*self._user_data(), manager)
+
+    @property
+    def reserves_memory(self) -> bool:
+        return _RESERVED_MEMORY.search(self._user_data()[1]) is not None
+
+    @property
+    def sharing(self) -> Sharing | None:
+        return _sharing_in(self._bottlerocket())
+
+    @property
+    def partition(self) -> Value | None:
+        return _partition_in(self._bottlerocket())
+
+    @abstractmethod
+    def _user_data(self) -> tuple[Value, str]:
+        """Return the user data, and its text."""
+
+    @abstractmethod
+    def _bottlerocket(self) -> Value | None:
+        """Return the settings of the device plugin in Bottlerocket's image; None for another image."""
+
+
+class EksNodeGroup(_ConfiguredByUserData):
     """An EKS managed node group, with the fields that its launch template sets."""
 
     @property
@@ -392,24 +419,9 @@ class EksNodeGroup(NodePool):
         image = self.resource.inputs.get("amiType").text() or ""
         return image.endswith(("_NVIDIA", "_GPU"))
 
-    def kubelet_policy(self, manager: Manager) -> Value:
-        return _policy_in(*self._user_data(), manager)
-
-    @property
-    def reserves_memory(self) -> bool:
-        return _RESERVED_MEMORY.search(self._user_data()[1]) is not None
-
     @property
     def aligns_whole_pods(self) -> bool:
         return _scope_in(self._user_data()[1]) == "pod"
-
-    @property
-    def sharing(self) -> Sharing | None:
-        return _sharing_in(self._bottlerocket())
-
-    @property
-    def partition(self) -> Value | None:
-        return _partition_in(self._bottlerocket())
 
     def _bottlerocket(self) -> Value | None:
         image = self.resource.inputs.get("amiType").text() or "CUSTOM"
@@ -507,7 +519,7 @@ class _GkeNodePool(NodePool):
         return self.resource.inputs.get("nodeConfig", "kubeletConfig", "topologyManager", "scope").text() == "pod"
 
 
-class KarpenterNodePool(NodePool):
+class KarpenterNodePool(_ConfiguredByUserData):
     """A Karpenter NodePool, without its startup taints, which are removed from the nodes."""
 
     @property
@@ -565,24 +577,9 @@ class KarpenterNodePool(NodePool):
             for key, operator, _ in self._requirements()
         )
 
-    def kubelet_policy(self, manager: Manager) -> Value:
-        return _policy_in(*self._user_data(), manager)
-
-    @property
-    def reserves_memory(self) -> bool:
-        return _RESERVED_MEMORY.search(self._user_data()[1]) is not None
-
     @property
     def aligns_whole_pods(self) -> bool:
         return super().aligns_whole_pods if self.simulated else _scope_in(self._user_data()[1]) == "pod"
-
-    @property
-    def sharing(self) -> Sharing | None:
-        return _sharing_in(self._bottlerocket())
-
-    @property
-    def partition(self) -> Value | None:
-        return _partition_in(self._bottlerocket())
 
     @property
     def renames_shares(self) -> bool:
