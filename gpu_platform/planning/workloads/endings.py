@@ -5,7 +5,7 @@ A pod may run shorter than here: its node may be older than the pod.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gpu_platform.catalog import Catalog
@@ -47,27 +47,29 @@ def ending_decisions(team: Team, available: Available) -> Iterator[Decision]:
 
 
 def _deadline(subject: str, declared: str, pool: PoolPlan, catalog: Catalog, then: str) -> Iterator[Decision]:
-    limits = [(one.after, one.why) for one in _endings(pool, catalog) if one.after is not None]
-    if limits and parse_duration(declared) > min(limits)[0]:
-        after, why = min(limits)
+    if limit := _below(declared, ((one.after, one.why) for one in _endings(pool, catalog))):
         yield Decision(
             subject=subject,
             what="warning: deadline",
-            chosen=f"{declared}; a pod on pool {pool.name} runs at most {duration_text(after)}",
-            why=f"{why}; {then}",
+            chosen=f"{declared}; a pod on pool {pool.name} runs at most {duration_text(limit[0])}",
+            why=f"{limit[1]}; {then}",
         )
 
 
 def _grace(subject: str, declared: str, pool: PoolPlan, catalog: Catalog) -> Iterator[Decision]:
-    limits = [(one.notice, one.why) for one in _endings(pool, catalog) if one.notice is not None]
-    if limits and parse_duration(declared) > min(limits)[0]:
-        notice, why = min(limits)
+    if limit := _below(declared, ((one.notice, one.why) for one in _endings(pool, catalog))):
         yield Decision(
             subject=subject,
             what="warning: grace",
-            chosen=f"{declared}; a pod on pool {pool.name} may have {duration_text(notice)}",
-            why=f"{why}: what takes longer is lost",
+            chosen=f"{declared}; a pod on pool {pool.name} may have {duration_text(limit[0])}",
+            why=f"{limit[1]}: what takes longer is lost",
         )
+
+
+def _below(declared: str, limits: Iterable[tuple[int | None, str]]) -> tuple[int, str] | None:
+    """Return the least limit in seconds, and why, where it is below a declared duration."""
+    least = min(((seconds, why) for seconds, why in limits if seconds is not None), default=None)
+    return least if least is not None and least[0] < parse_duration(declared) else None
 
 
 def _endings(pool: PoolPlan, catalog: Catalog) -> Iterator[PodEnding]:
