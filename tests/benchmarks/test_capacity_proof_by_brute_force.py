@@ -19,7 +19,7 @@ from gpu_platform.errors import BadInput
 from tests.support.size import size
 
 
-@settings(max_examples=size(80, 4000))
+@settings(max_examples=size(40, 4000))
 @given(st.integers(0, 10**9))
 def test_the_verdict_about_a_random_small_stack_is_that_of_brute_force(seed: int) -> None:
     stack = random_stack(seed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
@@ -12,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from gpu_platform.cli import main
+from tests.support.http_servers import start_server, stop_server
 
 
 class _Prometheus(BaseHTTPRequestHandler):
@@ -35,10 +35,9 @@ class _Prometheus(BaseHTTPRequestHandler):
 def prometheus() -> Iterator[str]:
     _Prometheus.asked, _Prometheus.values = [], {"train": "0.25", "elsewhere": "0.5"}
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Prometheus)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    start_server(server)
     yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    stop_server(server)
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

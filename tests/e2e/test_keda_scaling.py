@@ -9,7 +9,6 @@ from __future__ import annotations
 import http.server
 import json
 import subprocess
-import threading
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -23,6 +22,7 @@ from sandbox import build
 from sandbox.control_plane import Status
 from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform
 from tests.support.eventually import eventually
+from tests.support.http_servers import start_server
 from tests.support.keda import definitions, keda
 from tests.support.ports import free_port
 from tests.support.prometheus_programs import PROMETHEUS, needs_prometheus
@@ -65,7 +65,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def load() -> Iterator[Load]:
     with Load() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        start_server(server)
         yield server
         server.shutdown()
 

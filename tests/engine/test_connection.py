@@ -30,6 +30,7 @@ from gpu_platform.stacks import load_stack
 from sandbox import diagnosis
 from tests.engine.conftest import config_map
 from tests.support.eventually import PATIENCE_SECONDS, eventually
+from tests.support.http_servers import start_server, stop_server
 
 LISTED = {"Event": "events", "Node": "nodes", "Pod": "pods"}
 SHORT = Limits(connect=1.0, read=0.2, total=1.0)  # for a server that does not answer
@@ -107,12 +108,11 @@ def answering(answer: Callable[[str, str], tuple[int, dict[str, Any]]]) -> Gener
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    start_server(server)
     try:
         yield server.server_address[1]
     finally:
-        server.shutdown()
-        server.server_close()
+        stop_server(server)
 
 
 def test_the_limits_of_a_request_are_about_a_minute() -> None:

@@ -29,6 +29,7 @@ from sandbox import _releases, build
 from sandbox._modules import DEFAULT, KUEUE, KUEUE_MODULE, kubernetes_versions, module_of
 from sandbox._origin import VARIABLE
 from tests.sandbox.test_control_plane_build import PLAIN, PROGRAMS, QUIET, ROOT, Go, cache, go
+from tests.support.http_servers import start_server, stop_server
 
 __all__ = ["cache", "go"]  # fixtures
 
@@ -96,7 +97,7 @@ class Hosts:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        start_server(self._server)
 
     def publish_etcd(self) -> None:
         folder, _, name = self.etcd.rpartition("/")
@@ -110,8 +111,7 @@ class Hosts:
 
     def close(self) -> None:
         self.closing.set()
-        self._server.shutdown()
-        self._server.server_close()
+        stop_server(self._server)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         hosts = self

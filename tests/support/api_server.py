@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.support.http_servers import start_server, stop_server
 
 
 @contextmanager
@@ -30,13 +31,12 @@ def serving(documents: Mapping[str, Mapping[str, Any]]) -> Generator[str]:
             """Write no line for each request."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    start_server(server)
     cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
     document = {"clusters": [cluster], "contexts": [context], "users": [{"name": "u", "user": {}}]}
     yield json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "c", **document})
-    server.shutdown()
-    server.server_close()
+    stop_server(server)
 
 
 def resource_list(version: str, **plurals: str) -> dict[str, Any]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.support.http_servers import start_server, stop_server
 
 _TOKEN = "secret"
 _LIST = {
@@ -91,7 +92,7 @@ def code_host(kind: str) -> Generator[CodeHost]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    start_server(server)
     address = f"http://127.0.0.1:{server.server_port}"
     if kind == "github":
         host.environment = {
@@ -110,5 +111,4 @@ def code_host(kind: str) -> Generator[CodeHost]:
     try:
         yield host
     finally:
-        server.shutdown()
-        server.server_close()
+        stop_server(server)

@@ -15,6 +15,7 @@ from types import ModuleType, TracebackType
 from typing import Any, Final
 
 from sandbox.nvml import Fault, NodeProfile, install
+from tests.support.http_servers import start_server, stop_server
 
 # Bits of the clock event reasons by the exporter's names of them; an idle GPU has bit 1.
 _EVENTS: Final[Mapping[int, str]] = {
@@ -49,14 +50,13 @@ class DcgmEndpoint:
         return f"127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> DcgmEndpoint:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        start_server(self._server)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        stop_server(self._server)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         endpoint = self

@@ -7,7 +7,6 @@ The cluster alone is checked, against the protos of google-cloud-container.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +16,8 @@ from urllib.parse import urlsplit
 import pytest
 from google.cloud import container_v1
 from google.protobuf import json_format
+
+from tests.support.http_servers import start_server, stop_server
 
 PROJECT = "projects/my-project"
 REGION = f"compute/v1/{PROJECT}/regions/us-central1"
@@ -130,8 +131,7 @@ def google_project() -> Generator[GoogleProject]:
             """Write no line for each request."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
+    start_server(server)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "token")
         for api in ("COMPUTE", "CONTAINER", "SERVICEUSAGE", "CLOUDQUOTAS", "STORAGE"):
@@ -139,5 +139,4 @@ def google_project() -> Generator[GoogleProject]:
         try:
             yield project
         finally:
-            server.shutdown()
-            server.server_close()
+            stop_server(server)

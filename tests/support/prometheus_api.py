@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.support.http_servers import start_server, stop_server
 
 
 class Server:
@@ -21,11 +22,10 @@ class Server:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.host = f"127.0.0.1:{self._server.server_port}"
         self.address = f"http://{self.host}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        start_server(self._server)
 
     def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        stop_server(self._server)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         server = self

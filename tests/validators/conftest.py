@@ -2,10 +2,11 @@
 
 import json
 import os
-import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+
+from tests.support.http_servers import start_server, stop_server
 
 
 @pytest.fixture(autouse=True)
@@ -72,15 +73,14 @@ class Api:
         self.answers = {}  # status by the last part of the path
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        start_server(self.server)
 
 
 @pytest.fixture
 def api():
     api = Api()
     yield api
-    api.server.shutdown()
-    api.server.server_close()
+    stop_server(api.server)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 
@@ -17,6 +16,7 @@ from agent_tables import DRIVER
 
 from sandbox.nvml import NodeProfile
 from tests.support.eventually import PATIENCE_SECONDS, eventually
+from tests.support.http_servers import start_server, stop_server
 from tests.support.ports import free_port
 from validators.agent import serve
 from validators.agent.api_server import ApiError
@@ -175,7 +175,7 @@ def test_a_client_that_holds_connections_is_refused_more_and_keeps_no_other_out(
     readiness.set(report(), "")
     server = serve._Server(0, readiness)
     port = server.server_address[1]
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    start_server(server)
     held = [socket.create_connection(("127.0.0.1", port)) for _ in range(serve.MOST_CONNECTIONS_OF_ADDRESS)]
     try:
         with socket.create_connection(("127.0.0.1", port)) as refused:
@@ -188,8 +188,7 @@ def test_a_client_that_holds_connections_is_refused_more_and_keeps_no_other_out(
     finally:
         for connection in held:
             connection.close()
-        server.shutdown()
-        server.server_close()
+        stop_server(server)
 
 
 def answered(port):

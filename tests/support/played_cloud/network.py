@@ -13,7 +13,6 @@ import json
 import socket
 import ssl
 import tarfile
-import threading
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from typing import Any, Final
 import yaml
 
 from tests.support.certificates import self_signed
+from tests.support.http_servers import start_server, stop_server
 from tests.support.played_cloud.account import REGION, Store
 from tests.support.played_cloud.lookups import describe_cluster
 
@@ -60,8 +60,7 @@ def played_network(folder: Path) -> Generator[dict[str, str]]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     server = _Proxy(("127.0.0.1", 0), pages, context, Store(folder))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
+    start_server(server)
     try:
         helm = {f"HELM_{kind}_HOME": str(folder / f"helm-{kind.lower()}") for kind in ("CACHE", "CONFIG", "DATA")}
         yield {
@@ -73,9 +72,7 @@ def played_network(folder: Path) -> Generator[dict[str, str]]:
             **_CREDENTIALS,
         }
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        stop_server(server)
 
 
 class _Proxy(ThreadingHTTPServer):
