@@ -32,6 +32,9 @@ from gpu_platform.workload_manifests import (
 # A job that waits in a queue, or a model that does not load, is the team's: it stops neither platform nor others.
 _NOT_AWAITED: Final = {"pulumi.com/skipAwait": "true"}
 
+# A new workload begins with the declared replicas; a running one keeps those that it has when it gets an autoscaler.
+_REPLICAS_OF_AUTOSCALER: Final = pulumi.ResourceOptions(ignore_changes=["spec.replicas"])
+
 
 class _Manifests(pulumi.ComponentResource):
     """The objects of one entry of a team."""
@@ -41,14 +44,17 @@ class _Manifests(pulumi.ComponentResource):
     ) -> None:
         super().__init__(f"gpu-platform:index:{kind}", name, None, opts)
         child = child_options(self, opts)
+        scaled = [one["spec"]["scaleTargetRef"] for one in manifests if one["kind"] == "ScaledObject"]
         made: list[pulumi.Resource] = []
         for manifest in manifests:
             after = pulumi.ResourceOptions(depends_on=list(made))
             if manifest["kind"] == "ScaledObject":
                 own = pulumi.ResourceOptions.merge(pulumi.ResourceOptions(parent=self), after)
                 made.append(KedaScaler(name, manifest, own))
-            else:
-                made.append(_create(manifest, pulumi.ResourceOptions.merge(child, after)))
+                continue
+            if any(target["kind"] == manifest["kind"] for target in scaled):
+                after = pulumi.ResourceOptions.merge(after, _REPLICAS_OF_AUTOSCALER)
+            made.append(_create(manifest, pulumi.ResourceOptions.merge(child, after)))
         self.register_outputs({})
 
 

@@ -24,6 +24,7 @@ from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.declared import declared_objects, is_first, placed
 from gpu_platform.engine.drift import Addition, additions, grants_access, removal
 from gpu_platform.engine.judges import is_judge, refused_by
+from gpu_platform.engine.left_alone import with_fields_of_others
 from gpu_platform.engine.members import ObjectsSkipped, Ownership, may_be_deleted_to_take_back
 from gpu_platform.engine.objects import WORKLOAD_GROUPS, KubernetesObject, ObjectKey, object_key
 from gpu_platform.engine.readiness import is_awaited
@@ -210,6 +211,7 @@ class _Run:
         if owner.foreign:
             return Change(Action.SKIP, key, reason=owner.foreign)
         notices: tuple[str, ...] = (f"taken back: {owner.taken_back}",) if owner.taken_back else ()
+        manifest = with_fields_of_others(declared, manifest, before)
         if not adopted and not notices and self._seen.get(key) == state_seen(manifest, before):
             self._settled(declared, manifest, before)
             return Change(Action.UNCHANGED, key)

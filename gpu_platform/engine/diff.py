@@ -20,6 +20,7 @@ from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.declared import declared_objects, defines_kind, is_unknown, placed
 from gpu_platform.engine.drift import additions, grants_access
 from gpu_platform.engine.judges import is_judge, refused_by
+from gpu_platform.engine.left_alone import with_fields_of_others
 from gpu_platform.engine.members import ObjectsSkipped, Ownership, may_be_deleted_to_take_back
 from gpu_platform.engine.objects import KubernetesObject, ObjectKey, object_key
 from gpu_platform.engine.record import RecordedProgram
@@ -92,6 +93,7 @@ def _change(
     if owner.foreign:
         return Change(Action.SKIP, key, reason=owner.foreign)
     notices: tuple[str, ...] = (f"taken back: {owner.taken_back}",) if owner.taken_back else ()
+    manifest = with_fields_of_others(declared, manifest, before)
     if is_unknown(manifest):
         after: Mapping[str, Any] = {**manifest, "metadata": {**before["metadata"], **manifest["metadata"]}}
         return _compared(declared, manifest, before, after, notices, changed=bool(notices))
@@ -127,6 +129,7 @@ def _judged_later(
     before = before or client.get(declared.api_version, key.kind, key.name, key.namespace)
     if before is None:
         return Change(Action.CREATE, key, notices=notices)
+    manifest = with_fields_of_others(declared, manifest, before)
     after = {**before, **manifest, "metadata": {**before["metadata"], **manifest["metadata"]}}
     return _compared(declared, manifest, before, after, notices, changed=True)
 

@@ -45,6 +45,7 @@ def inference_service(team: TeamPods, service: InferenceServicePlan) -> list[Man
 def _deployment(team: TeamPods, service: InferenceServicePlan) -> Manifest:
     name = service.pod.workload.name
     spec: Manifest = {
+        "replicas": service.replicas,
         "selector": {"matchLabels": {names.NAME_LABEL: name}},
         # The quota may have no room for one pod more than there are.
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
@@ -55,8 +56,6 @@ def _deployment(team: TeamPods, service: InferenceServicePlan) -> Manifest:
             topologySpreadConstraints=_spread(name, several=_several(service)),
         ),
     }
-    if service.autoscaling is None:  # else the autoscaler alone writes it
-        spec["replicas"] = service.replicas
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": team.metadata(name), "spec": spec}
 
 
@@ -101,6 +100,7 @@ def _serving(service: InferenceServicePlan) -> Manifest:
 def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifest:
     name = service.pod.workload.name
     spec: Manifest = {
+        "replicas": service.replicas,
         "rolloutStrategy": {
             "type": "RollingUpdate",
             "rollingUpdateConfiguration": {"maxSurge": 0, "maxUnavailable": 1},
@@ -113,8 +113,6 @@ def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifes
             "workerTemplate": team.template(service.pod, {}),
         },
     }
-    if service.autoscaling is None:
-        spec["replicas"] = service.replicas
     return {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",

@@ -207,11 +207,27 @@ def test_a_changed_pod_of_a_train_job_changes_the_train_job(found: Recorded) -> 
         assert manifest(each, "TrainJob", "pretrain-trainjob")["spec"]["runtimeRef"]["name"] == runtime
 
 
-def test_an_autoscaled_service_leaves_its_replicas_to_the_autoscaler(found: Recorded) -> None:
-    assert "replicas" not in manifest(found, "Deployment", "chat")["spec"]
+def test_an_autoscaled_service_begins_with_its_replicas_and_leaves_them_to_the_autoscaler(
+    found: Recorded,
+) -> None:
+    chat = found.one("Deployment", "chat")
+    assert (chat.inputs["spec"]["replicas"], chat.ignore_changes) == (2, ("spec.replicas",))
     scaled = manifest(found, "ScaledObject", "chat")["spec"]
     assert (scaled["minReplicaCount"], scaled["maxReplicaCount"]) == (2, 3)
     assert scaled["triggers"][0]["metadata"]["serverAddress"] == "http://prometheus-operated.monitoring.svc:9090"
+
+
+def test_a_service_of_several_nodes_leaves_its_replicas_to_the_autoscaler_too() -> None:
+    scaling = {"max_replicas": 3, "query": "sum(up)", "threshold": 1}
+    wide = recorded(inference_services=[{**SERVICE, "nodes": 2, "replicas": 1, "autoscaling": scaling}])
+    found = wide.one("LeaderWorkerSet", "chat")
+    assert (found.inputs["spec"]["replicas"], found.ignore_changes) == (1, ("spec.replicas",))
+
+
+def test_a_service_without_an_autoscaler_has_the_replicas_of_its_file() -> None:
+    fixed = recorded(inference_services=[{key: SERVICE[key] for key in SERVICE if key != "autoscaling"}])
+    chat = fixed.one("Deployment", "chat")
+    assert (chat.inputs["spec"]["replicas"], chat.ignore_changes) == (2, ())
 
 
 def test_a_metric_that_is_missing_keeps_the_replicas_of_an_autoscaled_service(found: Recorded) -> None:

@@ -1,4 +1,4 @@
-"""Registers the objects that its configuration lists, with the dependencies and timeouts given there."""
+"""Registers the objects that its configuration lists, with the dependencies, timeouts and ignored changes given there."""
 
 import json
 
@@ -18,6 +18,7 @@ for item in platform["objects"]:
         pulumi.ResourceOptions(
             depends_on=[registered[other] for other in item.get("depends_on", ())],
             custom_timeouts=pulumi.CustomTimeouts(**item["timeouts"]) if "timeouts" in item else None,
+            ignore_changes=item.get("ignore_changes"),
         ),
     )
 
