@@ -32,7 +32,7 @@ from gpu_platform.workload_manifests import (
 # A job that waits in a queue, or a model that does not load, is the team's: it stops neither platform nor others.
 _NOT_AWAITED: Final = {"pulumi.com/skipAwait": "true"}
 
-# A new workload begins with the declared replicas; a running one keeps those that it has when it gets an autoscaler.
+# A new workload begins with the declared replicas; a running one that gets an autoscaler keeps its own.
 _REPLICAS_OF_AUTOSCALER: Final = pulumi.ResourceOptions(ignore_changes=["spec.replicas"])
 
 

@@ -1,4 +1,4 @@
-"""Registers the objects that its configuration lists, with the dependencies, timeouts and ignored changes given there."""
+"""Registers the objects that its configuration lists, with the options given there."""
 
 import json
 
