@@ -92,6 +92,7 @@ class Route(TypedDict, total=False):
     """namespace/name"""
     hostname: str
     path: str
+    timeout: str
 
 
 class InferenceService(RequestedResources, ContainerSettings, total=False):

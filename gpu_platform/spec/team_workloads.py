@@ -195,6 +195,9 @@ class Route(SpecModel):
     """Unset: all host names of the gateway."""
     path: str = Field(default="/", pattern=r"^/\S*$")
     """Prefix of the path."""
+    timeout: Duration | None = None
+    """How long an answer may take, with all that it streams. Unset: 1h with `addons: {gateway: install}`, whose
+    Envoy cuts answers after 15 s else; with `present` the gateway's own limit, for some take no other (GKE's)."""
 
 
 class InferenceService(RequestedResources, ContainerSettings):

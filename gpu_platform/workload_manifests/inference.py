@@ -190,14 +190,15 @@ def _scaled(team: TeamPods, name: str, target: Manifest, service: InferenceServi
 
 
 def _route(team: TeamPods, name: str, port: int, route: RoutePlan) -> Manifest:
+    rule: Manifest = {
+        "matches": [{"path": {"type": "PathPrefix", "value": route.path}}],
+        "backendRefs": [{"name": name, "port": port}],
+    }
+    if route.timeout_seconds is not None:
+        rule["timeouts"] = {"request": f"{route.timeout_seconds}s"}
     spec: Manifest = {
         "parentRefs": [{"name": route.gateway, "namespace": route.gateway_namespace}],
-        "rules": [
-            {
-                "matches": [{"path": {"type": "PathPrefix", "value": route.path}}],
-                "backendRefs": [{"name": name, "port": port}],
-            }
-        ],
+        "rules": [rule],
     }
     if route.hostname is not None:
         spec["hostnames"] = [route.hostname]

@@ -61,7 +61,7 @@ HOME = {**KEPT, "directory": "/home/me"}
 APIS = ("job", "jobset", "trainjob")
 
 
-def recorded(**rest: Any) -> Recorded:
+def recorded(addons: dict[str, str] = ADDONS, **rest: Any) -> Recorded:
     entries: dict[str, Any] = {
         "training_jobs": [{**JOB, "name": f"pretrain-{api}", "api": api} for api in APIS],
         "inference_services": [SERVICE, LARGE],
@@ -75,7 +75,7 @@ def recorded(**rest: Any) -> Recorded:
     stack = environment(
         pool(count={"desired": 8}, zones=["us-east-2a"]),
         cluster=EKS,
-        addons=ADDONS,
+        addons=addons,
         queueing={},
         storage={"shared": {"type": "lustre", "zone": "us-east-2a"}},
         teams=[
@@ -228,6 +228,32 @@ def test_a_service_without_an_autoscaler_has_the_replicas_of_its_file() -> None:
     fixed = recorded(inference_services=[{key: SERVICE[key] for key in SERVICE if key != "autoscaling"}])
     chat = fixed.one("Deployment", "chat")
     assert (chat.inputs["spec"]["replicas"], chat.ignore_changes) == (2, ())
+
+
+@pytest.mark.parametrize(
+    ("addon", "field", "rule"),
+    [
+        ("install", {}, {"request": "3600s"}),  # Envoy's default is 15 s
+        ("present", {}, None),  # GKE's Gateway refuses a route with a timeout
+        ("present", {"timeout": "30m"}, {"request": "1800s"}),
+        ("install", {"timeout": "90s"}, {"request": "90s"}),
+    ],
+)
+def test_a_gateway_lets_an_answer_stream_as_long_as_its_route_says(
+    addon: str, field: dict[str, str], rule: dict[str, str] | None
+) -> None:
+    route = {**SERVICE["route"], **field}
+    found = recorded(addons=ADDONS | {"gateway": addon}, inference_services=[{**SERVICE, "route": route}])
+    (one,) = manifest(found, "HTTPRoute", "chat")["spec"]["rules"]
+    assert one.get("timeouts") == rule
+
+
+def test_a_route_with_a_timeout_that_gateway_api_has_no_room_for_is_refused() -> None:
+    with pytest.raises(BadInput) as refused:
+        recorded(inference_services=[{**SERVICE, "route": {**SERVICE["route"], "timeout": "48h"}}])
+    (problem,) = refused.value.problems
+    assert problem.path == "teams[0].inference_services[0].route.timeout"
+    assert (problem.found, problem.allowed, problem.fix) == ("48h", "at most 24h", "write 24h")
 
 
 def test_a_metric_that_is_missing_keeps_the_replicas_of_an_autoscaled_service(found: Recorded) -> None:

@@ -145,6 +145,7 @@ def alternatives() -> Iterator[tuple[str, list[Any]]]:
     yield f"{at}.route.gateway", ["edge/other"]
     yield f"{at}.route.hostname", ["chat.example.com"]
     yield f"{at}.route.path", ["/chat"]
+    yield f"{at}.route.timeout", ["30m"]
     at = "teams[].ray_clusters[]"
     yield f"{at}.version", ["2.50.0"]
     yield f"{at}.workers[].name", ["other"]

@@ -36,6 +36,8 @@ _RELAXED_SERVICES = 36
 """The minor version of Kubernetes from which a Service's name may begin with a digit."""
 _LONGEST_COOL_DOWN = 3600
 """Seconds: maximum of stabilizationWindowSeconds (autoscaling/v2)."""
+_LONGEST_ANSWER = 24 * 3600
+"""Seconds: a duration of Gateway API has five digits (GEP-2257, read 2026-11-28)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -469,6 +471,9 @@ def _check_service(service: InferenceService, team: Team, environment: Environme
             "a route on a cluster with Gateway API",
             "write `addons: {gateway: install}`, or present if its owner has installed it",
         )
+    answer = service.route.timeout if service.route is not None else None
+    if answer is not None and parse_duration(answer) > _LONGEST_ANSWER:
+        here.at("route").at("timeout").add(answer, "at most 24h", "write 24h")
     if service.route is not None and not any(service.port in one.ports for one in team.ingress):
         here.at("route").add(
             f"a route to port {service.port}, which nothing outside the namespace may reach",

@@ -60,11 +60,15 @@ from gpu_platform.spec.team_workloads import (
     RayCluster,
     RayWorkers,
     RequestedResources,
+    Route,
     TrainingJob,
 )
 
 NOTEBOOK_IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
 _HOME: Final = "/home/member"
+# Envoy Gateway cuts an answer after 15 s, GKE's Gateway refuses a route with a timeout.
+# https://gateway.envoyproxy.io/latest/tasks/traffic/http-timeouts/ and kserve/kserve#5311, read 2026-11-28.
+_LONGEST_ANSWER: Final = "1h"
 _CHECKPOINTS_VARIABLE: Final = "CHECKPOINTS"
 _POD_GROUP_ANNOTATION: Final = "kueue.x-k8s.io/podset-group-name"
 _BEFORE_THE_START_SECONDS: Final = 1800
@@ -373,8 +377,7 @@ def _service(service: InferenceService, of: _TeamContext) -> InferenceServicePla
     near = topology_annotation(of.levels.get(service.pool, ()), service.nodes)
     if near:  # leader and workers of a copy are two groups of pods, which Kueue would place apart
         near = {**near, _POD_GROUP_ANNOTATION: service.name}
-    route, scaling = service.route, service.autoscaling
-    namespace, _, gateway = route.gateway.partition("/") if route is not None else ("", "", "")
+    scaling = service.autoscaling
     return InferenceServicePlan(
         pod=replace(pod, grace_seconds=_seconds(service.grace), annotations=near),
         replicas=service.replicas,
@@ -394,9 +397,19 @@ def _service(service: InferenceService, of: _TeamContext) -> InferenceServicePla
             kafka=_kafka(scaling.kafka) if scaling.kafka is not None else {},
             kafka_authentication=(scaling.kafka.authentication if scaling.kafka is not None else None) or "",
         ),
-        route=None
-        if route is None
-        else RoutePlan(gateway_namespace=namespace, gateway=gateway, hostname=route.hostname, path=route.path),
+        route=None if service.route is None else _route(service.route, of),
+    )
+
+
+def _route(route: Route, of: _TeamContext) -> RoutePlan:
+    namespace, _, gateway = route.gateway.partition("/")
+    timeout = route.timeout or (_LONGEST_ANSWER if of.addons.gateway == "install" else None)
+    return RoutePlan(
+        gateway_namespace=namespace,
+        gateway=gateway,
+        hostname=route.hostname,
+        path=route.path,
+        timeout_seconds=None if timeout is None else _seconds(timeout),
     )
 
 

@@ -125,12 +125,13 @@ class AutoscalingPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutePlan:
-    """An HTTPRoute. `hostname` None: all of the gateway's."""
+    """An HTTPRoute. `hostname` None: all of the gateway's; `timeout_seconds` None: its own limit of an answer."""
 
     gateway_namespace: str
     gateway: str
     hostname: str | None
     path: str
+    timeout_seconds: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
