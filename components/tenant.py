@@ -449,6 +449,7 @@ class Tenant(pulumi.ComponentResource):
             "name": workload.name,
             "image": workload.image,
             "command": list(workload.command) or None,
+            "env": [{"name": key, "value": value} for key, value in workload.user_environment.items()] or None,
             # Requests equal limits: extended resources require it, and the pod has the QoS class Guaranteed.
             "volumeMounts": None
             if workload.shared_memory is None

@@ -81,8 +81,8 @@ class ContainerSettings(SpecModel):
     volumes: Annotated[dict[DnsLabel, Directory], Field(max_length=20)] = {}
     """Volumes that `storage` gives the team, by name, and the directory where each is mounted."""
     run_as_user: int | None = Field(default=None, ge=1, le=2**31 - 1)
-    """User id of the processes. Unset: the image's own, which with `pod_security: restricted` has to be a number
-    other than 0."""
+    """User id of the processes, whom the image need not know: USER is then `member` and HOME `/tmp`, unless `env`
+    has them. Unset: the image's own, which with `pod_security: restricted` has to be a number other than 0."""
 
 
 Command = Annotated[tuple[str, ...], Field(min_length=1, max_length=200)]

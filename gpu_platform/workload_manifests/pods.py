@@ -129,7 +129,8 @@ class TeamPods:
         mounts = [_mount(one) for one in (*pod.mounts, *(fabric.mounts if fabric is not None else ()))]
         if workload.shared_memory is not None:
             mounts.append({"name": _shared_memory_name(pod), "mountPath": _SHM})
-        env = [{"name": key, "value": value} for key, value in _environment(pod).items()]
+        environment = {**workload.user_environment, **_environment(pod)}
+        env = [{"name": key, "value": value} for key, value in environment.items()]
         found: Manifest = {
             "name": name,
             "image": workload.image,

@@ -76,6 +76,15 @@ class WorkloadPlan:
         held = {} if self.claim is not None or not self.units else {self.resource: str(self.units)}
         return {"cpu": self.cpu, "memory": self.memory, **held, **self.network}
 
+    @property
+    def user_environment(self) -> Mapping[str, str]:
+        """Variables of a user whom the image need not know: programs ask for the name, and write into the home.
+
+        Python's getpass, with it vLLM and torch, fails without a name, and the runtime's home is `/` then
+        (vllm-project/vllm#44548, kserve/kserve#5666, read 2026-11-28).
+        """
+        return {} if self.run_as_user is None else {"USER": "member", "HOME": "/tmp"}  # noqa: S108
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeamMember:
