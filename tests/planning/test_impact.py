@@ -304,6 +304,25 @@ def test_the_pods_of_a_changed_deployment_are_restarted() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "own"),
+    [
+        ("Job.batch", ("Job pretrain",)),
+        ("JobSet.jobset.x-k8s.io", ("Job pretrain-node-0", "Job pretrain-node-11")),
+        ("TrainJob.trainer.kubeflow.org", ("Job pretrain-node-0",)),
+        ("LeaderWorkerSet.leaderworkerset.x-k8s.io", ("StatefulSet pretrain", "StatefulSet pretrain-0")),
+        ("RayCluster.ray.io", ("RayCluster pretrain",)),
+    ],
+)
+def test_the_pods_of_a_job_that_begins_again_are_those_of_its_controllers(kind: str, own: tuple[str, ...]) -> None:
+    change = ObjectChange(action="replace", kind=kind, namespace="vision", name="pretrain", fields=())
+    others = ("Job pretrain-2-node-0", "Job pretrain-2", "StatefulSet pretrain-2-0", "RayCluster pretrain-2")
+    running = [pod(f"p{number}", owner=owner) for number, owner in enumerate((*own, *others))]
+    [impact] = impacts(plan_of(), plan_of(), *running, objects=[change])
+    assert impact.effect is Effect.RESTARTS_PODS
+    assert impact.pods == tuple(running[: len(own)])
+
+
+@pytest.mark.parametrize(
     ("action", "kind", "fields", "effect"),
     [
         ("create", "PersistentVolumeClaim", (), Effect.IN_PLACE),
@@ -311,6 +330,31 @@ def test_the_pods_of_a_changed_deployment_are_restarted() -> None:
         ("delete", "ConfigMap", (), Effect.IN_PLACE),
         ("replace", "ConfigMap", (), Effect.IN_PLACE),
         ("replace", "DaemonSet.apps", (), Effect.RESTARTS_PODS),
+        ("replace", "Job.batch", (), Effect.RESTARTS_PODS),
+        ("replace", "JobSet.jobset.x-k8s.io", (), Effect.RESTARTS_PODS),
+        ("replace", "TrainJob.trainer.kubeflow.org", (), Effect.RESTARTS_PODS),
+        ("delete", "Job.batch", (), Effect.RESTARTS_PODS),
+        ("delete", "CronJob.batch", (), Effect.RESTARTS_PODS),
+        ("delete", "RayCluster.ray.io", (), Effect.RESTARTS_PODS),
+        ("delete", "LeaderWorkerSet.leaderworkerset.x-k8s.io", (), Effect.RESTARTS_PODS),
+        (
+            "update",
+            "LeaderWorkerSet.leaderworkerset.x-k8s.io",
+            (ChangedField("spec.leaderWorkerTemplate.leaderTemplate.spec.containers[main].image", "a", "b"),),
+            Effect.RESTARTS_PODS,
+        ),
+        (
+            "update",
+            "RayCluster.ray.io",
+            (ChangedField("spec.workerGroupSpecs", [{"groupName": "gpu"}], []),),
+            Effect.RESTARTS_PODS,
+        ),
+        (
+            "update",
+            "CronJob.batch",
+            (ChangedField("spec.jobTemplate.spec.template.spec.containers[main].image", "a", "b"),),
+            Effect.IN_PLACE,
+        ),
         ("replace", "RoleBinding.rbac.authorization.k8s.io", (), Effect.CUTS_ACCESS),
         ("replace", "Node", (), Effect.REPLACES),
         ("replace", "aws:eks/nodeGroup:NodeGroup", (), Effect.REPLACES),

@@ -6,6 +6,7 @@ comes from the cluster. Both engines show the result, and CI can refuse effects 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -82,10 +83,9 @@ def _of_objects(
         of_team = change.effect is Effect.CUTS_ACCESS or change.namespace in leaving
         if of_team and change.effect is not Effect.DELETES_DATA:
             continue
-        owner = f"{change.kind.split('.')[0]} {change.name}"
         pods = None
         if live is not None:
-            pods = tuple(pod for pod in live.pods_in(change.namespace) if pod.owner == owner)
+            pods = tuple(pod for pod in live.pods_in(change.namespace) if _is_of(pod.owner, change))
         data: tuple[DataObject, ...] = ()
         if live is not None and change.kind == "Namespace":
             data = live.data.get(change.name, ())
@@ -104,6 +104,20 @@ def _of_objects(
             parts=(Part(_phase(change, plan), subject, _RESULTS[change.action]),),
             because="",
         )
+
+
+def _is_of(owner: str, change: ObjectChange) -> bool:
+    """Return whether the controller of a pod is an object, or one that it made.
+
+    A JobSet, also that of a TrainJob, has Jobs `<name>-node-<number>`, a LeaderWorkerSet the StatefulSets `<name>`
+    and `<name>-<number>`.
+    """
+    kind, name = change.kind.split(".")[0], re.escape(change.name)
+    if kind in ("JobSet", "TrainJob"):
+        return re.fullmatch(rf"Job {name}-node-\d+", owner) is not None
+    if kind == "LeaderWorkerSet":
+        return re.fullmatch(rf"StatefulSet {name}(-\d+)?", owner) is not None
+    return owner == f"{kind} {change.name}"
 
 
 def _phase(change: ObjectChange, plan: Plan) -> Phase:

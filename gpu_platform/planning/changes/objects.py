@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from gpu_platform.planning.changes.effects import Effect
+from gpu_platform.planning.teams.pod_templates import TEMPLATE_KINDS
 
 # Deleting one deletes what members stored; a cluster goes with all volumes and namespaces in it.
 DATA_KINDS = {
@@ -41,7 +42,13 @@ CAPACITY_KINDS = {
     "gcp:container/nodePool:NodePool",
     "NodePool.karpenter.sh",
 }
-_CONTROLLERS = {"Deployment.apps", "DaemonSet.apps", "StatefulSet.apps"}
+_TEMPLATES: Mapping[str, tuple[str, ...]] = {
+    f"{one.kind}.{one.group}": tuple(place.items or place.path for place in one.places) for one in TEMPLATE_KINDS
+} | {"DaemonSet.apps": ("spec.template",)}
+# A TrainJob has the templates of its runtime.
+_CONTROLLERS = {*_TEMPLATES, "TrainJob.trainer.kubeflow.org"}
+# A changed template is for their next pods: those that run are not touched.
+_LATER_PODS = {"CronJob.batch", "ReplicaSet.apps", "ScaledJob.keda.sh", "TrainingRuntime.trainer.kubeflow.org"}
 _ACCESS_FIELDS = ("subjects", "rules", "roleRef")
 
 
@@ -64,7 +71,8 @@ def object_effect(action: str, kind: str, fields: Iterable[ChangedField] = ()) -
         case "delete" | "replace":
             return _effect_of_deletion(kind, recreated=action == "replace")
         case "update":
-            if kind in _CONTROLLERS and any(field.path.startswith("spec.template") for field in fields):
+            templates = () if kind in _LATER_PODS else _TEMPLATES.get(kind, ())
+            if templates and any(field.path.startswith(templates) for field in fields):
                 return Effect.RESTARTS_PODS
             if kind in _ACCESS_KINDS and any(_cuts_access(field) for field in fields):
                 return Effect.CUTS_ACCESS
