@@ -12,7 +12,8 @@ from typing import Any, Final, TypeAlias, cast
 
 import pulumi
 
-from components._immutable_fields import IMMUTABLE_FIELDS
+from components._immutable_fields import IMMUTABLE_FIELDS, IMMUTABLE_IN_QUEUES
+from gpu_platform import names
 from gpu_platform.catalog import load_catalog
 
 Manifest: TypeAlias = dict[str, Any]
@@ -53,15 +54,18 @@ class KubernetesObject(pulumi.CustomResource):
             type_token(resource, patch=patch),
             name,
             {"apiVersion": api_version, "kind": kind, **_without_none(fields)},
-            pulumi.ResourceOptions.merge(_options_of(resource), opts),
+            pulumi.ResourceOptions.merge(_options_of(resource, fields), opts),
         )
 
 
-def _options_of(resource: str) -> pulumi.ResourceOptions:
-    """Return the options of a kind: the provider, and which changes replace an object."""
+def _options_of(resource: str, manifest: Mapping[str, Any]) -> pulumi.ResourceOptions:
+    """Return the options of an object: the provider, and which changes replace it."""
     api_version, _, kind = resource.rpartition("/")
     group = api_version.rpartition("/")[0] or "core"
-    fields = IMMUTABLE_FIELDS.get(f"{group}/{kind}")
+    fields = IMMUTABLE_FIELDS.get(f"{group}/{kind}", ())
+    labels = _section(manifest.get("metadata"), "labels")
+    if isinstance(labels, Mapping) and names.QUEUE_LABEL in labels:
+        fields += IMMUTABLE_IN_QUEUES.get(f"{group}/{kind}", ())
     return pulumi.ResourceOptions(
         version=_PROVIDER_VERSION,
         replace_on_changes=list(fields) if fields else None,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ from gpu_platform.progress import Progress
 from gpu_platform.quantity import counted
 
 NAMESPACE_SKIPPED: Final = "is in a Namespace that is skipped"
+_IMMUTABLE: Final = "field is immutable"  # ValidateImmutableField of k8s.io/apimachinery, read 2026-11-28
 _HELD_SECONDS: Final = 60.0  # for the deletion of an object that has no pods
 _POLICY_GROUP: Final = "admissionregistration.k8s.io"
 _JUDGES_SECONDS: Final = 15.0  # until API servers act on a changed policy, and a changed quota has its status
@@ -218,7 +219,7 @@ class _Run:
         try:
             after = apply_over(self._client, manifest, before)
         except Refused as refusal:
-            if not must_be_replaced(self._client, key, manifest, refusal):
+            if not must_be_replaced(self._client, key, manifest, refusal, self._judges):
                 raise
             if owner.recreated and not may_be_deleted_to_take_back(key):
                 return Change(Action.SKIP, key, reason=f"{owner.taken_back}: {cannot_be_taken_back(refusal)}")
@@ -295,13 +296,25 @@ def cannot_be_taken_back(refusal: Refused) -> str:
 
 
 def must_be_replaced(
-    client: KubernetesClient, key: ObjectKey, manifest: Mapping[str, Any], refusal: Refused
+    client: KubernetesClient,
+    key: ObjectKey,
+    manifest: Mapping[str, Any],
+    refusal: Refused,
+    judges: Iterable[ObjectKey],
 ) -> bool:
     """Return whether the server refused the change of an immutable field of an otherwise valid object.
 
-    Namespaces and CRDs are never replaced, because this would delete all objects in them.
+    A webhook, such as Kueue's, forbids it with the server's own words. Namespaces and CRDs are never replaced,
+    because this would delete all objects in them. Raises the refusal of a new object by one of the judges, which
+    this run changes.
     """
-    return refusal.status == 422 and not is_first(key) and client.could_be_created(manifest)
+    immutable = refusal.status == 422 or (refusal.status == 403 and _IMMUTABLE in refusal.message)
+    if not immutable or is_first(key):
+        return False
+    of_new = client.refusal_of_new(manifest)
+    if of_new is not None and any(refused_by(of_new, key.namespace, judge) for judge in judges):
+        raise of_new
+    return of_new is None
 
 
 def holds_secrets(declared: KubernetesObject) -> bool:

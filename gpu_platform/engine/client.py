@@ -142,13 +142,13 @@ class KubernetesClient:
         query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
         return self._write("POST", manifest, query, dry_run=dry_run)
 
-    def could_be_created(self, manifest: Mapping[str, Any]) -> bool:
-        """Return whether the manifest of an existing object would be valid for a new one."""
+    def refusal_of_new(self, manifest: Mapping[str, Any]) -> Refused | None:
+        """Return why the manifest of an existing object would be refused for a new one; None: it would not."""
         try:
             self.create(manifest, dry_run=True)
         except Refused as refusal:
-            return refusal.reason == "AlreadyExists"  # the server validates before it checks the name
-        return True
+            return None if refusal.reason == "AlreadyExists" else refusal  # the name is checked last
+        return None
 
     def merge(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Merge fields into an object, None removes a field; creates the object if it does not exist."""

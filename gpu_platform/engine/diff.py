@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gpu_platform.engine import retention
@@ -15,7 +17,15 @@ from gpu_platform.engine.apply import (
     must_be_replaced,
 )
 from gpu_platform.engine.applyset import ApplySet, Parent
-from gpu_platform.engine.changes import Action, Change, Changes, field_changes, owned_fields, state_seen
+from gpu_platform.engine.changes import (
+    Action,
+    Change,
+    Changes,
+    FieldChange,
+    field_changes,
+    owned_fields,
+    state_seen,
+)
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.declared import declared_objects, defines_kind, is_unknown, placed
 from gpu_platform.engine.drift import additions, grants_access
@@ -47,7 +57,9 @@ def preview(client: KubernetesClient, recorded: RecordedProgram, *, upgrades: bo
         if not is_in_skipped_namespace(item.key, skipped):
             before = live.get(item.key)
             try:
-                change = _change(client, members, recorded.stack, parent, item, before, objects, upgrades=upgrades)
+                change = _change(
+                    client, members, recorded.stack, parent, item, before, objects, judges, upgrades=upgrades
+                )
             except Refused as refusal:
                 judge = next((one for one in judges if refused_by(refusal, item.key.namespace, one)), None)
                 if judge is None:
@@ -77,6 +89,7 @@ def _change(
     declared: KubernetesObject,
     before: Mapping[str, Any] | None,
     objects: Sequence[KubernetesObject],
+    judges: Sequence[ObjectKey],
     *,
     upgrades: bool,
 ) -> Change:
@@ -103,7 +116,7 @@ def _change(
     try:
         after = apply_over(client, manifest, before, dry_run=True)
     except Refused as refusal:
-        if not must_be_replaced(client, key, manifest, refusal):
+        if not must_be_replaced(client, key, manifest, refusal, judges):
             raise
         if owner.recreated and not may_be_deleted_to_take_back(key):
             return Change(Action.SKIP, key, reason=f"{owner.taken_back}: {cannot_be_taken_back(refusal)}")
@@ -131,7 +144,15 @@ def _judged_later(
         return Change(Action.CREATE, key, notices=notices)
     manifest = with_fields_of_others(declared, manifest, before)
     after = {**before, **manifest, "metadata": {**before["metadata"], **manifest["metadata"]}}
-    return _compared(declared, manifest, before, after, notices, changed=True)
+    change = _compared(declared, manifest, before, after, notices, changed=True)
+    return replace(change, action=Action.REPLACE) if _is_replaced(declared, change.fields) else change
+
+
+def _is_replaced(declared: KubernetesObject, fields: Iterable[FieldChange]) -> bool:
+    """Return whether the program says that a change of one of these fields replaces the object."""
+    paths = [re.escape(path.replace('"', "")) for path in declared.record.replace_on_changes]
+    every = [path.replace(re.escape("[*]"), r"\[[^]]*\]") for path in paths]
+    return any(re.match(path, field.path) for path in every for field in fields)
 
 
 def _compared(

@@ -137,6 +137,15 @@ def test_pods_satisfy_pod_security_restricted_and_are_queued(found: Recorded, ki
         assert "kueue.x-k8s.io/queue-name" in yaml.safe_dump(one)
 
 
+@pytest.mark.parametrize(("kind", "name"), [one for one in KINDS if one[0] not in ("TrainingRuntime", "CronJob")])
+def test_what_a_queue_does_not_let_change_replaces_the_object(found: Recorded, kind: str, name: str) -> None:
+    (one,) = (each for each in found.resources if re.fullmatch(rf"vision/{kind}/{name}[0-9a-f]*", each.name))
+    queue = 'metadata.labels["kueue.x-k8s.io/queue-name"]'
+    assert (queue in one.replace_on_changes) is (kind != "Deployment")  # its pods wait, not itself
+    counted = "spec.leaderWorkerTemplate.workerTemplate.spec.containers[*].resources.requests"
+    assert (counted in one.replace_on_changes) is (kind == "LeaderWorkerSet")
+
+
 def test_no_object_violates_a_rule_of_the_policy_pack(found: Recorded) -> None:
     hosts = {"route-host": {"hosts": ["chat.example.com"]}}  # as `check` passes those of the services
     report = evaluate([one.to_json() for one in found.resources], hosts, datetime.date(2026, 11, 23))

@@ -90,6 +90,29 @@ def test_a_team_with_a_stack_of_its_own_gets_its_queue_from_it(platform: Platfor
     assert platform.client.get(KUEUE, "ClusterQueue", "vision") is not None
 
 
+@pytest.mark.parametrize(("seconds", "state"), [("3600", "active"), ("0", "completionTime")])
+def test_a_declared_job_gets_the_queue_of_a_changed_stack(
+    platform: Platform, kueue_sandbox: Status, seconds: str, state: str
+) -> None:
+    first = stack(kueue_sandbox)
+    image = f"registry.example.com/once@sha256:{'0' * 64}"
+    entry = {"name": "once", "pool": "train", "gpus": 1, "image": image, "run_as_user": 1000}
+    first["teams"][0]["batch_jobs"] = [{**entry, "command": ["sleep", seconds]}]
+    bring(platform, first)
+    vision = Team(platform.kubeconfig, "vision")
+    eventually(lambda: vision.live("once").get("status", {}).get(state))
+    vision.job("of-a-member", gpus=1)  # it keeps the name of a queue that is gone
+    eventually(lambda: vision.running("of-a-member") == 1)
+    changed = {**first, "queueing": {"without_queue": "refuse"}}
+    preview = platform.run("preview", str(platform.write(changed)), "--fail-on", "restarts-pods")
+    assert (preview.code, "Job vision/once" in preview.out) == (1, True), preview.out + preview.err
+    ran = platform.up(changed)
+    assert ran.code == 0, ran.err
+    assert vision.live("once")["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "vision"
+    vision.client.delete(vision.live("of-a-member"))
+    eventually(lambda: vision.client.get("batch/v1", "Job", "of-a-member", "vision") is None)
+
+
 def test_where_a_queue_must_be_named_a_job_without_one_is_refused_and_one_beyond_the_cpus_waits(
     platform: Platform, kueue_sandbox: Status
 ) -> None:
@@ -143,7 +166,7 @@ def test_without_queueing_kueue_stops_and_its_webhooks_are_gone(platform: Platfo
 
     eventually(lambda: not [name for name in webhooks() if name.startswith("kueue-")])
     vision = Team(platform.kubeconfig, "vision")
-    free = job("vision", "free", 1, tolerations=[{"operator": "Exists"}])
+    free = job("vision", "free", 1, tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}])
 
     def suspended() -> object:
         try:

@@ -139,3 +139,57 @@ def test_a_refusal_is_of_the_judge_that_it_names_and_of_no_other(judge: ObjectKe
     other = ObjectKey(judge.group, judge.kind, "b" if judge.namespace else "", judge.name if named else "other")
     assert not refused_by(refusal, "a", other)
     assert not refused_by(Refused("Pod x", 403, "Forbidden", "no rights"), "a", judge)
+
+
+def queued(queue: str) -> Objects:
+    """Return a Job with the label of a queue, and a policy that answers as the webhook of Kueue 0.19.2 does."""
+    label = "kueue.x-k8s.io/queue-name"
+    rule = {
+        "apiGroups": ["batch"],
+        "apiVersions": ["v1"],
+        "operations": ["UPDATE"],
+        "resources": ["jobs"],
+    }
+    webhook = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [rule],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": PLACE}},
+        },
+        "validations": [
+            {
+                "expression": f"object.metadata.labels['{label}'] == oldObject.metadata.labels['{label}']",
+                "message": f'metadata.labels[{label}]: Invalid value: "{queue}": field is immutable',
+                "reason": "Forbidden",
+            }
+        ],
+    }
+    pod = {"containers": [{"name": "main", "image": "none"}], "restartPolicy": "Never"}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "once",
+            "namespace": PLACE,
+            "labels": {label: queue},
+            "annotations": {"pulumi.com/skipAwait": "true"},
+        },
+        "spec": {"template": {"spec": pod}},
+    }
+    binding = {"policyName": "engine-judge", "validationActions": ["Deny"]}
+    return [
+        namespace(PLACE),
+        _cluster_wide("ValidatingAdmissionPolicy", webhook),
+        _cluster_wide("ValidatingAdmissionPolicyBinding", binding),
+        {"manifest": job},
+    ]
+
+
+def test_a_job_whose_queue_a_webhook_calls_immutable_is_replaced(stack: Stack) -> None:
+    stack.up(queued("default"))
+    declared = [*queued("default")[:-1], queued("vision")[-1]]
+    eventually(lambda: stack.preview(declared).changes[-1].action, Action.REPLACE)
+    assert stack.up(declared).changes[-1].action is Action.REPLACE
+    live = stack.client.get("batch/v1", "Job", "once", PLACE)
+    assert live is not None
+    assert live["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "vision"

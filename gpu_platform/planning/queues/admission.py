@@ -10,7 +10,7 @@ whose owner is queued are not queued themselves); Kubernetes API reference, Vali
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from gpu_platform import names
@@ -46,18 +46,38 @@ GUARDED_RESOURCES: Final = (
 _QUEUED_OWNERS = texts(QUEUED_OWNERS)
 _QUEUED_NAMES = f"['Pod'] + {_QUEUED_OWNERS}"
 _LABELS = "object.metadata.?labels.orValue({})"
-# What controllers make of it has these labels, too, and would be refused again and again.
-_ALL_LABELS = f"([dyn(object.metadata)] + {made_metadata('object')}).map(one, one.?labels.orValue({{}}))"
 _OWNERS = "object.metadata.?ownerReferences.orValue([])"
 _OLD_OWNERS = "oldObject.metadata.?ownerReferences.orValue([])"
 _GATES = "object.spec.?schedulingGates.orValue([])"
 _OLD_GATES = "oldObject.spec.?schedulingGates.orValue([])"
 
 
-def _specs(kinds: Sequence[TemplateKind]) -> str:
+def _specs(kinds: Sequence[TemplateKind], of: str = "object") -> str:
     """Return the pod specs of an object, a pod or one of these kinds, as CEL."""
-    templates = templates_of("object", kinds)
-    return f"(object.kind == 'Pod' ? [dyn(object.spec)] : {templates}.map(each, dyn(each.template.spec)))"
+    templates = templates_of(of, kinds)
+    return f"({of}.kind == 'Pod' ? [dyn({of}.spec)] : {templates}.map(each, dyn(each.template.spec)))"
+
+
+def _all_labels(of: str) -> str:
+    """Return the labels of an object, and of what controllers make of it and would be refused again and again."""
+    return f"([dyn({of}.metadata)] + {made_metadata(of)}).map(one, one.?labels.orValue({{}}))"
+
+
+def _is_older(values: Callable[[str], str]) -> str:
+    """Return that an update leaves values as they are, as CEL: what is older than a rule stays and can be deleted.
+
+    Controllers remove finalizers by an update. `values`: of `object` or `oldObject`.
+    """
+    return f"(request.operation == 'UPDATE' && {values('object')} == {values('oldObject')})"
+
+
+def _labelled(label: str) -> Callable[[str], str]:
+    """Return what gives the values of a label, as CEL."""
+    return lambda of: f"{_all_labels(of)}.map(labels, labels[?'{label}'].orValue(''))"
+
+
+def _classes(of: str) -> str:
+    return f"{_specs(TEMPLATE_KINDS, of)}.map(spec, spec.?priorityClassName.orValue(''))"
 
 
 _TERMS: Final = (
@@ -247,21 +267,21 @@ def rules_of(queue: TeamQueuePlan) -> tuple[PodRule, ...]:
     rules = [
         PodRule(
             id="queue-of-team",
-            expression=f"{_ALL_LABELS}.all(labels, labels[?'{QUEUE_LABEL}'].orValue('{local_queue}') == "
-            f"'{local_queue}')",
+            expression=f"{_is_older(_labelled(QUEUE_LABEL))} || {_all_labels('object')}.all(labels, "
+            f"labels[?'{QUEUE_LABEL}'].orValue('{local_queue}') == '{local_queue}')",
             message=f"the queue of this namespace is {local_queue}: write the label {QUEUE_LABEL}: {local_queue}",
         ),
         PodRule(
             id="queue-priority-class",
-            expression=f"{_ALL_LABELS}.all(labels, !('{PRIORITY_LABEL}' in labels) || "
-            f"labels['{PRIORITY_LABEL}'] in {allowed})",
+            expression=f"{_is_older(_labelled(PRIORITY_LABEL))} || {_all_labels('object')}.all(labels, "
+            f"!('{PRIORITY_LABEL}' in labels) || labels['{PRIORITY_LABEL}'] in {allowed})",
             message=f"the label {PRIORITY_LABEL} may name {classes}: no class above the team's own",
         ),
         PodRule(
             id="queue-priority-class",
             expression=(
-                f"{_specs(TEMPLATE_KINDS)}.all(spec, spec.?priorityClassName.orValue('') == '' || "
-                f"spec.?priorityClassName.orValue('') in {allowed})"
+                f"{_is_older(_classes)} || {_specs(TEMPLATE_KINDS)}.all(spec, "
+                f"spec.?priorityClassName.orValue('') == '' || spec.?priorityClassName.orValue('') in {allowed})"
             ),
             message=f"priorityClassName may be {classes}: no class above the team's own",
         ),
