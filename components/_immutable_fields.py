@@ -24,7 +24,7 @@ IMMUTABLE_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "apps/DaemonSet": ("spec.selector",),
     "apps/Deployment": ("spec.selector",),
     "batch/Job": ("spec", _QUEUE),  # parts of it can change, but not those that a declared job has
-    "core/PersistentVolume": ("spec",),  # but for capacity and reclaim policy, which never change here
+    "core/PersistentVolume": ("spec.csi", "spec.nfs"),
     "jobset.x-k8s.io/JobSet": ("spec", _QUEUE),
     "leaderworkerset.x-k8s.io/LeaderWorkerSet": (_QUEUE,),
     "ray.io/RayCluster": (_QUEUE,),

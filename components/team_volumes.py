@@ -83,7 +83,8 @@ class TeamVolumes(pulumi.ComponentResource):
             spec={
                 "accessModes": _access_modes(plan),
                 "storageClassName": _NO_CLASS,
-                "volumeName": plan.volume,
+                # An output, by which Pulumi deletes the claim first: a volume with a claim stays.
+                "volumeName": volume.metadata["name"],
                 "resources": {"requests": {"storage": _SIZE}},
             },
             opts=pulumi.ResourceOptions.merge(after, _REPLACED),

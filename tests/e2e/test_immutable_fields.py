@@ -35,6 +35,11 @@ VOLUME = {
     "accessModes": ["ReadWriteMany"],
     "nfs": {"server": "192.0.2.1", "path": "/"},
 }
+BUCKET = {
+    "capacity": {"storage": "1Gi"},
+    "accessModes": ["ReadWriteMany"],
+    "csi": {"driver": "s3.csi.aws.com", "volumeHandle": "one", "volumeAttributes": {"prefix": "corpus/"}},
+}
 ONCE = {**POD, "spec": {**POD["spec"], "restartPolicy": "Never"}}
 
 # Kind, its other fields, and what is changed: path and value.
@@ -47,6 +52,7 @@ REFUSED: list[Case] = [
     ("batch/v1", "Job", {"spec": {"template": ONCE}}, {"spec.template.spec.containers": [
         {"name": "main", "image": "other"}]}),
     ("v1", "PersistentVolume", {"spec": VOLUME}, {"spec.nfs.path": "/other"}),
+    ("v1", "PersistentVolume", {"spec": BUCKET}, {"spec.csi.volumeAttributes": {"prefix": "other/"}}),
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", {"roleRef": ROLE}, {"roleRef.name": "edit"}),
     ("rbac.authorization.k8s.io/v1", "RoleBinding", {"roleRef": ROLE}, {"roleRef.name": "edit"}),
     ("resource.k8s.io/v1", "ResourceClaimTemplate", {"spec": {"spec": CLAIM}}, {"spec.spec": TWO_DEVICES}),
@@ -59,6 +65,7 @@ REFUSED: list[Case] = [
     ("storage.k8s.io/v1", "StorageClass", CLASS, {"volumeBindingMode": "WaitForFirstConsumer"}),
 ]  # fmt: skip
 TAKEN: list[Case] = [
+    ("v1", "PersistentVolume", {"spec": VOLUME}, {"spec.mountOptions": ["nconnect=8"]}),
     ("scheduling.k8s.io/v1", "PriorityClass", {"value": 1}, {"description": "other"}),
     ("storage.k8s.io/v1", "StorageClass", CLASS, {"allowVolumeExpansion": True}),
     ("storage.k8s.io/v1", "StorageClass", CLASS, {"allowedTopologies": [

@@ -123,7 +123,9 @@ def test_a_volume_of_a_bucket_belongs_to_the_claim_of_its_team_and_is_retained()
     assert (spec["storageClassName"], spec["persistentVolumeReclaimPolicy"]) == ("", "Retain")
     assert (spec["accessModes"], spec["csi"]["readOnly"]) == (["ReadOnlyMany"], True)
     assert spec["csi"]["volumeAttributes"]["bucketName"] == "acme-datasets"
-    claim = recorded.one("PersistentVolumeClaim", "vision/datasets").inputs
+    made = recorded.one("PersistentVolumeClaim", "vision/datasets")
+    assert volume.urn in made.property_dependencies["spec"]  # by which Pulumi deletes the claim before its volume
+    claim = made.inputs
     assert (claim["metadata"]["name"], claim["metadata"]["namespace"]) == ("datasets", "vision")
     assert (claim["spec"]["volumeName"], claim["spec"]["storageClassName"]) == ("vision-datasets", "")
     assert claim["spec"]["accessModes"] == spec["accessModes"]
