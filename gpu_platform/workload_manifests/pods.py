@@ -79,7 +79,12 @@ class TeamPods:
         workload = pod.workload
         metadata: Manifest = {"labels": {names.NAME_LABEL: workload.name, **self._labels, **(labels or {})}}
         fabric = pod.fabric
-        annotations = {**({} if fabric is None else fabric.annotations), **pod.annotations}
+        beside = pod.volume_sidecar
+        annotations = {
+            **({} if fabric is None else fabric.annotations),
+            **({} if beside is None else beside.annotations),
+            **pod.annotations,
+        }
         if workload.gpu_memory is not None:
             annotations[names.GPU_MEMORY_ANNOTATION] = workload.gpu_memory
         if annotations:
@@ -219,12 +224,14 @@ def _shared_memory_name(pod: PodPlan) -> str:
 
 
 def _requests(pod: PodPlan) -> Mapping[str, str]:
-    """Return the requests of the main container: those of the pod without the sidecar's."""
-    requests, sidecar = pod.workload.requests, None if pod.fabric is None else pod.fabric.sidecar
-    if sidecar is None:
+    """Return the requests of the main container: those of the pod without its sidecars'."""
+    requests = pod.workload.requests
+    fabric = None if pod.fabric is None else pod.fabric.sidecar
+    sidecars = [one for one in (fabric, pod.volume_sidecar) if one is not None]
+    if not sidecars:
         return requests
-    cpu = parse_quantity(requests["cpu"]) - parse_quantity(sidecar.cpu)
-    memory = parse_quantity(requests["memory"]) - parse_quantity(sidecar.memory)
+    cpu = parse_quantity(requests["cpu"]) - sum(parse_quantity(one.cpu) for one in sidecars)
+    memory = parse_quantity(requests["memory"]) - sum(parse_quantity(one.memory) for one in sidecars)
     return {**requests, "cpu": f"{int(cpu * 1000)}m", "memory": f"{int(memory) // 2**20}Mi"}
 
 

@@ -26,7 +26,7 @@ from gpu_platform.planning.clouds.section import (
     Provisioning,
     SchedulerPlan,
 )
-from gpu_platform.planning.clouds.storage import StoragePlan
+from gpu_platform.planning.clouds.storage import StoragePlan, VolumeSidecar
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import Cluster, Operator
@@ -74,6 +74,8 @@ class Cloud(Protocol):
     """Vendor of the machine types of its pools, by the name in the catalogue; None: any."""
     creates_nodes: bool = False
     """Whether the program creates nodes from the cloud's images."""
+    bucket_sidecar: VolumeSidecar | None = None
+    """What reads buckets in the pods that mount them; None: their nodes do."""
     sets_kubelet: bool = True
     """Whether the program decides how kubelets are configured."""
     owner_prepares_nodes: bool = False

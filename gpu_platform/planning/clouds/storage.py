@@ -40,6 +40,15 @@ class StorageClassPlan:
 NFS: Final = "nfs"
 
 
+@dataclass(frozen=True, slots=True)
+class VolumeSidecar:
+    """A container that admission adds to pods with these annotations. `cpu`, `memory`: what it requests."""
+
+    annotations: Mapping[str, str]
+    cpu: str
+    memory: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumePlan:
     """A PersistentVolume of what exists already, for the claim of one team: nobody else's claim can take it.
@@ -61,8 +70,13 @@ class VolumePlan:
     read_only: bool
     renames: bool = True
     """Whether files can be renamed, as libraries do that write a temporary file first."""
-    in_pod: bool = False
-    """Whether a sidecar of the pod reads and writes it, so that its requests leave by the pod's network."""
+    sidecar: VolumeSidecar | None = None
+    """What reads and writes it in the pod itself; None: the node mounts it."""
+
+    @property
+    def in_pod(self) -> bool:
+        """Whether requests for its data leave by the pod's network."""
+        return self.sidecar is not None
 
     @property
     def volume(self) -> str:

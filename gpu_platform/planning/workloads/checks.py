@@ -20,12 +20,13 @@ from gpu_platform.pod_limits import LONGEST_PIN_SECONDS
 from gpu_platform.quantity import parse_duration, parse_quantity
 from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.stack import Environment
-from gpu_platform.spec.storage import ClaimableStorage, DiskStorage, TeamStorage
+from gpu_platform.spec.storage import BucketStorage, ClaimableStorage, DiskStorage, TeamStorage
 from gpu_platform.spec.team import Team
 from gpu_platform.spec.team_workloads import (
     ContainerSettings,
     InferenceService,
     KeptDirectory,
+    Notebook,
     RayCluster,
     RequestedResources,
     TrainingJob,
@@ -118,21 +119,21 @@ def _check(
             problems.at(f"ray_clusters[{index}]").add(
                 "a Ray cluster", "Ray clusters with KubeRay", "write `addons: {kuberay: install}`"
             )
-    for field in ("training_jobs", "inference_services", "ray_clusters", "notebooks", "batch_jobs"):
-        for index, entry in enumerate(getattr(team, field)):
-            if len(entry.name) > _LONGEST_NAME:
-                problems.at(f"{field}[{index}]").at("name").add(
-                    f"{entry.name!r}, {len(entry.name)} characters",
-                    f"at most {_LONGEST_NAME}: Jobs, pods and claims add to it, and have 63",
-                    "shorten it",
-                )
-            if entry.name[0].isdigit() and (kind := _needs_letter(entry, environment)):
-                problems.at(f"{field}[{index}]").at("name").add(
-                    repr(entry.name),
-                    f"a name that begins with a letter, as that of {kind} must",
-                    f"write for example m{entry.name}",
-                )
-            _check_volumes(entry.volumes, storage, problems.at(f"{field}[{index}]").at("volumes"))
+    for field, index, entry in _entries(team):
+        if len(entry.name) > _LONGEST_NAME:
+            problems.at(f"{field}[{index}]").at("name").add(
+                f"{entry.name!r}, {len(entry.name)} characters",
+                f"at most {_LONGEST_NAME}: Jobs, pods and claims add to it, and have 63",
+                "shorten it",
+            )
+        if entry.name[0].isdigit() and (kind := _needs_letter(entry, environment)):
+            problems.at(f"{field}[{index}]").at("name").add(
+                repr(entry.name),
+                f"a name that begins with a letter, as that of {kind} must",
+                f"write for example m{entry.name}",
+            )
+        _check_volumes(entry.volumes, storage, problems.at(f"{field}[{index}]").at("volumes"))
+    _check_sidecars(team, storage, declared, cloud, problems)
     _check_claims(team, storage, available, cloud, problems)
     _check_shared_memory(team, available, problems)
     _check_deadlines(team, available, problems)
@@ -400,6 +401,47 @@ def _check_volumes(volumes: Mapping[str, str], storage: _Storage, here: Problems
                 f"{directory!r} again", f"each directory once (it is that of {first[directory]})", "change one"
             )
         first.setdefault(directory, name)
+
+
+def _check_sidecars(
+    team: Team, storage: _Storage, declared: Sequence[DeclaredPods], cloud: Cloud, problems: Problems
+) -> None:
+    """Record pods that request no more than what reads their buckets takes of it."""
+    sidecar = cloud.bucket_sidecar
+    mounting = {
+        f"{field}[{index}]"
+        for field, index, entry in _entries(team)
+        if any(isinstance(storage.volumes.get(name), BucketStorage) for name in _mounted(entry))
+    }
+    for one in declared:
+        if sidecar is None or one.path.partition(".")[0] not in mounting:
+            continue
+        for field, needed in (("cpu", sidecar.cpu), ("memory", sidecar.memory)):
+            requested = getattr(one.spec, field)
+            if parse_quantity(requested) <= parse_quantity(needed):
+                problems.at(one.path).at(field).add(
+                    requested,
+                    f"more than {needed}, which the container that reads buckets takes of it",
+                    "raise it, or leave it out",
+                )
+
+
+def _mounted(entry: ContainerSettings) -> Iterator[str]:
+    """Yield the volumes of `storage` that pods of an entry mount."""
+    yield from entry.volumes
+    kept: KeptDirectory | None = None
+    if isinstance(entry, TrainingJob):
+        kept = entry.checkpoints
+    elif isinstance(entry, Notebook):
+        kept = entry.home
+    if kept is not None and kept.volume is not None:
+        yield kept.volume
+
+
+def _entries(team: Team) -> Iterator[tuple[str, int, ContainerSettings]]:
+    for field in ("training_jobs", "inference_services", "ray_clusters", "notebooks", "batch_jobs"):
+        for index, entry in enumerate(getattr(team, field)):
+            yield field, index, entry
 
 
 def _unknown_volume(name: str, storage: _Storage, here: Problems) -> None:

@@ -264,7 +264,13 @@ def _fabric_environment(workload: WorkloadPlan, pool: PoolPlan) -> Mapping[str, 
 
 def _mounts(volumes: Mapping[str, str], of: _TeamContext) -> tuple[MountPlan, ...]:
     return tuple(
-        MountPlan(name=name, path=path, claim=name, read_only=of.volumes[name].read_only)
+        MountPlan(
+            name=name,
+            path=path,
+            claim=name,
+            read_only=of.volumes[name].read_only,
+            sidecar=of.volumes[name].sidecar,
+        )
         for name, path in volumes.items()
     )
 
@@ -277,7 +283,8 @@ def _with_kept(
         return pod, None
     if kept.volume is not None:
         mounts = [one for one in pod.mounts if one.claim != kept.volume]
-        mount = MountPlan(name=kept.volume, path=kept.directory, claim=kept.volume)
+        sidecar = of.volumes[kept.volume].sidecar
+        mount = MountPlan(name=kept.volume, path=kept.directory, claim=kept.volume, sidecar=sidecar)
         return replace(pod, mounts=(*mounts, mount)), None
     mount = MountPlan(name=claim, path=kept.directory, claim=claim)
     made = KeptClaimPlan(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gpu_platform.planning.clouds.storage import VolumeSidecar
 from gpu_platform.planning.teams.section import WorkloadPlan
 
 TrainingApi = Literal["job", "jobset", "trainjob"]
@@ -24,6 +25,8 @@ class MountPlan:
     config_map: str | None = None
     host_path: str | None = None
     read_only: bool = False
+    sidecar: VolumeSidecar | None = None
+    """What reads and writes the volume in the pod itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,11 @@ class PodPlan:
     """How long the nodes that are provisioned for them have to live; None: nodes are not provisioned for them."""
     fabric: PodFabricPlan | None = None
     """None: its pods communicate within a node, or need nothing for it beside requests and claims."""
+
+    @property
+    def volume_sidecar(self) -> VolumeSidecar | None:
+        """The container for its volumes; there is one, however many need it."""
+        return next((one.sidecar for one in self.mounts if one.sidecar is not None), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

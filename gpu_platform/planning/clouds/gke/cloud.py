@@ -10,6 +10,7 @@ from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds import daemonsets
 from gpu_platform.planning.clouds.controllers import ControllerPods, Room
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
+from gpu_platform.planning.clouds.gke.buckets import SIDECAR
 from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.clouds.gke.cluster import StackDemands, check_gke_cluster, plan_gke_cluster
 from gpu_platform.planning.clouds.gke.compute_class import CLASS_KEY, check_compute_class, class_taint
@@ -70,6 +71,7 @@ class Gke(Cloud):
     access = "outputs"
     vendor = "gcp"
     creates_nodes = True
+    bucket_sidecar = SIDECAR
     managed_control_plane = True
     longest_pool_name = (
         32,
