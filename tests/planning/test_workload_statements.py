@@ -79,7 +79,8 @@ EXPECTED = {
         "pods": ("2 of 7999m CPU, 64Gi and 8 nvidia.com/gpu, as an indexed Job", "no add-on"),
         "queue": (
             "default",
-            f"Kueue starts all 2 pods or none; 16 of nvidia.com/gpu, 48 {ALWAYS} and what it may borrow allows",
+            f"Kueue starts all 2 pods or none; 16 of nvidia.com/gpu, 48 {ALWAYS} and what it may borrow allows "
+            "on train",
         ),
         "topology": (
             "preferred topology.k8s.aws/network-node-layer-3",
@@ -96,7 +97,7 @@ EXPECTED = {
         "pods": ("1 to 3 of 8 CPU, 64Gi and 4 nvidia.com/gpu, as a Deployment", "each replica is one pod"),
         "queue": (
             "default",
-            f"Kueue starts each pod; 12 of nvidia.com/gpu, 32 {ALWAYS} allows",
+            f"Kueue starts each pod; 12 of nvidia.com/gpu, 32 {ALWAYS} allows on train",
         ),
         "topology": (
             "different zones and nodes where possible",
@@ -109,7 +110,7 @@ EXPECTED = {
         "pods": ("2 of 7999m CPU, 64Gi and 8 nvidia.com/gpu, as a LeaderWorkerSet", "each replica is 2 pods"),
         "queue": (
             "default",
-            f"Kueue starts all 2 pods of a replica or none; 16 of nvidia.com/gpu, 32 {ALWAYS} allows",
+            f"Kueue starts all 2 pods of a replica or none; 16 of nvidia.com/gpu, 32 {ALWAYS} allows on train",
         ),
         "topology": (
             "preferred topology.k8s.aws/network-node-layer-3",
@@ -123,7 +124,7 @@ EXPECTED = {
             "head: 1 of 2 CPU and 8Gi; w: 2 of 4 CPU, 32Gi and 2 nvidia.com/gpu, as a RayCluster",
             "addons has kuberay",
         ),
-        "queue": ("default", f"Kueue starts all 3 pods or none; 4 of nvidia.com/gpu, 32 {ALWAYS} allows"),
+        "queue": ("default", f"Kueue starts all 3 pods or none; 4 of nvidia.com/gpu, 32 {ALWAYS} allows on train"),
         "topology": (
             "w: preferred topology.k8s.aws/network-node-layer-3",
             "Kueue starts the pods on nodes that are close to each other",
@@ -142,7 +143,7 @@ EXPECTED = {
         ),
         "queue": (
             "default",
-            f"Kueue starts each notebook; 1 of nvidia.com/gpu, 33 {ALWAYS} and what it may borrow allows",
+            f"Kueue starts each notebook; 1 of nvidia.com/gpu, 33 {ALWAYS} and what it may borrow allows on train",
         ),
         "topology": ("none", "one pod"),
         "storage": (
@@ -156,7 +157,7 @@ EXPECTED = {
         "queue": (
             "default",
             "Kueue starts all 5 parts or none at first; 10 of nvidia.com/gpu, "
-            f"42 {ALWAYS} and what it may borrow allows",
+            f"42 {ALWAYS} and what it may borrow allows on train",
         ),
         "topology": ("any nodes of the pool", "parts do not communicate"),
         "storage": (
