@@ -233,11 +233,14 @@ def test_pods_that_claim_more_devices_of_a_node_than_are_left_on_it_are_refused(
     )
 
 
-def test_parts_of_a_batch_job_that_a_queue_with_a_topology_could_never_start_together_are_refused() -> None:
-    """Kueue places all pods of an indexed Job before it starts any of them."""
+@pytest.mark.parametrize("topology", [True, False])
+def test_parts_that_a_queue_starts_together_must_fit_at_once(topology: bool) -> None:
+    """Kueue stops an indexed Job with all its parts if one of them is not ready in time."""
     batch = {"name": "sweep", "pool": "train", "image": IMAGE, "command": ["python"], "gpus": 5, "replicas": 3}
     two = pool(count={"desired": 2}, zones=["us-east-2a"])
     stack = environment(two, cluster=EKS, teams=[team(quota={"gpus": 16}, batch_jobs=[batch])])
     assert plan_platform(stack, "test")  # one after the other
-    stack["queueing"] = {"topology": True}
+    stack["queueing"] = {"topology": topology}
     assert problems(stack)["teams[0].batch_jobs[0].replicas"].startswith("3 pods at the same time; at most 2")
+    batch["parts"] = 2  # no more than these run
+    assert plan_platform(stack, "test")

@@ -75,7 +75,7 @@ def _declared(team: Team, available: Available) -> Iterator[DeclaredPods]:
     for index, batch in enumerate(team.batch_jobs):
         yield DeclaredPods(
             path=f"batch_jobs[{index}]",
-            spec=as_workload(batch.name, batch, batch.replicas, available, team),
+            spec=as_workload(batch.name, batch, batch.at_once, available, team),
             runs="to-the-end",
         )
 

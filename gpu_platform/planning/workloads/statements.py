@@ -39,7 +39,7 @@ _TRAINING: Final = {"job": "an indexed Job", "jobset": "a JobSet", "trainjob": "
 class StatementContext:
     """Inputs for the decisions about a team's entries.
 
-    `levels`: of the topology of each pool's nodes; `topology`: whether the queues see nodes.
+    `levels`: of the topology of each pool's nodes.
     """
 
     team: Team
@@ -48,7 +48,6 @@ class StatementContext:
     volumes: Mapping[str, VolumePlan]
     levels: Mapping[str, tuple[str, ...]]
     queue: TeamQueuePlan | None
-    topology: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,7 +297,9 @@ def _room(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementConte
         pool = next(pool for pool in asked.available.pools if pool.name == one.spec.pool)
         room = pool_capacity(one, asked.team, pool, asked.available)
         prefix = f"{name}: " if name else ""
-        chosen.append(f"{prefix}{pods_at_once(one, topology=asked.topology)} of at most {room.most} at once")
+        chosen.append(
+            f"{prefix}{pods_at_once(one, queues=asked.queue is not None)} of at most {room.most} at once"
+        )
         nodes, each = counted(room.nodes, "node"), "" if room.nodes == 1 else "each "
         why.append(f"{prefix}pool {pool.name} has {nodes}, {each}with capacity for {room.on_node}")
     if len(names) < len(entry.pods):
