@@ -27,7 +27,7 @@ from gpu_platform.planning.queues.checks import (
 )
 from gpu_platform.planning.queues.kueue import plan_kueue
 from gpu_platform.planning.queues.limits import ceiling, cohort_quotas, cpu_flavor, flavor_quotas
-from gpu_platform.planning.queues.reasons import queue_decisions, queueing_decisions, waiting_decisions
+from gpu_platform.planning.queues.reasons import queue_decisions, queueing_decisions
 from gpu_platform.planning.queues.section import (
     FlavorPlan,
     ProvisioningPlan,
@@ -39,6 +39,7 @@ from gpu_platform.planning.queues.section import (
 from gpu_platform.planning.queues.shares import divide_pools, offers_of, queue_settings
 from gpu_platform.planning.queues.starts import DividedPools, starts
 from gpu_platform.planning.queues.topology import is_topology_aware
+from gpu_platform.planning.queues.waiting import check_startup, waiting_decisions
 from gpu_platform.planning.queues.work import declared_work
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.section import TenantPlan
@@ -62,6 +63,9 @@ def check(context: CompleteContext, available: Available) -> None:
         quotas: list[tuple[str, GpuUnits]] = [(f"{path}.quota", team.quota) for path, team in teams]
         quotas.append(("queueing.reserve", environment.queueing.reserve))
         check_sums_by_pool(quotas, offers_of(available), context.problems)
+        for path, team in teams:
+            here = context.problems.at(path)
+            check_startup(team, environment.teams, environment.queueing, available.pools, here)
         if not context.problems.found:
             _check_starts(teams, environment, (), available, context.problems)
 
@@ -69,6 +73,9 @@ def check(context: CompleteContext, available: Available) -> None:
 def check_one(team: Team, environment: Environment, available: Available, problems: Problems) -> None:
     """Record what is wrong with the queue of the team of a stack of its own."""
     check_teams(environment.queueing, [("team", team)], available, problems)
+    if environment.queueing is not None:
+        everyone = [*environment.teams, team]
+        check_startup(team, everyone, environment.queueing, available.pools, problems.at("team"))
     if environment.queueing is not None and not problems.found:
         _check_starts([("team", team)], environment, (team,), available, problems)
 
@@ -130,7 +137,7 @@ def plan(
         planned,
         (
             *queueing_decisions(context.stack, queueing, planned, pools, aware=aware),
-            *(waiting for _, pool in context.pools for waiting in waiting_decisions(pool, queueing)),
+            *waiting_decisions(pools, environment.teams, queueing),
             *queue_decisions(environment.teams, teams, divided),
         ),
     )
@@ -144,7 +151,9 @@ def plan_one(
         return Decided(())
     divided = _divide(environment, (team,), available)
     teams = _plan_teams((team,), environment, tenants, cloud, available, divided)
-    return Decided(teams, queue_decisions([team], teams, divided))
+    used = [pool for pool in available.pools if any(one.pool == pool.name for one in team.inference_services)]
+    waiting = waiting_decisions(used, [*environment.teams, team], environment.queueing)
+    return Decided(teams, (*waiting, *queue_decisions([team], teams, divided)))
 
 
 def queue_of(namespace: str, queues: Sequence[TeamQueuePlan]) -> TeamQueuePlan | None:

@@ -12,7 +12,6 @@ from gpu_platform.planning.queues.starts import DividedPools, Start, main_lacks,
 from gpu_platform.planning.queues.topology import unsuitable
 from gpu_platform.planning.teams.quota_of_pods import quota_units
 from gpu_platform.quantity import amount_text
-from gpu_platform.spec.pool import FlexStart, Pool
 from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.team import Team
 
@@ -50,24 +49,6 @@ def queueing_decisions(
         ),
     ]
     return tuple(found)
-
-
-def waiting_decisions(pool: Pool, queueing: Queueing) -> Iterator[Decision]:
-    """Yield a warning for a pool whose nodes may come later than Kueue waits for pods.
-
-    Kueue counts from admission, and the pods that it ends were the request for nodes. With queued provisioning it
-    admits a workload only when its nodes exist (kubernetes-sigs/kueue v0.19.2, admittedNotReadyWorkload of
-    pkg/controller/core/workload_controller.go; read 2026-11-28).
-    """
-    if isinstance(pool.capacity, FlexStart) and not pool.capacity.queued:
-        yield Decision(
-            subject=f"pool {pool.name}",
-            what="warning: waiting for capacity",
-            chosen=f"at most {queueing.pods_ready_timeout}",
-            why="flex-start adds nodes when there is capacity, but queues stop workloads whose pods are not ready "
-            "after queueing.pods_ready_timeout, and with the pods ends their request for nodes; with queued: true "
-            "in the capacity of the pool workloads wait before they start",
-        )
 
 
 def queue_decisions(
