@@ -14,6 +14,7 @@ from gpu_platform.planning.queues.topology import closest_level, is_topology_awa
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
 from gpu_platform.planning.workloads.alignment import check_alignment
+from gpu_platform.planning.workloads.object_quota import check_object_quota
 from gpu_platform.planning.workloads.plans import api_of
 from gpu_platform.planning.workloads.pool_capacity import pods_at_once, pool_capacity
 from gpu_platform.pod_limits import LONGEST_PIN_SECONDS
@@ -133,6 +134,7 @@ def _check(
                 )
             _check_volumes(entry.volumes, storage, problems.at(f"{field}[{index}]").at("volumes"))
     _check_claims(team, storage, available, cloud, problems)
+    check_object_quota(team, storage.volumes, environment.addons, problems)
     _check_shared_memory(team, available, problems)
     _check_deadlines(team, available, problems)
 
