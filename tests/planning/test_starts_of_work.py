@@ -150,3 +150,10 @@ def test_an_entry_is_compared_with_the_quota_on_its_pool(make_plan: PlanMaker) -
         one.why for one in plan.decisions if one.subject == "inference service web/web" and one.what == "queue"
     ]
     assert "8 of nvidia.com/gpu of 8 that the team's quota allows on train" in why
+
+
+def test_the_guide_names_the_pools_that_the_queue_of_a_team_serves(make_plan: PlanMaker) -> None:
+    web = team("web", quota={"gpus": {"train": 8}}, queue={"borrow": {}})
+    lab = team("lab", quota={"gpus": 8}, queue={"borrow": {"gpus": {"other": 8}}})
+    plan = make_plan(two_nodes(), two_nodes("other"), queueing={}, teams=[web, lab])
+    assert [[pool.name for pool in guide.pools] for guide in plan.guides] == [["train"], ["train", "other"]]
