@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
-from tests.planning.conftest import PlanMaker, pool, team
+from gpu_platform.stacks import plan_platform
+from tests.planning.conftest import PlanMaker, environment, pool, team
+from tests.planning.kueue_quotas import Quotas
+from tests.support.size import size
 
 EXISTING = {"provider": "existing", "kubernetes": "1.36"}
 NODES = {"selector": {"gpu": "train"}}
@@ -157,3 +163,54 @@ def test_the_guide_names_the_pools_that_the_queue_of_a_team_serves(make_plan: Pl
     lab = team("lab", quota={"gpus": 8}, queue={"borrow": {"gpus": {"other": 8}}})
     plan = make_plan(two_nodes(), two_nodes("other"), queueing={}, teams=[web, lab])
     assert [[pool.name for pool in guide.pools] for guide in plan.guides] == [["train"], ["train", "other"]]
+
+
+SMALL = {"cpu": "100m", "memory": "256Mi"}
+GPU = "nvidia.com/gpu"
+
+
+@st.composite
+def teams_on_one_pool(draw: st.DrawFn) -> dict[str, Any]:
+    """Three teams on 16 GPUs, each with a service on its quota; the first has a job, too, and some is reserved."""
+    left, teams = 16, list[dict[str, Any]]()
+    for name in ("a", "b", "c"):
+        quota = draw(st.integers(0, left))
+        left -= quota
+        limits = {
+            one: {"gpus": {"train": draw(st.integers(0, quota))}} for one in ("lend",) if draw(st.booleans())
+        }
+        if draw(st.booleans()):
+            limits["borrow"] = {"gpus": draw(st.integers(0, 16 - quota))}
+        pods = draw(st.integers(0, quota))
+        services = [service(pods, 1, **SMALL)] if pods else []
+        teams.append(team(name, quota={"gpus": {"train": quota}}, queue=limits, inference_services=services))
+    reserve = draw(st.integers(0, left))
+    teams[0]["training_jobs"] = [job(draw(st.integers(1, 16)), 1, **SMALL)]
+    return environment(two_nodes(), queueing={"reserve": {"gpus": {"train": reserve}}}, teams=teams)
+
+
+@given(stack=teams_on_one_pool())
+@settings(max_examples=size(60, 2000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_job_starts_exactly_when_kueue_would_start_it(stack: dict[str, Any]) -> None:
+    """What is refused never starts, and what is said to start on borrowed quota does while others lend all."""
+    (declared,) = stack["teams"][0]["training_jobs"]
+    try:
+        verdict = outcome(_plan(stack))["team a training_jobs[0]"][0]
+    except BadInput as error:
+        verdict = f"refused: {error}"
+    plan = _plan({**stack, "teams": [{**stack["teams"][0], "training_jobs": []}, *stack["teams"][1:]]})
+    assert plan.queues is not None
+    quotas, (flavor,) = Quotas(plan.queues), [one.name for one in plan.queues.flavors if one.pool]
+    for one in stack["teams"]:
+        running = sum(each["replicas"] for each in one["inference_services"])
+        quotas.usage[one["name"]][flavor, GPU] = Fraction(running)
+    quotas.flavors["a"] = [flavor]
+    can_start = quotas.start("a", {GPU: Fraction(declared["replicas"])}) is not None
+    reserved = "once teams with a stack" in verdict
+    assert can_start == ("refused" not in verdict and not reserved)
+
+
+def _plan(stack: dict[str, Any]) -> EnvironmentPlan:
+    plan = plan_platform(stack, "any")
+    assert isinstance(plan, EnvironmentPlan)
+    return plan
