@@ -176,9 +176,9 @@ def teams_on_one_pool(draw: st.DrawFn) -> dict[str, Any]:
     for name in ("a", "b", "c"):
         quota = draw(st.integers(0, left))
         left -= quota
-        limits = {
-            one: {"gpus": {"train": draw(st.integers(0, quota))}} for one in ("lend",) if draw(st.booleans())
-        }
+        limits: dict[str, Any] = {}
+        if draw(st.booleans()):
+            limits["lend"] = {"gpus": draw(st.integers(0, quota))}
         if draw(st.booleans()):
             limits["borrow"] = {"gpus": draw(st.integers(0, 16 - quota))}
         pods = draw(st.integers(0, quota))
