@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpu_platform.errors import BadInput
-from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning import EnvironmentPlan, TeamPlan
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import PlanMaker, environment, pool, team
 from tests.planning.kueue_quotas import Quotas
@@ -214,3 +215,29 @@ def _plan(stack: dict[str, Any]) -> EnvironmentPlan:
     plan = plan_platform(stack, "any")
     assert isinstance(plan, EnvironmentPlan)
     return plan
+
+
+def of_own_stack(folder: Path, reserve: int, quota: int, timeout: str = "2h", **entries: Any) -> TeamPlan:
+    """Return the plan of a team with a stack of its own, in an environment of 16 GPUs with another team."""
+    queueing = {"reserve": {"gpus": {"train": reserve}}, "pods_ready_timeout": timeout}
+    above = environment(two_nodes(), queueing=queueing, teams=[team("web", quota={"gpus": 4})])
+    above["cluster"]["name"] = "prod"
+    (folder / "Pulumi.prod.yaml").write_text(yaml.safe_dump({"config": {"gpu-platform:platform": above}}))
+    own = team("lab", quota={"gpus": {"train": quota}}, queue={"borrow": {}}, **entries)
+    plan = plan_platform({"kind": "team", "environment": {"stack": "prod"}, "team": own}, "lab", folder=folder)
+    assert isinstance(plan, TeamPlan)
+    return plan
+
+
+def test_a_team_stack_is_told_what_its_environment_must_change(tmp_path: Path) -> None:
+    jobs = {"training_jobs": [job(1)]}
+    with pytest.raises(
+        BadInput, match=r"raise queueing\.reserve in the environment by 2 .* quota by 4"
+    ) as refused:
+        of_own_stack(tmp_path, 6, 4, **jobs)
+    assert [one.path for one in refused.value.problems] == ["team.training_jobs[0]"]
+    (found,) = [one for one in of_own_stack(tmp_path, 8, 8, **jobs).decisions if "training_jobs" in one.what]
+    assert found.chosen == "starts on the team's own quota"
+    slow = {"inference_services": [service(1, 4, startup="20m")]}
+    with pytest.raises(BadInput, match=r"write queueing\.pods_ready_timeout: 30m in the environment"):
+        of_own_stack(tmp_path, 6, 4, "15m", **slow)

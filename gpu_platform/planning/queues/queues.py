@@ -74,8 +74,7 @@ def check_one(team: Team, environment: Environment, available: Available, proble
     """Record what is wrong with the queue of the team of a stack of its own."""
     check_teams(environment.queueing, [("team", team)], available, problems)
     if environment.queueing is not None:
-        everyone = [*environment.teams, team]
-        check_startup(team, everyone, environment.queueing, available.pools, problems.at("team"))
+        check_startup(team, environment.teams, environment.queueing, available.pools, problems.at("team"))
     if environment.queueing is not None and not problems.found:
         _check_starts([("team", team)], environment, (team,), available, problems)
 

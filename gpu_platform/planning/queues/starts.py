@@ -145,6 +145,11 @@ def _advice(team: Team, job: DeclaredJob, lacks: Sequence[Lack], pool: PoolPlan,
         return (
             f"request less, or raise the team's quota on pool {name} by {more} and lower {lower} by {more - left}"
         )
+    if team not in divided.teams:
+        return (
+            f"request less, or raise queueing.reserve in the environment by {more - left} and the team's quota by "
+            f"{more}, both on pool {name}"
+        )
     return "request less, or raise the count of the pool and the team's quota"
 
 

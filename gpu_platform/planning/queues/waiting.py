@@ -28,14 +28,14 @@ _STEP_SECONDS: Final = 600
 def check_startup(
     team: Team, teams: Sequence[Team], queueing: Queueing, pools: Sequence[PoolPlan], here: Problems
 ) -> None:
-    """Record services that Kueue would stop before their model is loaded. `teams`: all with this Kueue."""
-    timeout = queueing.pods_ready_timeout
+    """Record services that Kueue would stop before their model is loaded. `teams`: those of the environment."""
+    timeout, where = queueing.pods_ready_timeout, "" if team in teams else " in the environment"
     for index, service in enumerate(team.inference_services):
         if parse_duration(service.startup) >= parse_duration(timeout):
             here.at(f"inference_services[{index}]").at("startup").add(
                 service.startup,
                 f"less than queueing.pods_ready_timeout, {timeout}: after it queues stop pods that are not ready",
-                f"write queueing.pods_ready_timeout: {_enough(teams, pools)}, or lower startup",
+                f"write queueing.pods_ready_timeout: {_enough([*teams, team], pools)}{where}, or lower startup",
             )
 
 
