@@ -81,6 +81,11 @@ def duration_text(seconds: float) -> str:
     return " ".join(parts) or "0 s"
 
 
+def duration_value(seconds: int) -> str:
+    """Return whole seconds as a stack file writes them: `15m`, `1h30m` or `90s`."""
+    return duration_text(seconds).replace("min", "m").replace(" ", "")
+
+
 def parse_duration(value: str) -> int:
     """Return a duration such as `15m`, `1h30m` or `90s` in seconds; raises ValueError."""
     match = _DURATION.fullmatch(value)

@@ -264,6 +264,11 @@ class BatchJob(RequestedResources, ContainerSettings):
     """Minute, hour, day, month and weekday, in UTC, when it starts; never beside its last run. Unset: it runs
     once, when it is deployed."""
 
+    @property
+    def at_once(self) -> int:
+        """Parts that run at the same time, no more than there are."""
+        return min(self.replicas, self.parts or self.replicas)
+
 
 class RayHead(SpecModel):
     """The head of a Ray cluster: it schedules and runs no tasks."""

@@ -281,12 +281,12 @@ def test_a_job_may_use_what_its_team_borrows_of_a_resource_without_a_quota_of_it
     two = pool(count={"desired": 2})
     assert plan(two, mig, teams=[team_with(8), other], queueing={}).workloads
     with pytest.raises(
-        BadInput, match=r"10 of nvidia.com/gpu .*at most 8: the team's quota.gpus and what it may borrow"
+        BadInput, match=r"10 of nvidia.com/gpu on pool train; allowed: at most 8 of .*: the team's quota there"
     ):
         plan(two, mig, teams=[team_with(10), other], queueing={})
     instances = {**JOB, "pool": "lab", "profile": "1g.10gb", "gpus": 1, "replicas": 8}
     own = team(quota=quota, queue=queue, training_jobs=[instances])
-    with pytest.raises(BadInput, match=r"8 of nvidia.com/mig-1g.10gb .*at most 7: the team's quota.mig.1g.10gb"):
+    with pytest.raises(BadInput, match=r"8 of nvidia.com/mig-1g.10gb on pool lab; allowed: at most 7 of"):
         plan(two, mig, teams=[own, other], queueing={})
 
 

@@ -79,7 +79,8 @@ EXPECTED = {
         "pods": ("2 of 7999m CPU, 64Gi and 8 nvidia.com/gpu, as an indexed Job", "no add-on"),
         "queue": (
             "default",
-            f"Kueue starts all 2 pods or none; 16 of nvidia.com/gpu, 48 {ALWAYS} and what it may borrow allows",
+            f"Kueue starts all 2 pods or none; 16 of nvidia.com/gpu, 48 {ALWAYS} and what it may borrow allows "
+            "on train",
         ),
         "topology": (
             "preferred topology.k8s.aws/network-node-layer-3",
@@ -96,7 +97,7 @@ EXPECTED = {
         "pods": ("1 to 3 of 8 CPU, 64Gi and 4 nvidia.com/gpu, as a Deployment", "each replica is one pod"),
         "queue": (
             "default",
-            f"Kueue starts each pod; 12 of nvidia.com/gpu, 32 {ALWAYS} allows",
+            f"Kueue starts each pod; 12 of nvidia.com/gpu, 32 {ALWAYS} allows on train",
         ),
         "topology": (
             "different zones and nodes where possible",
@@ -109,7 +110,7 @@ EXPECTED = {
         "pods": ("2 of 7999m CPU, 64Gi and 8 nvidia.com/gpu, as a LeaderWorkerSet", "each replica is 2 pods"),
         "queue": (
             "default",
-            f"Kueue starts all 2 pods of a replica or none; 16 of nvidia.com/gpu, 32 {ALWAYS} allows",
+            f"Kueue starts all 2 pods of a replica or none; 16 of nvidia.com/gpu, 32 {ALWAYS} allows on train",
         ),
         "topology": (
             "preferred topology.k8s.aws/network-node-layer-3",
@@ -123,7 +124,7 @@ EXPECTED = {
             "head: 1 of 2 CPU and 8Gi; w: 2 of 4 CPU, 32Gi and 2 nvidia.com/gpu, as a RayCluster",
             "addons has kuberay",
         ),
-        "queue": ("default", f"Kueue starts all 3 pods or none; 4 of nvidia.com/gpu, 32 {ALWAYS} allows"),
+        "queue": ("default", f"Kueue starts all 3 pods or none; 4 of nvidia.com/gpu, 32 {ALWAYS} allows on train"),
         "topology": (
             "w: preferred topology.k8s.aws/network-node-layer-3",
             "Kueue starts the pods on nodes that are close to each other",
@@ -142,7 +143,7 @@ EXPECTED = {
         ),
         "queue": (
             "default",
-            f"Kueue starts each notebook; 1 of nvidia.com/gpu, 33 {ALWAYS} and what it may borrow allows",
+            f"Kueue starts each notebook; 1 of nvidia.com/gpu, 33 {ALWAYS} and what it may borrow allows on train",
         ),
         "topology": ("none", "one pod"),
         "storage": (
@@ -156,7 +157,7 @@ EXPECTED = {
         "queue": (
             "default",
             "Kueue starts all 5 parts or none at first; 10 of nvidia.com/gpu, "
-            f"42 {ALWAYS} and what it may borrow allows",
+            f"42 {ALWAYS} and what it may borrow allows on train",
         ),
         "topology": ("any nodes of the pool", "parts do not communicate"),
         "storage": (
@@ -232,11 +233,14 @@ def test_pods_that_claim_more_devices_of_a_node_than_are_left_on_it_are_refused(
     )
 
 
-def test_parts_of_a_batch_job_that_a_queue_with_a_topology_could_never_start_together_are_refused() -> None:
-    """Kueue places all pods of an indexed Job before it starts any of them."""
+@pytest.mark.parametrize("topology", [True, False])
+def test_parts_that_a_queue_starts_together_must_fit_at_once(topology: bool) -> None:
+    """Kueue stops an indexed Job with all its parts if one of them is not ready in time."""
     batch = {"name": "sweep", "pool": "train", "image": IMAGE, "command": ["python"], "gpus": 5, "replicas": 3}
     two = pool(count={"desired": 2}, zones=["us-east-2a"])
     stack = environment(two, cluster=EKS, teams=[team(quota={"gpus": 16}, batch_jobs=[batch])])
     assert plan_platform(stack, "test")  # one after the other
-    stack["queueing"] = {"topology": True}
+    stack["queueing"] = {"topology": topology}
     assert problems(stack)["teams[0].batch_jobs[0].replicas"].startswith("3 pods at the same time; at most 2")
+    batch["parts"] = 2  # no more than these run
+    assert plan_platform(stack, "test")

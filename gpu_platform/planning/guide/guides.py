@@ -116,7 +116,9 @@ def _plan(
         cluster=platform.cloud.cluster.name,
         login=platform.cloud.login_commands(team.everybody),
         priority=team.priority,
-        pools=tuple(_pool(pool, tenant, available) for pool in available.pools if _granted(pool, tenant)),
+        pools=tuple(
+            _pool(pool, tenant, queue, available) for pool in available.pools if _granted(pool, tenant, queue)
+        ),
         examples=tuple(_with_checkpoints(_together(one, levels, available), classes, own) for one in examples),
         missing=missing,
         volumes=tuple(GuideVolume(claim=one.name, source=one.source, read_only=one.read_only) for one in own),
@@ -124,19 +126,28 @@ def _plan(
     )
 
 
-def _granted(pool: PoolPlan, tenant: TenantPlan) -> bool:
+def _granted(pool: PoolPlan, tenant: TenantPlan, queue: TeamQueuePlan | None) -> bool:
     """Return whether the team may use something of a pool; CPU pools are open to all."""
+    if pool.has_gpus and queue is not None:
+        return any(flavor.pool == pool.name for flavor in queue.flavors)
     devices = any(
         key.endswith(names.DEVICE_QUOTA_SUFFIX) and quantity != "0" for key, quantity in tenant.quota.items()
     )
     return (
         not pool.has_gpus
         or (bool(pool.devices) and devices)
-        or any(tenant.quota.get(names.quota_key(offer.name), "0") != "0" for offer in pool.resources)
+        or any(_may_use(offer.name, pool, tenant, queue) for offer in pool.resources)
     )
 
 
-def _pool(pool: PoolPlan, tenant: TenantPlan, available: Available) -> GuidePool:
+def _may_use(resource: str, pool: PoolPlan, tenant: TenantPlan, queue: TeamQueuePlan | None) -> bool:
+    """Return whether the team has quota of a resource, with queues on this pool, or may borrow it there."""
+    if queue is not None:
+        return any(flavor.pool == pool.name and flavor.serves(resource) for flavor in queue.flavors)
+    return tenant.quota.get(names.quota_key(resource), "0") != "0"
+
+
+def _pool(pool: PoolPlan, tenant: TenantPlan, queue: TeamQueuePlan | None, available: Available) -> GuidePool:
     nodes = numa.of_pool(pool, available.catalog)
     single = pool.sharing.mode in ("time-slicing", "mps", "mig")
     return GuidePool(
@@ -150,7 +161,7 @@ def _pool(pool: PoolPlan, tenant: TenantPlan, available: Available) -> GuidePool
         resources={
             offer.name: 1 if single else offer.per_node
             for offer in pool.resources
-            if tenant.quota.get(names.quota_key(offer.name), "0") != "0"
+            if _may_use(offer.name, pool, tenant, queue)
         },
         node_selector=pool.node_selector,
         tolerations=pool.all_taints,

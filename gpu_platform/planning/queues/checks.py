@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from gpu_platform.errors import did_you_mean
@@ -10,8 +10,8 @@ from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.kueue import MAX_DEVICE_CLASSES, device_classes
 from gpu_platform.planning.queues.shares import ByPool, Offers, Shares, offers_of, queue_settings
+from gpu_platform.planning.queues.starts import Start, main_lacks
 from gpu_platform.planning.queues.topology import unsuitable
-from gpu_platform.planning.queues.work import DeclaredJob
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.quota_of_pods import quota_place, quota_units, units_by_pool
 from gpu_platform.planning.teams.tenants import check_offered
@@ -199,18 +199,23 @@ def check_limits(team: Team, shares: Shares, offers: Offers, here: Problems) -> 
                     )
 
 
-def check_starts(shares: Shares, work: Sequence[DeclaredJob], here: Problems) -> None:
-    """Record jobs that need more GPUs of their pool than the team's quota there and all that it may borrow."""
-    for job in (one for one in work if one.ends):
-        name, pool = job.resource, job.pool
-        beside = sum(one.requests.get(name, 0) for one in work if not one.ends and one.pool == pool)
-        most = shares.nominal[name].get(pool, 0) + shares.borrow[name].get(pool, 0)
-        if (needed := job.requests[name] + beside) > most:
-            here.at(job.path).add(
-                f"{needed} of {name} on pool {pool}" + (" with what always runs" if beside else ""),
-                f"at most {most}: the team's quota there, and what others lend it",
-                f"lower replicas, raise the team's quota.{quota_place(name)} on pool {pool}, or let others lend",
-            )
+def check_starts(starts: Iterable[Start], here: Problems) -> None:
+    """Record work that the team's quota on its pool and all that others could lend it cannot start."""
+    refused: set[str] = set()  # pools with too little for what always runs, which each job would repeat
+    for start in sorted(starts, key=lambda one: one.job.ends):
+        job = start.job
+        if not start.impossible or job.pool in refused:
+            continue
+        if not job.ends:
+            refused.add(job.pool)
+        lacks = main_lacks(job, start.impossible)
+        here.at(job.path).add(
+            f"{', '.join(one.text(one.needed) for one in lacks)} on pool {job.pool}"
+            + (" with what always runs" if start.beside else ""),
+            f"at most {', '.join(one.text(one.own + one.later) for one in lacks)}: the team's quota there, and "
+            "what others can lend it",
+            start.advice,
+        )
 
 
 def _check_units(field: str, declared: GpuUnits, allowed: Mapping[str, tuple[int, str]], here: Problems) -> None:

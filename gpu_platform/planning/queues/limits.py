@@ -81,23 +81,20 @@ def flavor_quotas(
 
 
 def _limits(pool: PoolPlan, shares: Shares, offers: Offers) -> tuple[Limits, ...]:
-    nodes = [_nodes(pool, part, offers) for part in (shares.nominal, shares.borrow, shares.lend)]
-    cpu, memory = zip(
-        *((f"{cpu}m", f"{mib}Mi") for cpu, mib in (_of_node(pool, one) for one in nodes)), strict=True
+    nominal, borrow, lend = (amounts(pool, one, offers) for one in (shares.nominal, shares.borrow, shares.lend))
+    return tuple(
+        Limits(
+            resource=name,
+            nominal=_quantity(name, nominal[name]),
+            borrow=_quantity(name, borrow[name]),
+            lend=_quantity(name, lend[name]),
+        )
+        for name in nominal
     )
-    return (
-        Limits(resource="cpu", nominal=cpu[0], borrow=cpu[1], lend=cpu[2]),
-        Limits(resource="memory", nominal=memory[0], borrow=memory[1], lend=memory[2]),
-        *(
-            Limits(
-                resource=name,
-                nominal=str(shares.nominal[name].get(pool.name, 0)),
-                borrow=str(shares.borrow[name].get(pool.name, 0)),
-                lend=str(shares.lend[name].get(pool.name, 0)),
-            )
-            for name in offers
-        ),
-    )
+
+
+def _quantity(resource: str, amount: int) -> str:
+    return {"cpu": f"{amount}m", "memory": f"{amount // _MIB}Mi"}.get(resource, str(amount))
 
 
 def _claimed(pool: PoolPlan, classes: Sequence[str]) -> Iterator[Limits]:
@@ -127,25 +124,45 @@ def cohort_quotas(
 
     `flavors`: name of the flavor by pool.
     """
-    cohorts = division.cohorts
-    assigned = [*(shares.nominal for shares in division.teams.values()), division.reserve]
-    found: dict[str, dict[str, Mapping[str, str]]] = {name: {} for name in cohorts}
+    found: dict[str, dict[str, Mapping[str, str]]] = {name: {} for name in division.cohorts}
     for pool in (one for one in pools if one.has_gpus):
-        nodes = {name: _nodes(pool, units, offers) for name, units in cohorts.items()}
-        if not (in_all := sum(nodes.values())):
-            continue
-        taken = [limit for units in assigned for limit in _of_node(pool, _nodes(pool, units, offers))]
-        free = free_resources(pool)
-        cpu = free.cpu_millicores * pool.nodes.max - sum(taken[::2])
-        memory = free.memory_mib * pool.nodes.max - sum(taken[1::2])
-        for name, units in cohorts.items():
-            if nodes[name]:
-                found[name][flavors[pool.name]] = {
-                    "cpu": f"{max(math.floor(cpu * nodes[name] / in_all), 0)}m",
-                    "memory": f"{max(math.floor(memory * nodes[name] / in_all), 0)}Mi",
-                    **{resource: str(units[resource].get(pool.name, 0)) for resource in offers},
-                }
+        for name, lent in cohort_amounts(division, [*division.teams.values()], offers, pool).items():
+            quotas = {resource: _quantity(resource, amount) for resource, amount in lent.items()}
+            found[name][flavors[pool.name]] = quotas
     return tuple(CohortPlan(name=name, flavors=found[name]) for name in found)
+
+
+def cohort_amounts(
+    division: Division, teams: Sequence[Shares], offers: Offers, pool: PoolPlan
+) -> Mapping[str, Mapping[str, int]]:
+    """Return what each cohort lends of a pool that no quota has, if it lends any of it.
+
+    `teams`: of the environment. CPU is in millicores, memory in bytes.
+    """
+    cohorts = division.cohorts
+    nodes = {name: _nodes(pool, units, offers) for name, units in cohorts.items()}
+    if not (in_all := sum(nodes.values())):
+        return {}
+    assigned = [*(shares.nominal for shares in teams), division.reserve]
+    taken = [limit for units in assigned for limit in _of_node(pool, _nodes(pool, units, offers))]
+    free = free_resources(pool)
+    cpu = free.cpu_millicores * pool.nodes.max - sum(taken[::2])
+    memory = free.memory_mib * pool.nodes.max - sum(taken[1::2])
+    return {
+        name: {
+            "cpu": max(math.floor(cpu * nodes[name] / in_all), 0),
+            "memory": max(math.floor(memory * nodes[name] / in_all), 0) * _MIB,
+            **{resource: units[resource].get(pool.name, 0) for resource in offers},
+        }
+        for name, units in cohorts.items()
+        if nodes[name]
+    }
+
+
+def amounts(pool: PoolPlan, part: Mapping[str, ByPool], offers: Offers) -> Mapping[str, int]:
+    """Return a part of a pool by resource, with CPU (millicores) and memory (bytes) that come with its GPUs."""
+    cpu, mib = _of_node(pool, _nodes(pool, part, offers))
+    return {"cpu": cpu, "memory": mib * _MIB, **{name: part[name].get(pool.name, 0) for name in offers}}
 
 
 def _of_node(pool: PoolPlan, nodes: Fraction) -> tuple[int, int]:

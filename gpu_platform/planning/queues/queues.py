@@ -27,7 +27,7 @@ from gpu_platform.planning.queues.checks import (
 )
 from gpu_platform.planning.queues.kueue import plan_kueue
 from gpu_platform.planning.queues.limits import ceiling, cohort_quotas, cpu_flavor, flavor_quotas
-from gpu_platform.planning.queues.reasons import queue_decisions, queueing_decisions, waiting_decisions
+from gpu_platform.planning.queues.reasons import queue_decisions, queueing_decisions
 from gpu_platform.planning.queues.section import (
     FlavorPlan,
     ProvisioningPlan,
@@ -36,16 +36,11 @@ from gpu_platform.planning.queues.section import (
     TeamQueuePlan,
     TopologyPlan,
 )
-from gpu_platform.planning.queues.shares import (
-    Division,
-    Offers,
-    Shares,
-    divide_pools,
-    offers_of,
-    queue_settings,
-)
+from gpu_platform.planning.queues.shares import divide_pools, offers_of, queue_settings
+from gpu_platform.planning.queues.starts import DividedPools, starts
 from gpu_platform.planning.queues.topology import is_topology_aware
-from gpu_platform.planning.queues.work import DeclaredJob, declared_work
+from gpu_platform.planning.queues.waiting import check_startup, waiting_decisions
+from gpu_platform.planning.queues.work import declared_work
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.planning.teams.tenants import plan_priority_classes
@@ -68,6 +63,9 @@ def check(context: CompleteContext, available: Available) -> None:
         quotas: list[tuple[str, GpuUnits]] = [(f"{path}.quota", team.quota) for path, team in teams]
         quotas.append(("queueing.reserve", environment.queueing.reserve))
         check_sums_by_pool(quotas, offers_of(available), context.problems)
+        for path, team in teams:
+            here = context.problems.at(path)
+            check_startup(team, environment.teams, environment.queueing, available.pools, here)
         if not context.problems.found:
             _check_starts(teams, environment, (), available, context.problems)
 
@@ -75,6 +73,8 @@ def check(context: CompleteContext, available: Available) -> None:
 def check_one(team: Team, environment: Environment, available: Available, problems: Problems) -> None:
     """Record what is wrong with the queue of the team of a stack of its own."""
     check_teams(environment.queueing, [("team", team)], available, problems)
+    if environment.queueing is not None:
+        check_startup(team, environment.teams, environment.queueing, available.pools, problems.at("team"))
     if environment.queueing is not None and not problems.found:
         _check_starts([("team", team)], environment, (team,), available, problems)
 
@@ -86,21 +86,26 @@ def _check_starts(
     available: Available,
     problems: Problems,
 ) -> None:
-    """Record quotas that take a GPU twice, and jobs that could not start if all other teams lent everything."""
-    offers, work, division = _divide(environment, own_stack, available)
-    check_gpus({path: division.teams[team.name].nominal for path, team in teams}, offers, problems)
+    """Record quotas that take a GPU twice, and work that cannot start on all that other teams can lend."""
+    divided = _divide(environment, own_stack, available)
+    shares = divided.division.teams
+    check_gpus({path: shares[team.name].nominal for path, team in teams}, divided.offers, problems)
     for path, team in teams:
-        check_limits(team, division.teams[team.name], offers, Problems(path, problems.found))
-        check_starts(division.teams[team.name], work[team.name], Problems(path, problems.found))
+        check_limits(team, shares[team.name], divided.offers, Problems(path, problems.found))
+        check_starts(starts(team, divided), Problems(path, problems.found))
 
 
-def _divide(
-    environment: Environment, own_stack: Sequence[Team], available: Available
-) -> tuple[Offers, Mapping[str, Sequence[DeclaredJob]], Division]:
-    """Return what the pools offer, the declared work of the teams, and how the pools are divided among them."""
+def _divide(environment: Environment, own_stack: Sequence[Team], available: Available) -> DividedPools:
+    """Divide what the pools offer among the teams, with their declared work."""
     offers = offers_of(available)
     work = {one.name: declared_work(one, available) for one in (*environment.teams, *own_stack)}
-    return offers, work, divide_pools(environment, own_stack, available, offers, work)
+    return DividedPools(
+        teams=environment.teams,
+        pools=available.pools,
+        offers=offers,
+        work=work,
+        division=divide_pools(environment, own_stack, available, offers, work),
+    )
 
 
 def plan(
@@ -114,13 +119,15 @@ def plan(
     cloud, pools = context.cloud, available.pools
     aware = is_topology_aware(queueing, pools)
     flavors = _flavors(cloud, pools, aware=aware)
-    offers, work, division = _divide(environment, (), available)
-    teams = _plan_teams(environment.teams, environment, tenants, cloud, available, offers, division)
+    divided = _divide(environment, (), available)
+    teams = _plan_teams(environment.teams, environment, tenants, cloud, available, divided)
     planned = QueuesPlan(
         kueue=plan_kueue(queueing, cloud, available, context.catalog),
         topologies=_topologies(cloud, pools) if aware else (),
         flavors=flavors,
-        cohorts=cohort_quotas(division, offers, pools, {one.pool: one.name for one in flavors if one.pool}),
+        cohorts=cohort_quotas(
+            divided.division, divided.offers, pools, {one.pool: one.name for one in flavors if one.pool}
+        ),
         priority_classes=plan_priority_classes(environment.priorities),
         provisioning=_provisioning(cloud, pools),
         teams=teams,
@@ -129,8 +136,8 @@ def plan(
         planned,
         (
             *queueing_decisions(context.stack, queueing, planned, pools, aware=aware),
-            *(waiting for _, pool in context.pools for waiting in waiting_decisions(pool, queueing)),
-            *queue_decisions(environment.teams, teams, division, offers, work),
+            *waiting_decisions(pools, environment.teams, queueing),
+            *queue_decisions(environment.teams, teams, divided),
         ),
     )
 
@@ -141,9 +148,11 @@ def plan_one(
     """Return the queue of a team with a stack of its own, whose quota the environment's teams leave free."""
     if environment.queueing is None:
         return Decided(())
-    offers, work, division = _divide(environment, (team,), available)
-    teams = _plan_teams((team,), environment, tenants, cloud, available, offers, division)
-    return Decided(teams, queue_decisions([team], teams, division, offers, work))
+    divided = _divide(environment, (team,), available)
+    teams = _plan_teams((team,), environment, tenants, cloud, available, divided)
+    used = [pool for pool in available.pools if any(one.pool == pool.name for one in team.inference_services)]
+    waiting = waiting_decisions(used, [*environment.teams, team], environment.queueing)
+    return Decided(teams, (*waiting, *queue_decisions([team], teams, divided)))
 
 
 def queue_of(namespace: str, queues: Sequence[TeamQueuePlan]) -> TeamQueuePlan | None:
@@ -157,8 +166,7 @@ def _plan_teams(
     tenants: Sequence[TenantPlan],
     cloud: Cloud,
     available: Available,
-    offers: Offers,
-    division: Division,
+    divided: DividedPools,
 ) -> tuple[TeamQueuePlan, ...]:
     assert environment.queueing is not None  # noqa: S101 - both callers have checked it
     queueing = environment.queueing
@@ -171,26 +179,20 @@ def _plan_teams(
         for one in environment.compute_classes
         for label, value in cloud.class_labels(one.name).items()
     )
-    found = (
-        _plan_team(
-            queueing, team, division.teams[team.name], offers, available.pools, flavors, checks, by_name[team.name]
-        )
-        for team in teams
-    )
+    found = (_plan_team(queueing, team, divided, flavors, checks, by_name[team.name]) for team in teams)
     return tuple(replace(one, classes=classes) for one in found)
 
 
 def _plan_team(
     queueing: Queueing,
     team: Team,
-    shares: Shares,
-    offers: Offers,
-    pools: Sequence[PoolPlan],
+    divided: DividedPools,
     names_of_flavors: Mapping[str | None, str],
     checks: Mapping[str, str],
     tenant: TenantPlan,
 ) -> TeamQueuePlan:
-    settings = queue_settings(team)
+    settings, offers, pools = queue_settings(team), divided.offers, divided.pools
+    shares = divided.division.teams[team.name]
     flavors = flavor_quotas(team.quota, team.priority, shares, offers, pools, names_of_flavors, checks)
     required = queueing.without_queue == "refuse"
     return TeamQueuePlan(

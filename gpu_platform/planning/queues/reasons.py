@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
-from gpu_platform.planning.queues.shares import Division, Offers, Shares, queue_settings
+from gpu_platform.planning.queues.shares import Offers, Shares, queue_settings
+from gpu_platform.planning.queues.starts import DividedPools, Start, main_lacks, starts
 from gpu_platform.planning.queues.topology import unsuitable
-from gpu_platform.planning.queues.work import DeclaredJob
-from gpu_platform.planning.teams.quota_of_pods import quota_place, quota_units
-from gpu_platform.quantity import amount_of, amount_text
-from gpu_platform.spec.pool import FlexStart, Pool
+from gpu_platform.planning.teams.quota_of_pods import quota_units
+from gpu_platform.quantity import amount_text
 from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.team import Team
 
@@ -52,45 +51,23 @@ def queueing_decisions(
     return tuple(found)
 
 
-def waiting_decisions(pool: Pool, queueing: Queueing) -> Iterator[Decision]:
-    """Yield a warning for a pool whose nodes may come later than Kueue waits for pods.
-
-    Kueue counts from admission, and the pods that it ends were the request for nodes. With queued provisioning it
-    admits a workload only when its nodes exist (kubernetes-sigs/kueue v0.19.2, admittedNotReadyWorkload of
-    pkg/controller/core/workload_controller.go; read 2026-11-28).
-    """
-    if isinstance(pool.capacity, FlexStart) and not pool.capacity.queued:
-        yield Decision(
-            subject=f"pool {pool.name}",
-            what="warning: waiting for capacity",
-            chosen=f"at most {queueing.pods_ready_timeout}",
-            why="flex-start adds nodes when there is capacity, but queues stop workloads whose pods are not ready "
-            "after queueing.pods_ready_timeout, and with the pods ends their request for nodes; with queued: true "
-            "in the capacity of the pool workloads wait before they start",
-        )
-
-
 def queue_decisions(
-    teams: Sequence[Team],
-    queues: Sequence[TeamQueuePlan],
-    division: Division,
-    offers: Offers,
-    work: Mapping[str, Sequence[DeclaredJob]],
+    teams: Sequence[Team], queues: Sequence[TeamQueuePlan], divided: DividedPools
 ) -> tuple[Decision, ...]:
     """Return the decision about each queue, whether declared work starts, and a warning about too high limits."""
     by_name = {queue.namespace: queue for queue in queues}
     found: list[Decision] = []
     for team in teams:
-        shares, queue = division.teams[team.name], by_name[team.name]
+        shares, queue = divided.division.teams[team.name], by_name[team.name]
         found.append(
             Decision(
                 subject=f"team {team.name}",
                 what="queue",
                 chosen=queue.local_queue,
-                why=_limits_text(shares, queue.cohort, offers),
+                why=_limits_text(shares, queue.cohort, divided.offers),
             )
         )
-        found += _starts(team, queue, work[team.name], shares)
+        found += [_start(team, start) for start in starts(team, divided)]
         found += _warnings(team, shares)
     return tuple(found)
 
@@ -117,51 +94,32 @@ def _lent(resource: str, shares: Shares) -> str:
     return f"{lent}" + (f" ({rest} more once teams with a stack of their own lend them)" if rest else "")
 
 
-def _starts(team: Team, queue: TeamQueuePlan, work: Sequence[DeclaredJob], shares: Shares) -> Iterator[Decision]:
-    """Yield for each declared job whether it starts on the team's own quota, while all other teams use theirs."""
-    limits = {
-        (flavor.pool, limit.resource): limit for flavor in queue.flavors for limit in flavor.limits if flavor.pool
-    }
-    always = [job for job in work if not job.ends]
-    for job in work:
-        beside = [one for one in always if one.pool == job.pool and one is not job]
-        lacks: list[str] = []
-        for resource, amount in job.requests.items():
-            limit = limits.get((job.pool, resource))
-            own = amount_of(resource, limit.nominal) if limit is not None else 0
-            needed = amount + sum(one.requests.get(resource, 0) for one in beside)
-            if needed > own:
-                lacks.append(
-                    f"{amount_text(resource, needed)} of {resource}, quota there {amount_text(resource, own)}"
-                )
-        what = f"{job.path} ({job.name})"
-        if lacks:
-            yield Decision(
-                subject=f"team {team.name}",
-                what=f"warning: {what}",
-                chosen="starts only on borrowed quota",
-                why=f"on pool {job.pool} it needs {'; '.join(lacks)}"
-                + (", with what always runs" if beside else "")
-                + f"; {_advice(job, beside, shares)}",
-            )
-        else:
-            yield Decision(
-                subject=f"team {team.name}",
-                what=what,
-                chosen="starts on the team's own quota",
-                why=f"{job.requests[job.resource]} of {job.resource} on pool {job.pool}, also while other teams "
-                "use their quotas",
-            )
-
-
-def _advice(job: DeclaredJob, beside: Sequence[DeclaredJob], shares: Shares) -> str:
-    """Return the quota by pool with which the job starts: the team's own, and what the job lacks."""
-    needed = job.requests[job.resource] + sum(one.requests.get(job.resource, 0) for one in beside)
-    own = {pool: units for pool, units in shares.nominal[job.resource].items() if units}
-    if own.get(job.pool, 0) >= needed:
-        return "request less, or raise the quota: CPU and memory come with GPUs"
-    by_pool = ", ".join(f"{pool}: {units}" for pool, units in sorted({**own, job.pool: needed}.items()))
-    return f"write quota.{quota_place(job.resource)}: {{{by_pool}}}, or request less"
+def _start(team: Team, start: Start) -> Decision:
+    """Return whether a declared entry starts on the team's own quota, while all other teams use theirs."""
+    job = start.job
+    what = f"{job.path} ({job.name})"
+    if not start.lacks:
+        return Decision(
+            subject=f"team {team.name}",
+            what=what,
+            chosen="starts on the team's own quota",
+            why=f"{job.requests[job.resource]} of {job.resource} on pool {job.pool}, also while other teams "
+            "use their quotas",
+        )
+    lacks = "; ".join(
+        f"{one.text(one.needed)}, quota there {amount_text(one.resource, one.own)}"
+        for one in main_lacks(job, start.lacks)
+    )
+    return Decision(
+        subject=f"team {team.name}",
+        what=f"warning: {what}",
+        chosen="starts only once teams with a stack of their own lend"
+        if start.waits_for_stacks
+        else "starts only on borrowed quota",
+        why=f"on pool {job.pool} it needs {lacks}"
+        + (", with what always runs" if start.beside else "")
+        + f"; {start.advice}",
+    )
 
 
 def _warnings(team: Team, shares: Shares) -> Iterator[Decision]:

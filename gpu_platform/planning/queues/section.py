@@ -151,6 +151,10 @@ class TeamQueuePlan:
         """Whether the cluster changes templates of the team when they are created."""
         return self.default_priority is not None
 
+    def limits(self, pool: str) -> Mapping[str, Limits]:
+        """Return the limits on a pool by resource."""
+        return {limit.resource: limit for one in self.flavors if one.pool == pool for limit in one.limits}
+
     @property
     def resources(self) -> tuple[str, ...]:
         """The resources that the queue limits."""

@@ -26,6 +26,8 @@ class DeclaredJob:
     resource: str
     requests: Mapping[str, int]
     """Units of the GPU resource, CPU in millicores, memory in bytes."""
+    always: Mapping[str, int]
+    """The part of `requests` that the least replicas hold at all times."""
     ends: bool
 
 
@@ -33,19 +35,20 @@ def declared_work(team: Team, available: Available) -> tuple[DeclaredJob, ...]:
     """Return the declared work of a team that needs GPUs."""
     found: list[DeclaredJob] = []
     for one, resource, units in gpu_pods(team, declared_pods(team, available), available.pools):
-        pods = one.spec.replicas
-        requests = {
-            resource: units * pods,
-            "cpu": amount_of("cpu", one.spec.cpu) * pods,
-            "memory": amount_of("memory", one.spec.memory) * pods,
+        of_pod = {
+            resource: units,
+            "cpu": amount_of("cpu", one.spec.cpu),
+            "memory": amount_of("memory", one.spec.memory),
         }
+        least = 0 if one.runs != "always" else one.spec.replicas if one.least is None else one.least
         found.append(
             DeclaredJob(
                 path=one.path,
                 name=one.spec.name,
                 pool=one.spec.pool,
                 resource=resource,
-                requests=requests,
+                requests={name: amount * one.spec.replicas for name, amount in of_pod.items()},
+                always={name: amount * least for name, amount in of_pod.items()},
                 ends=one.runs != "always",
             )
         )

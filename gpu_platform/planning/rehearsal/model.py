@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from gpu_platform.planning.queues.waiting import NODE_SECONDS
+
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
 PODS: Final = "pods"
@@ -127,7 +129,7 @@ class Assumptions:
     starts over.
     """
 
-    node_start: float = 600.0
+    node_start: float = NODE_SECONDS
     node_idle: float = 600.0
     checkpoint: float | None = None
 

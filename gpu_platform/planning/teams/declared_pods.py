@@ -29,6 +29,8 @@ class DeclaredPods:
     together: bool = False
     nodes: int = 1
     """Pods of each replica, each on a node of its own; `spec.replicas` counts all pods."""
+    least: int | None = None
+    """The pods that an autoscaler leaves at the least; `spec.replicas` counts the most."""
 
 
 def declared_pods(team: Team, available: Available) -> list[DeclaredPods]:
@@ -52,6 +54,7 @@ def _declared(team: Team, available: Available) -> Iterator[DeclaredPods]:
             path=f"inference_services[{index}]",
             spec=as_workload(service.name, service, most * service.nodes, available, team),
             nodes=service.nodes,
+            least=service.replicas * service.nodes,
         )
     for index, cluster in enumerate(team.ray_clusters):
         path = f"ray_clusters[{index}]"
@@ -72,7 +75,7 @@ def _declared(team: Team, available: Available) -> Iterator[DeclaredPods]:
     for index, batch in enumerate(team.batch_jobs):
         yield DeclaredPods(
             path=f"batch_jobs[{index}]",
-            spec=as_workload(batch.name, batch, batch.replicas, available, team),
+            spec=as_workload(batch.name, batch, batch.at_once, available, team),
             runs="to-the-end",
         )
 

@@ -91,33 +91,30 @@ def check_quota_of_pods(
 ) -> None:
     """Record pods beyond the quota: those that always run in sum, and each entry that ends beside them.
 
-    With `queues` a job may also use what other teams lend, and pods of GPU pools have CPU and memory with their
-    GPUs, apart from the quota.
+    With `queues` a job may also use what other teams lend, which is compared by pool elsewhere, and pods of GPU
+    pools have CPU and memory with their GPUs, apart from the quota.
     """
     always = [one for one in pods if one.runs == "always"]
     before = len(problems.found)
-    _check_sum(team, always, available, problems, problems.at(_lists(always)), queues=queues, borrowing=False)
+    _check_sum(team, always, available, problems, problems.at(_lists(always)), queues=queues)
     if len(problems.found) > before:
         return  # each job would repeat it
     for one in pods:
         if one.runs != "always":
             here = problems.at(one.path)
-            _check_sum(team, [*always, one], available, problems, here, queues=queues, borrowing=queues)
+            _check_sum(team, [*always, one], available, problems, here, queues=queues)
 
 
 def quota_use(
-    team: Team, entry: Sequence[DeclaredPods], pods: Sequence[DeclaredPods], available: Available, *, queues: bool
+    team: Team, entry: Sequence[DeclaredPods], pods: Sequence[DeclaredPods], available: Available
 ) -> Mapping[str, tuple[int, int, int]]:
-    """Return by resource the units of an entry, those of it and all that always runs, and the most that may be.
-
-    `queues`: what ends may also use what other teams lend.
-    """
+    """Return by resource the units of an entry, those of it and all that always runs, and the team's quota."""
     always = [one for one in pods if one.runs == "always"]
     ends = any(one.runs != "always" for one in entry)
     own, in_all = (
         _wanted(team, found, available.pools) for found in (entry, [*always, *entry] if ends else always)
     )
-    allowed = _allowed(team, available, borrowing=queues and ends)
+    allowed = quota_units(team.quota)
     return {name: (units, in_all[name], allowed.get(name, 0)) for name, units in own.items()}
 
 
@@ -134,10 +131,10 @@ def _check_sum(
     here: Problems,
     *,
     queues: bool,
-    borrowing: bool,
 ) -> None:
     """Record at `here` what pods that run at the same time need beyond the quota."""
-    in_all = "in all" if all(one.runs == "always" for one in pods) else "with what runs always"
+    always = all(one.runs == "always" for one in pods)
+    in_all = "in all" if always else "with what runs always"
     count = sum(one.spec.replicas for one in pods)
     if count > team.quota.objects.pods:
         here.add(
@@ -157,13 +154,14 @@ def _check_sum(
                 f"at most {limit}: the team's quota.{resource}",
                 f"raise quota.{resource} or lower the requests of the workloads",
             )
-    allowed = _allowed(team, available, borrowing=borrowing)
+    if queues and not always:
+        return
+    allowed = quota_units(team.quota)
     for resource, units in _wanted(team, pods, available.pools).items():
         if units > allowed.get(resource, 0):
-            lent = " and what it may borrow" if borrowing else ""
             here.add(
                 f"{units} of {resource} {in_all}",
-                f"at most {allowed.get(resource, 0)}: the team's quota.{quota_place(resource)}{lent}",
+                f"at most {allowed.get(resource, 0)}: the team's quota.{quota_place(resource)}",
                 "raise the quota or lower replicas",
             )
 
@@ -185,15 +183,3 @@ def gpu_pods(
         if pool is None or not pool.has_gpus or (pool.devices and claim_of(one.spec, team) is None):
             continue
         yield one, *held(one.spec, team, pool)
-
-
-def _allowed(team: Team, available: Available, *, borrowing: bool) -> Mapping[str, int]:
-    """Return the units that pods of a team may have at once; borrowed ones are not there all the time."""
-    own = quota_units(team.quota)
-    if not borrowing:
-        return own
-    if team.queue is None or team.queue.borrow is None:
-        return {name: available.units.get(name, count) for name, count in own.items()}
-    lent = quota_units(team.queue.borrow)
-    names_ = {*own, *lent}
-    return {name: min(own.get(name, 0) + lent.get(name, 0), available.units.get(name, 0)) for name in names_}

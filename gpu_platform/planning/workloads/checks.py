@@ -14,6 +14,7 @@ from gpu_platform.planning.queues.topology import closest_level, is_topology_awa
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
 from gpu_platform.planning.workloads.alignment import check_alignment
+from gpu_platform.planning.workloads.object_quota import check_object_quota
 from gpu_platform.planning.workloads.plans import api_of
 from gpu_platform.planning.workloads.pool_capacity import pods_at_once, pool_capacity
 from gpu_platform.pod_limits import LONGEST_PIN_SECONDS
@@ -97,10 +98,9 @@ def _check(
     storage: _Storage,
     problems: Problems,
 ) -> None:
-    topology = environment.queueing is not None and is_topology_aware(environment.queueing, available.pools)
     declared = declared_pods(team, available)
     for one in declared:
-        _check_room(one, team, available, problems.at(one.path), topology=topology)
+        _check_room(one, team, available, problems.at(one.path), queues=environment.queueing is not None)
         check_alignment(one, team, available, problems.at(one.path))
     _check_fabric(team, available, problems)
     for index, job in enumerate(team.training_jobs):
@@ -135,6 +135,7 @@ def _check(
         _check_volumes(entry.volumes, storage, problems.at(f"{field}[{index}]").at("volumes"))
     _check_sidecars(team, storage, declared, cloud, problems)
     _check_claims(team, storage, available, cloud, problems)
+    check_object_quota(team, storage.volumes, environment.addons, problems)
     _check_shared_memory(team, available, problems)
     _check_deadlines(team, available, problems)
 
@@ -182,7 +183,7 @@ def _check_exit_codes(job: TrainingJob, here: Problems) -> None:
         )
 
 
-def _check_room(one: DeclaredPods, team: Team, available: Available, here: Problems, *, topology: bool) -> None:
+def _check_room(one: DeclaredPods, team: Team, available: Available, here: Problems, *, queues: bool) -> None:
     """Record pods that must run at the same time and for which the pool's nodes never have room."""
     pool = next((pool for pool in available.pools if pool.name == one.spec.pool), None)
     if pool is None or one.path.startswith("workloads"):
@@ -192,7 +193,7 @@ def _check_room(one: DeclaredPods, team: Team, available: Available, here: Probl
     place = here.at("replicas")
     if any(problem.path == place.path for problem in here.found):
         return  # fixed nodes have too few GPUs or devices in all
-    room, at_once = pool_capacity(one, team, pool, available), pods_at_once(one, topology=topology)
+    room, at_once = pool_capacity(one, team, pool, available), pods_at_once(one, queues=queues)
     if at_once > room.most > 0:
         place.add(
             f"{at_once} pods at the same time",

@@ -14,7 +14,7 @@ from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues import queue_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
-from gpu_platform.planning.queues.topology import closest_level, is_topology_aware
+from gpu_platform.planning.queues.topology import closest_level
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.compute_domains import channel_of
 from gpu_platform.planning.teams.declared_pods import as_workload, head_as_workload
@@ -162,7 +162,6 @@ def _plan(
         volumes=of.volumes,
         levels=of.levels,
         queue=queue,
-        topology=environment.queueing is not None and is_topology_aware(environment.queueing, available.pools),
     )
     decisions = (
         *entry_decisions(plan, asked),
@@ -451,14 +450,13 @@ def _notebook(notebook: Notebook, of: _TeamContext) -> NotebookPlan:
 
 
 def _batch(batch: BatchJob, of: _TeamContext) -> BatchJobPlan:
-    pod = _pod(batch.name, batch, batch, batch.image, batch.command, batch.replicas, of)
-    parts = batch.parts or batch.replicas
+    pod = _pod(batch.name, batch, batch, batch.image, batch.command, batch.at_once, of)
     levels = of.levels.get(batch.pool, ())
-    anywhere = topology_annotation(levels, min(batch.replicas, parts), "unconstrained")
+    anywhere = topology_annotation(levels, batch.at_once, "unconstrained")
     pod = replace(pod, annotations={names.CHECKPOINTS_ANNOTATION: "none: each part begins anew", **anywhere})
     return BatchJobPlan(
         pod=_until(_with_scratch(pod, of), _seconds(batch.deadline), of),
-        parts=parts,
+        parts=batch.parts or batch.replicas,
         retries=batch.retries,
         stop_on=tuple(sorted(set(batch.stop_on))),
         deadline_seconds=_seconds(batch.deadline),

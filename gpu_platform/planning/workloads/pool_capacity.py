@@ -1,7 +1,8 @@
 """Count the pods of an entry that its pool can run at the same time, and those that must start together.
 
-Kueue with a topology admits a workload as a whole, onto nodes that exist: of an indexed Job all the parts that run
-at the same time. Source: Kueue docs, Topology Aware Scheduling (implicit TAS); read 2026-11-26.
+Kueue starts a workload as a whole: of an indexed Job all the parts that run at the same time. Until as many have
+ended or are ready it is not ready, and after queueing.pods_ready_timeout Kueue stops it with all that runs.
+Source: kubernetes-sigs/kueue v0.19.2, pkg/controller/jobs/job/job_controller.go (PodsReady); read 2026-11-28.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ def pool_capacity(one: DeclaredPods, team: Team, pool: PoolPlan, available: Avai
     return PoolCapacity(on_node=on_node, nodes=pool.nodes.max, limit="max")
 
 
-def pods_at_once(one: DeclaredPods, *, topology: bool) -> int:
-    """Return how many pods of an entry must run at the same time. `topology`: the queues see nodes."""
-    whole = one.together or one.runs == "always" or (topology and one.runs == "to-the-end")
+def pods_at_once(one: DeclaredPods, *, queues: bool) -> int:
+    """Return how many pods of an entry must run at the same time."""
+    whole = one.together or one.runs == "always" or (queues and one.runs == "to-the-end")
     return one.spec.replicas if whole else 1
 
 

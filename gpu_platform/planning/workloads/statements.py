@@ -10,6 +10,7 @@ from gpu_platform import names
 from gpu_platform.planning.clouds.storage import VolumePlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.queues.section import TeamQueuePlan
+from gpu_platform.planning.queues.work import declared_work
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
 from gpu_platform.planning.teams.quota_of_pods import quota_use
@@ -38,7 +39,7 @@ _TRAINING: Final = {"job": "an indexed Job", "jobset": "a JobSet", "trainjob": "
 class StatementContext:
     """Inputs for the decisions about a team's entries.
 
-    `levels`: of the topology of each pool's nodes; `topology`: whether the queues see nodes.
+    `levels`: of the topology of each pool's nodes.
     """
 
     team: Team
@@ -47,7 +48,6 @@ class StatementContext:
     volumes: Mapping[str, VolumePlan]
     levels: Mapping[str, tuple[str, ...]]
     queue: TeamQueuePlan | None
-    topology: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,26 +199,47 @@ def _pods(entry: _Entry) -> str:
 
 
 def _queue(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementContext) -> Decision:
-    queued = asked.queue is not None
-    own = [one for one in declared if one.path.startswith(entry.field)]
-    use = quota_use(asked.team, own, declared, asked.available, queues=queued)
-    lent = " and what it may borrow" if queued and any(one.runs != "always" for one in own) else ""
-    most = asked.queue.ceiling if asked.queue is not None and lent else {}
-    texts = [
-        f"{units} of {name}"
-        + (f", {in_all} with what always runs," if in_all != units else "")
-        + f" of {most.get(names.quota_key(name), allowed)} that the team's quota{lent} allows"
-        for name, (units, in_all, allowed) in use.items()
-    ] or ["no GPUs"]
+    queue = asked.queue
+    texts = _of_quota(entry, declared, asked) if queue is None else _of_queue(entry, queue, asked)
+    texts = texts or ["no GPUs"]
     requested = [pod.node_seconds for pod in entry.pods.values() if pod.node_seconds is not None]
     texts += [f"nodes are requested first, for {duration_text(seconds)} at most" for seconds in requested]
-    start = entry.start if queued else "no `queueing`: pods start as soon as nodes have room"
+    start = entry.start if queue is not None else "no `queueing`: pods start as soon as nodes have room"
     return Decision(
         subject=entry.subject,
         what="queue",
-        chosen="none" if asked.queue is None else asked.queue.local_queue,
+        chosen="none" if queue is None else queue.local_queue,
         why="; ".join([start, *texts]),
     )
+
+
+def _of_quota(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementContext) -> list[str]:
+    """Return the units of an entry and the quota that a ResourceQuota counts."""
+    own = [one for one in declared if one.path.startswith(entry.field)]
+    return [
+        _units(units, in_all, name) + f" of {allowed} that the team's quota allows"
+        for name, (units, in_all, allowed) in quota_use(asked.team, own, declared, asked.available).items()
+    ]
+
+
+def _of_queue(entry: _Entry, queue: TeamQueuePlan, asked: StatementContext) -> list[str]:
+    """Return the units of an entry and what the queue may start on its pool."""
+    work, texts = declared_work(asked.team, asked.available), list[str]()
+    for job in (one for one in work if one.path.startswith(entry.field)):
+        name, units = job.resource, job.requests[job.resource]
+        beside = (one for one in work if one is not job and not one.ends and one.pool == job.pool)
+        in_all = units + sum(one.requests.get(name, 0) for one in beside)
+        limit = queue.limits(job.pool).get(name)
+        allowed = 0 if limit is None else int(limit.nominal) + (int(limit.borrow) if job.ends else 0)
+        lent = " and what it may borrow" if job.ends else ""
+        texts.append(
+            _units(units, in_all, name) + f" of {allowed} that the team's quota{lent} allows on {job.pool}"
+        )
+    return texts
+
+
+def _units(units: int, in_all: int, resource: str) -> str:
+    return f"{units} of {resource}" + (f", {in_all} with what always runs," if in_all != units else "")
 
 
 def _topology(entry: _Entry, asked: StatementContext) -> Decision:
@@ -276,7 +297,9 @@ def _room(entry: _Entry, declared: Sequence[DeclaredPods], asked: StatementConte
         pool = next(pool for pool in asked.available.pools if pool.name == one.spec.pool)
         room = pool_capacity(one, asked.team, pool, asked.available)
         prefix = f"{name}: " if name else ""
-        chosen.append(f"{prefix}{pods_at_once(one, topology=asked.topology)} of at most {room.most} at once")
+        chosen.append(
+            f"{prefix}{pods_at_once(one, queues=asked.queue is not None)} of at most {room.most} at once"
+        )
         nodes, each = counted(room.nodes, "node"), "" if room.nodes == 1 else "each "
         why.append(f"{prefix}pool {pool.name} has {nodes}, {each}with capacity for {room.on_node}")
     if len(names) < len(entry.pods):

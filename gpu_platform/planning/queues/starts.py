@@ -1,0 +1,164 @@
+"""Compare what declared work needs with the quota on its pool: the team's own, and what others can lend.
+
+Kueue starts work when one flavor has quota for all resources of all its pods (kubernetes-sigs/kueue v0.19.2,
+pkg/scheduler/flavorassigner/flavorassigner.go; read 2026-11-28). A team gets back what it has lent, but nobody
+gets the quota on which another team's own work always runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpu_platform.planning.pools.free import free_resources
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.queues.limits import amounts, cohort_amounts
+from gpu_platform.planning.queues.shares import Division, Offers, queue_settings
+from gpu_platform.planning.queues.work import DeclaredJob
+from gpu_platform.planning.teams.quota_of_pods import quota_place
+from gpu_platform.quantity import amount_text
+from gpu_platform.spec.team import Team
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DividedPools:
+    """What the pools offer, how it is divided, and the declared work of all teams.
+
+    `teams` are those of the environment; the division may have one more, with a stack of its own.
+    """
+
+    teams: Sequence[Team]
+    pools: Sequence[PoolPlan]
+    offers: Offers
+    work: Mapping[str, Sequence[DeclaredJob]]
+    division: Division
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lack:
+    """A resource of which the team's own quota on the pool has too little.
+
+    `lent` is the most that others can lend, `later` the most once teams with a stack of their own lend, too.
+    """
+
+    resource: str
+    needed: int
+    own: int
+    lent: int
+    later: int
+
+    def text(self, amount: int) -> str:
+        """Return an amount of the resource for a reader."""
+        return f"{amount_text(self.resource, amount)} of {self.resource}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Whether declared work starts. `beside`: other work of the team always runs on the pool.
+
+    `advice` is the change with which it starts on the team's own quota.
+    """
+
+    job: DeclaredJob
+    beside: bool
+    lacks: tuple[Lack, ...] = ()
+    advice: str = ""
+
+    @property
+    def impossible(self) -> tuple[Lack, ...]:
+        """The resources that it cannot get, whatever others lend."""
+        return tuple(one for one in self.lacks if one.needed > one.own + one.later)
+
+    @property
+    def waits_for_stacks(self) -> bool:
+        """Whether it cannot start before teams with a stack of their own lend."""
+        return any(one.needed > one.own + one.lent for one in self.lacks)
+
+
+def starts(team: Team, divided: DividedPools) -> Iterator[Start]:
+    """Yield for each declared entry of a team whether it starts."""
+    shares, offers, work = divided.division.teams[team.name], divided.offers, divided.work[team.name]
+    for job in work:
+        pool = next(one for one in divided.pools if one.name == job.pool)
+        own, limit, lent = (amounts(pool, part, offers) for part in (shares.nominal, shares.borrow, shares.lent))
+        others = _lendable(team, pool, divided)
+        beside = [one for one in work if not one.ends and one.pool == job.pool and one is not job]
+        lacks: list[Lack] = []
+        for name, amount in job.requests.items():
+            needed = amount + sum(one.requests.get(name, 0) for one in beside)
+            if needed > own[name]:
+                now = min(limit[name], others[name])
+                later = min(limit[name], others[name] + limit[name] - lent[name])
+                lacks.append(Lack(resource=name, needed=needed, own=own[name], lent=now, later=later))
+        advice = _advice(team, job, lacks, pool, divided) if lacks else ""
+        yield Start(job=job, beside=bool(beside), lacks=tuple(lacks), advice=advice)
+
+
+def main_lacks(job: DeclaredJob, lacks: Sequence[Lack]) -> Sequence[Lack]:
+    """Return what a reader needs: CPU and memory come with GPUs, so only the GPUs where they are lacking."""
+    return [one for one in lacks if one.resource == job.resource] or lacks
+
+
+def _lendable(team: Team, pool: PoolPlan, divided: DividedPools) -> Mapping[str, int]:
+    """Return what a team's cohort can lend of a pool: what no quota has, and what others do not always use."""
+    division, cohort = divided.division, queue_settings(team).cohort
+    of_environment = [division.teams[one.name] for one in divided.teams]
+    unassigned = cohort_amounts(division, of_environment, divided.offers, pool).get(cohort, {})
+    found = {name: unassigned.get(name, 0) for name in ("cpu", "memory", *divided.offers)}
+    for other in divided.teams:
+        if other.name != team.name and queue_settings(other).cohort == cohort:
+            shares = division.teams[other.name]
+            own, lend = (amounts(pool, part, divided.offers) for part in (shares.nominal, shares.lend))
+            for name, units in lend.items():
+                found[name] += max(0, min(units, own[name] - _always(other, name, pool, divided)))
+    return found
+
+
+def _always(team: Team, resource: str, pool: PoolPlan, divided: DividedPools) -> int:
+    """Return how much of a pool the work of a team uses at all times."""
+    return sum(job.always.get(resource, 0) for job in divided.work[team.name] if job.pool == pool.name)
+
+
+def _advice(team: Team, job: DeclaredJob, lacks: Sequence[Lack], pool: PoolPlan, divided: DividedPools) -> str:
+    """Return the quota to write if the pool has it, or whose quota can go down for it."""
+    name, resource, division = pool.name, job.resource, divided.division
+    quotas = {one.name: division.teams[one.name].nominal[resource] for one in (*divided.teams, team)}
+    own, reserved = quotas[team.name], division.reserve[resource].get(name, 0)
+    more = max(_units(one, job, pool, divided.offers) for one in lacks)
+    if team in divided.teams:
+        left = sum(units[resource].get(name, 0) for units in division.cohorts.values())
+        others = {
+            f"the quota of {one.name}": quotas[one.name].get(name, 0) - _always(one, resource, pool, divided)
+            for one in divided.teams
+            if one is not team
+        }
+        spare = {place: units for place, units in {**others, "queueing.reserve": reserved}.items() if units > 0}
+    else:
+        left, spare = reserved - own.get(name, 0), dict[str, int]()
+    if more <= left:
+        wanted = {**{pool: units for pool, units in own.items() if units}, name: own.get(name, 0) + more}
+        by_pool = ", ".join(f"{pool}: {units}" for pool, units in sorted(wanted.items()))
+        return f"write quota.{quota_place(resource)}: {{{by_pool}}}, or request less"
+    if more <= left + sum(spare.values()):
+        lower = " and ".join(spare)
+        return (
+            f"request less, or raise the team's quota on pool {name} by {more} and lower {lower} by {more - left}"
+        )
+    if team not in divided.teams:
+        return (
+            f"request less, or raise queueing.reserve in the environment by {more - left} and the team's quota by "
+            f"{more}, both on pool {name}"
+        )
+    return "request less, or raise the count of the pool and the team's quota"
+
+
+def _units(lack: Lack, job: DeclaredJob, pool: PoolPlan, offers: Offers) -> int:
+    """Return how many more units of the job's GPU resource bring what is lacking."""
+    free = free_resources(pool)
+    of_node = {"cpu": free.cpu_millicores, "memory": free.memory_mib * 2**20}.get(lack.resource)
+    offer = next((one for one in offers[job.resource] if one.pool is pool), None)
+    missing = lack.needed - lack.own
+    if of_node is None or offer is None or not offer.gpus:
+        return missing
+    return math.ceil(missing * pool.gpus_per_node / (of_node * offer.gpus))

@@ -1,0 +1,87 @@
+"""Compare how long Kueue waits for the pods of a started workload with what the pods need to be ready.
+
+Kueue counts from admission until all pods are ready. Then it stops the workload, whose model loads again from the
+beginning.
+The pods that it ends were the request for nodes. With queued provisioning it admits a workload only when its nodes
+exist (kubernetes-sigs/kueue v0.19.2, admittedNotReadyWorkload of pkg/controller/core/workload_controller.go and
+PodsReady of pkg/controller/jobs/pod/pod_controller.go; read 2026-11-28).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.mig.progress import CHANGE_SECONDS
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import duration_text, duration_value, parse_duration
+from gpu_platform.spec.queueing import Queueing
+from gpu_platform.spec.team import Team
+
+NODE_SECONDS: Final = 600
+"""Our assumption from a pending pod to a ready new node."""
+_STEP_SECONDS: Final = 600
+
+
+def check_startup(
+    team: Team, teams: Sequence[Team], queueing: Queueing, pools: Sequence[PoolPlan], here: Problems
+) -> None:
+    """Record services that Kueue would stop before their model is loaded. `teams`: those of the environment."""
+    timeout, where = queueing.pods_ready_timeout, "" if team in teams else " in the environment"
+    for index, service in enumerate(team.inference_services):
+        if parse_duration(service.startup) >= parse_duration(timeout):
+            here.at(f"inference_services[{index}]").at("startup").add(
+                service.startup,
+                f"less than queueing.pods_ready_timeout, {timeout}: after it queues stop pods that are not ready",
+                f"write queueing.pods_ready_timeout: {_enough([*teams, team], pools)}{where}, or lower startup",
+            )
+
+
+def waiting_decisions(pools: Sequence[PoolPlan], teams: Sequence[Team], queueing: Queueing) -> Iterator[Decision]:
+    """Yield warnings about pools whose new nodes, and what then loads, may take longer than Kueue waits."""
+    timeout = queueing.pods_ready_timeout
+    for pool in pools:
+        if pool.capacity.get("type") == "flex-start":
+            if not pool.capacity.get("queued"):
+                yield Decision(
+                    subject=f"pool {pool.name}",
+                    what="warning: waiting for capacity",
+                    chosen=f"at most {timeout}",
+                    why="flex-start adds nodes when there is capacity, but queues stop workloads whose pods are "
+                    "not ready after queueing.pods_ready_timeout, and with the pods ends their request for nodes; "
+                    "with queued: true in the capacity of the pool workloads wait before they start",
+                )
+            continue
+        node, startup = _node_seconds(pool), _startup(pool, teams)
+        if node and node + startup >= parse_duration(timeout):
+            parts = [f"{duration_text(NODE_SECONDS)} for a new node"]
+            parts += [f"{duration_text(CHANGE_SECONDS)} for its MIG layout"] if node > NODE_SECONDS else []
+            parts += [f"{duration_text(startup)} for the startup of a service"] if startup else []
+            yield Decision(
+                subject=f"pool {pool.name}",
+                what="warning: waiting for nodes",
+                chosen=f"at most {timeout}",
+                why=f"pods may need {' and '.join(parts)}, and queues stop workloads that are not ready after "
+                f"queueing.pods_ready_timeout; write queueing.pods_ready_timeout: {_enough(teams, pools)}",
+            )
+
+
+def _node_seconds(pool: PoolPlan) -> int:
+    """Return how long pods may wait for a new node, or 0 if all nodes exist when Kueue starts a workload."""
+    if not pool.autoscaled and pool.nodes.desired >= pool.nodes.max:
+        return 0
+    partitions = pool.sharing.mig_roll is not None and pool.sharing.mig_layouts
+    return NODE_SECONDS + (CHANGE_SECONDS if partitions else 0)
+
+
+def _startup(pool: PoolPlan, teams: Sequence[Team]) -> int:
+    services = (one for team in teams for one in team.inference_services if one.pool == pool.name)
+    return max((parse_duration(one.startup) for one in services), default=0)
+
+
+def _enough(teams: Sequence[Team], pools: Sequence[PoolPlan]) -> str:
+    """Return a timeout that is enough for all pools, in steps of ten minutes."""
+    most = max(_startup(pool, teams) + _node_seconds(pool) for pool in pools)
+    return duration_value((most // _STEP_SECONDS + 1) * _STEP_SECONDS)

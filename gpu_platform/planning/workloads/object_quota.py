@@ -1,0 +1,59 @@
+"""Check that a team's quota of objects has room for the objects of what the stack file declares.
+
+Without it the API server refuses them when the cluster exists. A JobSet makes a headless Service, a RayCluster one
+for its head, and a LeaderWorkerSet uses the declared one, which has its name (kubernetes-sigs/jobset,
+createHeadlessSvcIfNecessary; ray-project/kuberay, raycluster_controller.go; kubernetes-sigs/lws,
+CreateHeadlessServiceIfNotExists; read 2026-11-28).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from decimal import Decimal
+from typing import Final
+
+from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.workloads.plans import api_of
+from gpu_platform.quantity import parse_quantity
+from gpu_platform.spec.addons import Addons
+from gpu_platform.spec.team import Team
+
+_OF_A_VOLUME: Final = "1Gi"
+"""What the claim of a bucket or of an existing file system requests."""
+
+
+def check_object_quota(team: Team, volumes: Collection[str], addons: Addons, problems: Problems) -> None:
+    """Record limits of `quota.objects` below what is declared. `volumes`: those that `storage` gives the team."""
+    sizes = [*(_OF_A_VOLUME for _ in volumes), *_sizes(team)]
+    limits = team.quota.objects
+    here = problems.at("quota").at("objects")
+    jobs = len(team.training_jobs) + len(team.batch_jobs)
+    counts = {"claims": len(sizes), "services": _services(team, addons), "jobs": jobs}
+    for field, count in counts.items():
+        allowed: int = getattr(limits, field)
+        if count > allowed:
+            _add(field, str(allowed), str(count), here)
+    storage = sum((parse_quantity(size) for size in sizes), Decimal(0))
+    if storage > parse_quantity(limits.storage):
+        _add("storage", limits.storage, f"{-(-storage // 2**30):f}Gi", here)
+
+
+def _add(field: str, allowed: str, needed: str, here: Problems) -> None:
+    here.at(field).add(
+        allowed,
+        f"{needed} or more: what the team's volumes and declared workloads have",
+        f"write quota.objects.{field}: {needed}",
+    )
+
+
+def _sizes(team: Team) -> Iterator[str]:
+    """Yield the sizes of the claims that entries have of their own."""
+    kept = (*(one.checkpoints for one in team.training_jobs), *(one.home for one in team.notebooks))
+    for one in kept:
+        if one is not None and one.volume is None and one.size is not None:
+            yield str(one.size)
+
+
+def _services(team: Team, addons: Addons) -> int:
+    training = sum(one.replicas > 1 or api_of(one, addons) != "job" for one in team.training_jobs)
+    return len(team.inference_services) + training + len(team.ray_clusters)
