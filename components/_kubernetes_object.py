@@ -64,7 +64,7 @@ def _options_of(resource: str, manifest: Mapping[str, Any]) -> pulumi.ResourceOp
     group = api_version.rpartition("/")[0] or "core"
     fields = IMMUTABLE_FIELDS.get(f"{group}/{kind}", ())
     labels = _section(manifest.get("metadata"), "labels")
-    if isinstance(labels, Mapping) and names.QUEUE_LABEL in labels:
+    if isinstance(labels, Mapping) and names.QUEUE_LABEL in cast("Mapping[str, object]", labels):
         fields += IMMUTABLE_IN_QUEUES.get(f"{group}/{kind}", ())
     return pulumi.ResourceOptions(
         version=_PROVIDER_VERSION,

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar, cast
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from gpu_platform.errors import BadInput, Problem, did_you_mean
+from gpu_platform.errors import BadInput, Problem, did_you_mean, suggestion
 from gpu_platform.paths import stacks_dir
 from gpu_platform.spec.bounds import out_of_bounds, read_text
 from gpu_platform.spec.problems import path_text, problems_of
@@ -22,6 +22,7 @@ from gpu_platform.spec.stack import Environment, Stack, TeamStack
 CONFIG_KEY = "gpu-platform:platform"
 # Control and format characters, separators of lines and paragraphs: U+0000, U+202E, U+200B, U+2028.
 _INVISIBLE: Final = ("Cc", "Cf", "Zl", "Zp")
+_MERGE_TAG: Final = "tag:yaml.org,2002:merge"
 _Model = TypeVar("_Model")
 _Read = TypeVar("_Read")
 
@@ -46,11 +47,15 @@ class _StrictLoader(yaml.CSafeLoader):
 
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
-    loader.flatten_mapping(node)
+    own = [pair for pair in node.value if pair[0].tag != _MERGE_TAG]
+    loader.flatten_mapping(node)  # puts what is merged before the mapping's own
     # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
     construct: Callable[..., object] = loader.construct_object
     seen: dict[Hashable, Any] = {}
-    for key_node, value_node in node.value:
+    merged = {
+        construct(key, deep=True): construct(value, deep=True) for key, value in node.value[: -len(own) or None]
+    }
+    for key_node, value_node in own:
         key = construct(key_node, deep=True)
         if not isinstance(key, Hashable):
             problem = "a list or a mapping is used as a key; quote it if it is meant as text"
@@ -63,7 +68,7 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, An
             )
         else:
             seen[key] = construct(value_node, deep=True)
-    return seen
+    return {**merged, **seen}
 
 
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
@@ -179,22 +184,19 @@ def read_stack_file(path: Path) -> StackFile:
         raise BadInput(str(path), [*mistakes, problem])
     keys = cast("Mapping[str, object]", config)
     if CONFIG_KEY not in keys:
-        ours = [key for key in keys if str(key).startswith("gpu-platform")]
-        fix = did_you_mean(CONFIG_KEY, ours)
-        found = f"keys {', '.join(map(str, keys))}" if keys else "nothing"
-        raise BadInput(
-            str(path),
-            [
-                *mistakes,
-                Problem(
-                    f"config.{CONFIG_KEY}",
-                    found,
-                    "the platform object",
-                    fix and f"rename {ours[0]!r} to {CONFIG_KEY!r}",
-                ),
-            ],
-        )
+        raise BadInput(str(path), [*mistakes, _without_platform(keys, cast("Mapping[str, object]", document))])
     return StackFile(stack_name(path), path, keys[CONFIG_KEY], tuple(mistakes))
+
+
+def _without_platform(keys: Mapping[str, object], document: Mapping[str, object]) -> Problem:
+    """Return what is wrong with a file whose `config` has no platform object."""
+    found = f"keys {', '.join(map(str, keys))}" if keys else "nothing"
+    meant = suggestion(did_you_mean(CONFIG_KEY, map(str, keys)))
+    fix = f"rename {meant!r} to {CONFIG_KEY!r}" if meant else ""
+    if not fix and "environment" in document:
+        found += ", and `environment` of Pulumi ESC, which only the Pulumi CLI reads"
+        fix = f"write {CONFIG_KEY} into this file: it has no secrets"
+    return Problem(f"config.{CONFIG_KEY}", found, "the platform object", fix)
 
 
 def parse_platform(platform: object, source: str) -> Environment | TeamStack:
@@ -206,21 +208,33 @@ def parse_document(document: object, source: str, adapter: TypeAdapter[_Model]) 
     """Validate a document by its models; raises BadInput with every problem and its place in the file."""
     text = to_json(document)
     plain: object = json.loads(text)
-    invisible = tuple(_invisible(plain, ()))
+    unreadable = tuple(_unreadable(plain, ()))
     try:
         parsed = adapter.validate_json(text)
     except ValidationError as error:
-        places = {problem.path for problem in invisible}
-        others = (one for one in problems_of(error, plain, adapter) if one.path not in places)
-        raise BadInput(source, [*invisible, *others]) from None
-    if invisible:
-        raise BadInput(source, invisible)
+        places = tuple(problem.path for problem in unreadable)
+        below = tuple(f"{place}." for place in places)
+        others = [
+            one
+            for one in problems_of(error, plain, adapter)
+            if one.path not in places and not one.path.startswith(below) and path_text(()) not in places
+        ]
+        raise BadInput(source, [*unreadable, *others]) from None
+    if unreadable:
+        raise BadInput(source, unreadable)
     return parsed
 
 
-def _invisible(value: object, path: tuple[str | int, ...]) -> Iterator[Problem]:
-    """Yield the texts with characters that a reader does not see, or that change the order of what is read."""
-    if isinstance(value, str):
+def _unreadable(value: object, path: tuple[str | int, ...]) -> Iterator[Problem]:
+    """Yield values that Pulumi encrypted, and texts with characters that hide or reorder what is read."""
+    if isinstance(value, dict) and value.keys() == {"secure"}:
+        yield Problem(
+            path_text(path),
+            "a value that Pulumi encrypted (secure)",
+            "plain text: a stack file has no secrets",
+            "write the value itself, and set it without --secret",
+        )
+    elif isinstance(value, str):
         hidden = [one for one in value if unicodedata.category(one) in _INVISIBLE and one not in "\t\n\r"]
         if hidden:
             yield Problem(
@@ -228,10 +242,10 @@ def _invisible(value: object, path: tuple[str | int, ...]) -> Iterator[Problem]:
             )
     elif isinstance(value, dict):
         for key, item in cast("dict[str, object]", value).items():
-            yield from _invisible(item, (*path, key))
+            yield from _unreadable(item, (*path, key))
     elif isinstance(value, list):
         for index, item in enumerate(cast("list[object]", value)):
-            yield from _invisible(item, (*path, index))
+            yield from _unreadable(item, (*path, index))
 
 
 def to_json(platform: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
@@ -24,6 +25,7 @@ from gpu_platform.spec.stack import Environment
 from gpu_platform.spec.storage import BucketStorage, ClaimableStorage, DiskStorage, TeamStorage
 from gpu_platform.spec.team import Team
 from gpu_platform.spec.team_workloads import (
+    BatchJob,
     ContainerSettings,
     InferenceService,
     KeptDirectory,
@@ -32,6 +34,8 @@ from gpu_platform.spec.team_workloads import (
     RequestedResources,
     TrainingJob,
 )
+
+_Entry: TypeAlias = TrainingJob | InferenceService | RayCluster | Notebook | BatchJob
 
 _LONGEST_NAME = 48
 _RELAXED_SERVICES = 36
@@ -427,7 +431,7 @@ def _check_sidecars(
                 )
 
 
-def _mounted(entry: ContainerSettings) -> Iterator[str]:
+def _mounted(entry: _Entry) -> Iterator[str]:
     """Yield the volumes of `storage` that pods of an entry mount."""
     yield from entry.volumes
     kept: KeptDirectory | None = None
@@ -439,9 +443,17 @@ def _mounted(entry: ContainerSettings) -> Iterator[str]:
         yield kept.volume
 
 
-def _entries(team: Team) -> Iterator[tuple[str, int, ContainerSettings]]:
-    for field in ("training_jobs", "inference_services", "ray_clusters", "notebooks", "batch_jobs"):
-        for index, entry in enumerate(getattr(team, field)):
+def _entries(team: Team) -> Iterator[tuple[str, int, _Entry]]:
+    """Yield each entry with its field and place in it."""
+    fields: Mapping[str, Sequence[_Entry]] = {
+        "training_jobs": team.training_jobs,
+        "inference_services": team.inference_services,
+        "ray_clusters": team.ray_clusters,
+        "notebooks": team.notebooks,
+        "batch_jobs": team.batch_jobs,
+    }
+    for field, entries in fields.items():
+        for index, entry in enumerate(entries):
             yield field, index, entry
 
 
