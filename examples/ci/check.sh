@@ -3,7 +3,7 @@
 # Exits with the worst exit code of `gpu-platform check`: 1 where a mandatory rule is broken, 2 where a file is not
 # valid. The findings of files with problems are printed; with --github those of all files, as annotations of GitHub
 # Actions, and the SARIF logs are left in the folder. Files without a platform are left out: other programs have stack
-# files of such names, too.
+# files of such names, too. One that looks like a file of this program is checked, which says what is wrong with it.
 set -euo pipefail
 
 project="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
@@ -23,9 +23,16 @@ fi
 
 worst=0
 for file in "$@"; do
-  grep -q 'gpu-platform:platform' "$file" || continue
+  if [ ! -f "$file" ]; then
+    echo "error: $file: no such file" >&2
+    worst=2
+    continue
+  fi
+  # A misspelt key, pools without one, configuration from Pulumi ESC.
+  grep -Eqi 'gpu[-_ ]?pl?at|pools *:|^environment *:' "$file" || continue
   code=0
-  log="$logs/${file//\//-}.sarif"
+  name="${file//%/%25}"
+  log="$logs/${name//\//%2F}.sarif"
   "$bin/gpu-platform" check "$file" --format sarif > "$log" 2> "$folder/stderr" || code=$?
   if [ ! -s "$log" ]; then # it stopped before it found anything
     cat "$folder/stderr" >&2

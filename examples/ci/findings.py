@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
@@ -27,7 +28,7 @@ def lines(log: dict[str, Any], form: str) -> Iterator[str]:
     """Yield a line for each finding of a log."""
     for result in log["runs"][0]["results"]:
         place = result["locations"][0]["physicalLocation"]
-        file, region = place["artifactLocation"]["uri"], place["region"]
+        file, region = unquote(place["artifactLocation"]["uri"]), place["region"]
         text, level = result["message"]["text"], result["level"]
         if form == "github":
             where = f"file={escaped(file, value=True)},line={region['startLine']},col={region['startColumn']}"

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 from xml.etree import ElementTree
 
 from gpu_platform.errors import BadInput
@@ -101,7 +102,7 @@ def _pool_of(name: str, spec: Environment | TeamStack) -> str | None:
 
 def as_sarif(found: Iterable[Finding], path: Path, own_rules: Sequence[str] = ()) -> str:
     """Return a SARIF log with one run; `path`: the stack file; `own_rules`: modules with rules of the company."""
-    uri = _uri(path)
+    uri = quote(_shown(path))
     described = [
         {
             "id": rule.id,
@@ -148,7 +149,7 @@ def as_sarif(found: Iterable[Finding], path: Path, own_rules: Sequence[str] = ()
             {
                 "tool": {"driver": driver},
                 # The log of each file is of a kind of its own: one does not replace that of another.
-                "automationDetails": {"id": f"{path.stem}/"},
+                "automationDetails": {"id": f"{uri.rpartition('.')[0]}/"},
                 "results": results,
                 "columnKind": "unicodeCodePoints",
             }
@@ -159,17 +160,17 @@ def as_sarif(found: Iterable[Finding], path: Path, own_rules: Sequence[str] = ()
 
 def as_junit(found: Sequence[Finding], path: Path, own_rules: Sequence[str] = ()) -> str:
     """Return JUnit XML with a test case for each rule; advice and what was not checked are in skipped cases."""
-    uri = _uri(path)
+    shown = _shown(path)
     root = ElementTree.Element("testsuites", name="gpu-platform check")
     names = [STACK_FILE_RULE, *(rule.id for rule in rules(own_rules))]
-    suite = ElementTree.SubElement(root, "testsuite", name=uri, tests=str(len(names)))
+    suite = ElementTree.SubElement(root, "testsuite", name=shown, tests=str(len(names)))
     failed = skipped = 0
     for name in names:
-        case = ElementTree.SubElement(suite, "testcase", name=name, classname=uri, file=uri)
+        case = ElementTree.SubElement(suite, "testcase", name=name, classname=shown, file=shown)
         own = [one for one in found if one.rule == name]
         if not own:
             continue
-        text = "\n".join(f"{uri}:{one.place.line}:{one.place.column}: {one.message}" for one in own)
+        text = "\n".join(f"{shown}:{one.place.line}:{one.place.column}: {one.message}" for one in own)
         broken = any(one.kind == "error" for one in own)
         failed, skipped = failed + broken, skipped + (not broken)
         worst = next((one for one in own if one.kind == "error"), own[0])
@@ -186,6 +187,7 @@ def _xml(text: str) -> str:
     return _NOT_XML.sub("?", text)
 
 
-def _uri(path: Path) -> str:
+def _shown(path: Path) -> str:
+    """Return the path from here, if it is below; code scanning shows findings only at such paths."""
     absolute, here = path.resolve(), Path.cwd().resolve()
     return (absolute.relative_to(here) if absolute.is_relative_to(here) else absolute).as_posix()

@@ -75,6 +75,44 @@ def test_the_hook_prints_nothing_for_valid_files(repository: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def checked(repository: Path, *files: str) -> subprocess.CompletedProcess[str]:
+    return run([str(PROJECT_ROOT / hook()["entry"]), *files], repository)
+
+
+def test_a_named_file_that_is_not_there_is_an_error(repository: Path) -> None:
+    done = checked(repository, "stacks/Pulumi.gone.yaml")
+    assert (done.returncode, done.stderr) == (2, "error: stacks/Pulumi.gone.yaml: no such file\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (GOOD.replace("gpu-platform:platform", "gpu-platfrom:platform"), "rename 'gpu-platfrom:platform'"),
+        ("environment: [shared/gpu]\nconfig: {aws:region: us-east-2}\n", "Pulumi ESC"),
+    ],
+    ids=["misspelt", "esc"],
+)
+def test_a_file_that_looks_like_ours_is_not_left_out(repository: Path, text: str, said: str) -> None:
+    (repository / "stacks" / "Pulumi.mine.yaml").write_text(text, "utf-8")
+    done = checked(repository, "stacks/Pulumi.mine.yaml")
+    assert (done.returncode, said in done.stdout) == (2, True), done.stdout + done.stderr
+
+
+def test_logs_of_two_stack_files_of_one_name_are_two_of_two_kinds(tmp_path: Path) -> None:
+    """GitHub takes one log of each kind: github/codeql-action pull request 2959, read 2026-11-28."""
+    for folder in ("a-b/c", "a/b-c", "a space/d"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "Pulumi.prod.yaml").write_text(BROKEN, "utf-8")
+    files = sorted(str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*.yaml"))
+    logs = tmp_path / "logs"
+    done = checked(tmp_path, "--github", str(logs), *files)
+    runs = [json.loads(one.read_text("utf-8"))["runs"][0] for one in logs.iterdir()]
+    assert len({one["automationDetails"]["id"] for one in runs}) == len(runs) == 3
+    places = {one["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in runs}
+    assert places == {"a-b/c/Pulumi.prod.yaml", "a/b-c/Pulumi.prod.yaml", "a%20space/d/Pulumi.prod.yaml"}
+    assert "file=a space/d/Pulumi.prod.yaml," in done.stdout
+
+
 def test_the_entry_of_the_hook_is_a_program_of_the_checkout() -> None:
     """pre-commit runs a `script` of the hook's repository in the folder of the user's."""
     assert hook()["language"] == "script"
@@ -114,9 +152,29 @@ def test_the_action_leaves_a_log_of_each_stack_file_annotates_its_lines_and_fail
     command = re.compile(
         r"::(error|warning|notice) file=stacks/Pulumi\.mine\.yaml,line=\d+,col=\d+,title=([\w-]+)::.+"
     )
-    annotated = [command.fullmatch(one) for one in done.stdout.splitlines()]
+    unmatched, *lines = done.stdout.splitlines()
+    assert unmatched == "::warning title=gpu-platform::no stack file matches: nothing/*.yaml"
+    annotated = [command.fullmatch(one) for one in lines]
     assert all(annotated)
     assert {one[2] for one in annotated if one and one[1] != "notice"} == RULES
+
+
+def test_a_pattern_of_the_action_may_have_spaces_and_one_that_matches_nothing_is_named(
+    repository: Path, tmp_path: Path
+) -> None:
+    (repository / "my stacks").mkdir()
+    (repository / "my stacks" / "Pulumi.mine.yaml").write_text(BROKEN, "utf-8")
+    done = run(
+        ["bash", "-eo", "pipefail", "-c", steps()["Check"]["run"]],
+        repository,
+        STACKS="my stacks/*.yaml\nother/*.yaml\n",
+        RUNNER_TEMP=str(tmp_path / "temp"),
+        GITHUB_OUTPUT=str(tmp_path / "output"),
+        GITHUB_ACTION_PATH=str(PROJECT_ROOT),
+    )
+    assert done.returncode == 2
+    assert "file=my stacks/Pulumi.mine.yaml," in done.stdout
+    assert "::warning title=gpu-platform::no stack file matches: other/*.yaml\n" in done.stdout
 
 
 def test_the_action_fails_where_no_file_matches(repository: Path, tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ def problems(folder: Path, text: str) -> tuple[Problem, ...]:
     return tuple(caught.value.problems)
 
 
-# What gopkg.in/yaml.v3 gives, with which the Pulumi CLI reads stack files: the mapping's own keys win, wherever they
-# are, then those of the first merged mapping.
+# What gopkg.in/yaml.v3 gives, with which the Pulumi CLI reads stack files: the mapping's own keys win, also those
+# before `<<`, then those of the first merged mapping.
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
