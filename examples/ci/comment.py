@@ -2,8 +2,9 @@
 """Write the review as one comment of a pull request (GitHub) or merge request (GitLab): comment.py COMMENT.md
 
 The comment of an earlier run is replaced: it is the one of the same account with the marker below. Needs Python
-alone. Read from the environment, on GitHub: GITHUB_REPOSITORY, NUMBER, GH_TOKEN, and GITHUB_API_URL for a server
-of one's own; on GitLab: CI_API_V4_URL, CI_PROJECT_ID, CI_MERGE_REQUEST_IID, GPU_PLATFORM_TOKEN.
+alone. Read from the environment, on GitHub: GITHUB_REPOSITORY, NUMBER, GH_TOKEN, GITHUB_STEP_SUMMARY, which gets
+the review, too, and GITHUB_API_URL for a server of one's own; on GitLab: CI_API_V4_URL, CI_PROJECT_ID,
+CI_MERGE_REQUEST_IID, GPU_PLATFORM_TOKEN.
 """
 
 from __future__ import annotations
@@ -44,9 +45,17 @@ def main() -> None:
     if not file.is_file():
         sys.exit(f"error: no file {file}: review.sh did not get as far as writing it")
     text = file.read_text("utf-8")
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(summary).open("a", encoding="utf-8") as page:
+            page.write(f"{text}\n")
     try:
         print(write_comment(api(), text))
     except urllib.error.HTTPError as error:
+        if error.code == 403:  # the token of a pull request from a fork may only read
+            print(
+                f"::warning title=gpu-platform::{error.url} answers 403: the review is in the summary of this job"
+            )
+            return
         sys.exit(f"error: {error.url} answers {error.code} {error.reason}: look at the token's rights")
     except urllib.error.URLError as error:
         sys.exit(f"error: no answer of the server: {error.reason}")

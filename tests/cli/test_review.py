@@ -143,7 +143,7 @@ def test_the_commands_of_both_templates_write_one_comment_that_each_push_replace
     _git(repository, "commit", "--quiet", "--all", "--message", "second")
     steps = yaml.safe_load((CI / "github.yaml").read_text("utf-8"))["jobs"]["review"]["steps"]
     named = {one.get("name"): one["run"] for one in steps if "run" in one}
-    assert _script(repository, named["Review"], BASE=base).returncode == 0
+    assert _script(repository, named["Review"]).returncode == 0
     with code_host("github") as github:
         for _ in range(2):
             ran = _script(repository, named["Comment"], **github.environment)
@@ -155,12 +155,54 @@ def test_the_commands_of_both_templates_write_one_comment_that_each_push_replace
     job = yaml.safe_load((CI / "gitlab.yaml").read_text("utf-8"))["gpu-platform"]
     with code_host("gitlab") as gitlab:
         for line in (*job["script"], *job["after_script"], *job["after_script"]):
-            variables = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": base, **gitlab.environment}
+            event = {"CI_MERGE_REQUEST_EVENT_TYPE": "detached", "CI_MERGE_REQUEST_DIFF_BASE_SHA": base}
+            variables = {**event, **gitlab.environment}
             ran = _script(repository, line.partition(" #")[0], **variables)
             assert ran.returncode == 0, ran.stderr
     (note,) = gitlab.written
     assert "`Pulumi.local.yaml`" in note["body"]
     assert gitlab.updates == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("template", ["github", "gitlab"])
+def test_a_review_shows_no_stack_that_somebody_else_changed_meanwhile(repository: Path, template: str) -> None:
+    """The merge that CI checks out has a newer target branch than the base of the event."""
+    stacks = repository / "stacks"
+    shutil.copy(stacks / "Pulumi.local.yaml", stacks / "Pulumi.other.yaml")
+    _git(repository, "add", ".")
+    _git(repository, "commit", "--quiet", "--message", "two stacks")
+    stale = _git(repository, "rev-parse", "HEAD").strip()
+    target = _git(repository, "branch", "--show-current").strip()
+    _git(repository, "checkout", "--quiet", "-b", "mine")
+    _edited(stacks / "Pulumi.local.yaml", "workload: training", "workload: training # mine")
+    _git(repository, "commit", "--quiet", "--all", "--message", "mine")
+    _git(repository, "checkout", "--quiet", target)
+    _edited(stacks / "Pulumi.other.yaml", "workload: training", "workload: training # theirs")
+    _git(repository, "commit", "--quiet", "--all", "--message", "theirs")
+    _git(repository, "checkout", "--quiet", "--detach")
+    _git(repository, "merge", "--quiet", "--no-edit", "mine")
+    if template == "github":
+        steps = yaml.safe_load((CI / "github.yaml").read_text("utf-8"))["jobs"]["review"]["steps"]
+        (command,) = (one["run"] for one in steps if one.get("name") == "Review")
+    else:
+        (command,) = yaml.safe_load((CI / "gitlab.yaml").read_text("utf-8"))["gpu-platform"]["script"]
+    variables = {"CI_MERGE_REQUEST_EVENT_TYPE": "merged_result", "CI_MERGE_REQUEST_DIFF_BASE_SHA": stale}
+    assert _script(repository, command, **variables).returncode == 0
+    comment = (repository / "comment.md").read_text("utf-8")
+    assert ("`Pulumi.local.yaml`" in comment, "`Pulumi.other.yaml`" in comment) == (True, False)
+
+
+def test_a_token_that_may_only_read_leaves_the_review_in_the_summary(tmp_path: Path) -> None:
+    """Pull requests from forks: GitHub answers 403, "Resource not accessible by integration"."""
+    (tmp_path / "comment.md").write_text("the review", "utf-8")
+    summary = tmp_path / "summary.md"
+    with code_host("github") as host:
+        host.reads_only = True
+        env = {**host.environment, "GITHUB_STEP_SUMMARY": str(summary)}
+        ran = _script(tmp_path, f"{CI}/comment.py comment.md", **env)
+    assert (ran.returncode, ran.stdout.startswith("::warning ")) == (0, True), ran.stderr
+    assert summary.read_text("utf-8") == "the review\n"
 
 
 @pytest.mark.parametrize("kind", ["github", "gitlab"])

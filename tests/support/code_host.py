@@ -32,6 +32,8 @@ class CodeHost:
         self.account = "github-actions[bot]" if kind == "github" else "project_1_bot"
         self.comments: list[dict[str, Any]] = []
         self.updates = 0
+        self.reads_only = False
+        """Whether the token may not write, as that of a pull request from a fork."""
         self.environment: dict[str, str] = {}
 
     @property
@@ -57,6 +59,8 @@ class CodeHost:
             return 401, {"message": "Bad credentials"}
         if url.path == "/user":
             return (403, {}) if self.kind == "github" else (200, {"username": self.account})
+        if self.reads_only and method != "GET":
+            return 403, {"message": "Resource not accessible by integration"}
         if url.path == _LIST[self.kind]:
             if method == "POST":
                 return 201, self.add(self.account, body["body"])
