@@ -157,6 +157,12 @@ GKE_SHARING_STRATEGY_LABEL: Final = "cloud.google.com/gke-gpu-sharing-strategy"
 GKE_SHARED_CLIENTS_LABEL: Final = "cloud.google.com/gke-max-shared-clients-per-gpu"
 
 
+def is_platform_namespace(namespace: str) -> bool:
+    """Return whether a namespace is one of Kubernetes or of the program; charts have others, in the catalogue."""
+    own = (OPERATOR_NAMESPACE, DRA_DRIVER_CHART, SANDBOX_NAMESPACE)
+    return namespace.startswith(("kube-", "gpu-platform-")) or namespace in own
+
+
 def quota_key(resource: str) -> str:
     """Return the ResourceQuota key of an extended resource or, if the name has no slash, of a device class."""
     return f"requests.{resource}" if "/" in resource else resource + DEVICE_QUOTA_SUFFIX

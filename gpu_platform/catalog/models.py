@@ -319,6 +319,7 @@ class Chart(Fact):
     name: str
     repository: str = Field(description="https://... or oci://...")
     version: str
+    namespace: str = Field(description="where the program installs it; no team may have this name")
     source: Source
 
 

@@ -98,7 +98,7 @@ def _declared_nodes(context: Context) -> list[tuple[str, str]]:
 
 def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> EnvironmentPlan:
     """Return the plan of an environment; raises BadInput with every problem of the stack."""
-    teams_alone = _check_teams_alone(spec, spec.cluster)
+    teams_alone = _check_teams_alone(spec, spec.cluster, catalog)
     if found := _check_all_but_teams(spec, spec.cluster, spec.operator, catalog):
         # Quotas and workloads cannot be checked with invalid pools.
         raise BadInput(stack, [*found, *teams_alone])
@@ -258,7 +258,7 @@ def check_apart(
     `cluster` and `operator` are those of `spec`, or None where the file has placeholders for them.
     """
     found = _check_all_but_teams(spec, cluster, operator, catalog)
-    return list(dict.fromkeys([*found, *_check_teams_alone(spec, cluster)]))
+    return list(dict.fromkeys([*found, *_check_teams_alone(spec, cluster, catalog)]))
 
 
 def _check_all_but_teams(
@@ -275,10 +275,10 @@ def _check_all_but_teams(
     return found
 
 
-def _check_teams_alone(spec: Environment, cluster: Cluster | None) -> list[Problem]:
+def _check_teams_alone(spec: Environment, cluster: Cluster | None, catalog: Catalog) -> list[Problem]:
     """Return what is wrong with teams that the resources of pools do not decide: names, roles, members."""
     problems = Problems()
-    teams.check_alone(spec, problems)
+    teams.check_alone(spec, catalog, problems)
     if cluster is not None:
         teams.check_identities(spec, cloud_of(cluster), problems)
         _check_members(spec, problems)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.identities import CloudIdentities
 from gpu_platform.planning.clouds.registry import cloud_of
 from gpu_platform.planning.context import CompleteContext
@@ -36,14 +37,14 @@ from gpu_platform.spec.stack import Environment
 from gpu_platform.spec.team import GpuUnits, Team
 
 
-def check_alone(environment: Environment, problems: Problems) -> None:
+def check_alone(environment: Environment, catalog: Catalog, problems: Problems) -> None:
     """Record what is wrong with priorities and teams, except for what depends on pools and cloud."""
     check_priorities(environment.priorities, problems.at("priorities"))
     check_unique("team", [(f"teams[{i}]", team.name) for i, team in enumerate(environment.teams)], problems)
     priorities, cloud = priority_values(environment.priorities), cloud_of(environment.cluster)
     for index, team in enumerate(environment.teams):
         here = problems.at(f"teams[{index}]")
-        check_team_alone(team, priorities, here)
+        check_team_alone(team, priorities, catalog, here)
         check_network(team, cloud, here)
         check_bare_pods(team, cloud, here)
 
@@ -83,7 +84,7 @@ def check_one(team: Team, environment: Environment, available: Available, proble
         )
     check_pull_secrets(team, problems.at("team"))
     check_own_identity(team, environment, cloud_of(environment.cluster), problems.at("team"))
-    check_team_alone(team, priority_values(environment.priorities), problems.at("team"))
+    check_team_alone(team, priority_values(environment.priorities), available.catalog, problems.at("team"))
     check_network(team, cloud_of(environment.cluster), problems.at("team"))
     check_bare_pods(team, cloud_of(environment.cluster), problems.at("team"))
     others = [("(environment)", one) for one in environment.teams]
