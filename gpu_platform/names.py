@@ -144,6 +144,7 @@ GPU_CLUSTER: Final = "gpu-cluster"  # name of the only GPUCluster object, requir
 GPU_DEVICE_CLASS: Final = "gpu.nvidia.com"
 MIG_DEVICE_CLASS: Final = "mig.nvidia.com"
 DRIVERS_DEVICE_CLASSES: Final = (GPU_DEVICE_CLASS, MIG_DEVICE_CLASS, "vfio.gpu.nvidia.com")
+DRIVER_DOMAINS: Final = (*RESERVED_DOMAINS, "k8s.aws", "google.com")  # of the names of drivers' device classes
 NVLINK_CHANNEL_CLASS: Final = "compute-domain-default-channel.nvidia.com"  # of pods in a ComputeDomain
 DEVICE_QUOTA_SUFFIX: Final = ".deviceclass.resource.k8s.io/devices"
 ADMIN_ACCESS_LABEL: Final = (

@@ -25,6 +25,7 @@ from gpu_platform.planning import (
     headroom,
     maintenance,
     monitoring,
+    object_names,
     objects,
     operator,
     policy,
@@ -127,6 +128,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     teams.check(context, available)
     queues.check(context, available)
     workloads.check(context, available)
+    object_names.check(spec, available, context.problems)
     addons.check(spec.addons, context.cloud, context.problems)
     charts.check(context)
     validation.check(context)
@@ -323,6 +325,7 @@ def plan_team(
         cloud.check_members(members, problems.at("team").at(role))
     queues.check_one(spec.team, environment, available, problems)
     workloads.check_one(spec.team, environment, available, cloud, problems)
+    object_names.check_one(spec.team, environment, available, problems)
     if problems.found:
         raise BadInput(stack, problems.found)
     tenants = teams.plan_one(spec.team, stack, environment, available, environment_plan.cluster.kubernetes)

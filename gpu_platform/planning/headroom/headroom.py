@@ -23,6 +23,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted
 from gpu_platform.spec.pool import CapacityBlock, FlexStart, Pool, Reservation
 
+PRIORITY_CLASS: Final = "gpu-headroom"
 PRIORITY: Final = -10
 """The lowest that the Cluster Autoscaler counts as a pod; all classes of teams are above it."""
 _IMAGE: Final = "pause"  # name of an image in the catalogue

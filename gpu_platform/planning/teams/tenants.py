@@ -32,7 +32,7 @@ from gpu_platform.planning.teams.declared_pods import declared_pods
 from gpu_platform.planning.teams.fabric import plan_fabric_access
 from gpu_platform.planning.teams.guarded_objects import guarded_rules
 from gpu_platform.planning.teams.network import network_decisions, plan_egress, plan_hosts, plan_ingress
-from gpu_platform.planning.teams.nic_claims import check_nic_claims, claims_nics, nic_claim_of, plan_nic_claims
+from gpu_platform.planning.teams.nic_claims import claims_nics, nic_claim_of, plan_nic_claims
 from gpu_platform.planning.teams.pod_security import pod_security_decisions, pod_security_labels
 from gpu_platform.planning.teams.quota_of_pods import (
     check_names_of_workloads,
@@ -122,7 +122,6 @@ def check_team(team: Team, available: Available, problems: Problems, *, queues: 
         if not queues:
             _check_nodes_by_request(one.spec, available, problems.at(one.path))
     check_claims(team, available, problems.at("claims"))
-    check_nic_claims(team, available.pools, problems.at("claims"))
     check_quota_of_pods(team, pods, available, problems, queues=queues)
 
 
