@@ -10,6 +10,7 @@ from gpu_platform.planning.clouds import daemonsets
 from gpu_platform.planning.clouds.controllers import ControllerPods, Room, controller_pods
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.documents import Document
+from gpu_platform.planning.clouds.eks.addresses import check_addresses
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, partition_of, plan_eks_cluster
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.compute_class import check_compute_class
@@ -220,7 +221,7 @@ class Eks(Cloud):
         catalog: Catalog,
         problems: Problems,
     ) -> Decided[CloudCluster | None]:
-        """Return a new cluster with system nodes that hold the controllers."""
+        """Return a new cluster with system nodes that hold the controllers, and compare its VPC with all nodes."""
         if not isinstance(cluster, EksClusterPlan):
             return Decided(cluster)
         own = [addon for _, addon in self._volume_drivers()]
@@ -239,7 +240,9 @@ class Eks(Cloud):
         demands = self._demands(controllers, rooms_of_cpu_pools(pools), catalog)
         system = size_system_pool(self._cluster, cluster.create.system_pool, demands, problems)
         created = replace(cluster.create, system_pool=system.value)
-        return Decided(replace(cluster, create=created), system.decisions)
+        sized = replace(cluster, create=created)
+        warnings = check_addresses(sized, pools, catalog, problems.at("create"))
+        return Decided(sized, (*system.decisions, *warnings))
 
     def _demands(self, controllers: Sequence[ControllerPods], others: Sequence[Room], catalog: Catalog) -> Demands:
         drivers = [of_nodes for of_nodes, _ in self._volume_drivers()]

@@ -20,7 +20,11 @@ from gpu_platform.spec.eks_network import EksNetwork
 ZONE_LETTERS = "abcdefg"
 LEAST_ZONES = 2
 PREFIXES = (16, 18)
-"""Allowed prefix lengths of a VPC, widest and narrowest."""
+"""Allowed prefix lengths of a VPC in which each pod takes an address, widest and narrowest."""
+NARROWEST_OF_NODES = 21
+"""Longest prefix of a VPC whose pods have a range of their own: a public subnet is a /27 then.
+
+Load balancers need a /27 (Elastic Load Balancing user guide, "Subnets for your load balancer"; not read again)."""
 POD_RANGES = IPv4Network("100.64.0.0/10")
 """Shared address space (RFC 6598), for pods."""
 _PRIVATE_BITS = 3  # eighths: one for each zone letter, the last for all public subnets
@@ -225,7 +229,8 @@ def zone_subnets(cidr: str, zone: str, pods_cidr: str | None = None) -> ZoneSubn
     """
     index = ZONE_LETTERS.index(zone[-1])
     eighths = list(IPv4Network(cidr).subnets(prefixlen_diff=_PRIVATE_BITS))
-    public = list(eighths[-1].subnets(new_prefix=_PUBLIC_PREFIX))
+    of_public = max(_PUBLIC_PREFIX, eighths[-1].prefixlen + _PRIVATE_BITS)
+    public = list(eighths[-1].subnets(new_prefix=of_public))
     of_pods = list(IPv4Network(pods_cidr).subnets(prefixlen_diff=_PRIVATE_BITS)) if pods_cidr is not None else []
     return ZoneSubnets(
         zone=zone,
