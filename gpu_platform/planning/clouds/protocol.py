@@ -32,7 +32,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import StorageClass
+from gpu_platform.spec.storage import DiskStorage, StorageClass
 from gpu_platform.spec.team_identity import TeamIdentity
 
 if TYPE_CHECKING:
@@ -226,6 +226,12 @@ class Cloud(Protocol):
         self, pools: Sequence[tuple[int, Pool]], operator: Operator, catalog: Catalog, problems: Problems
     ) -> None:
         """Record pools that one operator cannot serve together; `problems` is at the file's root."""
+
+    def own_classes(
+        self, storage: Mapping[str, StorageClass], pools: Sequence[PoolPlan], catalog: Catalog
+    ) -> Mapping[str, DiskStorage]:
+        """Return the classes that a cluster has undeclared: the cloud's, and those that the program adds."""
+        return {}
 
     def smallest_claim(self, one: StorageClass) -> str:
         """Return the size of the smallest volume that the cloud makes for a class; empty: any size."""

@@ -25,6 +25,7 @@ from gpu_platform.planning.clouds.eks.storage import (
     SMALLEST_LUSTRE,
     EksStorage,
     check_eks_storage,
+    own_classes,
     plan_eks_storage,
     volume_keys,
 )
@@ -45,7 +46,7 @@ from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import EksCluster, Operator
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import LustreStorage, StorageClass
+from gpu_platform.spec.storage import DiskStorage, LustreStorage, StorageClass
 from gpu_platform.spec.team_identity import TeamIdentity
 
 
@@ -171,6 +172,13 @@ class Eks(Cloud):
     def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
         """Record every combination that EKS refuses."""
         check_eks_pool(pool, machine, self._cluster, catalog, problems)
+
+    def own_classes(
+        self, storage: Mapping[str, StorageClass], pools: Sequence[PoolPlan], catalog: Catalog
+    ) -> Mapping[str, DiskStorage]:
+        """Return the default class of a created cluster."""
+        del pools, catalog
+        return own_classes(self._cluster, storage)
 
     def smallest_claim(self, one: StorageClass) -> str:
         """Return the size of the smallest FSx for Lustre file system."""
