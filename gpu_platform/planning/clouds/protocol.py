@@ -88,6 +88,8 @@ class Cloud(Protocol):
     """Whether Kueue's program runs beside the cluster instead of by its chart."""
     longest_pool_name: tuple[int, str] = (40, "nodes are named after it")
     """The most characters of a pool's name, and why: <pool>-<number> is also the hostname label, of at most 63."""
+    reservations_by_zone: bool = False
+    """Whether reservations of two zones may have one name."""
     no_gpu_cluster: str | None = None
     """Why the operator's GPUCluster, and so DRA, is not available; None: it is."""
 

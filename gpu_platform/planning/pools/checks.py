@@ -12,6 +12,7 @@ from gpu_platform.planning.nodes.software import branch_of, driver_version, node
 from gpu_platform.planning.pools.cpu_pools import check_cpu_pool, check_workload
 from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.pools.nvlink_domain import check_domain
+from gpu_platform.planning.pools.reservations import check_reservations
 from gpu_platform.planning.pools.sales import check_sale
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.requirements import GPU_TAINT
@@ -23,11 +24,13 @@ from gpu_platform.unknown_machine import unknown_machine_type
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record what is wrong with each pool by itself."""
+    """Record what is wrong with each pool by itself, and with the reservations of all."""
     for resolved in resolved_pools:
         check_pool(context, resolved)
         if context.operator is not None and context.catalog.has_gpus(resolved.pool.machine_type):
             _check_driver(context, resolved)
+    by_zone = (context.cloud or Cloud).reservations_by_zone
+    check_reservations(context.pools, context.problems, by_zone=by_zone)
 
 
 def check_pool(context: Context, resolved: ResolvedPool) -> None:

@@ -32,6 +32,7 @@ from gpu_platform.planning.clouds.eks.vpc import (
     ZONE_LETTERS,
     check_existing_vpc,
     check_pods_cidr,
+    check_subnet_ids,
     plan_existing_vpc,
     plan_iam,
     plan_vpc,
@@ -212,6 +213,7 @@ def _check_subnets(cluster: EksCluster, pools: Sequence[Pool], problems: Problem
     subnets = cluster.subnets or {}
     for zone in subnets:
         _check_zone(zone, f"{zone!r}", cluster, problems)
+    check_subnet_ids(subnets, problems)
     for pool in pools:
         missing = sorted(set(zones_of(pool)) - set(subnets))
         if missing:

@@ -153,6 +153,19 @@ def check_existing_vpc(
     if len(network.control_plane_subnets) == 1:
         here.at("control_plane_subnets").add("one subnet", "at least two, in different zones", "add another")
     _check_pod_subnets(network, here.at("pod_subnets"))
+    for field in ("subnets", "pod_subnets"):
+        check_subnet_ids(getattr(network, field), here.at(field))
+    local = {subnet: zone for zone, subnet in network.subnets.items() if is_local_zone(zone)}
+    for index, subnet in enumerate(network.control_plane_subnets):
+        place = here.at("control_plane_subnets").at(f"[{index}]")
+        if subnet in local:
+            place.add(
+                f"{subnet!r}, the subnet of {local[subnet]}",
+                "a subnet in an Availability Zone: EKS puts no interface of a control plane into a Local Zone",
+                "name another subnet",
+            )
+        if subnet in network.control_plane_subnets[:index]:
+            place.add(f"{subnet!r} again", "each subnet once", "name another subnet")
     for pool, zones in pool_zones.items():
         missing = sorted(set(zones) - set(network.subnets))
         if missing:
@@ -160,6 +173,18 @@ def check_existing_vpc(
                 f"no subnet in {', '.join(missing)}, where pool {pool} is",
                 "a private subnet for every zone that a pool names",
                 f"add {missing[0]}: subnet-...",
+            )
+
+
+def check_subnet_ids(subnets: Mapping[str, str], problems: Problems) -> None:
+    """Record a subnet under two zones; `problems` is at the mapping of zones."""
+    first: dict[str, str] = {}
+    for zone, subnet in subnets.items():
+        if first.setdefault(subnet, zone) != zone:
+            problems.at(zone).add(
+                f"{subnet!r} again",
+                f"each subnet once (it is under {first[subnet]}): it is in one zone",
+                "correct the id",
             )
 
 
@@ -176,9 +201,9 @@ def _check_pod_subnets(network: EksNetwork, problems: Problems) -> None:
     for zone, subnet in sorted(network.pod_subnets.items()):
         if zone not in network.subnets:
             problems.at(zone).add(f"{zone}, where no node is", "zones of subnets", "remove it, or add its subnet")
-        elif subnet == network.subnets[zone]:
+        elif subnet in network.subnets.values():
             problems.at(zone).add(
-                f"{subnet}, the subnet of the nodes", "another subnet of the same zone and VPC", "correct the id"
+                f"{subnet}, a subnet of nodes", "another subnet of the same zone and VPC", "correct the id"
             )
 
 

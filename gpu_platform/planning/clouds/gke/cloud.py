@@ -72,6 +72,7 @@ class Gke(Cloud):
     vendor = "gcp"
     creates_nodes = True
     managed_control_plane = True
+    reservations_by_zone = True
     longest_pool_name = (
         32,
         "a node pool of GKE has 40, and Pulumi appends 8 so that two can exist at once",
