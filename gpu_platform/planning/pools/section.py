@@ -20,8 +20,8 @@ from gpu_platform.pod_limits import KEEP_FROM_KARPENTER, SAFE_TO_EVICT
 LOWEST_WITH_NODES: Final = -10
 """The lowest priority of pods for which the Cluster Autoscaler adds and keeps nodes.
 
-Source: Cluster Autoscaler FAQ, default of expendable-pods-priority-cutoff; read 2026-11-25. GKE's autoscaler is taken
-to have the same.
+Source: Cluster Autoscaler FAQ, default of expendable-pods-priority-cutoff; read 2026-11-25. GKE's autoscaler is
+taken to have the same.
 """
 
 

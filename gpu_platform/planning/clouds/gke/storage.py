@@ -40,7 +40,10 @@ LUSTRE_DRIVER: Final = "lustre.csi.storage.gke.io"
 TOPOLOGY: Final = "topology.gke.io/zone"
 HYPERDISK: Final = "hyperdisk-balanced"
 DEFAULT_CLASS: Final = "standard-rwo"
-CLASSES_OF_GKE: Final = {DEFAULT_CLASS: "pd-balanced", "premium-rwo": "pd-ssd"}
+CLASSES_OF_GKE: Final[Mapping[str, Literal["pd-balanced", "pd-ssd"]]] = {
+    DEFAULT_CLASS: "pd-balanced",
+    "premium-rwo": "pd-ssd",
+}
 """Classes that every cluster has from GKE, by their disk type (GKE docs, Persistent Disk CSI driver)."""
 _HYPERDISK_IOPS: Final = (3000, 160_000)  # of a volume; Compute Engine docs, Hyperdisk Balanced; read 2026-11-28
 LUSTRE_FEATURE: Final = "managed-lustre"
