@@ -233,7 +233,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *validation.decisions(gate, planned.value),
             *headroom.decisions(kept_free, planned.value),
             *active.decisions,
-            *cost.decisions(stack, costs, planned.value, sized.value.cloud),
+            *cost.decisions(stack, costs, planned.value, sized.value.cloud, spec.budget),
         ),
     )
 
