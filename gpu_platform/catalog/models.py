@@ -432,8 +432,8 @@ class Offering(Fact):
     vendor: CloudVendor
     source: Source
     machine_types: tuple[str, ...] = Field(min_length=1, description="MachineType.name of each")
-    regions: dict[Region, tuple[Annotated[str, Field(pattern=r"^[a-z]$")], ...]] = Field(
-        description="letters of the zones by region; none: only the region is known"
+    regions: dict[Region, tuple[Annotated[str, Field(pattern=r"^([a-z]{3}-\d)?[a-z]$")], ...]] = Field(
+        description="zones by region, without its name: a letter, or dfw-2a; none: only the region is known"
     )
 
 

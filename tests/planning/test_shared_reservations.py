@@ -71,3 +71,11 @@ def test_reservations_of_one_name_in_two_zones_are_two_on_gke() -> None:
     plan(pool("us-central1-a", "g2-standard-48"), pool("us-central1-c", "a2-highgpu-8g"), cluster=GKE)
     problem = refused(pool("us-central1-a", "g2-standard-48"), pool("us-central1-a", "a2-highgpu-8g"), cluster=GKE)
     assert problem.found == "'h100' with a2-highgpu-8g"
+
+
+@pytest.mark.parametrize("counts", [(65,), (40, 25)])
+def test_a_capacity_block_has_at_most_64_instances(counts: tuple[int, ...]) -> None:
+    problem = refused(*({"capacity": BLOCK, "count": {"desired": count}} for count in counts))
+    assert problem.path == f"pools[{len(counts) - 1}].count.desired"
+    assert problem.found == "a capacity block (cr-0a1b2c3d4e5f60718) of 65 instances"
+    plan(*({"capacity": BLOCK, "count": {"desired": 64 // len(counts)}} for _ in counts))

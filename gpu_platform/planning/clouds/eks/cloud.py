@@ -14,7 +14,12 @@ from gpu_platform.planning.clouds.eks.addresses import check_addresses
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, partition_of, plan_eks_cluster
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.compute_class import check_compute_class
-from gpu_platform.planning.clouds.eks.documents import cluster_documents, identity_documents, pool_documents
+from gpu_platform.planning.clouds.eks.documents import (
+    block_sizes,
+    cluster_documents,
+    identity_documents,
+    pool_documents,
+)
 from gpu_platform.planning.clouds.eks.identities import EksIdentities, check_identity, plan_identities
 from gpu_platform.planning.clouds.eks.images import check_mig
 from gpu_platform.planning.clouds.eks.logins import login_commands, login_notes
@@ -272,12 +277,13 @@ class Eks(Cloud):
         storage: StoragePlan,
         identities: CloudIdentities | None,
     ) -> Iterator[Document]:
-        """Yield IAM policies, user data and tags."""
+        """Yield IAM policies, user data, tags, and the instances of capacity blocks."""
         assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - the plan is of this cloud
         of_cluster = cluster.create.addons if cluster.create is not None else ()
         of_storage = storage.cloud.drivers if isinstance(storage.cloud, EksStorage) else ()
         yield from cluster_documents(cluster, (*of_cluster, *of_storage))
         yield from pool_documents(pools, cluster)
+        yield from block_sizes(pools)
         if isinstance(identities, EksIdentities):
             yield from identity_documents(identities, self._identities)
 
