@@ -218,6 +218,10 @@ class Cloud(Protocol):
     def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
         """Record every combination that the cloud refuses; the machine type is one of `vendor`."""
 
+    def release_with_driver(self, pool: Pool, catalog: Catalog) -> str | None:
+        """Return the first image release with a driver for the machine type, for people; None: no other has one."""
+        return None
+
     def check_compute_class(self, compute_class: ComputeClass, pools: Sequence[Pool], problems: Problems) -> None:
         """Record why the cloud cannot keep the order of these pools; `problems` is at the class."""
 

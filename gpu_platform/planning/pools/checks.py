@@ -132,11 +132,13 @@ def _check_driver(context: Context, resolved: ResolvedPool) -> None:
     if branch < gpu.minimum_driver_branch or (newest is not None and branch > newest):
         allowed = f"branch {gpu.minimum_driver_branch} " + ("or newer" if newest is None else f"to {newest}")
         of_image = version is None or pool.image.driver is not None
+        own = "an image with such a driver in image.ami and image.driver, or take another machine type"
+        release = context.cloud.release_with_driver(pool, catalog) if context.cloud is not None else None
+        if release is not None:
+            own = f"{release} or a newer one in image.release, {own}"
         problems.at("machine_type").add(
             f"{machine.name!r} ({gpu.product}) with driver "
             + (f"{version}" if version is not None else f"branch {branch} of its image"),
             f"driver {allowed} for {gpu.product} ({gpu.source})",
-            "name an image with such a driver in image.ami and image.driver, or take another machine type"
-            if of_image
-            else "set operator.driver.version to one of that range",
+            f"name {own}" if of_image else "set operator.driver.version to one of that range",
         )
