@@ -219,7 +219,7 @@ class Cloud(Protocol):
         """Record every combination that the cloud refuses; the machine type is one of `vendor`."""
 
     def release_with_driver(self, pool: Pool, catalog: Catalog) -> str | None:
-        """Return the first image release with a driver for the machine type, for people; None: no other has one."""
+        """Return the first image release with a driver for the machine type, as text, or None."""
         return None
 
     def check_compute_class(self, compute_class: ComputeClass, pools: Sequence[Pool], problems: Problems) -> None:

@@ -55,7 +55,7 @@ def driver_branch(pool: Pool, image: NodeImage, catalog: Catalog) -> int | None:
 
 
 def release_with_driver(pool: Pool, catalog: Catalog) -> str | None:
-    """Return the first release with a driver for the machine type, for people; None where no release has another."""
+    """Return the first release with a driver for the machine type, as text; None where no release has another."""
     image = node_image(pool, catalog)
     later = _later_driver(pool, image, catalog) if image is not None else None
     if later is None:
