@@ -8,9 +8,9 @@ from components._in_namespace import own_namespace, restricted_container, restri
 from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from gpu_platform import names
+from gpu_platform.planning.headroom import PRIORITY_CLASS
 from gpu_platform.planning.headroom.section import HeadroomPlan, HeadroomPods
 
-_NAME = "gpu-headroom"
 # The GPUs are what is kept free: a pod of a team that preempts one finds the CPU and memory of its node, too.
 _REQUESTS = {"cpu": "10m", "memory": "16Mi"}
 # A pool at its limit has no place for them: that is no failure of the deployment.
@@ -29,9 +29,9 @@ class Headroom(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:Headroom", name, None, opts)
         namespace = own_namespace(args.namespace, "restricted", child_options(self, opts))
         priority = KubernetesObject(
-            _NAME,
+            PRIORITY_CLASS,
             "scheduling.k8s.io/v1/PriorityClass",
-            metadata={"name": _NAME},
+            metadata={"name": PRIORITY_CLASS},
             value=args.priority,
             globalDefault=False,
             preemptionPolicy="Never",
@@ -40,9 +40,9 @@ class Headroom(pulumi.ComponentResource):
         )
         child = pulumi.ResourceOptions(parent=self, depends_on=[namespace, priority])
         KubernetesObject(
-            _NAME,
+            PRIORITY_CLASS,
             "networking.k8s.io/v1/NetworkPolicy",
-            metadata={"name": _NAME, "namespace": args.namespace},
+            metadata={"name": PRIORITY_CLASS, "namespace": args.namespace},
             spec={"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
             opts=child,
         )
@@ -52,9 +52,9 @@ class Headroom(pulumi.ComponentResource):
         self.register_outputs({"priority": self.priority})
 
     def _create_deployment(self, args: HeadroomPlan, pods: HeadroomPods, child: pulumi.ResourceOptions) -> None:
-        labels = {names.NAME_LABEL: _NAME, names.POOL_LABEL: pods.name}
+        labels = {names.NAME_LABEL: PRIORITY_CLASS, names.POOL_LABEL: pods.name}
         KubernetesObject(
-            f"{_NAME}-{pods.name}",
+            f"{PRIORITY_CLASS}-{pods.name}",
             "apps/v1/Deployment",
             metadata={
                 "name": pods.name,
@@ -75,7 +75,7 @@ class Headroom(pulumi.ComponentResource):
 def _pod(image: str, pods: HeadroomPods) -> Manifest:
     units = {pods.resource: str(pods.units)}
     return {
-        "priorityClassName": _NAME,
+        "priorityClassName": PRIORITY_CLASS,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 0,

@@ -14,7 +14,6 @@ from gpu_platform import names
 from gpu_platform.planning.monitoring.grafana import content
 from gpu_platform.planning.monitoring.rules import rule_groups
 from gpu_platform.planning.monitoring.section import DashboardPlan, MonitoringPlan
-from gpu_platform.planning.queues.section import NAMESPACE as KUEUE_NAMESPACE
 
 # Name of the port in the service of dcgm-exporter, given by the operator.
 _METRICS_PORT = "gpu-metrics"
@@ -43,7 +42,7 @@ class Monitoring(pulumi.ComponentResource):
             if args.exporter:
                 self._create_service_monitor(args)
             self._create_rules(args)
-            if args.queues:
+            if args.queues_in is not None:
                 self._create_queue_monitor(args)
         if args.pod_monitoring:
             self._create_pod_monitoring(args)
@@ -89,7 +88,7 @@ class Monitoring(pulumi.ComponentResource):
             args,
             {
                 "selector": {"matchLabels": _KUEUE_METRICS},
-                "namespaceSelector": {"matchNames": [KUEUE_NAMESPACE]},
+                "namespaceSelector": {"matchNames": [args.queues_in]},
                 "endpoints": [
                     {
                         "port": "https",

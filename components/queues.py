@@ -28,7 +28,6 @@ from gpu_platform.planning.queues.section import (
     CONFIG_KEY,
     CONFIG_MAP,
     HELM_SECONDS,
-    NAMESPACE,
     CohortPlan,
     FlavorPlan,
     KueuePlan,
@@ -83,7 +82,7 @@ class Queues(pulumi.ComponentResource):
         """Install Kueue; return the options of what needs it."""
         if args.install == "present":
             return None
-        namespace = KubernetesObject(NAMESPACE, "v1/Namespace", metadata={"name": NAMESPACE}, opts=opts)
+        namespace = KubernetesObject(args.namespace, "v1/Namespace", metadata={"name": args.namespace}, opts=opts)
         in_namespace = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         if args.install == "helm":
             installed: pulumi.Resource = k8s.helm.v3.Release(
@@ -92,7 +91,7 @@ class Queues(pulumi.ComponentResource):
                     name=CHART,
                     chart=f"{args.repository}/{CHART}",
                     version=args.version,
-                    namespace=NAMESPACE,
+                    namespace=args.namespace,
                     values=dict(args.values),
                     atomic=True,
                     timeout=HELM_SECONDS,
@@ -105,7 +104,7 @@ class Queues(pulumi.ComponentResource):
                 "v1/ConfigMap",
                 metadata={
                     "name": CONFIG_MAP,
-                    "namespace": NAMESPACE,
+                    "namespace": args.namespace,
                     "labels": {names.VERSION_LABEL: args.version},
                     "annotations": _UNTIL_RUNNING,
                 },

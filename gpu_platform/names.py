@@ -144,6 +144,7 @@ GPU_CLUSTER: Final = "gpu-cluster"  # name of the only GPUCluster object, requir
 GPU_DEVICE_CLASS: Final = "gpu.nvidia.com"
 MIG_DEVICE_CLASS: Final = "mig.nvidia.com"
 DRIVERS_DEVICE_CLASSES: Final = (GPU_DEVICE_CLASS, MIG_DEVICE_CLASS, "vfio.gpu.nvidia.com")
+DRIVER_DOMAINS: Final = (*RESERVED_DOMAINS, "k8s.aws", "google.com")  # of the names of drivers' device classes
 NVLINK_CHANNEL_CLASS: Final = "compute-domain-default-channel.nvidia.com"  # of pods in a ComputeDomain
 DEVICE_QUOTA_SUFFIX: Final = ".deviceclass.resource.k8s.io/devices"
 ADMIN_ACCESS_LABEL: Final = (
@@ -155,6 +156,12 @@ GKE_ACCELERATOR_LABEL: Final = "cloud.google.com/gke-accelerator"
 GKE_PARTITION_SIZE_LABEL: Final = "cloud.google.com/gke-gpu-partition-size"
 GKE_SHARING_STRATEGY_LABEL: Final = "cloud.google.com/gke-gpu-sharing-strategy"
 GKE_SHARED_CLIENTS_LABEL: Final = "cloud.google.com/gke-max-shared-clients-per-gpu"
+
+
+def is_platform_namespace(namespace: str) -> bool:
+    """Return whether a namespace is one of Kubernetes or of the program; charts have others, in the catalogue."""
+    own = (OPERATOR_NAMESPACE, DRA_DRIVER_CHART, SANDBOX_NAMESPACE)
+    return namespace.startswith(("kube-", "gpu-platform-")) or namespace in own
 
 
 def quota_key(resource: str) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
+from gpu_platform.engine.objects import declared_twice
 from gpu_platform.engine.record import RecordedProgram, StackResolver, record_program
+from gpu_platform.errors import BadInput
 from gpu_platform.paths import PROJECT_ROOT
 from gpu_platform.project import project_name
 from gpu_platform.spec import CONFIG_KEY
@@ -24,8 +26,11 @@ def stack_config(loaded: LoadedStack) -> dict[str, str]:
 def record_stack(
     loaded: LoadedStack, *, preview: bool = True, resolve_stack: StackResolver | None = None
 ) -> RecordedProgram:
-    """Run `__main__.py` for a stack and return what it registers; exceptions of the program are passed on."""
-    return record_program(
+    """Run `__main__.py` for a stack and return what it registers; exceptions of the program are passed on.
+
+    Raises BadInput where two resources declare one object.
+    """
+    program = record_program(
         PROGRAM,
         project=project_name(),
         stack=loaded.stack,
@@ -33,3 +38,6 @@ def record_stack(
         preview=preview,
         resolve_stack=resolve_stack,
     )
+    if problems := declared_twice(program.resources):
+        raise BadInput(f"stack {loaded.stack}", problems)
+    return program

@@ -277,6 +277,15 @@ class FabricPods(Fact):
     source: Source
 
 
+class LaterDriver(Fact):
+    """A second driver of a node image, which instances of some families load at their first boot."""
+
+    families: tuple[str, ...] = Field(min_length=1, description="machine families: g7")
+    branch: int = Field(description="branch of the driver, at least: 595")
+    first_release: str = Field(description="first release that has it, as Karpenter names it: v20260917")
+    source: Source
+
+
 class NodeImage(Fact):
     """A family of node images of one cloud, and what it includes of NVIDIA's stack."""
 
@@ -288,6 +297,7 @@ class NodeImage(Fact):
     )
     includes: tuple[Literal["driver", "toolkit", "device-plugin"], ...] = ()
     driver_branch: int | None = Field(default=None, description="branch of the driver that it includes")
+    later_drivers: tuple[LaterDriver, ...] = ()
     data_device: str | None = Field(default=None, description="device name of the disk that pods' data are on")
     release: str | None = Field(
         default=None, description="pinned release, where a program must name one: v20260714"
@@ -319,6 +329,7 @@ class Chart(Fact):
     name: str
     repository: str = Field(description="https://... or oci://...")
     version: str
+    namespace: str = Field(description="where the program installs it; no team may have this name")
     source: Source
 
 
@@ -431,8 +442,8 @@ class Offering(Fact):
     vendor: CloudVendor
     source: Source
     machine_types: tuple[str, ...] = Field(min_length=1, description="MachineType.name of each")
-    regions: dict[Region, tuple[Annotated[str, Field(pattern=r"^[a-z]$")], ...]] = Field(
-        description="letters of the zones by region; none: only the region is known"
+    regions: dict[Region, tuple[Annotated[str, Field(pattern=r"^([a-z]{3}-\d)?[a-z]$")], ...]] = Field(
+        description="zones by region, without its name: a letter, or dfw-2a; none: only the region is known"
     )
 
 

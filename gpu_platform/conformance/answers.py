@@ -201,7 +201,7 @@ def _gang(plan: EnvironmentPlan) -> _Finding:
         return _Finding(Status.MISSING, missing="write queueing: {}")
     kueue = plan.queues.kueue
     by = f"Kueue {kueue.version}" if kueue.install != "present" else "Kueue of the cluster's owner"
-    objects = () if kueue.install == "config" else (_deployment("kueue-system", "kueue-controller-manager"),)
+    objects = () if kueue.install == "config" else (_deployment(kueue.namespace, "kueue-controller-manager"),)
     return _Finding(Status.IMPLEMENTED, (by, f"{len(plan.queues.teams)} queues of teams"), objects=objects)
 
 

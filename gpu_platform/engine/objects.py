@@ -136,25 +136,37 @@ def only_pulumi_can_deploy(records: Iterable[ResourceRecord]) -> tuple[Problem, 
     """Return what the embedded engine cannot deploy: a problem per provider package, and per invalid object."""
     problems: list[Problem] = []
     others: dict[str, list[ResourceRecord]] = {}
-    seen: dict[ObjectKey, str] = {}
+    records = list(records)
     for record in records:
-        place = f"resource {record.name!r}"
         if not is_plain_object(record):
             if not _needs_no_deployment(record):
                 others.setdefault(record.type.removeprefix(PROVIDER_PREFIX).partition(":")[0], []).append(record)
             continue
         key = object_key(record.inputs)
         if not key.name or key.name == UNKNOWN:
+            place = f"resource {record.name!r}"
             problems.append(
                 Problem(place, f"a {key.kind} without metadata.name", "explicit names", "name the object")
             )
-        elif key in seen:
+    of_packages = (_of_package(package, found) for package, found in others.items())
+    return (*of_packages, *problems, *declared_twice(records))
+
+
+def declared_twice(records: Iterable[ResourceRecord]) -> tuple[Problem, ...]:
+    """Return the objects that two resources declare: the second would change the first, or is refused."""
+    problems: list[Problem] = []
+    seen: dict[ObjectKey, str] = {}
+    for record in records:
+        key = object_key(record.inputs) if is_plain_object(record) else None
+        if key is None or key.name in ("", UNKNOWN):
+            continue
+        place = f"resource {record.name!r}"
+        if key in seen:
             problems.append(
                 Problem(place, f"{key}, which {seen[key]} also declares", "one resource per object", "remove one")
             )
-        else:
-            seen[key] = place
-    return (*(_of_package(package, found) for package, found in others.items()), *problems)
+        seen.setdefault(key, place)
+    return tuple(problems)
 
 
 def _of_package(package: str, records: Sequence[ResourceRecord]) -> Problem:

@@ -25,6 +25,7 @@ from gpu_platform.planning import (
     headroom,
     maintenance,
     monitoring,
+    object_names,
     objects,
     operator,
     policy,
@@ -98,7 +99,7 @@ def _declared_nodes(context: Context) -> list[tuple[str, str]]:
 
 def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> EnvironmentPlan:
     """Return the plan of an environment; raises BadInput with every problem of the stack."""
-    teams_alone = _check_teams_alone(spec, spec.cluster)
+    teams_alone = _check_teams_alone(spec, spec.cluster, catalog)
     if found := _check_all_but_teams(spec, spec.cluster, spec.operator, catalog):
         # Quotas and workloads cannot be checked with invalid pools.
         raise BadInput(stack, [*found, *teams_alone])
@@ -127,6 +128,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     teams.check(context, available)
     queues.check(context, available)
     workloads.check(context, available)
+    object_names.check(spec, available, context.problems)
     addons.check(spec.addons, context.cloud, context.problems)
     charts.check(context)
     validation.check(context)
@@ -231,7 +233,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *validation.decisions(gate, planned.value),
             *headroom.decisions(kept_free, planned.value),
             *active.decisions,
-            *cost.decisions(stack, costs, planned.value, sized.value.cloud),
+            *cost.decisions(stack, costs, planned.value, sized.value.cloud, spec.budget),
         ),
     )
 
@@ -258,7 +260,7 @@ def check_apart(
     `cluster` and `operator` are those of `spec`, or None where the file has placeholders for them.
     """
     found = _check_all_but_teams(spec, cluster, operator, catalog)
-    return list(dict.fromkeys([*found, *_check_teams_alone(spec, cluster)]))
+    return list(dict.fromkeys([*found, *_check_teams_alone(spec, cluster, catalog)]))
 
 
 def _check_all_but_teams(
@@ -275,10 +277,10 @@ def _check_all_but_teams(
     return found
 
 
-def _check_teams_alone(spec: Environment, cluster: Cluster | None) -> list[Problem]:
+def _check_teams_alone(spec: Environment, cluster: Cluster | None, catalog: Catalog) -> list[Problem]:
     """Return what is wrong with teams that the resources of pools do not decide: names, roles, members."""
     problems = Problems()
-    teams.check_alone(spec, problems)
+    teams.check_alone(spec, catalog, problems)
     if cluster is not None:
         teams.check_identities(spec, cloud_of(cluster), problems)
         _check_members(spec, problems)
@@ -323,6 +325,7 @@ def plan_team(
         cloud.check_members(members, problems.at("team").at(role))
     queues.check_one(spec.team, environment, available, problems)
     workloads.check_one(spec.team, environment, available, cloud, problems)
+    object_names.check_one(spec.team, environment, available, problems)
     if problems.found:
         raise BadInput(stack, problems.found)
     tenants = teams.plan_one(spec.team, stack, environment, available, environment_plan.cluster.kubernetes)

@@ -33,12 +33,6 @@ _MAX_MEMORY = 2**60
 _MIN_MEMORY = 2**20
 # Names by which clouds and clients mean everybody; Kubernetes' own groups and users begin with system:.
 _EVERYBODY = {"*", "allUsers", "allAuthenticatedUsers"}
-_PLATFORM_NAMESPACES = {
-    names.CLEANUP_NAMESPACE,
-    names.OPERATOR_NAMESPACE,
-    names.SANDBOX_NAMESPACE,
-    names.VALIDATION_NAMESPACE,
-}
 _MEMBER = re.compile(r"(user|group):\S+|serviceaccount:[a-z0-9-]+/[a-z0-9.-]+")
 
 
@@ -270,18 +264,13 @@ def _member(value: str) -> str:
     account = name.removeprefix("system:serviceaccount:")
     if kind == "user" and account != name and account.count(":") == 1:
         raise wrong("a service account by its kind", f"write 'serviceaccount:{account.replace(':', '/')}'")
-    if name.startswith("system:") or name in _EVERYBODY or (kind == "serviceaccount" and _is_system(name)):
+    is_system = kind == "serviceaccount" and names.is_platform_namespace(name.partition("/")[0])
+    if name.startswith("system:") or name in _EVERYBODY or is_system:
         raise wrong(
             "a user, a group or a service account; not a group of all users, and no system account",
             "name the team's own group, for example 'group:vision'",
         )
     return value
-
-
-def _is_system(account: str) -> bool:
-    """Return whether a service account, as <namespace>/<name>, is one of Kubernetes or of this platform."""
-    namespace = account.partition("/")[0]
-    return namespace.startswith("kube-") or namespace in _PLATFORM_NAMESPACES
 
 
 def _path(value: str) -> str:

@@ -71,7 +71,7 @@ class CreateEks(SpecModel):
     network: EksNetwork | None = None
     """An existing VPC; unset: the program creates one with `cidr`, `zones` and `nat`."""
     cidr: Annotated[Cidr, SetsProperties(eks=("vpc",), karpenter=("vpc",))] = "10.0.0.0/16"
-    """CIDR block of the VPC; /16 to /18 has enough addresses for one per pod."""
+    """CIDR block of the VPC; /16 to /18, or to /21 with `pods_cidr`. Each zone has an eighth for its nodes."""
     pods_cidr: Cidr | None = None
     """Secondary CIDR block of the VPC for pods, a /16 to /18 of 100.64.0.0/10, which other networks of a company
     do not reach; unset: pods get addresses of the nodes' subnets."""

@@ -9,7 +9,8 @@ import pytest
 import yaml
 from pages import Block, blocks
 
-from gpu_platform.planning.teams.tenants import RESERVED_NAMESPACES
+from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.teams.tenants import is_reserved_namespace
 from tests.support.restricted import violations
 
 REFUSED = "refused manifest"
@@ -32,8 +33,8 @@ def pod_specs(value: object) -> Iterator[Mapping[str, Any]]:
 def pods_of(block: Block) -> list[Mapping[str, Any]]:
     """Return the pods that a reader creates in the namespace of a team with a manifest."""
     manifest = yaml.safe_load(block.text)
-    ours = manifest["metadata"].get("namespace") in RESERVED_NAMESPACES
-    return [] if ours else list(pod_specs(manifest))
+    namespace = manifest["metadata"].get("namespace", "")
+    return [] if is_reserved_namespace(namespace, load_catalog()) else list(pod_specs(manifest))
 
 
 def shown(mark: str) -> list[Block]:

@@ -328,8 +328,7 @@ def test_subnets_of_an_existing_vpc_are_looked_up_for_a_new_cluster_with_their_f
     findings = ask(account, in_own_network(own_network(account, "us-east-2a", "us-east-2b")))
     assert by_title(findings, "subnets of vpc-").severity == "fine"
     addresses = by_title(findings, "free addresses for pool train")
-    assert addresses.severity == "warns"
-    assert "40 nodes with pods take about" in addresses.why
+    assert (addresses.severity, addresses.why) == ("stops", "2 nodes take at least 66 addresses")
 
 
 def test_a_subnet_of_another_zone_or_vpc_stops_a_new_cluster_in_an_existing_vpc(account: AwsAccount) -> None:

@@ -106,6 +106,18 @@ def test_a_budget_below_the_cost_of_a_month_of_the_desired_nodes_is_refused(make
     assert problem.found == "16789, and desired nodes of 16790 USD a month: train 14600, serve 2190"
 
 
+def test_pools_that_a_budget_leaves_out_are_named(make_plan: PlanMaker) -> None:
+    unpriced = pool("arm", "c7g.4xlarge", workload="general", zones=["us-west-2a"])
+
+    def said(one: dict[str, Any], **rest: Any) -> list[str]:
+        plan = make_plan(one, cluster={**EKS, "region": "us-west-2"}, **rest)
+        return [decision.chosen for decision in plan.decisions if decision.what == "warning: budget"]
+
+    assert said(unpriced, budget={"usd_per_month": 100}) == ["without pool arm"]
+    assert said(unpriced) == []
+    assert said({**unpriced, "usd_per_hour": 0.1}, budget={"usd_per_month": 100}) == []
+
+
 def test_the_highest_cost_counts_the_most_nodes_and_those_that_a_roll_adds(make_plan: PlanMaker) -> None:
     plan = make_plan(pool("serve", **SERVE, **ZONES), cluster=EKS)
     assert plan.cost.usd_per_hour == pytest.approx(usd("g6e.4xlarge"))

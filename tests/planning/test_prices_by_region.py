@@ -14,8 +14,10 @@ from gpu_platform.cli.summary import Summary, show_summary
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity.report import report_capacity
 from gpu_platform.planning.clouds.offerings import offering_warnings
+from gpu_platform.stacks import plan_platform
 from gpu_platform.usage import Usage
 from tests.planning.conftest import PlanMaker, pool
+from tests.support.racks import CLUSTERS, ULTRASERVER, rack
 
 EKS: dict[str, Any] = {
     "provider": "eks",
@@ -129,6 +131,19 @@ def test_a_machine_type_without_a_list_price_is_known_in_the_regions_that_offer_
         make_plan(pool(machine_type="p5e.48xlarge", **block("us-east-1a")), cluster={**EKS, "region": "us-east-1"})
     )
     assert "offered in ap-southeast-2, ap-southeast-3, eu-north-1, eu-west-2, us-east-2, us-west-2" in warning
+
+
+def test_ultraservers_are_known_in_one_local_zone() -> None:
+    def warned(zone: str) -> tuple[str, ...]:
+        cluster = {**CLUSTERS["eks"], "subnets": {zone: "subnet-0a1b2c3d4e5f60718"}}
+        pools = [ULTRASERVER | {"capacity": {**ULTRASERVER["capacity"], "zone": zone}}]
+        plan = plan_platform(rack("eks") | {"cluster": cluster, "pools": pools}, "test")
+        assert isinstance(plan, EnvironmentPlan)
+        return _warnings(plan)
+
+    assert warned("us-east-1-dfw-2a") == ()
+    (warning,) = warned("us-east-1a")
+    assert "in us-east-1 offered in us-east-1-dfw-2a" in warning
 
 
 def test_letters_of_ec2_zones_differ_by_account_and_are_not_checked(make_plan: PlanMaker) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from policy_records import UNKNOWN, Record, kubernetes, not_checked, only, violations
 
+from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.addons.known import KNOWN
 from gpu_platform.scaling_triggers import PROMETHEUS
 
@@ -24,7 +25,7 @@ def authentication(**spec: Any) -> Record:
 
 
 def test_the_prometheus_that_triggers_may_ask_is_that_of_the_addon():
-    assert f".{KNOWN['prometheus'].namespace}.svc:" in PROMETHEUS
+    assert f".{load_catalog().charts[KNOWN['prometheus'].chart].namespace}.svc:" in PROMETHEUS
 
 
 @pytest.mark.parametrize("kind", ["ScaledObject", "ScaledJob"])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from math import ceil
 from typing import Final
 
 from gpu_platform import names
 from gpu_platform.errors import Problem
 from gpu_platform.online.aws.answers import Cluster, InstanceType, Subnet, Zone
 from gpu_platform.online.finding import OnlineFinding, Severity
+from gpu_platform.planning.clouds.eks.addresses import NodeAddresses, addresses_of_node, addresses_with_pods
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan, ExistingVpcPlan
 from gpu_platform.planning.clouds.eks.existing_cluster import (
     SUBNET_TAG,
@@ -23,12 +23,10 @@ from gpu_platform.planning.clouds.eks.existing_cluster import (
 from gpu_platform.planning.clouds.eks.limits import LEAST_ZONES
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
-from gpu_platform.planning.clouds.vendors import eks_pod_cap
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 
 API_PORT: Final = 443
-_PREFIX: Final = 16  # addresses of a /28
 _POD_SUBNETS: Final = (
     "give pods subnets of their own (custom networking; of a new cluster create.network.pod_subnets)"
 )
@@ -155,12 +153,13 @@ def compare_subnets(
 ) -> Iterator[OnlineFinding]:
     """Yield whether the subnets of the pools have addresses for their nodes and pods.
 
-    A node takes an address for each network interface with IP. With its defaults the VPC CNI keeps one more
-    interface full of addresses than pods need (WARM_ENI_TARGET=1): two of them are assumed for each node. Where
-    pods have subnets of their own, nodes take no more than the first.
+    A node takes an address for each network interface with IP. On a cluster that the program creates pods have
+    prefixes. With its defaults the VPC CNI keeps one more interface full of addresses than pods need
+    (WARM_ENI_TARGET=1): two of them are assumed for each node. Where pods have subnets of their own, nodes take no
+    more than the first.
     Source: amazon-vpc-cni-k8s, README (WARM_ENI_TARGET); not read again for this.
     """
-    pods_elsewhere = _has_pod_subnets(plan)
+    pods_elsewhere, prefixes = _has_pod_subnets(plan), _is_created(plan)
     free = {one.subnet_id: one for one in subnets}
     for subnet in declared_subnets(plan):
         if subnet not in free:
@@ -177,10 +176,14 @@ def compare_subnets(
         if not known:
             continue
         addresses = sum(one.free for one in known)
-        per_node = 2 * types[pool.machine_type].addresses if pool.machine_type in types else 2
+        own, machine = addresses_of_node(pool.cloud), types.get(pool.machine_type)
         if pods_elsewhere:
-            per_node = _interfaces(pool)
-        least, most = pool.nodes.desired * _interfaces(pool), pool.nodes.max * per_node
+            node = NodeAddresses(own, own)
+        elif prefixes:
+            node = addresses_with_pods(own, machine.vcpus if machine is not None else 0)
+        else:
+            node = NodeAddresses(own, 2 * machine.addresses if machine is not None else 2)
+        least, most = pool.nodes.desired * node.least, pool.nodes.max * node.most
         looked_at = f"free addresses for pool {pool.name}"
         found = f"{addresses} free in {', '.join(f'{one.subnet_id} ({one.zone})' for one in known)}"
         fix = "name larger subnets" if pods_elsewhere else f"name larger subnets, or {_POD_SUBNETS}"
@@ -191,8 +194,10 @@ def compare_subnets(
             why = (
                 f"{pool.nodes.max} nodes take {most} addresses"
                 if pods_elsewhere
+                else f"{pool.nodes.max} nodes full of pods take {most} addresses ({node.most} a node)"
+                if prefixes
                 else f"{pool.nodes.max} nodes with pods take about {most} addresses with the VPC CNI's defaults "
-                f"({per_node} a node)"
+                f"({node.most} a node)"
             )
             yield OnlineFinding(looked_at=looked_at, severity="warns", found=found, why=why, fix=fix)
         else:
@@ -204,10 +209,7 @@ def compare_pod_subnets(
 ) -> Iterator[OnlineFinding]:
     """Yield whether the subnets of pods are in the VPC and zone, with prefixes for the pods of each pool.
 
-    A prefix is 16 addresses. A node has an interface with an address of its own and a prefix that is free, beside
-    those of its pods, of which each node has some (WARM_PREFIX_TARGET=1; aws/amazon-vpc-cni-k8s,
-    docs/prefix-and-ip-target.md, read 2026-11-23). A prefix needs consecutive addresses: a subnet in which others
-    have single ones holds fewer.
+    A prefix needs consecutive addresses: a subnet in which others have single ones holds fewer.
     """
     found = {one.subnet_id: one for one in subnets}
     wrong = [
@@ -227,15 +229,15 @@ def compare_pod_subnets(
         of_pool = [found[vpc.pod_subnets[zone]] for zone in zones or vpc.zone_names if zone in vpc.pod_subnets]
         addresses = sum(one.free for one in of_pool)
         vcpus = types[pool.machine_type].vcpus if pool.machine_type in types else 0
-        most_a_node = 1 + _PREFIX * (1 + ceil(eks_pod_cap(vcpus) / _PREFIX))
-        least, most = pool.nodes.desired * (1 + 2 * _PREFIX), pool.nodes.max * most_a_node
+        node = addresses_with_pods(1, vcpus)
+        least, most = pool.nodes.desired * node.least, pool.nodes.max * node.most
         severity: Severity = "fine"
         why = ""
         if addresses < least:
             severity, why = "stops", f"{pool.nodes.desired} nodes take at least {least} addresses for pods"
         elif addresses < most:
             severity = "warns"
-            why = f"{pool.nodes.max} nodes full of pods take {most} addresses ({most_a_node} a node)"
+            why = f"{pool.nodes.max} nodes full of pods take {most} addresses ({node.most} a node)"
         yield OnlineFinding(
             looked_at=f"free addresses for pods of pool {pool.name}",
             severity=severity,
@@ -243,6 +245,11 @@ def compare_pod_subnets(
             why=why,
             fix="name larger subnets by cluster.create.network.pod_subnets" if why else "",
         )
+
+
+def _is_created(plan: EnvironmentPlan) -> bool:
+    cloud = plan.cluster.cloud
+    return isinstance(cloud, EksClusterPlan) and cloud.create is not None
 
 
 def _has_pod_subnets(plan: EnvironmentPlan) -> bool:
@@ -354,9 +361,3 @@ def _subnets_of(pool: PoolPlan, facts: ExistingEksFacts) -> Sequence[str]:
     if not zones:
         return facts.all_subnets
     return [subnet for zone in zones for subnet in facts.subnets.get(zone, ())]
-
-
-def _interfaces(pool: PoolPlan) -> int:
-    if isinstance(pool.cloud, EksPoolPlan) and pool.cloud.interfaces:
-        return sum(one.interface_type != "efa-only" for one in pool.cloud.interfaces)
-    return 1

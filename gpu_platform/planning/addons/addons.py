@@ -80,7 +80,7 @@ def _plan_addon(name: str, install: bool, context: CompleteContext) -> AddonPlan
         chart=chart.name,
         repository=chart.repository,
         version=chart.version,
-        namespace=known.namespace,
+        namespace=chart.namespace,
         values=_values(name, context),
         after=known.needs,
     )

@@ -1,4 +1,4 @@
-"""Facts of each add-on: chart, namespace, values, and how to recognise one that is installed.
+"""Facts of each add-on: chart, values, and how to recognise one that is installed.
 
 Values are few: what the charts decide well is left to them. Sources: the charts of catalog/facts/charts.yaml.
 """
@@ -18,7 +18,6 @@ class KnownAddon:
 
     title: str
     chart: str
-    namespace: str
     label: str
     image: str
     webhook_ports: tuple[int, ...]
@@ -51,7 +50,6 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
     "jobset": KnownAddon(
         title="JobSet",
         chart="jobset",
-        namespace="jobset-system",
         label="jobset",
         image="jobset/jobset",
         webhook_ports=(9443,),
@@ -59,7 +57,6 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
     "trainer": KnownAddon(
         title="Kubeflow Trainer",
         chart="kubeflow-trainer",
-        namespace="kubeflow-system",
         label="trainer",
         image="trainer/trainer-controller-manager",
         webhook_ports=(9443,),
@@ -70,7 +67,6 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
     "kuberay": KnownAddon(
         title="KubeRay",
         chart="kuberay-operator",
-        namespace="kuberay-system",
         label="kuberay-operator",
         image="kuberay/operator",
         webhook_ports=(),
@@ -78,7 +74,6 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
     "leaderworkerset": KnownAddon(
         title="LeaderWorkerSet",
         chart="lws",
-        namespace="lws-system",
         label="lws",
         image="lws/lws",
         webhook_ports=(9443,),
@@ -86,7 +81,6 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
     "prometheus": KnownAddon(
         title="Prometheus operator",
         chart="kube-prometheus-stack",
-        namespace="monitoring",
         label="prometheus-operator",
         image="prometheus-operator/prometheus-operator",
         webhook_ports=(10250,),
@@ -95,7 +89,6 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
     "keda": KnownAddon(
         title="KEDA",
         chart="keda",
-        namespace="keda",
         label="keda-operator",
         image="kedacore/keda",
         webhook_ports=(6443, 9443),
@@ -105,7 +98,6 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
     "gateway": KnownAddon(
         title="Envoy Gateway",
         chart="gateway-helm",
-        namespace="envoy-gateway-system",
         label="gateway-helm",
         image="envoyproxy/gateway",
         webhook_ports=(),

@@ -1,5 +1,5 @@
 """Decide which active checks run on the nodes of each pool, in which pods, and the least bandwidths that pass."""
 
-from gpu_platform.planning.burn_in.burn_in import check, plan
+from gpu_platform.planning.burn_in.burn_in import PRIORITY_CLASS, check, plan
 
-__all__ = ["check", "plan"]
+__all__ = ["PRIORITY_CLASS", "check", "plan"]

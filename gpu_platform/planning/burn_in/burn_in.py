@@ -22,7 +22,7 @@ from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.pools import numa
 from gpu_platform.planning.pools.free import free_node
-from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.pools.section import LOWEST_WITH_NODES, PoolPlan
 from gpu_platform.planning.teams.compute_domains import channel_of
 from gpu_platform.planning.teams.nic_claims import claims_nics, nic_claim_of
 from gpu_platform.planning.teams.section import WorkloadPlan
@@ -32,9 +32,9 @@ from gpu_platform.quantity import counted, duration_text, parse_duration
 
 IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
 PRIORITY_CLASS: Final = "gpu-platform-burn-in"
-# Below the cluster autoscaler's expendable-pods-priority-cutoff of -10: it adds no node for such a pod, and may
-# remove an idle node on which one runs. Pods without a class have 0.
-PRIORITY: Final = -1000
+# The Cluster Autoscaler adds no node for such a pod, and may remove an idle node on which one runs. Pods without a
+# class have 0.
+PRIORITY: Final = LOWEST_WITH_NODES - 990
 _USER: Final = 1000  # the image's own is root
 _GPU_CLAIM: Final = "burn-in-gpus"
 _GRACE_SECONDS: Final = 1  # nothing is saved

@@ -1,7 +1,7 @@
 """Warn of machine types that a cluster's region or zones are not known to offer.
 
-A warning and no error: the lists have a date, and clouds add regions and zones. EC2 is checked by region only,
-because the letters of its zones differ by account.
+A warning and no error: the lists have a date, and clouds add regions and zones. EC2 is checked by region and Local
+Zone, because the letters of other zones differ by account.
 """
 
 from __future__ import annotations

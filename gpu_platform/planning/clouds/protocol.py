@@ -32,7 +32,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import Cluster, Operator
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import StorageClass
+from gpu_platform.spec.storage import DiskStorage, StorageClass
 from gpu_platform.spec.team_identity import TeamIdentity
 
 if TYPE_CHECKING:
@@ -90,6 +90,8 @@ class Cloud(Protocol):
     """Whether Kueue's program runs beside the cluster instead of by its chart."""
     longest_pool_name: tuple[int, str] = (40, "nodes are named after it")
     """The most characters of a pool's name, and why: <pool>-<number> is also the hostname label, of at most 63."""
+    reservations_by_zone: bool = False
+    """Whether reservations of two zones may have one name."""
     no_gpu_cluster: str | None = None
     """Why the operator's GPUCluster, and so DRA, is not available; None: it is."""
 
@@ -218,6 +220,10 @@ class Cloud(Protocol):
     def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
         """Record every combination that the cloud refuses; the machine type is one of `vendor`."""
 
+    def release_with_driver(self, pool: Pool, catalog: Catalog) -> str | None:
+        """Return the first image release with a driver for the machine type, as text, or None."""
+        return None
+
     def check_compute_class(self, compute_class: ComputeClass, pools: Sequence[Pool], problems: Problems) -> None:
         """Record why the cloud cannot keep the order of these pools; `problems` is at the class."""
 
@@ -228,6 +234,12 @@ class Cloud(Protocol):
         self, pools: Sequence[tuple[int, Pool]], operator: Operator, catalog: Catalog, problems: Problems
     ) -> None:
         """Record pools that one operator cannot serve together; `problems` is at the file's root."""
+
+    def own_classes(
+        self, storage: Mapping[str, StorageClass], pools: Sequence[PoolPlan], catalog: Catalog
+    ) -> Mapping[str, DiskStorage]:
+        """Return the classes that a cluster has undeclared: the cloud's, and those that the program adds."""
+        return {}
 
     def smallest_claim(self, one: StorageClass) -> str:
         """Return the size of the smallest volume that the cloud makes for a class; empty: any size."""

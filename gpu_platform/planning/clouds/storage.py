@@ -49,6 +49,11 @@ class VolumeSidecar:
     memory: str
 
 
+def volume_name(namespace: str, name: str) -> str:
+    """Return the name of the PersistentVolume of a claim."""
+    return f"{namespace}-{name}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumePlan:
     """A PersistentVolume of what exists already, for the claim of one team: nobody else's claim can take it.
@@ -81,7 +86,7 @@ class VolumePlan:
     @property
     def volume(self) -> str:
         """Name of the PersistentVolume."""
-        return f"{self.namespace}-{self.name}"
+        return volume_name(self.namespace, self.name)
 
 
 class CloudStorage(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import fsum
 
 from gpu_platform.planning.clouds.section import CloudCluster
@@ -138,9 +138,13 @@ def _used_prices(pools: Sequence[PoolPlan]) -> tuple[UsedPrices, ...]:
 
 
 def decisions(
-    stack: str, cost: CostPlan, pools: Sequence[PoolPlan], cluster: CloudCluster | None = None
+    stack: str,
+    cost: CostPlan,
+    pools: Sequence[PoolPlan],
+    cluster: CloudCluster | None = None,
+    budget: Budget | None = None,
 ) -> tuple[Decision, ...]:
-    """Return which prices the pools are counted with, and what they can cost at most."""
+    """Return which prices the pools are counted with, what they can cost at most, and what no budget limits."""
     if not cost.pools:
         return ()
     subject = f"stack {stack}"
@@ -157,4 +161,15 @@ def decisions(
             chosen=most,
             why=f"maximum nodes, including rolls: {sizes}; the most expensive machine type of each",
         ),
+        *(_beyond_budget(subject, cost) if budget is not None else ()),
     )
+
+
+def _beyond_budget(subject: str, cost: CostPlan) -> Iterator[Decision]:
+    if cost.unknown:
+        yield Decision(
+            subject=subject,
+            what="warning: budget",
+            chosen="without " + ", ".join(f"pool {name}" for name in cost.unknown),
+            why="their prices are not known, so neither `check` nor the alert counts them: write usd_per_hour",
+        )

@@ -18,27 +18,23 @@ from gpu_platform import names
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.headroom.section import HeadroomPlan, HeadroomPods
-from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.pools.section import LOWEST_WITH_NODES, PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted
 from gpu_platform.spec.pool import CapacityBlock, FlexStart, Pool, Reservation
 
-PRIORITY: Final = -10
-"""The lowest that the Cluster Autoscaler counts as a pod; all classes of teams are above it."""
+PRIORITY_CLASS: Final = "gpu-headroom"
+PRIORITY: Final = LOWEST_WITH_NODES
+"""All classes of teams are above it."""
 _IMAGE: Final = "pause"  # name of an image in the catalogue
 _PREPAID: Final = (Reservation, CapacityBlock)
 
 
 def check(context: CompleteContext, planned: Sequence[PoolPlan]) -> None:
-    """Record headroom that no pod can hold, or that nothing needs, and classes that it would preempt."""
-    asked = [(index, pool) for index, pool in context.pools if pool.headroom is not None]
-    for index, pool in asked:
-        _check_pool(pool, planned[index], context.at(f"pools[{index}]").at("headroom"))
-    for name, value in context.environment.priorities.items() if asked else ():
-        if value <= PRIORITY:
-            context.at("priorities").at(name).add(
-                str(value), f"above {PRIORITY}, the priority of headroom", f"write {PRIORITY + 1} or more"
-            )
+    """Record headroom that no pod can hold, or that nothing needs."""
+    for index, pool in context.pools:
+        if pool.headroom is not None:
+            _check_pool(pool, planned[index], context.at(f"pools[{index}]").at("headroom"))
 
 
 def _check_pool(pool: Pool, plan: PoolPlan, problems: Problems) -> None:

@@ -69,7 +69,9 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
         if own_exporter
         else "",
         exporter_version=exporter.version,
-        queues=service_monitor and _installs_kueue(context),
+        queues_in=context.catalog.charts["kueue"].namespace
+        if service_monitor and _installs_kueue(context)
+        else None,
         interval=monitoring.interval,
         labels=monitoring.labels,
         runbooks=monitoring.runbooks,

@@ -51,8 +51,8 @@ class MonitoringPlan:
     """Whether Google's managed Prometheus scrapes the exporter of the operator, and evaluates the rules."""
     exporter: str
     """The label `app` of the exporter's service and pods; empty: the owner of the cluster scrapes one."""
-    queues: bool = False
-    """Whether the Prometheus operator scrapes the Kueue that the program installs."""
+    queues_in: str | None = None
+    """Namespace of the Kueue that the Prometheus operator scrapes; None where the program installs none."""
     exporter_version: str
     interval: str
     labels: Labels

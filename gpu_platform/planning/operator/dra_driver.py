@@ -107,7 +107,7 @@ def plan_dra_driver(
         chart=f"{chart.repository}/{chart.name}",
         release=chart.name,
         version=chart.version,
-        namespace=chart.name,
+        namespace=chart.namespace,
         values=_values(settings, racks),
         quota=_quota(racks) if settings.quota_for_system_priorities else None,
     )

@@ -12,6 +12,7 @@ from gpu_platform.planning.nodes.software import branch_of, driver_version, node
 from gpu_platform.planning.pools.cpu_pools import check_cpu_pool, check_workload
 from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.pools.nvlink_domain import check_domain
+from gpu_platform.planning.pools.reservations import check_reservations
 from gpu_platform.planning.pools.sales import check_sale
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.requirements import GPU_TAINT
@@ -23,11 +24,13 @@ from gpu_platform.unknown_machine import unknown_machine_type
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record what is wrong with each pool by itself."""
+    """Record what is wrong with each pool by itself, and with the reservations of all."""
     for resolved in resolved_pools:
         check_pool(context, resolved)
         if context.operator is not None and context.catalog.has_gpus(resolved.pool.machine_type):
             _check_driver(context, resolved)
+    by_zone = (context.cloud or Cloud).reservations_by_zone
+    check_reservations(context.pools, context.problems, by_zone=by_zone)
 
 
 def check_pool(context: Context, resolved: ResolvedPool) -> None:
@@ -129,11 +132,13 @@ def _check_driver(context: Context, resolved: ResolvedPool) -> None:
     if branch < gpu.minimum_driver_branch or (newest is not None and branch > newest):
         allowed = f"branch {gpu.minimum_driver_branch} " + ("or newer" if newest is None else f"to {newest}")
         of_image = version is None or pool.image.driver is not None
+        own = "an image with such a driver in image.ami and image.driver, or take another machine type"
+        release = context.cloud.release_with_driver(pool, catalog) if context.cloud is not None else None
+        if release is not None:
+            own = f"{release} or a newer one in image.release, {own}"
         problems.at("machine_type").add(
             f"{machine.name!r} ({gpu.product}) with driver "
             + (f"{version}" if version is not None else f"branch {branch} of its image"),
             f"driver {allowed} for {gpu.product} ({gpu.source})",
-            "name an image with such a driver in image.ami and image.driver, or take another machine type"
-            if of_image
-            else "set operator.driver.version to one of that range",
+            f"name {own}" if of_image else "set operator.driver.version to one of that range",
         )

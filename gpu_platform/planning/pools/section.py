@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from gpu_platform import names
 from gpu_platform.planning.clouds.daemonsets import DaemonSet
@@ -16,6 +16,13 @@ from gpu_platform.planning.nodes.section import Kubelet, Labels, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.sharing.section import ResourceOffer, SharingPlan
 from gpu_platform.pod_limits import KEEP_FROM_KARPENTER, SAFE_TO_EVICT
+
+LOWEST_WITH_NODES: Final = -10
+"""The lowest priority of pods for which the Cluster Autoscaler adds and keeps nodes.
+
+Source: Cluster Autoscaler FAQ, default of expendable-pods-priority-cutoff; read 2026-11-25. GKE's autoscaler is
+taken to have the same.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +121,11 @@ class PoolPlan:
     def by_karpenter(self) -> bool:
         """Whether a NodePool of Karpenter creates its nodes, or further nodes of a sandbox."""
         return self.autoscaler is not None or (self.cloud is not None and self.cloud.replaced_by_claim)
+
+    @property
+    def by_cluster_autoscaler(self) -> bool:
+        """Whether the Cluster Autoscaler changes the number of nodes."""
+        return self.autoscaled and not self.by_karpenter
 
     @property
     def keeping_annotations(self) -> Mapping[str, str]:

@@ -52,6 +52,7 @@ def plan_kueue(queueing: Queueing, cloud: Cloud, available: Available, catalog: 
         install=install,
         repository=chart.repository,
         version=chart.version,
+        namespace=chart.namespace,
         config=config,
         values=_values(config) if install == "helm" else {},
     )

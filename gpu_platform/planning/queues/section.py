@@ -12,7 +12,6 @@ from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.teams.section import PriorityClassPlan
 
 CHART = "kueue"
-NAMESPACE = "kueue-system"
 CONFIG_MAP = "kueue-manager-config"  # as the chart names it
 CONFIG_KEY = "controller_manager_config.yaml"
 HELM_SECONDS = 600
@@ -28,6 +27,7 @@ class KueuePlan:
     install: Literal["helm", "config", "present"]
     repository: str
     version: str
+    namespace: str
     config: Mapping[str, Any]
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
 

@@ -19,8 +19,8 @@ def check_device_classes(classes: Mapping[str, DeviceClass], available: Availabl
     """Record invalid device classes of the environment, and those without devices."""
     for name, declared in classes.items():
         place = here.at(name)
-        if name in names.DRIVERS_DEVICE_CLASSES:
-            place.add(f"{name!r}", "a name of your own: the DRA driver has this class", "rename it")
+        if name.endswith(names.DRIVER_DOMAINS):
+            place.add(f"{name!r}", "a name of your own: drivers have classes of such names", "rename it")
         if not available.of_dra:
             place.add("a device class without DRA", "device classes with pools of mode: dra", "remove it")
             continue
@@ -31,16 +31,10 @@ def check_device_classes(classes: Mapping[str, DeviceClass], available: Availabl
 
 def check_claims(team: Team, available: Available, here: Problems) -> None:
     """Record claims that no node can meet."""
-    first: dict[str, int] = {}
     known = [names.GPU_DEVICE_CLASS, names.MIG_DEVICE_CLASS, *available.classes]
     devices = [device for pool in available.pools for device in pool.devices]
     for index, claim in enumerate(team.claims):
         place = here.at(f"[{index}]")
-        if claim.name in first:
-            place.at("name").add(
-                f"{claim.name!r} again", f"each name once (it is in claims[{first[claim.name]}])", "rename it"
-            )
-        first.setdefault(claim.name, index)
         if not available.of_dra:
             place.add("a claim without DRA", "claims with pools of mode: dra", "remove it")
             continue

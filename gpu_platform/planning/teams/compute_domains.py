@@ -41,9 +41,3 @@ def check_compute_domain(
             f"at most {_LONGEST}: its claim is named {channel_of(workload.name)}",
             "shorten it",
         )
-    if any(claim.name == channel_of(workload.name) for claim in team.claims):
-        problems.at("name").add(
-            f"{workload.name!r} with compute_domain, beside the claim {channel_of(workload.name)}",
-            "another name: the DRA driver creates a ResourceClaimTemplate of that name",
-            "rename the claim or the workload",
-        )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.identities import CloudIdentities
 from gpu_platform.planning.clouds.registry import cloud_of
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.pools.section import LOWEST_WITH_NODES
 from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.bare_pods import check_bare_pods
@@ -36,14 +38,14 @@ from gpu_platform.spec.stack import Environment
 from gpu_platform.spec.team import GpuUnits, Team
 
 
-def check_alone(environment: Environment, problems: Problems) -> None:
+def check_alone(environment: Environment, catalog: Catalog, problems: Problems) -> None:
     """Record what is wrong with priorities and teams, except for what depends on pools and cloud."""
     check_priorities(environment.priorities, problems.at("priorities"))
     check_unique("team", [(f"teams[{i}]", team.name) for i, team in enumerate(environment.teams)], problems)
     priorities, cloud = priority_values(environment.priorities), cloud_of(environment.cluster)
     for index, team in enumerate(environment.teams):
         here = problems.at(f"teams[{index}]")
-        check_team_alone(team, priorities, here)
+        check_team_alone(team, priorities, catalog, here)
         check_network(team, cloud, here)
         check_bare_pods(team, cloud, here)
 
@@ -51,11 +53,30 @@ def check_alone(environment: Environment, problems: Problems) -> None:
 def check(context: CompleteContext, available: Available) -> None:
     """Record what is wrong with the teams of an environment whose pools are planned."""
     environment, problems = context.environment, context.problems
+    _check_values(context, available)
     check_device_classes(environment.device_classes, available, problems.at("device_classes"))
     teams = [(f"teams[{index}]", team) for index, team in enumerate(environment.teams)]
     _check_teams(teams, teams, environment, available, problems)
     reserve = environment.queueing.reserve if environment.queueing is not None else None
     _check_quotas(teams, reserve, environment, available, problems)
+
+
+def _check_values(context: CompleteContext, available: Available) -> None:
+    """Record priorities whose pods add no nodes, or are preempted by those of headroom."""
+    grown = [pool.name for pool in available.pools if pool.by_cluster_autoscaler]
+    headroom = any(pool.headroom is not None for _, pool in context.pools)
+    for name, value in context.environment.priorities.items():
+        place = context.at("priorities").at(name)
+        if headroom and value <= LOWEST_WITH_NODES:
+            allowed = f"above {LOWEST_WITH_NODES}, the priority of headroom"
+            place.add(str(value), allowed, f"write {LOWEST_WITH_NODES + 1} or more")
+        elif grown and value < LOWEST_WITH_NODES:
+            place.add(
+                str(value),
+                f"{LOWEST_WITH_NODES} or more: for pods below it the Cluster Autoscaler adds no node of pool "
+                f"{', '.join(grown)}, and it removes nodes on which they run",
+                f"write {LOWEST_WITH_NODES} or more, or a fixed count in these pools",
+            )
 
 
 def _check_quotas(
@@ -83,7 +104,7 @@ def check_one(team: Team, environment: Environment, available: Available, proble
         )
     check_pull_secrets(team, problems.at("team"))
     check_own_identity(team, environment, cloud_of(environment.cluster), problems.at("team"))
-    check_team_alone(team, priority_values(environment.priorities), problems.at("team"))
+    check_team_alone(team, priority_values(environment.priorities), available.catalog, problems.at("team"))
     check_network(team, cloud_of(environment.cluster), problems.at("team"))
     check_bare_pods(team, cloud_of(environment.cluster), problems.at("team"))
     others = [("(environment)", one) for one in environment.teams]

@@ -10,9 +10,7 @@ from collections.abc import Iterable
 from gpu_platform import names
 from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.section import WorkloadPlan
-from gpu_platform.spec.team import Team
 
 
 def nic_claim_of(pool: PoolPlan) -> str:
@@ -34,13 +32,3 @@ def plan_nic_claims(workloads: Iterable[WorkloadPlan], pools: Iterable[PoolPlan]
         for pool in pools
         if pool.cloud is not None and (nics := pool.cloud.nic_devices) is not None and nic_claim_of(pool) in used
     )
-
-
-def check_nic_claims(team: Team, pools: Iterable[PoolPlan], problems: Problems) -> None:
-    """Record a claim of a team with the name of a template that the program creates; `problems` is at `claims`."""
-    taken = {nic_claim_of(pool) for pool in pools if pool.cloud is not None and pool.cloud.nic_devices is not None}
-    for index, claim in enumerate(team.claims):
-        if claim.name in taken:
-            problems.at(f"[{index}]").at("name").add(
-                f"{claim.name!r}", "another name: the program claims the NICs of a node by it", "rename it"
-            )

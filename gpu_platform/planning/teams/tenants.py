@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpu_platform import names
+from gpu_platform.catalog import Catalog
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
 from gpu_platform.planning.clouds.protocol import Cloud
@@ -31,7 +32,7 @@ from gpu_platform.planning.teams.declared_pods import declared_pods
 from gpu_platform.planning.teams.fabric import plan_fabric_access
 from gpu_platform.planning.teams.guarded_objects import guarded_rules
 from gpu_platform.planning.teams.network import network_decisions, plan_egress, plan_hosts, plan_ingress
-from gpu_platform.planning.teams.nic_claims import check_nic_claims, claims_nics, nic_claim_of, plan_nic_claims
+from gpu_platform.planning.teams.nic_claims import claims_nics, nic_claim_of, plan_nic_claims
 from gpu_platform.planning.teams.pod_security import pod_security_decisions, pod_security_labels
 from gpu_platform.planning.teams.quota_of_pods import (
     check_names_of_workloads,
@@ -52,17 +53,12 @@ from gpu_platform.spec.team import Workload as WorkloadSpec
 
 PAUSE_IMAGE = "pause"  # name of an image in the catalogue
 DEFAULT_PRIORITIES: Mapping[str, int] = {"training": 100, "inference": 1000}
-RESERVED_NAMESPACES = {
-    "default",
-    "kube-system",
-    "kube-public",
-    "kube-node-lease",
-    names.OPERATOR_NAMESPACE,
-    names.DRA_DRIVER_CHART,
-    names.VALIDATION_NAMESPACE,
-    names.CLEANUP_NAMESPACE,
-    names.SANDBOX_NAMESPACE,
-}
+
+
+def is_reserved_namespace(namespace: str, catalog: Catalog) -> bool:
+    """Return whether no team may have a namespace: controllers run there, now or after the next edit."""
+    of_charts = (chart.namespace for chart in catalog.charts.values())
+    return namespace == "default" or names.is_platform_namespace(namespace) or namespace in of_charts
 
 
 def priority_values(declared: Mapping[str, int]) -> dict[str, int]:
@@ -95,12 +91,13 @@ def total_quota(teams: Sequence[Team]) -> dict[str, int]:
     return units
 
 
-def check_team_alone(team: Team, priorities: Mapping[str, int], problems: Problems) -> None:
+def check_team_alone(team: Team, priorities: Mapping[str, int], catalog: Catalog, problems: Problems) -> None:
     """Record what is wrong with one team whatever the pools have, given the priority classes."""
-    if team.name in RESERVED_NAMESPACES:
+    if is_reserved_namespace(team.name, catalog):
         problems.at("name").add(
             f"{team.name!r}",
-            "a namespace of the team's own: not " + ", ".join(sorted(RESERVED_NAMESPACES)),
+            "a namespace of the team's own: not one of Kubernetes, of this program or of a chart that it can "
+            "install, whose service accounts its members could use",
             f"rename it, for example to 'team-{team.name}'",
         )
     _check_roles(team, problems)
@@ -125,7 +122,6 @@ def check_team(team: Team, available: Available, problems: Problems, *, queues: 
         if not queues:
             _check_nodes_by_request(one.spec, available, problems.at(one.path))
     check_claims(team, available, problems.at("claims"))
-    check_nic_claims(team, available.pools, problems.at("claims"))
     check_quota_of_pods(team, pods, available, problems, queues=queues)
 
 

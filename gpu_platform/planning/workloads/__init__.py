@@ -3,6 +3,8 @@
 from gpu_platform.planning.workloads.checks import check, check_one
 from gpu_platform.planning.workloads.fabric import plan_pod_fabric
 from gpu_platform.planning.workloads.plans import (
+    checkpoints_claim,
+    home_claim,
     levels_of,
     node_seconds,
     plan,
@@ -17,6 +19,8 @@ __all__ = [
     "TeamWorkloadsPlan",
     "check",
     "check_one",
+    "checkpoints_claim",
+    "home_claim",
     "levels_of",
     "node_seconds",
     "plan",

@@ -68,7 +68,7 @@ def check(context: CompleteContext, available: Available) -> None:
     """Record the problems of the declared workloads of an environment's teams."""
     cloud = context.cloud
     for index, team in enumerate(context.environment.teams):
-        storage = _storage_of(team, context.environment, own_stack=False, known=cloud.creates_nodes)
+        storage = _storage_of(team, context.environment, cloud, available, own_stack=False)
         _check(team, context.environment, available, cloud, storage, context.problems.at(f"teams[{index}]"))
 
 
@@ -76,11 +76,13 @@ def check_one(
     team: Team, environment: Environment, available: Available, cloud: Cloud, problems: Problems
 ) -> None:
     """Record the problems of the declared workloads of a team with a stack of its own."""
-    storage = _storage_of(team, environment, own_stack=True, known=cloud.creates_nodes)
+    storage = _storage_of(team, environment, cloud, available, own_stack=True)
     _check(team, environment, available, cloud, storage, problems.at("team"))
 
 
-def _storage_of(team: Team, environment: Environment, *, own_stack: bool, known: bool) -> _Storage:
+def _storage_of(
+    team: Team, environment: Environment, cloud: Cloud, available: Available, *, own_stack: bool
+) -> _Storage:
     declared = environment.storage
     return _Storage(
         volumes={
@@ -89,8 +91,11 @@ def _storage_of(team: Team, environment: Environment, *, own_stack: bool, known:
             if isinstance(one, TeamStorage)
             and (team.name in one.team_stacks if own_stack else one.teams is None or team.name in one.teams)
         },
-        classes={name: one for name, one in declared.items() if not isinstance(one, TeamStorage)},
-        known=known,
+        classes={
+            **{name: one for name, one in declared.items() if not isinstance(one, TeamStorage)},
+            **cloud.own_classes(declared, available.pools, available.catalog),
+        },
+        known=cloud.creates_nodes,
     )
 
 

@@ -321,14 +321,24 @@ def _seconds(duration: str) -> int:
 # -- entries ----------------------------------------------------------------------------------------------
 
 
+def checkpoints_claim(job: TrainingJob) -> str:
+    """Return the name of the claim that a training job makes for its checkpoints."""
+    return f"{job.name}-checkpoints"
+
+
+def home_claim(notebook: Notebook) -> str:
+    """Return the name of the claim that a notebook makes for its files."""
+    return f"{notebook.name}-home"
+
+
 def _training(job: TrainingJob, of: _TeamContext) -> TrainingJobPlan:
     several = job.replicas > 1
     pod = _pod(job.name, job, job, job.image, job.command, job.replicas, of, together=several)
-    pod, claim = _with_kept(pod, job.checkpoints, f"{job.name}-checkpoints", of, shared=several)
+    pod, claim = _with_kept(pod, job.checkpoints, checkpoints_claim(job), of, shared=several)
     env, kept = dict(pod.env), "none: what the job writes ends with its pods"
     if job.checkpoints is not None:
         env[_CHECKPOINTS_VARIABLE] = job.checkpoints.directory
-        kept = f"claim {job.checkpoints.volume or f'{job.name}-checkpoints'}, {job.checkpoints.directory}"
+        kept = f"claim {job.checkpoints.volume or checkpoints_claim(job)}, {job.checkpoints.directory}"
     annotations = {names.CHECKPOINTS_ANNOTATION: kept, **_topology(job, pod, of)}
     grace = _seconds(job.grace)
     pool = next(one for one in of.available.pools if one.name == pod.workload.pool)
@@ -436,7 +446,7 @@ def _notebook(notebook: Notebook, of: _TeamContext) -> NotebookPlan:
     pod = _pod(notebook.name, notebook, notebook, image, notebook.command, 1, of)
     if notebook.home is None:
         pod = replace(pod, mounts=(*pod.mounts, MountPlan(name="home", path=_HOME)))
-    pod, claim = _with_kept(pod, notebook.home, f"{notebook.name}-home", of, shared=False)
+    pod, claim = _with_kept(pod, notebook.home, home_claim(notebook), of, shared=False)
     kept = "none: files end with the pod" if notebook.home is None else f"files in {notebook.home.directory}"
     return NotebookPlan(
         pod=_until(

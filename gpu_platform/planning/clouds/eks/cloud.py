@@ -10,12 +10,18 @@ from gpu_platform.planning.clouds import daemonsets
 from gpu_platform.planning.clouds.controllers import ControllerPods, Room, controller_pods
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.documents import Document
+from gpu_platform.planning.clouds.eks.addresses import check_addresses
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, partition_of, plan_eks_cluster
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.compute_class import check_compute_class
-from gpu_platform.planning.clouds.eks.documents import cluster_documents, identity_documents, pool_documents
+from gpu_platform.planning.clouds.eks.documents import (
+    block_sizes,
+    cluster_documents,
+    identity_documents,
+    pool_documents,
+)
 from gpu_platform.planning.clouds.eks.identities import EksIdentities, check_identity, plan_identities
-from gpu_platform.planning.clouds.eks.images import check_mig
+from gpu_platform.planning.clouds.eks.images import check_mig, release_with_driver
 from gpu_platform.planning.clouds.eks.logins import login_commands, login_notes
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
@@ -24,6 +30,7 @@ from gpu_platform.planning.clouds.eks.storage import (
     SMALLEST_LUSTRE,
     EksStorage,
     check_eks_storage,
+    own_classes,
     plan_eks_storage,
     volume_keys,
 )
@@ -44,7 +51,7 @@ from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.spec.cluster import EksCluster, Operator
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import LustreStorage, StorageClass
+from gpu_platform.spec.storage import DiskStorage, LustreStorage, StorageClass
 from gpu_platform.spec.team_identity import TeamIdentity
 
 
@@ -171,6 +178,17 @@ class Eks(Cloud):
         """Record every combination that EKS refuses."""
         check_eks_pool(pool, machine, self._cluster, catalog, problems)
 
+    def release_with_driver(self, pool: Pool, catalog: Catalog) -> str | None:
+        """Return the first release of the pool's image that has a second driver, for its machine type."""
+        return release_with_driver(pool, catalog)
+
+    def own_classes(
+        self, storage: Mapping[str, StorageClass], pools: Sequence[PoolPlan], catalog: Catalog
+    ) -> Mapping[str, DiskStorage]:
+        """Return the default class of a created cluster."""
+        del pools, catalog
+        return own_classes(self._cluster, storage)
+
     def smallest_claim(self, one: StorageClass) -> str:
         """Return the size of the smallest FSx for Lustre file system."""
         return SMALLEST_LUSTRE if isinstance(one, LustreStorage) else ""
@@ -220,7 +238,7 @@ class Eks(Cloud):
         catalog: Catalog,
         problems: Problems,
     ) -> Decided[CloudCluster | None]:
-        """Return a new cluster with system nodes that hold the controllers."""
+        """Return a new cluster with system nodes that hold the controllers, and compare its VPC with all nodes."""
         if not isinstance(cluster, EksClusterPlan):
             return Decided(cluster)
         own = [addon for _, addon in self._volume_drivers()]
@@ -239,7 +257,9 @@ class Eks(Cloud):
         demands = self._demands(controllers, rooms_of_cpu_pools(pools), catalog)
         system = size_system_pool(self._cluster, cluster.create.system_pool, demands, problems)
         created = replace(cluster.create, system_pool=system.value)
-        return Decided(replace(cluster, create=created), system.decisions)
+        sized = replace(cluster, create=created)
+        warnings = check_addresses(sized, pools, catalog, problems.at("create"))
+        return Decided(sized, (*system.decisions, *warnings))
 
     def _demands(self, controllers: Sequence[ControllerPods], others: Sequence[Room], catalog: Catalog) -> Demands:
         drivers = [of_nodes for of_nodes, _ in self._volume_drivers()]
@@ -261,12 +281,13 @@ class Eks(Cloud):
         storage: StoragePlan,
         identities: CloudIdentities | None,
     ) -> Iterator[Document]:
-        """Yield IAM policies, user data and tags."""
+        """Yield IAM policies, user data, tags, and the instances of capacity blocks."""
         assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - the plan is of this cloud
         of_cluster = cluster.create.addons if cluster.create is not None else ()
         of_storage = storage.cloud.drivers if isinstance(storage.cloud, EksStorage) else ()
         yield from cluster_documents(cluster, (*of_cluster, *of_storage))
         yield from pool_documents(pools, cluster)
+        yield from block_sizes(pools)
         if isinstance(identities, EksIdentities):
             yield from identity_documents(identities, self._identities)
 

@@ -27,10 +27,12 @@ from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.system_pool import check_system_pool, plan_system_pool
 from gpu_platform.planning.clouds.eks.tags import check_alike, check_tags
 from gpu_platform.planning.clouds.eks.vpc import (
+    NARROWEST_OF_NODES,
     PREFIXES,
     ZONE_LETTERS,
     check_existing_vpc,
     check_pods_cidr,
+    check_subnet_ids,
     plan_existing_vpc,
     plan_iam,
     plan_vpc,
@@ -104,13 +106,19 @@ def _check_local_zones(zones: Iterable[str], network: EksNetwork | None, problem
 
 def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) -> None:
     here = problems.at("create")
-    widest, narrowest = PREFIXES
+    widest, narrowest = PREFIXES[0], PREFIXES[1] if create.pods_cidr is None else NARROWEST_OF_NODES
     prefix = int(create.cidr.rpartition("/")[2])
     if not widest <= prefix <= narrowest:
         here.at("cidr").add(
             f"{create.cidr!r}",
-            f"/{widest} to /{narrowest}: a VPC is at most a /16, and each pod takes an address",
-            "write for example cidr: 10.0.0.0/16",
+            f"/{widest} to /{narrowest}: a VPC is at most a /16, and "
+            + ("each pod takes an address" if create.pods_cidr is None else "each zone has an eighth of it"),
+            "write for example cidr: 10.0.0.0/16"
+            + (
+                ", or give pods a range of their own: pods_cidr: 100.64.0.0/16"
+                if narrowest < prefix <= NARROWEST_OF_NODES
+                else ""
+            ),
         )
     check_pods_cidr(create, here.at("pods_cidr"))
     for index, zone in enumerate(create.zones):
@@ -205,6 +213,7 @@ def _check_subnets(cluster: EksCluster, pools: Sequence[Pool], problems: Problem
     subnets = cluster.subnets or {}
     for zone in subnets:
         _check_zone(zone, f"{zone!r}", cluster, problems)
+    check_subnet_ids(subnets, problems)
     for pool in pools:
         missing = sorted(set(zones_of(pool)) - set(subnets))
         if missing:

@@ -19,7 +19,6 @@ from gpu_platform.planning.clouds.eks.vpc import plan_iam
 from gpu_platform.spec.cluster import EksCluster
 
 CHART: Final = "cluster-autoscaler"
-NAMESPACE: Final = "kube-system"
 SERVICE_ACCOUNT: Final = "cluster-autoscaler"
 
 
@@ -38,7 +37,7 @@ def cluster_autoscaler(
             chart=chart.name,
             repository=chart.repository,
             version=chart.version,
-            namespace=NAMESPACE,
+            namespace=chart.namespace,
             values=_values(cluster, priorities),
         ),
         service_account=SERVICE_ACCOUNT,

@@ -1,4 +1,4 @@
-"""Documents of an EKS stack that grow with the stack file: IAM policies, user data and tags.
+"""What of an EKS stack has hard limits: IAM policies, user data, tags, and the instances of a capacity block.
 
 Sizes with ARNs that are known at the deploy are those of the longest possible names.
 """
@@ -69,6 +69,26 @@ def identity_documents(identities: EksIdentities, teams: Sequence[str]) -> Itera
             what=f"{len(role.buckets)} entries make a policy",
             size=policy_size(*role.statements),
             fix="name fewer prefixes, or write role_arn with a role of your own",
+        )
+
+
+def block_sizes(pools: Sequence[PoolPlan]) -> Iterator[Document]:
+    """Yield the nodes of each capacity block over all pools. UltraServers have blocks of their own."""
+    nodes: dict[str, int] = {}
+    last: dict[str, PoolPlan] = {}
+    for pool in pools:
+        if pool.capacity["type"] == "capacity-block" and pool.cloud is not None and pool.nvlink_domain is None:
+            for window in pool.cloud.windows:
+                nodes[window.reservation] = nodes.get(window.reservation, 0) + pool.nodes.max
+                last[window.reservation] = pool
+    for reservation, size in nodes.items():
+        count = last[reservation].nodes
+        yield Document(
+            limit="capacity-block",
+            place=f"{last[reservation].path}.count.{'max' if count.max > count.desired else 'desired'}",
+            what=f"a capacity block ({reservation})",
+            size=size,
+            fix="lower it, or use a pool for each block",
         )
 
 

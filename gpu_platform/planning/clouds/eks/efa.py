@@ -18,7 +18,6 @@ from gpu_platform.planning.pools.section import PoolPlan
 
 CHART = "aws-efa-k8s-device-plugin"
 DRANET_CHART = "aws-dranet"
-NAMESPACE = "kube-system"
 
 
 def efa_device_plugin(pools: Sequence[PoolPlan], catalog: Catalog) -> HelmChartPlan:
@@ -35,7 +34,7 @@ def efa_device_plugin(pools: Sequence[PoolPlan], catalog: Catalog) -> HelmChartP
         chart=chart.name,
         repository=chart.repository,
         version=chart.version,
-        namespace=NAMESPACE,
+        namespace=chart.namespace,
         values={
             # The chart selects types that can have EFA; the label is on nodes that have it.
             "supportedInstanceLabels": {"keys": [EFA_PRESENT_LABEL], "values": ["true"]},
@@ -62,7 +61,7 @@ def dranet(pools: Sequence[PoolPlan], catalog: Catalog) -> HelmChartPlan:
         chart=chart.name,
         repository=chart.repository,
         version=chart.version,
-        namespace=NAMESPACE,
+        namespace=chart.namespace,
         values={
             "supportedInstanceLabels": {"keys": [names.EFA_DRIVER_LABEL], "values": ["dranet"]},
             "tolerations": [_toleration(taint) for taint in sorted(taints, key=lambda one: (one.key, one.effect))],

@@ -9,7 +9,8 @@ import re
 from collections.abc import Mapping
 
 from gpu_platform.catalog import Catalog, MachineType
-from gpu_platform.catalog.models import AwsFamily, NodeImage
+from gpu_platform.catalog.families import family_of
+from gpu_platform.catalog.models import AwsFamily, LaterDriver, NodeImage
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import Pool
@@ -41,6 +42,32 @@ def image_of(pool: Pool, catalog: Catalog) -> NodeImage:
     image = node_image(pool, catalog)
     assert image is not None  # noqa: S101 - `check_declared_fields` refuses other families
     return image
+
+
+def driver_branch(pool: Pool, image: NodeImage, catalog: Catalog) -> int | None:
+    """Return the branch of the driver that nodes load of the image, by its release and their machine type."""
+    later = _later_driver(pool, image, catalog)
+    release = pool.image.release
+    if later is None or release is None or pool.image.ami is not None:
+        return image.driver_branch
+    older = _first_if_older(image.family, release, {image.family: later.first_release.removeprefix("v")})
+    return later.branch if older is None else image.driver_branch
+
+
+def release_with_driver(pool: Pool, catalog: Catalog) -> str | None:
+    """Return the first release with a driver for the machine type, as text; None where no release has another."""
+    image = node_image(pool, catalog)
+    later = _later_driver(pool, image, catalog) if image is not None else None
+    if later is None:
+        return None
+    build = later.first_release
+    return build if pool.provisioner == "karpenter" else f"a release that ends in -{build.removeprefix('v')}"
+
+
+def _later_driver(pool: Pool, image: NodeImage, catalog: Catalog) -> LaterDriver | None:
+    machine = catalog.machine_types.get(pool.machine_type)
+    family = family_of(machine) if machine is not None else None
+    return next((one for one in image.later_drivers if family in one.families), None)
 
 
 def check_image(

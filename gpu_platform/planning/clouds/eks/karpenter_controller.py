@@ -19,7 +19,6 @@ from gpu_platform.spec.cluster import EksCluster
 
 CHART = "karpenter"
 CRD_CHART = "karpenter-crd"
-NAMESPACE = "kube-system"  # its flow schemas come with the API server
 SERVICE_ACCOUNT = "karpenter"
 _EVENTS: Mapping[str, tuple[str, str]] = {
     "health": ("aws.health", "AWS Health Event"),
@@ -44,7 +43,7 @@ def karpenter_controller(
         crd_chart=crds.name,
         repository=chart.repository,
         version=chart.version,
-        namespace=NAMESPACE,
+        namespace=chart.namespace,
         service_account=SERVICE_ACCOUNT,
         values=_values(cluster, queue),
         queue=queue,

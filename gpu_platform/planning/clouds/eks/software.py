@@ -7,7 +7,7 @@ Sources: NVIDIA GPU Operator docs (Amazon EKS) and its v26.7.0 source; awslabs/a
 from __future__ import annotations
 
 from gpu_platform.catalog import Catalog, NodeImage
-from gpu_platform.planning.clouds.eks.images import DEFAULT_FAMILY, node_image
+from gpu_platform.planning.clouds.eks.images import DEFAULT_FAMILY, driver_branch, node_image
 from gpu_platform.planning.nodes.software import NodeSoftware, branch_of, declared_software
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import Operator
@@ -25,7 +25,7 @@ def eks_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftwa
         driver="image" if "driver" in image.includes else "operator",
         toolkit="image" if "toolkit" in image.includes else "operator",
         device_plugin="image" if plugin == "provider" else "operator",
-        driver_branch=branch_of(declared) if declared is not None else image.driver_branch,
+        driver_branch=branch_of(declared) if declared is not None else driver_branch(pool, image, catalog),
     )
 
 

@@ -41,6 +41,9 @@ EFS_DRIVER = "efs.csi.aws.com"
 FSX_DRIVER = "fsx.csi.aws.com"
 DEFAULT_CLASS = "gp3"
 """The class that a created cluster has by default: EKS marks none as default since 1.30."""
+CLASS_OF_EKS = "gp2"
+"""The class that new clusters have from EKS, not as the default (EKS user guide, release notes of Kubernetes 1.30;
+read 2026-11-28). Parameters of a class cannot be changed."""
 _GP3_IOPS = (3000, 80_000)  # of a volume; EBS user guide, General Purpose SSD volumes; read 2026-11-28
 SMALLEST_LUSTRE = "1200Gi"
 """The smallest FSx for Lustre file system of type PERSISTENT_2 (FSx for Lustre user guide; read 2026-11-28)."""
@@ -80,6 +83,8 @@ def check_eks_storage(
     """Record what EKS or the cluster cannot have; `problems` is at `storage`."""
     for name, one in storage.items():
         here = problems.at(name)
+        if name == CLASS_OF_EKS and not isinstance(one, TeamStorage):
+            here.add(f"{name!r}", "a name of your own: EKS makes a class of this one", "rename it")
         if isinstance(one, DiskStorage | NfsStorage | LustreStorage):
             check_key(one.kms_key, cluster, here.at("kms_key"))
         if isinstance(one, DiskStorage):
@@ -144,6 +149,19 @@ def _zones(cluster: EksCluster, pools: Sequence[Pool]) -> tuple[str, ...]:
     return vpc_zones(cluster, _named(pools)) if cluster.create is not None else _named(pools)
 
 
+def own_classes(cluster: EksCluster, storage: Mapping[str, StorageClass]) -> Mapping[str, DiskStorage]:
+    """Return the default class of a created cluster, unless a class of disks is declared as the default.
+
+    A declared class of its name takes its place.
+    """
+    classes = {name: one for name, one in storage.items() if not isinstance(one, TeamStorage)}
+    declared = classes.get(DEFAULT_CLASS, DiskStorage(type="disk"))
+    defaults = any(isinstance(one, DiskStorage) and one.default for one in classes.values())
+    if cluster.create is None or defaults or not isinstance(declared, DiskStorage):
+        return {}
+    return {DEFAULT_CLASS: declared.model_copy(update={"default": True})}
+
+
 def plan_eks_storage(
     cluster: EksCluster,
     storage: Mapping[str, StorageClass],
@@ -157,8 +175,11 @@ def plan_eks_storage(
     `pool_zones`: all that pools name, sorted; `kubernetes`: its minor version, known of a created one.
     """
     of_buckets = {name: one for name, one in storage.items() if isinstance(one, BucketStorage)}
+    own = own_classes(cluster, storage)
     classes = [
-        _class(name, one, stack, cluster.tags) for name, one in storage.items() if not isinstance(one, TeamStorage)
+        _class(name, one, stack, cluster.tags)
+        for name, one in {**storage, **own}.items()
+        if not isinstance(one, TeamStorage)
     ]
     decisions = [_by_class(name, one, cluster) for name, one in storage.items()]
     decisions += [_untagged(name) for name, one in storage.items() if isinstance(one, NfsStorage) and cluster.tags]
@@ -173,13 +194,12 @@ def plan_eks_storage(
         for name, one in storage.items()
         if isinstance(one, NfsStorage) and one.file_system is None and local
     ]
-    if cluster.create is not None and not any(one.default for one in classes):
-        classes.append(_class(DEFAULT_CLASS, DiskStorage(type="disk", default=True), stack, cluster.tags))
+    if own:
         decisions.append(
             Decision(
                 subject="storage",
                 what="default class",
-                chosen=f"{DEFAULT_CLASS}, encrypted EBS volumes",
+                chosen=f"{DEFAULT_CLASS}, {'declared' if DEFAULT_CLASS in storage else 'encrypted EBS volumes'}",
                 why="EKS has no default class: claims without a class would stay pending",
             )
         )

@@ -20,7 +20,11 @@ from gpu_platform.spec.eks_network import EksNetwork
 ZONE_LETTERS = "abcdefg"
 LEAST_ZONES = 2
 PREFIXES = (16, 18)
-"""Allowed prefix lengths of a VPC, widest and narrowest."""
+"""Allowed prefix lengths of a VPC in which each pod takes an address, widest and narrowest."""
+NARROWEST_OF_NODES = 21
+"""Longest prefix of a VPC whose pods have a range of their own: a public subnet is a /27 then.
+
+Load balancers need a /27 (Elastic Load Balancing user guide, "Subnets for your load balancer"; not read again)."""
 POD_RANGES = IPv4Network("100.64.0.0/10")
 """Shared address space (RFC 6598), for pods."""
 _PRIVATE_BITS = 3  # eighths: one for each zone letter, the last for all public subnets
@@ -149,6 +153,19 @@ def check_existing_vpc(
     if len(network.control_plane_subnets) == 1:
         here.at("control_plane_subnets").add("one subnet", "at least two, in different zones", "add another")
     _check_pod_subnets(network, here.at("pod_subnets"))
+    for field in ("subnets", "pod_subnets"):
+        check_subnet_ids(getattr(network, field), here.at(field))
+    local = {subnet: zone for zone, subnet in network.subnets.items() if is_local_zone(zone)}
+    for index, subnet in enumerate(network.control_plane_subnets):
+        place = here.at("control_plane_subnets").at(f"[{index}]")
+        if subnet in local:
+            place.add(
+                f"{subnet!r}, the subnet of {local[subnet]}",
+                "a subnet in an Availability Zone: EKS puts no interface of a control plane into a Local Zone",
+                "name another subnet",
+            )
+        if subnet in network.control_plane_subnets[:index]:
+            place.add(f"{subnet!r} again", "each subnet once", "name another subnet")
     for pool, zones in pool_zones.items():
         missing = sorted(set(zones) - set(network.subnets))
         if missing:
@@ -156,6 +173,18 @@ def check_existing_vpc(
                 f"no subnet in {', '.join(missing)}, where pool {pool} is",
                 "a private subnet for every zone that a pool names",
                 f"add {missing[0]}: subnet-...",
+            )
+
+
+def check_subnet_ids(subnets: Mapping[str, str], problems: Problems) -> None:
+    """Record a subnet under two zones; `problems` is at the mapping of zones."""
+    first: dict[str, str] = {}
+    for zone, subnet in subnets.items():
+        if first.setdefault(subnet, zone) != zone:
+            problems.at(zone).add(
+                f"{subnet!r} again",
+                f"each subnet once (it is under {first[subnet]}): it is in one zone",
+                "correct the id",
             )
 
 
@@ -172,9 +201,9 @@ def _check_pod_subnets(network: EksNetwork, problems: Problems) -> None:
     for zone, subnet in sorted(network.pod_subnets.items()):
         if zone not in network.subnets:
             problems.at(zone).add(f"{zone}, where no node is", "zones of subnets", "remove it, or add its subnet")
-        elif subnet == network.subnets[zone]:
+        elif subnet in network.subnets.values():
             problems.at(zone).add(
-                f"{subnet}, the subnet of the nodes", "another subnet of the same zone and VPC", "correct the id"
+                f"{subnet}, a subnet of nodes", "another subnet of the same zone and VPC", "correct the id"
             )
 
 
@@ -225,7 +254,8 @@ def zone_subnets(cidr: str, zone: str, pods_cidr: str | None = None) -> ZoneSubn
     """
     index = ZONE_LETTERS.index(zone[-1])
     eighths = list(IPv4Network(cidr).subnets(prefixlen_diff=_PRIVATE_BITS))
-    public = list(eighths[-1].subnets(new_prefix=_PUBLIC_PREFIX))
+    of_public = max(_PUBLIC_PREFIX, eighths[-1].prefixlen + _PRIVATE_BITS)
+    public = list(eighths[-1].subnets(new_prefix=of_public))
     of_pods = list(IPv4Network(pods_cidr).subnets(prefixlen_diff=_PRIVATE_BITS)) if pods_cidr is not None else []
     return ZoneSubnets(
         zone=zone,

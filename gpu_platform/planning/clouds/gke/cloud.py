@@ -39,6 +39,7 @@ from gpu_platform.planning.clouds.gke.software import (
 from gpu_platform.planning.clouds.gke.storage import (
     check_gke_storage,
     mount_problem,
+    own_classes,
     plan_gke_storage,
     smallest_claim,
 )
@@ -61,7 +62,7 @@ from gpu_platform.planning.sharing.section import SharingPlan
 from gpu_platform.spec.cluster import GkeCluster, Operator
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import StorageClass
+from gpu_platform.spec.storage import DiskStorage, StorageClass
 from gpu_platform.spec.team_identity import TeamIdentity
 
 
@@ -73,6 +74,7 @@ class Gke(Cloud):
     creates_nodes = True
     bucket_sidecar = SIDECAR
     managed_control_plane = True
+    reservations_by_zone = True
     longest_pool_name = (
         32,
         "a node pool of GKE has 40, and Pulumi appends 8 so that two can exist at once",
@@ -221,6 +223,12 @@ class Gke(Cloud):
     ) -> None:
         """Record pools whose drivers are in different directories."""
         check_driver_dir(pools, catalog, problems)
+
+    def own_classes(
+        self, storage: Mapping[str, StorageClass], pools: Sequence[PoolPlan], catalog: Catalog
+    ) -> Mapping[str, DiskStorage]:
+        """Return GKE's classes, and the one for nodes that attach only Hyperdisk."""
+        return own_classes(self._cluster, storage, pools, catalog)
 
     def smallest_claim(self, one: StorageClass) -> str:
         """Return the size of the smallest instance of Filestore and Managed Lustre."""

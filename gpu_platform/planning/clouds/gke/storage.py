@@ -39,6 +39,12 @@ NFS_DRIVER: Final = "filestore.csi.storage.gke.io"
 LUSTRE_DRIVER: Final = "lustre.csi.storage.gke.io"
 TOPOLOGY: Final = "topology.gke.io/zone"
 HYPERDISK: Final = "hyperdisk-balanced"
+DEFAULT_CLASS: Final = "standard-rwo"
+CLASSES_OF_GKE: Final[Mapping[str, Literal["pd-balanced", "pd-ssd"]]] = {
+    DEFAULT_CLASS: "pd-balanced",
+    "premium-rwo": "pd-ssd",
+}
+"""Classes that every cluster has from GKE, by their disk type (GKE docs, Persistent Disk CSI driver)."""
 _HYPERDISK_IOPS: Final = (3000, 160_000)  # of a volume; Compute Engine docs, Hyperdisk Balanced; read 2026-11-28
 LUSTRE_FEATURE: Final = "managed-lustre"
 _LUSTRE_ON_ARM: Final = "managed-lustre-arm"
@@ -91,6 +97,8 @@ def check_gke_storage(
     }
     for name, one in storage.items():
         here = problems.at(name)
+        if name in CLASSES_OF_GKE and not isinstance(one, TeamStorage):
+            here.add(f"{name!r}", "a name of your own: GKE makes a class of this one", "rename it")
         if isinstance(one, DiskStorage | NfsStorage):
             check_key(one.kms_key, cluster, here.at("kms_key"), regional=isinstance(one, NfsStorage))
         if isinstance(one, DiskStorage):
@@ -221,6 +229,21 @@ def mount_problem(
     return None
 
 
+def own_classes(
+    cluster: GkeCluster, storage: Mapping[str, StorageClass], pools: Sequence[PoolPlan], catalog: Catalog
+) -> Mapping[str, DiskStorage]:
+    """Return GKE's classes of disks, and the one for nodes that attach only Hyperdisk, on a created cluster."""
+    defaults = any(isinstance(one, DiskStorage) and one.default for one in storage.values())
+    found = {
+        name: DiskStorage(type="disk", disk=disk, default=name == DEFAULT_CLASS and not defaults)
+        for name, disk in CLASSES_OF_GKE.items()
+    }
+    hyperdisk = HYPERDISK in storage or _has_hyperdisk(storage, _all_hyperdisk(cluster, pools, catalog))
+    if cluster.create is not None and _only_hyperdisk(pools, catalog) and not hyperdisk:
+        found[HYPERDISK] = DiskStorage(type="disk", disk=HYPERDISK)
+    return found
+
+
 def plan_gke_storage(
     cluster: GkeCluster, storage: Mapping[str, StorageClass], pools: Sequence[PoolPlan], catalog: Catalog
 ) -> Decided[StoragePlan]:
@@ -233,8 +256,8 @@ def plan_gke_storage(
         name: one for name, one in storage.items() if not isinstance(one, TeamStorage)
     }
     decisions: list[Decision] = []
-    if cluster.create is not None and only_hyperdisk and not _has_hyperdisk(storage, all_hyperdisk):
-        wanted[HYPERDISK] = DiskStorage(type="disk", disk=HYPERDISK)
+    if (hyperdisk := own_classes(cluster, storage, pools, catalog).get(HYPERDISK)) is not None:
+        wanted[HYPERDISK] = hyperdisk
         decisions.append(
             Decision(
                 subject="storage",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog import load_catalog
+from gpu_platform.errors import BadInput
 from gpu_platform.planning.changes import pool_changes, pool_facts
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from tests.planning.clouds.eks.eks_pools import (
@@ -124,3 +125,39 @@ def test_another_release_rolls_the_nodes(
     if provisioner == "karpenter":
         effects = ["rolled"]  # unpinned, the catalogue has a release
     assert [one.effect for one in found] == effects
+
+
+@pytest.mark.parametrize(
+    ("provisioner", "old", "new", "fix"),
+    [
+        ({}, "1.35.4-20260818", "1.35.4-20260917", "name a release that ends in -20260917 or a newer one"),
+        (
+            {"provisioner": "karpenter", "count": {"desired": 0, "max": 1}},
+            "v20260818",
+            "v20260917",
+            "name v20260917 or a newer one",
+        ),
+    ],
+    ids=["managed", "karpenter"],
+)
+def test_g7_takes_a_release_with_its_driver(provisioner: dict[str, Any], old: str, new: str, fix: str) -> None:
+    g7 = {"machine_type": "g7.12xlarge", "workload": "inference", **provisioner}
+    cluster = {**CREATED, "kubernetes": "1.35"}
+    images: tuple[dict[str, str], ...] = ({}, {"release": old})
+    for image in images:
+        with pytest.raises(BadInput) as caught:
+            plan_eks(g7 | {"image": image}, cluster=cluster)
+        (problem,) = caught.value.problems
+        assert "with driver branch 580 of its image" in problem.found
+        assert problem.fix.startswith(fix)
+    assert plan_eks(g7 | {"image": {"release": new}}, cluster=cluster)
+
+
+def test_other_types_keep_the_older_driver_of_a_release_with_two() -> None:
+    cluster = {**CREATED, "kubernetes": "1.35"}
+    with pytest.raises(BadInput, match="whose image has branch 580"):
+        plan_eks(
+            {"image": {"release": "1.35.4-20260917"}},
+            cluster=cluster,
+            operator={"driver": {"version": "595.91.07"}},
+        )
