@@ -102,6 +102,7 @@ def _of_entries(team: Team, path: str, available: Available) -> Iterator[_Named]
             path=f"{path}.{place}.name",
             maker=f"{path}.{place}",
         )
+    yield from _services(team, path)
     template = "ResourceClaimTemplate"
     for pool in available.pools:
         if pool.cloud is not None and pool.cloud.nic_devices is not None:
@@ -123,3 +124,22 @@ def _of_entries(team: Team, path: str, available: Available) -> Iterator[_Named]
     for index, claim in enumerate(team.claims):
         place = f"{path}.claims[{index}]"
         yield _Named(kind=template, namespace=team.name, name=claim.name, path=f"{place}.name", maker=place)
+
+
+def _services(team: Team, path: str) -> Iterator[_Named]:
+    """Yield the Services of entries, and those that KubeRay and LeaderWorkerSet make for them.
+
+    Entries have different names. Sources: kuberay, GenerateHeadServiceName; LeaderWorkerSet, subdomainPolicy
+    UniquePerReplica, named after each leader; read 2026-11-28.
+    """
+    derived = {f"{one.name}-head-svc": f"ray_clusters[{index}]" for index, one in enumerate(team.ray_clusters)}
+    for index, one in enumerate(team.inference_services):
+        copies = one.autoscaling.max_replicas if one.autoscaling is not None else one.replicas
+        for copy in range(copies if one.nodes > 1 else 0):
+            derived[f"{one.name}-{copy}"] = f"inference_services[{index}]"
+    own = {one.name: f"training_jobs[{index}]" for index, one in enumerate(team.training_jobs)}
+    own |= {one.name: f"inference_services[{index}]" for index, one in enumerate(team.inference_services)}
+    for name, place in (*derived.items(), *own.items()):
+        yield _Named(
+            kind="Service", namespace=team.name, name=name, path=f"{path}.{place}.name", maker=f"{path}.{place}"
+        )

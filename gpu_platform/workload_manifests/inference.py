@@ -4,7 +4,8 @@ Sources: Kubernetes docs, Deployments, Disruptions, Pod Topology Spread Constrai
 and exclusive placement; KEDA docs, Prometheus scaler (ignoreNullValues is true by default) and
 fallback; HorizontalPodAutoscaler behavior; Gateway API docs, HTTPRoute; read 2026-11-23.
 Kubernetes docs, Container Lifecycle Hooks (sleep, on by default since 1.30) and Pod Lifecycle (endpoints of a pod
-that ends); llm-d-benchmark#1734, kserve#5485 and #5496; read 2026-11-28.
+that ends); llm-d-benchmark#1734, kserve#5485 and #5496; kubernetes-sigs/lws,
+pkg/controllers (reconcileHeadlessServices) and pkg/utils/controller; read 2026-11-28.
 """
 
 from __future__ import annotations
@@ -101,6 +102,8 @@ def _leader_worker_set(team: TeamPods, service: InferenceServicePlan) -> Manifes
     name = service.pod.workload.name
     spec: Manifest = {
         "replicas": service.replicas,
+        # LeaderWorkerSet makes no headless Service of a name that there is, such as the one of this service.
+        "networkConfig": {"subdomainPolicy": "UniquePerReplica"},
         "rolloutStrategy": {
             "type": "RollingUpdate",
             "rollingUpdateConfiguration": {"maxSurge": 0, "maxUnavailable": 1},

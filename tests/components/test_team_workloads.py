@@ -233,6 +233,17 @@ def test_a_service_of_several_nodes_leaves_its_replicas_to_the_autoscaler_too() 
     assert (found.inputs["spec"]["replicas"], found.ignore_changes) == (1, ("spec.replicas",))
 
 
+def test_pods_of_a_copy_find_each_other_by_a_service_of_their_own() -> None:
+    """LeaderWorkerSet would take the Service of the entry, which has only leaders that are ready."""
+    wide = recorded(inference_services=[{**SERVICE, "nodes": 2}])
+    assert wide.one("LeaderWorkerSet", "chat").inputs["spec"]["networkConfig"] == {
+        "subdomainPolicy": "UniquePerReplica"
+    }
+    assert (
+        wide.one("Service", "chat").inputs["spec"]["selector"]["leaderworkerset.sigs.k8s.io/worker-index"] == "0"
+    )
+
+
 def test_a_service_without_an_autoscaler_has_the_replicas_of_its_file() -> None:
     fixed = recorded(inference_services=[{key: SERVICE[key] for key in SERVICE if key != "autoscaling"}])
     chat = fixed.one("Deployment", "chat")

@@ -66,6 +66,32 @@ def test_volumes_of_two_teams_with_one_joined_name_are_refused() -> None:
     assert found == {"storage.c": "PersistentVolume 'a-b-c'"}
 
 
+def test_a_service_of_a_controller_is_refused_as_the_name_of_an_entry() -> None:
+    def service(name: str, **rest: Any) -> dict[str, Any]:
+        return {"name": name, "pool": "train", "image": "acme/s:1", "run_as_user": 1000, "gpus": 1, **rest}
+
+    found = problems(
+        addons={"leaderworkerset": "install"},
+        teams=[
+            team(quota={"gpus": 8}, inference_services=[service("chat", nodes=2, replicas=2), service("chat-1")])
+        ],
+    )
+    assert found["teams[0].inference_services[1].name"] == "Service 'chat-1' in namespace vision"
+    workers = {"name": "w", "pool": "train", "gpus": 1}
+    ray = {"name": "r", "image": "acme/ray:1", "version": "2.50.0", "run_as_user": 1000, "head": {}}
+    found = problems(
+        addons={"kuberay": "install"},
+        teams=[
+            team(
+                quota={"gpus": 8},
+                ray_clusters=[{**ray, "workers": [workers]}],
+                inference_services=[service("r-head-svc")],
+            )
+        ],
+    )
+    assert found == {"teams[0].inference_services[0].name": "Service 'r-head-svc' in namespace vision"}
+
+
 @pytest.mark.parametrize("name", ["efa.networking.k8s.aws", "mrdma.google.com", "any.nvidia.com"])
 def test_device_classes_of_drivers_are_refused(make_plan: PlanMaker, name: str) -> None:
     with pytest.raises(BadInput, match="drivers have classes of such names"):
