@@ -227,7 +227,7 @@ def parse_document(document: object, source: str, adapter: TypeAdapter[_Model]) 
 
 def _unreadable(value: object, path: tuple[str | int, ...]) -> Iterator[Problem]:
     """Yield values that Pulumi encrypted, and texts with characters that hide or reorder what is read."""
-    if isinstance(value, dict) and value.keys() == {"secure"}:
+    if isinstance(value, dict) and cast("dict[str, object]", value).keys() == {"secure"}:
         yield Problem(
             path_text(path),
             "a value that Pulumi encrypted (secure)",

@@ -7,7 +7,7 @@ from typing import Any
 ZONE = "us-east-2a"
 RESERVATION = "cr-0a1b2c3d4e5f60718"
 BLOCK = {"type": "capacity-block", "reservation": RESERVATION, "zone": ZONE}
-RESERVED = {"type": "reservation", "reservation": RESERVATION, "zone": ZONE}
+RESERVED = {"type": "reservation", "reservation": "cr-3a1b2c3d4e5f60718", "zone": ZONE}
 AMI = "ami-0a1b2c3d4e5f60718"
 
 FORMS: dict[str, dict[str, Any]] = {
@@ -18,8 +18,16 @@ FORMS: dict[str, dict[str, Any]] = {
         "capacity": BLOCK,
         "network": {"layout": "efa-primary"},
     },
-    "p5en-block": {"machine_type": "p5en.48xlarge", "count": {"desired": 2}, "capacity": BLOCK},
-    "p6-b200-block": {"machine_type": "p6-b200.48xlarge", "count": {"desired": 2}, "capacity": BLOCK},
+    "p5en-block": {
+        "machine_type": "p5en.48xlarge",
+        "count": {"desired": 2},
+        "capacity": {**BLOCK, "reservation": "cr-1a1b2c3d4e5f60718"},
+    },
+    "p6-b200-block": {
+        "machine_type": "p6-b200.48xlarge",
+        "count": {"desired": 2},
+        "capacity": {**BLOCK, "reservation": "cr-2a1b2c3d4e5f60718"},
+    },
     "p4d-reserved-with-group": {
         "machine_type": "p4d.24xlarge",
         "count": {"desired": 2},

@@ -202,7 +202,7 @@ def test_several_instance_types_are_a_list_of_the_node_group_and_eks_refuses_one
 def test_eks_5_on_demand_capacity_reservation_the_target_only_on_demand() -> None:
     found = template(FORMS["p4d-reserved"])
     assert found["capacityReservationSpecification"] == {
-        "capacityReservationTarget": {"capacityReservationId": RESERVATION}
+        "capacityReservationTarget": {"capacityReservationId": RESERVED["reservation"]}
     }
     assert "instanceMarketOptions" not in found
     assert node_group(FORMS["p4d-reserved"])["capacityType"] == "ON_DEMAND"

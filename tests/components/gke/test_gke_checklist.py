@@ -157,7 +157,12 @@ def test_gke_3_compact_placement_with_flex_start_only_on_a3_ultra_and_a4(machine
 
 @pytest.mark.parametrize("machine", GCP, ids=lambda m: m.name)
 def test_gke_4_machine_type_and_guest_accelerators_type_count_are_those_of_the_machine_type(machine: Any):
-    of_racks = {m.name: RACK if CATALOG.nvlink_domain(m) else {} for m in GCP}
+    of_racks = {
+        m.name: {"capacity": {**RACK["capacity"], "reservation": f"rack-of-{m.name}"}}
+        if CATALOG.nvlink_domain(m)
+        else {}
+        for m in GCP
+    }
     pools = [sold(gke_pool(m.name, machine_type=m.name, workload="inference", **of_racks[m.name])) for m in GCP]
     recorded = record_gke(*pools)
     made = node_pool_of(machine.name, recorded).inputs["nodeConfig"]
