@@ -25,6 +25,8 @@ def ray_cluster(team: TeamPods, cluster: RayClusterPlan) -> list[Manifest]:
             "spec": {
                 "rayVersion": cluster.version,
                 "enableInTreeAutoscaling": False,
+                # Else KubeRay leaves pods as they are when their template changes.
+                **({"upgradeStrategy": {"type": "Recreate"}} if cluster.recreates else {}),
                 # No tasks on the head: one that takes its memory takes the cluster with it.
                 "headGroupSpec": {"rayStartParams": {"num-cpus": "0"}, "template": head},
                 "workerGroupSpecs": [

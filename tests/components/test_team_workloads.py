@@ -276,6 +276,14 @@ def test_a_route_with_a_timeout_that_gateway_api_has_no_room_for_is_refused() ->
     assert (problem.found, problem.allowed, problem.fix) == ("48h", "at most 24h", "write 24h")
 
 
+@pytest.mark.parametrize(("addon", "strategy"), [("install", {"type": "Recreate"}), ("present", None)])
+def test_a_changed_ray_cluster_gets_other_pods_where_its_operator_can(
+    addon: str, strategy: dict[str, str] | None
+) -> None:
+    found = recorded(addons=ADDONS | {"kuberay": addon})
+    assert manifest(found, "RayCluster", "ray")["spec"].get("upgradeStrategy") == strategy
+
+
 def test_a_metric_that_is_missing_keeps_the_replicas_of_an_autoscaled_service(found: Recorded) -> None:
     scaled = manifest(found, "ScaledObject", "chat")["spec"]
     assert scaled["triggers"][0]["metadata"]["ignoreNullValues"] == "false"

@@ -478,6 +478,7 @@ def _ray(cluster: RayCluster, of: _TeamContext) -> RayClusterPlan:
     mounts = _mounts(cluster.volumes, of)
     return RayClusterPlan(
         name=cluster.name,
+        recreates=of.addons.kuberay == "install",
         version=cluster.version,
         head=PodPlan(workload=_head(cluster, of), env=cluster.env, secrets=cluster.secrets, mounts=mounts),
         workers=tuple(

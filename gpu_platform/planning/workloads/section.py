@@ -191,9 +191,14 @@ class RayWorkersPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayClusterPlan:
-    """A RayCluster of KubeRay."""
+    """A RayCluster of KubeRay. `recreates`: a change of its pods ends them and starts others.
+
+    Only for the operator that the program installs: the field is newer than others may be (v1.6.0,
+    ray-project/kuberay#4185, read 2026-11-28).
+    """
 
     name: str
+    recreates: bool
     version: str
     head: PodPlan
     workers: tuple[RayWorkersPlan, ...]
