@@ -162,6 +162,9 @@ def cases() -> Iterator[Case]:
     yield from _fires_and_not("KubeStateMetricsMissing", {}, info, 30)
     yield from _dead_scrape()
     yield from _fires_and_not("GpuPodPending", _pending(1, "nvidia_com_gpu"), _pending(1, "cpu"), 50)
+    held = 'kube_pod_status_reason{namespace="vision", pod="train-0", reason="SchedulingGated"}'
+    gated = _pending(1, "nvidia_com_gpu") | {held: "1x60"}
+    yield Case("GpuPodPending: a pod that its queue holds", "GpuPodPending", gated, 50, 0)
     yield Case("GpuPodPending: a pod that runs", "GpuPodPending", _pending(0, "nvidia_com_gpu"), 50, 0)
     yield from _fires_and_not("GpuQuotaNearlyUsed", _quota(15, 16), _quota(8, 16), 30)
     yield Case("GpuQuotaNearlyUsed: no quota is not a full one", "GpuQuotaNearlyUsed", _quota(0, 0), 30, 0)
@@ -180,6 +183,11 @@ def cases() -> Iterator[Case]:
     yield from _fires_and_not(
         "QueueWaiting", {queue.format("active"): "2x90"}, {queue.format("inadmissible"): "2x90"}, 80
     )
+    started = 'kueue_admitted_workloads_total{cluster_queue="vision", priority_class="", replica_role="leader"}'
+    busy = {queue.format("active"): "2x90", started: "0+1x90"}
+    yield Case("QueueWaiting: each waits for its turn", "QueueWaiting", busy, 80, 0)
+    idle = {queue.format("active"): "2x90", started: "7x90"}
+    yield Case("QueueWaiting: others started long ago", "QueueWaiting", idle, 80, 1)
     two = gpus(8, "60x60") | gpus(8, "60x60", node="train-2")
     yield from _fires_and_not("GpuReservationUnused", gpus(8, "60x60"), two, 50)
     yield Case("GpuReservationUnused: no node at all", "GpuReservationUnused", {}, 50, 1)
@@ -188,6 +196,28 @@ def cases() -> Iterator[Case]:
     yield from _fires_and_not(
         "GpuCostAboveBudget", dict.fromkeys(three, "60x180"), dict.fromkeys(two, "60x180"), 170
     )
+
+
+def claimed_cases() -> Iterator[Case]:
+    """Yield cases of a cluster whose GPUs are claimed, as kube-state-metrics 2.19 tells it."""
+    pod = 'namespace="vision", pod="train-0"'
+    names = 'claim_name="gpu", resourceclaim_name="train-0-gpu-x", resourceclaim_template_name="gpu"'
+    requests = f'kube_pod_container_resource_requests{{{pod}, container="main", resource="cpu"}}'
+    pending = {f'kube_pod_status_phase{{{pod}, phase="Pending"}}': "1x60", requests: "8x60"}
+    claims = {f"kube_pod_resourceclaim_info{{{pod}, {names}}}": "1x60"}
+    yield from _fires_and_not("GpuPodPending", pending | claims, pending, 50)
+    devices = "gpu.nvidia.com.deviceclass.resource.k8s.io/devices"
+    quota = f'kube_resourcequota{{{{namespace="vision", resource="{devices}", type="{{}}"}}}}'
+    full, half = ({quota.format("used"): f"{used}x60", quota.format("hard"): "16x60"} for used in (15, 8))
+    yield from _fires_and_not("GpuQuotaNearlyUsed", full, half, 30)
+    node = {
+        'kube_node_info{node="train-1"}': "1x60",
+        'kube_node_labels{node="train-1", label_gpu_platform_dev_pool="train"}': "1x60",
+        'kube_node_status_allocatable{node="train-1", resource="cpu"}': "96x60",
+    }
+    yield from _fires_and_not("GpuNodeBlind", node, node | gpus(8, "60x60"), 20)
+    other = {key.replace('"train"', '"system"'): value for key, value in node.items()}
+    yield Case("GpuNodeBlind: a node without GPUs", "GpuNodeBlind", other, 20, 0)
 
 
 def _healthy() -> dict[str, str]:

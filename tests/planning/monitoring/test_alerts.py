@@ -16,7 +16,7 @@ from gpu_platform.planning.monitoring.rules import rule_groups
 from gpu_platform.planning.monitoring.section import MonitoringPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
-from tests.planning.monitoring.alert_cases import ALL_ALERTS, Case, cases, translated
+from tests.planning.monitoring.alert_cases import ALL_ALERTS, Case, cases, claimed_cases, translated
 from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 from tests.support.size import THOROUGH
 
@@ -123,6 +123,29 @@ def test_every_alert_fires_for_its_fault_and_is_silent_without_it_for_each_expor
     assert PROMTOOL is not None
     done = subprocess.run(
         [PROMTOOL, "test", "rules", *map(str, files)], text=True, capture_output=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_promtool
+def test_alerts_on_pods_quotas_and_nodes_know_claimed_gpus(tmp_path: Path) -> None:
+    pool = {
+        "name": "train",
+        "machine_type": "p5.48xlarge",
+        "count": {"desired": 2},
+        "workload": "training",
+        "zones": ["us-east-2a"],
+        "sharing": {"mode": "dra"},
+    }
+    cluster = {"provider": "eks", "name": "ml", "region": "us-east-2", "kubernetes": "1.36"}
+    plan = monitoring_of("4.8.3", pools=[pool], queueing=None, budget=None, cluster=cluster)
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": rule_groups(plan)}))
+    tests = [_test_group(case) for case in claimed_cases()]
+    document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump(document))
+    assert PROMTOOL is not None
+    done = subprocess.run(
+        [PROMTOOL, "test", "rules", "test.yaml"], text=True, capture_output=True, check=False, cwd=tmp_path
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
