@@ -223,11 +223,15 @@ def _fabric(*, node_exporter: bool, agent: bool) -> Iterator[RecordingRule]:
             yield RecordingRule(record=record, expr=" or ".join(sources))
 
 
-_OWNER: Final[Mapping[str, str]] = {"ReplicaSet": "(.+)-[^-]+", "Job": "(.+)", "StatefulSet": "(.+)"}
+# Kinds that own pods themselves, and their part of the owner's name.
+_OWNER: Final[Mapping[str, str]] = {
+    "ReplicaSet": "(.+)-[^-]+",
+    **dict.fromkeys(("Job", "StatefulSet", "DaemonSet", "RayCluster", "PyTorchJob", "MPIJob"), "(.+)"),
+}
 
 
 def _workloads() -> Iterator[RecordingRule]:
-    """Yield sums by the Deployment, Job or StatefulSet of a pod."""
+    """Yield sums by the Deployment, Job, Ray cluster or other owner of a pod."""
     owners = " or ".join(
         f'label_replace(kube_pod_owner{{owner_is_controller="true", owner_kind="{kind}"}}, '
         f'"workload", "$1", "owner_name", "{pattern}")'

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from gpu_platform.planning.monitoring.rules import rule_groups
@@ -142,6 +143,39 @@ def test_alerts_on_pods_quotas_and_nodes_know_claimed_gpus(tmp_path: Path) -> No
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": rule_groups(plan)}))
     tests = [_test_group(case) for case in claimed_cases()]
     document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump(document))
+    assert PROMTOOL is not None
+    done = subprocess.run(
+        [PROMTOOL, "test", "rules", "test.yaml"], text=True, capture_output=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_promtool
+@pytest.mark.parametrize(
+    ("kind", "owner", "workload"),
+    [
+        ("ReplicaSet", "chat-6d4cf56db6", "chat"),
+        ("Job", "pretrain", "pretrain"),
+        ("StatefulSet", "large", "large"),
+        ("RayCluster", "ray", "ray"),
+        ("PyTorchJob", "old", "old"),
+    ],
+)
+def test_pods_of_every_kind_that_owns_pods_have_a_workload(
+    kind: str, owner: str, workload: str, tmp_path: Path
+) -> None:
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": rule_groups(monitoring_of("4.8.3"))}))
+    labels = f'namespace="vision", pod="p", owner_is_controller="true", owner_kind="{kind}", owner_name="{owner}"'
+    expected = f'pod:workload:info{{namespace="vision", pod="p", workload="{workload}"}}'
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": f"kube_pod_owner{{{labels}}}", "values": "1x5"}],
+        "promql_expr_test": [
+            {"expr": "pod:workload:info", "eval_time": "5m", "exp_samples": [{"labels": expected, "value": 1}]}
+        ],
+    }
+    document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]}
     (tmp_path / "test.yaml").write_text(yaml.safe_dump(document))
     assert PROMTOOL is not None
     done = subprocess.run(
