@@ -26,7 +26,7 @@ from gpu_platform.planning.clouds.section import (
     Provisioning,
     SchedulerPlan,
 )
-from gpu_platform.planning.clouds.storage import StoragePlan, VolumeSidecar
+from gpu_platform.planning.clouds.storage import ClaimSizes, StoragePlan, VolumeSidecar
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import Cluster, Operator
@@ -229,9 +229,9 @@ class Cloud(Protocol):
     ) -> None:
         """Record pools that one operator cannot serve together; `problems` is at the file's root."""
 
-    def smallest_claim(self, one: StorageClass) -> str:
-        """Return the size of the smallest volume that the cloud makes for a class; empty: any size."""
-        return ""
+    def claim_sizes(self, one: StorageClass) -> ClaimSizes:
+        """Return the sizes of the volumes that the cloud makes for a class."""
+        return ClaimSizes()
 
     def mount_problem(
         self, one: StorageClass, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog

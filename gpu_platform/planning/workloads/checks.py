@@ -356,7 +356,7 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
 
 
 def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cloud, problems: Problems) -> None:
-    """Record claims whose volumes no node of the pool can mount, and those below what is made and billed."""
+    """Record claims whose volumes no node of the pool can mount, or of a size that the cloud does not make."""
     pools = {pool.name: pool for pool in available.pools}
     kept_by = [
         *(
@@ -372,12 +372,13 @@ def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cl
         one, pool = storage.classes.get(name or ""), pools[pool_name]
         if one is None:
             continue
-        smallest = cloud.smallest_claim(one)
-        if smallest and kept.size is not None and parse_quantity(str(kept.size)) < parse_quantity(smallest):
+        sizes = cloud.claim_sizes(one)
+        if kept.size is not None and (made := sizes.next_size(kept.size)) != kept.size:
+            steps = f", or a multiple of {sizes.step}" if sizes.step else " or more"
             problems.at(path).at("size").add(
                 f"{kept.size} of class {name!r}",
-                f"{smallest} or more: the cloud makes no smaller volume of it, and bills that",
-                f"write size: {smallest}, or name a class of type disk",
+                f"{sizes.smallest}{steps}: the cloud makes no other volume of it, and bills that",
+                f"write size: {made}, or name a class of type disk",
             )
         problem = cloud.mount_problem(one, pool, available.pools, available.catalog)
         if problem is not None:

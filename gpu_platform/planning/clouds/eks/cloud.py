@@ -21,7 +21,7 @@ from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
 from gpu_platform.planning.clouds.eks.storage import (
-    SMALLEST_LUSTRE,
+    LUSTRE_SIZES,
     EksStorage,
     check_eks_storage,
     plan_eks_storage,
@@ -34,7 +34,7 @@ from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
 from gpu_platform.planning.clouds.section import CloudCluster, PodEgress, SchedulerPlan
-from gpu_platform.planning.clouds.storage import StoragePlan
+from gpu_platform.planning.clouds.storage import ClaimSizes, StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.planning.nodes.software import NodeSoftware, node_software
@@ -171,9 +171,9 @@ class Eks(Cloud):
         """Record every combination that EKS refuses."""
         check_eks_pool(pool, machine, self._cluster, catalog, problems)
 
-    def smallest_claim(self, one: StorageClass) -> str:
-        """Return the size of the smallest FSx for Lustre file system."""
-        return SMALLEST_LUSTRE if isinstance(one, LustreStorage) else ""
+    def claim_sizes(self, one: StorageClass) -> ClaimSizes:
+        """Return the sizes of FSx for Lustre file systems."""
+        return LUSTRE_SIZES if isinstance(one, LustreStorage) else ClaimSizes()
 
     def check_storage(
         self, storage: Mapping[str, StorageClass], pools: Sequence[Pool], catalog: Catalog, problems: Problems

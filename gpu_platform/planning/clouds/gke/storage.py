@@ -16,7 +16,7 @@ from gpu_platform.planning.clouds.gke.buckets import BucketGrant
 from gpu_platform.planning.clouds.gke.cluster import network_name
 from gpu_platform.planning.clouds.gke.keys import check_key
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
-from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, VolumePlan, check_iops
+from gpu_platform.planning.clouds.storage import ClaimSizes, StorageClassPlan, StoragePlan, VolumePlan, check_iops
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.pools.section import PoolPlan
@@ -50,14 +50,15 @@ _TIERS: Final[Mapping[str, str]] = {
     "zonal": "zonal",
     "enterprise": "enterprise",
 }
-# Filestore docs, service tiers; Managed Lustre docs, create an instance; read 2026-11-28.
+# Filestore docs, service tiers; read 2026-11-28.
 _SMALLEST: Final[Mapping[str, str]] = {
     "basic-hdd": "1Ti",
     "basic-ssd": "2560Gi",
     "zonal": "1Ti",
     "enterprise": "1Ti",
 }
-_SMALLEST_LUSTRE: Final = "9000Gi"
+# By throughput; others are multiples (Managed Lustre docs, performance tiers; read 2026-11-28).
+_LUSTRE_STEPS: Final[Mapping[int, str]] = {1000: "9000Gi", 500: "18000Gi", 250: "36000Gi", 125: "72000Gi"}
 _WITH_KEYS: Final = ("zonal", "enterprise")
 
 
@@ -199,11 +200,13 @@ def _all_hyperdisk(cluster: GkeCluster, pools: Sequence[PoolPlan], catalog: Cata
     return bool(pools) and len(_only_hyperdisk(pools, catalog)) == len(pools) and cluster.create is None
 
 
-def smallest_claim(one: StorageClass) -> str:
-    """Return the size of the smallest instance that Google makes for a claim; empty: any size."""
+def claim_sizes(one: StorageClass) -> ClaimSizes:
+    """Return the sizes of the instances that Google makes for a claim."""
     if isinstance(one, NfsStorage):
-        return _SMALLEST[one.tier or "zonal"]
-    return _SMALLEST_LUSTRE if isinstance(one, LustreStorage) else ""
+        return ClaimSizes(smallest=_SMALLEST[one.tier or "zonal"])
+    if isinstance(one, LustreStorage):
+        return ClaimSizes(smallest=_LUSTRE_STEPS[one.throughput], step=_LUSTRE_STEPS[one.throughput])
+    return ClaimSizes()
 
 
 def mount_problem(
@@ -248,7 +251,7 @@ def plan_gke_storage(
     classes = [
         replace(
             _class(name, one, cluster, catalog, network, zones, all_hyperdisk),
-            smallest=smallest_claim(one),
+            smallest=claim_sizes(one).smallest,
             unable=tuple(pool.name for pool in pools if mount_problem(one, cluster, pool, pools, catalog)),
         )
         for name, one in wanted.items()

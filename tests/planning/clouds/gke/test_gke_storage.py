@@ -198,7 +198,10 @@ def test_claims_that_the_nodes_of_their_pool_cannot_mount_are_refused(
     [
         ({"type": "nfs", "tier": "basic-hdd"}, "1Ti"),
         ({"type": "nfs", "tier": "basic-ssd"}, "2560Gi"),
-        ({"type": "lustre"}, "9000Gi"),
+        ({"type": "lustre"}, "36000Gi"),
+        ({"type": "lustre", "throughput": 1000}, "9000Gi"),
+        ({"type": "lustre", "throughput": 500}, "18000Gi"),
+        ({"type": "lustre", "throughput": 125}, "72000Gi"),
         ({"type": "disk"}, None),
     ],
 )
