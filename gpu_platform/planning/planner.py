@@ -203,6 +203,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         decisions=(
             *planned.decisions,
             *_window_decision(stack, context, changes.window),
+            *compute_classes.decisions(context, planned.value),
             *operator.allocation_decisions(context, planned.value),
             *classes.decisions,
             *connected.decisions,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from gpu_platform import names
 from gpu_platform.planning.clouds.daemonsets import DaemonSet
@@ -49,6 +49,10 @@ class NodePrice:
     reference: bool = False
     source: str = ""
     date: str = ""
+
+
+BOTH_ADD_NODES: Final = "Karpenter and the Cluster Autoscaler would both add nodes for a pod"
+"""What happens with a pod that has room on new nodes of pools of both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
