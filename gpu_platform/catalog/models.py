@@ -332,11 +332,16 @@ class Limit(Fact):
 
 
 class ControllerPod(Fact):
-    """What a pod of a controller requests, and the paths of the Helm values that replace these numbers."""
+    """What a pod of a controller requests, and the paths of the Helm values that replace these numbers.
+
+    Without a request the limit counts, as for Kubernetes; without both nothing.
+    """
 
     name: str
-    cpu_millicores: int = 0
-    memory_mib: int = 0
+    cpu_millicores: int | None = None
+    memory_mib: int | None = None
+    limit_cpu_millicores: int | None = None
+    limit_memory_mib: int | None = None
     replicas: int = 1
     replicas_at: str | None = None
     resources_at: str | None = None

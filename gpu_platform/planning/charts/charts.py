@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.charts.section import ChartsPlan, merged
-from gpu_platform.planning.clouds.controllers import ControllerPods, controller_pods
+from gpu_platform.planning.clouds.controllers import ControllerPods, controller_pods, excess_requests
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 
@@ -71,12 +71,23 @@ def plan(context: CompleteContext) -> Decided[ChartsPlan]:
 
 
 def controllers(context: CompleteContext, releases: Mapping[str, Mapping[str, Any]]) -> tuple[ControllerPods, ...]:
-    """Return the pods of Helm releases; `releases`: the program's own values by chart."""
-    declared = context.environment.charts
-    return tuple(
-        pods
-        for name, values in releases.items()
-        for pods in controller_pods(
-            name, context.catalog, merged(values, declared[name].values) if name in declared else values
-        )
-    )
+    """Return the pods of Helm releases, and record requests above their limits.
+
+    `releases`: the program's own values by chart.
+    """
+    declared, catalog = context.environment.charts, context.catalog
+    found: list[ControllerPods] = []
+    for name, own in releases.items():
+        values = merged(own, declared[name].values) if name in declared else own
+        found.extend(controller_pods(name, catalog, values))
+        for path, request, limit in excess_requests(name, catalog, values):
+            place = context.at("charts").at(name).at("values")
+            for part in path.split("."):
+                place = place.at(part)
+            resource = path.rpartition(".")[2]
+            place.add(
+                request,
+                f"{limit} or less, the limit of the container: the API server refuses its pods",
+                f"lower it, or write limits: {{{resource}: {request}}} next to requests",
+            )
+    return tuple(found)

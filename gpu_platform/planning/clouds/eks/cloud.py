@@ -226,14 +226,7 @@ class Eks(Cloud):
         own = [addon for _, addon in self._volume_drivers()]
         if cluster.create is not None:
             own += [addon.name for addon in cluster.create.addons]
-        charts = {cluster.karpenter.chart: cluster.karpenter.values} if cluster.karpenter is not None else {}
-        if cluster.cluster_autoscaler is not None:
-            charts[cluster.cluster_autoscaler.release.chart] = cluster.cluster_autoscaler.release.values
-        controllers = (
-            *(pods for name in own for pods in controller_pods(name, catalog)),
-            *(pods for name, values in charts.items() for pods in controller_pods(name, catalog, values)),
-            *controllers,
-        )
+        controllers = (*(pods for name in own for pods in controller_pods(name, catalog)), *controllers)
         if cluster.create is None:
             return super().plan_controllers(cluster, pools, controllers, catalog, problems)
         demands = self._demands(controllers, rooms_of_cpu_pools(pools), catalog)

@@ -501,6 +501,11 @@ class GkeClusterPlan:
     """Resources that `destroy` does not delete, as text."""
     compute_classes: tuple[ComputeClassPlan, ...] = ()
 
+    @property
+    def releases(self) -> Mapping[str, Mapping[str, Any]]:
+        """None: GKE runs its autoscaler itself."""
+        return {}
+
     def kubernetes_problem(self, running: str) -> None:
         """Return None: the declared version is a minimum."""
 
