@@ -345,6 +345,9 @@ class ControllerPod(Fact):
     replicas: int = 1
     replicas_at: str | None = None
     resources_at: str | None = None
+    selector_at: tuple[str, ...] = Field(
+        default=(), description="paths of its nodeSelector; the first that is set"
+    )
     enabled_at: str | None = Field(default=None, description="path of a Helm value that is false without the pod")
     apart: bool = Field(default=False, description="no two replicas run on one node")
     critical: bool = Field(

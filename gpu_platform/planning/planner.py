@@ -153,7 +153,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     set_charts = charts.plan(context)
     releases = _releases(connected.value, installed.value, added.value, queued.value)
     sized = cluster.plan_controllers(
-        context, connected.value, planned.value, charts.controllers(context, releases)
+        context, connected.value, planned.value, charts.controllers(context, releases, planned.value)
     )
     cluster.check_documents(context, sized.value, planned.value, stored.value, identities.value)
     if context.problems.found:

@@ -6,9 +6,10 @@ kube-scheduler puts each pod on the node that is used least. Source: Kubernetes 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from gpu_platform.catalog import Catalog, ControllerPod
 from gpu_platform.quantity import amount_of, amount_text
@@ -26,6 +27,9 @@ class ControllerPods:
     """Whether no two run on one node."""
     critical: bool = False
     """Whether other nodes need them to exist, so that they wait for none that are added."""
+
+
+_OF_SYSTEM_NODES: Final = re.compile(r"(kubernetes\.io|k8s\.io|amazonaws\.com|k8s\.aws|cloud\.google\.com)/")
 
 
 class Room(NamedTuple):
@@ -53,6 +57,24 @@ def excess_requests(name: str, catalog: Catalog, values: Mapping[str, Any]) -> I
             if limit is not None and request is not None and request > limit:
                 path = f"{pod.resources_at}.requests.{resource}"
                 yield path, _amount_text(resource, request), _amount_text(resource, limit)
+
+
+def unmet_selectors(
+    name: str, catalog: Catalog, values: Mapping[str, Any], others: Sequence[Mapping[str, str]]
+) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield the path of each nodeSelector with labels that no node for controllers has, and these labels.
+
+    System nodes have labels of Kubernetes and of their cloud only. `others`: labels of nodes that all pods except
+    critical ones may use, too.
+    """
+    known = catalog.controllers.get(name)
+    for pod in known.pods if known is not None else ():
+        path = next((path for path in pod.selector_at if _at(values, path)), None)
+        selected: Mapping[str, str] = _at(values, path) or {}
+        own = {key: value for key, value in selected.items() if not _OF_SYSTEM_NODES.search(key)}
+        elsewhere = () if pod.critical else others
+        if path is not None and own and not any(own.items() <= labels.items() for labels in elsewhere):
+            yield path, own
 
 
 def _pods(pod: ControllerPod, values: Mapping[str, Any]) -> ControllerPods:

@@ -190,3 +190,25 @@ def test_a_limit_below_what_the_program_requests_is_refused() -> None:
     values = {"controller": {"resources": {"limits": {"cpu": "500m"}}}}
     found = problem(created(), charts={"karpenter": {"values": values}})
     assert "charts.karpenter.values.controller.resources.requests.cpu: found 1; allowed: 0.5 or less" in found
+
+
+def selecting(chart: str, **values: Any) -> dict[str, Any]:
+    return {"charts": {chart: {"values": values}}, "queueing": {}}
+
+
+def test_a_selector_that_no_node_for_controllers_has_is_refused() -> None:
+    """Karpenter would wait for a node with the label for ever, and `up` with it."""
+    found = problem(created(), **selecting("karpenter", nodeSelector={"disk": "ssd"}))
+    assert "charts.karpenter.values.nodeSelector: found disk: ssd" in found
+    by_os = {"kubernetes.io/os": "linux", "eks.amazonaws.com/nodegroup": "system"}
+    assert plan(created(), **selecting("karpenter", nodeSelector=by_os))
+    assert plan(eks(), **selecting("kueue", controllerManager={"nodeSelector": {"disk": "ssd"}}))
+
+
+def test_add_ons_may_select_a_cpu_pool_and_karpenter_may_not() -> None:
+    cpu = {"name": "general", "machine_type": "m7i.4xlarge", "count": {"desired": 1}, "workload": "general"}
+    pools = (SCALED, KARPENTER, {**cpu, "labels": {"disk": "ssd"}})
+    of_kueue = selecting("kueue", controllerManager={"nodeSelector": {"disk": "ssd"}})
+    assert plan(created(), *pools, **of_kueue)
+    assert "nodeSelector: found disk: ssd" in problem(created(), **of_kueue)
+    assert "found disk: ssd" in problem(created(), *pools, **selecting("karpenter", nodeSelector={"disk": "ssd"}))
