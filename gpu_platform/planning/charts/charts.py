@@ -103,8 +103,8 @@ def controllers(
             for path, labels in unmet_selectors(name, catalog, values, others):
                 _value(path, name, context).add(
                     ", ".join(f"{key}: {value}" for key, value in labels.items()),
-                    "labels of Kubernetes and the cloud, which system nodes have, or for an add-on labels of a CPU "
-                    "pool without taints, schedule and spot capacity",
+                    "labels of Kubernetes and the cloud, which system nodes have, or for an add-on labels of a "
+                    "CPU pool without taints, schedule and spot capacity",
                     f"remove {', '.join(labels)}",
                 )
     return tuple(found)
