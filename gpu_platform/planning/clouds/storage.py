@@ -62,6 +62,7 @@ class ClaimSizes:
 class VolumeSidecar:
     """A container that admission adds to pods with these annotations. `cpu`, `memory`: what it requests."""
 
+    name: str
     annotations: Mapping[str, str]
     cpu: str
     memory: str
