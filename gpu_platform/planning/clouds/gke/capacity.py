@@ -21,7 +21,7 @@ from gpu_platform.spec.pool import FlexStart, Pool, Reservation
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 MAX_FLEX_START_SECONDS = 7 * 24 * 3600
 _LEAST_FLEX_START_SECONDS = 10 * 60
-"""Of a request for instances, which flex-start makes (gcloud reference, resize-requests create; read 2026-11-28)."""
+"""Of flex-start's request for instances (gcloud reference, resize-requests create; read 2026-11-28)."""
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]")
 
