@@ -26,7 +26,7 @@ from gpu_platform.planning.clouds.section import (
     Provisioning,
     SchedulerPlan,
 )
-from gpu_platform.planning.clouds.storage import ClaimSizes, StoragePlan, VolumeSidecar
+from gpu_platform.planning.clouds.storage import ClaimSizes, MountProblem, StoragePlan, VolumeSidecar
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import Cluster, Operator
@@ -235,7 +235,7 @@ class Cloud(Protocol):
 
     def mount_problem(
         self, one: StorageClass, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
-    ) -> str | None:
+    ) -> MountProblem | None:
         """Return why nodes of a pool cannot mount volumes of a class, as far as is known, or None."""
         return None
 

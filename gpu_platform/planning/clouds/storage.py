@@ -42,6 +42,14 @@ NFS: Final = "nfs"
 
 
 @dataclass(frozen=True, slots=True)
+class MountProblem:
+    """Why nodes cannot mount volumes of a class. `field`: of the class, with a value that helps; empty: none."""
+
+    why: str
+    field: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimSizes:
     """The sizes of volumes that a cloud makes: the smallest one, and multiples of a step. Empty: any."""
 

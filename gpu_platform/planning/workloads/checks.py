@@ -407,9 +407,10 @@ def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cl
         problem = cloud.mount_problem(one, pool, available.pools, available.catalog)
         if problem is not None:
             problems.at(path).at("storage_class").add(
-                f"{name!r} on pool {pool.name}: {problem}",
+                f"{name!r} on pool {pool.name}: {problem.why}",
                 f"a class whose volumes nodes of pool {pool.name} mount",
-                "name another class, or declare one in storage",
+                (f"write {problem.field} in storage.{name}, " if problem.field else "")
+                + "name another class, or declare one in storage",
             )
 
 

@@ -49,7 +49,7 @@ from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
 from gpu_platform.planning.clouds.section import CloudCluster, PodEgress, Provisioning, SchedulerPlan
-from gpu_platform.planning.clouds.storage import ClaimSizes, StoragePlan
+from gpu_platform.planning.clouds.storage import ClaimSizes, MountProblem, StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.planning.nodes.section import Taint
@@ -228,7 +228,7 @@ class Gke(Cloud):
 
     def mount_problem(
         self, one: StorageClass, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
-    ) -> str | None:
+    ) -> MountProblem | None:
         """Return why nodes of a pool attach no disks of a class, or run no driver of it."""
         return mount_problem(one, self._cluster, pool, pools, catalog)
 
