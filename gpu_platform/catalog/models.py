@@ -601,6 +601,7 @@ class ServiceQuota(Fact):
     spot: bool = False
     types: str = Field(default="", description="instance types, as a regular expression; empty: it counts none")
     patterns: tuple[str, ...] = Field(default=(), description="the same, as filters of EC2")
+    default: int | None = Field(default=None, description="what every account has; None: not needed here")
     source: Source
 
 
