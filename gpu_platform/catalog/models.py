@@ -343,14 +343,22 @@ class Limit(Fact):
 
 
 class ControllerPod(Fact):
-    """What a pod of a controller requests, and the paths of the Helm values that replace these numbers."""
+    """What a pod of a controller requests, and the paths of the Helm values that replace these numbers.
+
+    Without a request the limit counts, as for Kubernetes; without both nothing.
+    """
 
     name: str
-    cpu_millicores: int = 0
-    memory_mib: int = 0
+    cpu_millicores: int | None = None
+    memory_mib: int | None = None
+    limit_cpu_millicores: int | None = None
+    limit_memory_mib: int | None = None
     replicas: int = 1
     replicas_at: str | None = None
     resources_at: str | None = None
+    selector_at: tuple[str, ...] = Field(
+        default=(), description="paths of its nodeSelector; the first that is set"
+    )
     enabled_at: str | None = Field(default=None, description="path of a Helm value that is false without the pod")
     apart: bool = Field(default=False, description="no two replicas run on one node")
     critical: bool = Field(
@@ -604,6 +612,7 @@ class ServiceQuota(Fact):
     spot: bool = False
     types: str = Field(default="", description="instance types, as a regular expression; empty: it counts none")
     patterns: tuple[str, ...] = Field(default=(), description="the same, as filters of EC2")
+    default: int | None = Field(default=None, description="what every account has; None: not needed here")
     source: Source
 
 

@@ -39,6 +39,7 @@ from gpu_platform.planning import (
 )
 from gpu_platform.planning.addons.section import AddonsPlan
 from gpu_platform.planning.clouds.registry import cloud_of
+from gpu_platform.planning.clouds.section import ClusterPlan
 from gpu_platform.planning.context import CompleteContext, Context
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
@@ -152,9 +153,9 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     guides = guide.plan(context, available, tenants.value, queued.value, stored.value, run.value)
     added = addons.plan(context)
     set_charts = charts.plan(context)
-    releases = _releases(installed.value, added.value, queued.value)
+    releases = _releases(connected.value, installed.value, added.value, queued.value)
     sized = cluster.plan_controllers(
-        context, connected.value, planned.value, charts.controllers(context, releases)
+        context, connected.value, planned.value, charts.controllers(context, releases, planned.value)
     )
     cluster.check_documents(context, sized.value, planned.value, stored.value, identities.value)
     if context.problems.found:
@@ -205,6 +206,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         decisions=(
             *planned.decisions,
             *_window_decision(stack, context, changes.window),
+            *compute_classes.decisions(context, planned.value),
             *operator.allocation_decisions(context, planned.value),
             *classes.decisions,
             *connected.decisions,
@@ -239,10 +241,11 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
 
 
 def _releases(
-    installed: OperatorPlan, added: AddonsPlan, queued: QueuesPlan | None
+    connected: ClusterPlan, installed: OperatorPlan, added: AddonsPlan, queued: QueuesPlan | None
 ) -> Mapping[str, Mapping[str, Any]]:
-    """Return the Helm values of the charts that the program installs on every cloud, by chart."""
-    releases = {addon.chart: addon.values for addon in added.addons if addon.install}
+    """Return the Helm values of the charts that the program installs, by chart."""
+    releases = dict(connected.cloud.releases) if connected.cloud is not None else {}
+    releases |= {addon.chart: addon.values for addon in added.addons if addon.install}
     if installed.install == "helm":
         releases[charts.OPERATOR_CHART] = installed.helm_values
     if installed.dra_driver is not None:

@@ -128,7 +128,8 @@ def _duration(value: str) -> str:
     except ValueError:
         seconds = 0
     if seconds <= 0:
-        raise wrong(_DURATION, "write for example 15m")
+        days = re.fullmatch(r"(\d{1,3})d", value)
+        raise wrong(_DURATION, f"write {int(days[1]) * 24}h" if days and int(days[1]) else "write for example 15m")
     if seconds > _YEAR:
         raise wrong("a duration of at most a year (8760h)", "write for example 24h")
     return value

@@ -177,7 +177,7 @@ class FlexStart(SpecModel):
 
     type: Annotated[Literal["flex-start"], On(("gke",), "flex-start is sold by Google Cloud"), _CAPACITY_TYPE]
     max_run_duration: Annotated[Duration | None, SetsProperties(gke=("max_run_duration",))] = None
-    """How long a node may run, at most 7 days; unset: 7 days."""
+    """How long a node may run, 10 minutes to 7 days (`168h`); unset: 7 days."""
     queued: Annotated[bool, SetsProperties(gke=("queued_provisioning",))] = False
     """Queued provisioning: a ProvisioningRequest gets all its nodes at once."""
 

@@ -27,8 +27,8 @@ class DiskStorage(SpecModel):
             values=("pd-balanced", "pd-ssd", "hyperdisk-balanced"),
         ),
     ] = None
-    """Unset: gp3 on EKS; on GKE hyperdisk-balanced if the machines of a pool attach no other, else
-    pd-balanced."""
+    """Unset: gp3 on EKS; on GKE pd-balanced, or hyperdisk-balanced on an existing cluster whose pools attach no
+    other. A new cluster with such pools needs it."""
     iops: int | None = Field(default=None, ge=100, le=256000)
     """IOPS of each volume, for gp3, io2 and hyperdisk-balanced; io2 needs it. Unset: what the type has."""
     default: bool = False

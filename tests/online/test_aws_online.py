@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -238,6 +239,15 @@ def test_a_cluster_that_the_stack_has_created_is_fine_and_needs_no_further_quota
 
     assert by_title(findings, "name of the new cluster").severity == "fine"
     assert by_title(findings, "Elastic IPs").severity == "fine"
+
+
+def test_a_node_group_beyond_the_quota_of_one_group_stops_up(account: AwsAccount) -> None:
+    account.quotas["L-BD136A63"] = 500.0
+    plan = new_cluster(account)
+    large = replace(plan.pools[0], nodes=replace(plan.pools[0].nodes, desired=600, max=600))
+    finding = by_title(ask(account, replace(plan, pools=(large,))), "Nodes per managed node group")
+    assert finding.severity == "stops"
+    assert "request at least 600 node" in finding.fix
 
 
 def test_the_log_group_of_a_deleted_cluster_stops_the_creation(account: AwsAccount) -> None:

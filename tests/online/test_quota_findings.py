@@ -6,7 +6,7 @@ import pytest
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.online.aws.answers import CapacityReservation, Instance
-from gpu_platform.online.aws.quotas import network_demands, used_by_others
+from gpu_platform.online.aws.quotas import group_demands, network_demands, used_by_others
 from gpu_platform.online.quota import QuotaDemand, QuotaState, compare_quota, gpu_demands, unnamed_findings
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -141,3 +141,18 @@ def test_each_nat_gateway_of_a_new_network_counts_an_address(nat: str, addresses
     assert isinstance(cloud, EksClusterPlan)
 
     assert [demand.most for demand in network_demands(cloud)] == [1, addresses]
+
+
+@pytest.mark.parametrize(("nodes", "asked"), [(450, []), (451, [("Nodes per managed node group", 451)])])
+def test_node_groups_above_the_default_of_every_account_are_asked_for(nodes: int, asked: list[object]) -> None:
+    plan = plan_eks({"zones": ["us-east-2a"], "count": {"desired": nodes}})
+    assert isinstance(plan.cluster.cloud, EksClusterPlan)
+    found = group_demands(plan, plan.cluster.cloud, CATALOG)
+    assert [(demand.name, demand.most) for demand in found] == asked
+
+
+def test_karpenter_has_no_quota_of_nodes() -> None:
+    grown = {"provisioner": "karpenter", "count": {"desired": 0, "max": 500}}
+    plan = plan_eks({"zones": ["us-east-2a"], **grown})
+    assert isinstance(plan.cluster.cloud, EksClusterPlan)
+    assert not list(group_demands(plan, plan.cluster.cloud, CATALOG))

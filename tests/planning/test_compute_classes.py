@@ -212,6 +212,34 @@ def test_a_class_whose_order_or_gpus_would_not_hold_is_refused(
     assert words in found[path]
 
 
+def two_autoscalers(*of: dict[str, Any], **rest: Any) -> list[str]:
+    platform = {**stack(EKS, *of, **rest), "compute_classes": []}
+    return [one.chosen for one in planned(platform).decisions if one.subject == "pools"]
+
+
+def test_pools_of_two_autoscalers_with_one_resource_are_a_warning() -> None:
+    """The pods of a team that name no pool get a node of each."""
+    assert two_autoscalers(KARPENTER) == ["on first, second, third"]
+    assert two_autoscalers(KARPENTER, {"count": {"desired": 2}}) == ["on first, third"]
+    of_cpus = {"machine_type": "m7i.2xlarge", "workload": "general"}
+    assert two_autoscalers({**KARPENTER, **of_cpus}, of_cpus) == ["on first, second"]
+
+
+@pytest.mark.parametrize(
+    ("of", "rest"),
+    [
+        ((KARPENTER,) * 3, {}),
+        ((), {}),
+        ((KARPENTER,), {"queueing": {}}),
+        ((KARPENTER, *({"count": {"desired": 2}},) * 2), {}),
+        (({**KARPENTER, "taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]},), {}),
+    ],
+    ids=["karpenter", "managed", "queues", "fixed", "taints"],
+)
+def test_pools_of_which_one_autoscaler_grows_are_no_warning(of: tuple[Any, ...], rest: dict[str, Any]) -> None:
+    assert not two_autoscalers(*of, **rest)
+
+
 def test_a_cluster_whose_nodes_the_program_does_not_create_has_no_classes() -> None:
     pools = [pool(name, "g6.12xlarge", count={"desired": 1}) for name in CLASS["pools"]]
     platform = {

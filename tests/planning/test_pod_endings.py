@@ -22,6 +22,8 @@ BLOCK = {
     "starts": "2026-12-01T11:30:00Z",
     "ends": "2026-12-03T11:30:00Z",
 }
+RESERVED = {"type": "reservation", "reservation": "h100", "zone": "us-central1-a"}
+RESERVED |= {"starts": "2026-12-01T00:00:00Z", "ends": "2026-12-03T00:00:00Z"}
 ON_EKS = {"machine_type": "p5.48xlarge", "zones": ["us-east-2a"]}
 OFF_HOURS = {"start": "07:00", "stop": "19:00", "time_zone": "UTC", "stops_work": True}
 NIGHTLY = {**ON_EKS, "schedule": OFF_HOURS}
@@ -46,6 +48,10 @@ def job(**rest: Any) -> dict[str, Any]:
     return {**GIVEN, "name": "job", "command": ["run"], "gpus": 8, "grace": "10s", **rest}
 
 
+def batch(**rest: Any) -> dict[str, Any]:
+    return {**GIVEN, "name": "batch", "command": ["run"], "gpus": 8, **rest}
+
+
 def warnings(found: EnvironmentPlan, what: str) -> list[str]:
     return [one.chosen for one in found.decisions if one.what == f"warning: {what}"]
 
@@ -57,9 +63,10 @@ def warnings(found: EnvironmentPlan, what: str) -> list[str]:
         ({**KARPENTER, "karpenter": {"expire_after": "2h"}}, EKS, "100h", "14 h"),
         ({**KARPENTER, "workload": "inference"}, EKS, "700h", "505 h"),
         ({**ON_GKE, "capacity": {"type": "flex-start"}, "count": {"desired": 0, "max": 2}}, GKE, "200h", "168 h"),
+        ({**ON_GKE, "capacity": RESERVED}, GKE, "49h", "48 h"),
         (NIGHTLY, EKS, "24h", "12 h"),
     ],
-    ids=["capacity-block", "karpenter-age", "karpenter-default", "flex-start", "schedule"],
+    ids=["capacity-block", "karpenter-age", "karpenter-default", "flex-start", "reservation", "schedule"],
 )
 def test_a_deadline_beyond_what_nodes_live_is_warned_of(
     nodes: dict[str, Any], cluster: dict[str, Any], deadline: str, most: str
@@ -69,6 +76,15 @@ def test_a_deadline_beyond_what_nodes_live_is_warned_of(
     assert not warnings(plan(nodes, cluster, training_jobs=[job(deadline="1h")]), "deadline")
     resumed = plan(nodes, cluster, training_jobs=[job(deadline=deadline, checkpoints=KEPT)])
     assert not warnings(resumed, "deadline")
+    parts = plan(nodes, cluster, batch_jobs=[batch(deadline=deadline)])
+    assert warnings(parts, "deadline") == [text]
+    assert not warnings(plan(nodes, cluster, batch_jobs=[batch(deadline="1h")]), "deadline")
+
+
+def test_a_deadline_for_many_short_parts_is_no_warning() -> None:
+    assert not warnings(plan(NIGHTLY, EKS, batch_jobs=[batch(deadline="24h", parts=3)]), "deadline")
+    (text,) = warnings(plan(NIGHTLY, EKS, batch_jobs=[batch(deadline="48h", parts=3)]), "deadline")
+    assert text == "48h for 3 parts one after another; a pod on pool train runs at most 12 h"
 
 
 @pytest.mark.parametrize(

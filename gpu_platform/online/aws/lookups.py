@@ -35,6 +35,7 @@ from gpu_platform.online.aws.quotas import (
     ADDRESSES,
     STANDARD,
     VPCS,
+    group_demands,
     network_demands,
     system_demand,
     together,
@@ -104,6 +105,8 @@ class AwsCloud:
             if demand.name == STANDARD and cluster.create is not None:
                 continue  # asked together with the system nodes, which count against the same quota
             yield Lookup(title=f"quota {demand.name} in {demand.region}", look=partial(self._gpu_quota, demand))
+        for demand in group_demands(plan, cluster, self._catalog):
+            yield Lookup(title=f"quota {demand.name} in {demand.region}", look=partial(self._group_quota, demand))
         unnamed = unnamed_findings(plan, self._catalog, _CONSOLE)
         if unnamed:
             yield Lookup(title="quotas without a known name", look=lambda: unnamed)
@@ -189,6 +192,9 @@ class AwsCloud:
             ADDRESSES: self._client.count_addresses,
         }
         yield self._compared(demand, self._catalog.service_quotas[demand.name], counters[demand.name])
+
+    def _group_quota(self, demand: QuotaDemand) -> Iterator[OnlineFinding]:
+        yield self._compared(demand, self._catalog.service_quotas[demand.name], lambda: 0)
 
     def _compared(self, demand: QuotaDemand, quota: ServiceQuota, use: Callable[[], int]) -> OnlineFinding:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,11 +12,13 @@ from gpu_platform.catalog import Catalog, ServiceQuota
 from gpu_platform.online.aws.answers import CapacityReservation, Instance
 from gpu_platform.online.quota import QuotaDemand
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan, ExistingVpcPlan
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 
 STANDARD: Final = "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"
 VPCS: Final = "VPCs per Region"
 ADDRESSES: Final = "EC2-VPC Elastic IPs"
+GROUP_NODES: Final = "Nodes per managed node group"
 
 
 def used_by_others(
@@ -90,6 +92,20 @@ def network_demands(cluster: EksClusterPlan) -> Sequence[QuotaDemand]:
             wanted_by="the NAT gateways",
         ),
     )
+
+
+def group_demands(plan: EnvironmentPlan, cluster: EksClusterPlan, catalog: Catalog) -> Iterator[QuotaDemand]:
+    """Yield the demand of the largest managed node group, if it may have more nodes than every account allows."""
+    sizes = [
+        (pool.nodes.max, pool.nodes.desired, pool.name)
+        for pool in plan.pools
+        if isinstance(pool.cloud, EksPoolPlan)
+    ]
+    most, desired, name = max(sizes, default=(0, 0, ""))
+    if most > (catalog.service_quotas[GROUP_NODES].default or 0):
+        yield QuotaDemand(
+            name=GROUP_NODES, unit="node", region=cluster.region, desired=desired, most=most, wanted_by=name
+        )
 
 
 def _is_own(instance: Instance, plan: EnvironmentPlan) -> bool:

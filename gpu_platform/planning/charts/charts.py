@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, cast
 
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.charts.section import ChartsPlan, merged
-from gpu_platform.planning.clouds.controllers import ControllerPods, controller_pods
+from gpu_platform.planning.clouds.controllers import (
+    ControllerPods,
+    controller_pods,
+    excess_requests,
+    unmet_selectors,
+)
+from gpu_platform.planning.clouds.nodes import pools_for_controllers
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems
 
 OPERATOR_CHART = "gpu-operator"  # its versions are the operator's releases, and not in the catalogue's charts
 
@@ -70,13 +79,37 @@ def plan(context: CompleteContext) -> Decided[ChartsPlan]:
     return Decided(section, tuple(decisions))
 
 
-def controllers(context: CompleteContext, releases: Mapping[str, Mapping[str, Any]]) -> tuple[ControllerPods, ...]:
-    """Return the pods of Helm releases; `releases`: the program's own values by chart."""
-    declared = context.environment.charts
-    return tuple(
-        pods
-        for name, values in releases.items()
-        for pods in controller_pods(
-            name, context.catalog, merged(values, declared[name].values) if name in declared else values
-        )
-    )
+def controllers(
+    context: CompleteContext, releases: Mapping[str, Mapping[str, Any]], pools: Sequence[PoolPlan]
+) -> tuple[ControllerPods, ...]:
+    """Return the pods of Helm releases, and record requests above their limits and selectors that no node has.
+
+    `releases`: the program's own values by chart.
+    """
+    others = [pool.labels for pool in pools_for_controllers(pools)]
+    declared, catalog = context.environment.charts, context.catalog
+    found: list[ControllerPods] = []
+    for name, own in releases.items():
+        values = merged(own, declared[name].values) if name in declared else own
+        found.extend(controller_pods(name, catalog, values))
+        for path, request, limit in excess_requests(name, catalog, values):
+            resource = path.rpartition(".")[2]
+            _value(path, name, context).add(
+                request,
+                f"{limit} or less, the limit of the container: the API server refuses its pods",
+                f"lower it, or write limits: {{{resource}: {request}}} next to requests",
+            )
+        if context.cloud.creates_cluster:
+            for path, labels in unmet_selectors(name, catalog, values, others):
+                _value(path, name, context).add(
+                    ", ".join(f"{key}: {value}" for key, value in labels.items()),
+                    "labels of Kubernetes and the cloud, which system nodes have, or for an add-on labels of a "
+                    "CPU pool without taints, schedule and spot capacity",
+                    f"remove {', '.join(labels)}",
+                )
+    return tuple(found)
+
+
+def _value(path: str, chart: str, context: CompleteContext) -> Problems:
+    """Return the place of a value of a chart."""
+    return reduce(Problems.at, path.split("."), context.at("charts").at(chart).at("values"))

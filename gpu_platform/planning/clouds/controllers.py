@@ -6,12 +6,13 @@ kube-scheduler puts each pod on the node that is used least. Source: Kubernetes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from gpu_platform.catalog import Catalog, ControllerPod
-from gpu_platform.quantity import parse_memory_mib, parse_quantity
+from gpu_platform.quantity import amount_of, amount_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,9 @@ class ControllerPods:
     """Whether no two run on one node."""
     critical: bool = False
     """Whether other nodes need them to exist, so that they wait for none that are added."""
+
+
+_OF_SYSTEM_NODES: Final = re.compile(r"(kubernetes\.io|k8s\.io|amazonaws\.com|k8s\.aws|cloud\.google\.com)/")
 
 
 class Room(NamedTuple):
@@ -44,19 +48,78 @@ def controller_pods(
     return tuple(_pods(pod, values or {}) for pod in pods if _at(values or {}, pod.enabled_at) is not False)
 
 
+def excess_requests(name: str, catalog: Catalog, values: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield the path of each Helm value that requests more than the limit of its container, with both amounts."""
+    known = catalog.controllers.get(name)
+    for pod in known.pods if known is not None else ():
+        for resource in ("cpu", "memory"):
+            request, limit = _amounts(pod, values, resource)
+            if limit is not None and request is not None and request > limit:
+                path = f"{pod.resources_at}.requests.{resource}"
+                yield path, _amount_text(resource, request), _amount_text(resource, limit)
+
+
+def unmet_selectors(
+    name: str, catalog: Catalog, values: Mapping[str, Any], others: Sequence[Mapping[str, str]]
+) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield the path of each nodeSelector with labels that no node for controllers has, and these labels.
+
+    System nodes have labels of Kubernetes and of their cloud only. `others`: labels of nodes that all pods except
+    critical ones may use, too.
+    """
+    known = catalog.controllers.get(name)
+    for pod in known.pods if known is not None else ():
+        path = next((path for path in pod.selector_at if _at(values, path)), None)
+        selected: Mapping[str, str] = _at(values, path) or {}
+        own = {key: value for key, value in selected.items() if not _OF_SYSTEM_NODES.search(key)}
+        elsewhere = () if pod.critical else others
+        if path is not None and own and not any(own.items() <= labels.items() for labels in elsewhere):
+            yield path, own
+
+
 def _pods(pod: ControllerPod, values: Mapping[str, Any]) -> ControllerPods:
-    resources: Mapping[str, Any] = _at(values, pod.resources_at) or {}
-    # A container without a request has its limit as request.
-    requests: Mapping[str, Any] = {**resources.get("limits", {}), **resources.get("requests", {})}
-    cpu, memory, replicas = requests.get("cpu"), requests.get("memory"), _at(values, pod.replicas_at)
+    cpu, memory, replicas = (
+        _amounts(pod, values, "cpu")[0],
+        _amounts(pod, values, "memory")[0],
+        _at(values, pod.replicas_at),
+    )
     return ControllerPods(
         name=pod.name,
-        cpu_millicores=pod.cpu_millicores if cpu is None else int(parse_quantity(cpu) * 1000),
-        memory_mib=pod.memory_mib if memory is None else parse_memory_mib(str(memory)),
+        cpu_millicores=cpu or 0,
+        memory_mib=memory or 0,
         replicas=pod.replicas if replicas is None else int(replicas),
         apart=pod.apart,
         critical=pod.critical,
     )
+
+
+def _amounts(pod: ControllerPod, values: Mapping[str, Any], resource: str) -> tuple[int | None, int | None]:
+    """Return request and limit of a pod, in millicores or MiB. Without a request the limit is the request."""
+    if resource == "cpu":
+        request, limit = pod.cpu_millicores, pod.limit_cpu_millicores
+    else:
+        request, limit = pod.memory_mib, pod.limit_memory_mib
+    resources = _at(values, pod.resources_at)
+    request = _amount(resources, "requests", resource, request)
+    limit = _amount(resources, "limits", resource, limit)
+    return (limit if request is None else request), limit
+
+
+def _amount(resources: Any, kind: str, resource: str, of_chart: int | None) -> int | None:  # noqa: ANN401 - Helm values
+    """Return an amount of Helm values, or else that of the chart; null removes what the chart has."""
+    known = cast("Mapping[str, Any]", resources) if isinstance(resources, Mapping) else {}
+    amounts: Mapping[str, Any] | None = known.get(kind, {})
+    if amounts is None or resource not in amounts:
+        return None if amounts is None else of_chart
+    value: str | int | float | None = amounts[resource]
+    if value is None:
+        return None
+    amount = amount_of(resource, value)
+    return amount if resource == "cpu" else -(-amount // 2**20)
+
+
+def _amount_text(resource: str, amount: int) -> str:
+    return amount_text("cpu", amount) if resource == "cpu" else f"{amount}Mi"
 
 
 def _at(values: Mapping[str, Any], path: str | None) -> Any:  # noqa: ANN401 - a Helm value of any form

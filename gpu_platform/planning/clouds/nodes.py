@@ -23,14 +23,22 @@ _MOST_COUNTED: Final = 20
 """Nodes of a pool that are counted as room for controllers: more change nothing."""
 
 
-def rooms_of_cpu_pools(pools: Sequence[PoolPlan]) -> list[Room]:
-    """Return the room on each node that pods without GPUs and tolerations can use, or have added for them.
+def pools_for_controllers(pools: Sequence[PoolPlan]) -> list[PoolPlan]:
+    """Return the pools whose nodes pods without GPUs and tolerations can use, or have added for them.
 
     Nodes that a schedule stops or the cloud takes back are none: controllers run at any time.
     """
     return [
-        Room(*free_resources(pool))
+        pool
         for pool in pools
         if not pool.has_gpus and not pool.all_taints and pool.schedule is None and pool.capacity["type"] != "spot"
+    ]
+
+
+def rooms_of_cpu_pools(pools: Sequence[PoolPlan]) -> list[Room]:
+    """Return the room on each node of the pools that controllers can use."""
+    return [
+        Room(*free_resources(pool))
+        for pool in pools_for_controllers(pools)
         for _ in range(min(pool.nodes.max if pool.autoscaled else pool.nodes.desired, _MOST_COUNTED))
     ]

@@ -26,7 +26,7 @@ from gpu_platform.planning.clouds.section import (
     Provisioning,
     SchedulerPlan,
 )
-from gpu_platform.planning.clouds.storage import StoragePlan, VolumeSidecar
+from gpu_platform.planning.clouds.storage import ClaimSizes, MountProblem, StoragePlan, VolumeSidecar
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import Cluster, Operator
@@ -241,13 +241,13 @@ class Cloud(Protocol):
         """Return the classes that a cluster has undeclared: the cloud's, and those that the program adds."""
         return {}
 
-    def smallest_claim(self, one: StorageClass) -> str:
-        """Return the size of the smallest volume that the cloud makes for a class; empty: any size."""
-        return ""
+    def claim_sizes(self, one: StorageClass) -> ClaimSizes:
+        """Return the sizes of the volumes that the cloud makes for a class."""
+        return ClaimSizes()
 
     def mount_problem(
         self, one: StorageClass, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
-    ) -> str | None:
+    ) -> MountProblem | None:
         """Return why nodes of a pool cannot mount volumes of a class, as far as is known, or None."""
         return None
 

@@ -206,6 +206,11 @@ class CloudCluster(Protocol):
         """Settings of the cluster itself that a preview compares with the last deployment."""
         ...
 
+    @property
+    def releases(self) -> Mapping[str, Mapping[str, Any]]:
+        """The program's own Helm values of the controllers that the cloud's pools need, by chart."""
+        ...
+
     def kubernetes_problem(self, running: str) -> Problem | None:
         """Return why `up` cannot change the control plane from minor version `running` to the planned one."""
         ...

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
 from gpu_platform.planning.problems import Problems
+from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.storage import DiskStorage
 
 
@@ -41,9 +42,35 @@ NFS: Final = "nfs"
 
 
 @dataclass(frozen=True, slots=True)
+class MountProblem:
+    """Why nodes cannot mount volumes of a class. `field`: of the class, with a value that helps; empty: none."""
+
+    why: str
+    field: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSizes:
+    """The sizes of volumes that a cloud makes: the smallest one, and multiples of a step. Empty: any."""
+
+    smallest: str = ""
+    step: str = ""
+
+    def next_size(self, claimed: str) -> str:
+        """Return the size of the volume that the cloud makes for a claim, `claimed` if it makes that size."""
+        size = parse_quantity(claimed)
+        if self.smallest and size <= (smallest := parse_quantity(self.smallest)):
+            return claimed if size == smallest else self.smallest
+        if not self.step or size % (step := parse_quantity(self.step)) == 0:
+            return claimed
+        return f"{(size // step + 1) * step / 1024**3:f}Gi"
+
+
+@dataclass(frozen=True, slots=True)
 class VolumeSidecar:
     """A container that admission adds to pods with these annotations. `cpu`, `memory`: what it requests."""
 
+    name: str
     annotations: Mapping[str, str]
     cpu: str
     memory: str

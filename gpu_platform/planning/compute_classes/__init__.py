@@ -1,5 +1,5 @@
 """Decide which pools replace each other in a compute class, and in which order they get nodes."""
 
-from gpu_platform.planning.compute_classes.compute_classes import check, check_offers
+from gpu_platform.planning.compute_classes.compute_classes import check, check_offers, decisions
 
-__all__ = ["check", "check_offers"]
+__all__ = ["check", "check_offers", "decisions"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext
-from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.decision import Decision
+from gpu_platform.planning.nodes.section import Taint
+from gpu_platform.planning.pools.section import BOTH_ADD_NODES, PoolPlan
 from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
@@ -56,6 +58,29 @@ def check_offers(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
                     f"{_offer_text(first)}, as {first.name!r}: a pod of the class runs on any of them",
                     "give the pools the same GPU model and sharing, or make two classes",
                 )
+
+
+def decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
+    """Yield a warning for pools of one resource that two autoscalers grow, if no queue names a pool in pods.
+
+    A pod that tolerates the taints of one of them has room on new nodes of each.
+    """
+    if context.environment.queueing is not None:
+        return
+    growing: dict[tuple[str, tuple[Taint, ...]], list[PoolPlan]] = {}
+    for pool in pools:
+        if pool.cloud is not None and pool.autoscaled:
+            for resource in [offer.name for offer in pool.resources] or ["cpu"]:
+                growing.setdefault((resource, pool.taints), []).append(pool)
+    for (resource, _), offering in growing.items():
+        if len({pool.by_karpenter for pool in offering}) > 1:
+            yield Decision(
+                subject="pools",
+                what=f"warning: {resource}",
+                chosen=f"on {', '.join(pool.name for pool in offering)}",
+                why=f"{BOTH_ADD_NODES} that names no pool: write the same provisioner in all of them, or "
+                "`queueing`, whose queues name the pool",
+            )
 
 
 def _offer(pool: PoolPlan) -> tuple[str, dict[str, float]]:

@@ -58,6 +58,10 @@ class NodePrice:
     date: str = ""
 
 
+BOTH_ADD_NODES: Final = "Karpenter and the Cluster Autoscaler would both add nodes for a pod"
+"""What happens with a pod that has room on new nodes of pools of both."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPlan:
     """One node pool. Memory in MiB.

@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import Final
 
 from gpu_platform import names
+from gpu_platform.planning.clouds.storage import VolumeSidecar
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.nodes.allocatable import NodeResources
@@ -66,6 +67,8 @@ class PodDefaults:
     cpu_limit_millicores: int
     read_only: tuple[str, ...] = ()
     """Host paths of a fabric that pods get read-only, whatever they name: Google's test pods name nothing."""
+    sidecar: VolumeSidecar | None = None
+    """A container that the cloud adds to pods with its annotations after these defaults."""
 
 
 def plan_pod_defaults(
@@ -76,11 +79,13 @@ def plan_pod_defaults(
     pools: Sequence[PoolPlan],
     kubernetes: str | None,
     read_only: tuple[str, ...] = (),
+    sidecar: VolumeSidecar | None = None,
 ) -> Decided[PodDefaults | None]:
     """Return the defaults of a team's pods; None: the pools have no GPUs, or the cluster may not apply defaults.
 
     `quota`: the team's units by resource; `limits`: its quotas of CPU and memory, None without; `kubernetes`: the
-    cluster's minor version, None: unknown; `read_only`: host paths that the team's pods may only read.
+    cluster's minor version, None: unknown; `read_only`: host paths that the team's pods may only read; `sidecar`:
+    what the cloud adds to pods that mount buckets.
     """
     with_gpus = [pool for pool in pools if pool.has_gpus]
     if not with_gpus:
@@ -97,6 +102,7 @@ def plan_pod_defaults(
         shares=_shares(with_gpus, quota, limits),
         cpu_limit_millicores=max(pool.cpu_millicores for pool in with_gpus),
         read_only=read_only,
+        sidecar=sidecar,
     )
     return Decided(
         defaults,

@@ -20,7 +20,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from gpu_platform.planning.clouds.storage import VolumeSidecar
 from gpu_platform.planning.teams.admission_defaults import DefaultToleration, PodDefaults, PoolShares
+from gpu_platform.quantity import amount_of
 
 _LIMIT_RANGER: Final = "kubernetes.io/limit-ranger"
 _LIMIT_RANGER_PREFIX: Final = "LimitRanger plugin set: "
@@ -41,7 +43,7 @@ def variables(
         f"object.metadata.annotations['{_LIMIT_RANGER}'].replace('{_LIMIT_RANGER_PREFIX}', '').split('; ') : []",
     }
     for index, resource in enumerate(_FACTORS):
-        found |= _amounts(resource, index, defaults.shares, default_request[resource], default_limit[resource])
+        found |= _amounts(resource, index, defaults, default_request[resource], default_limit[resource])
     return found
 
 
@@ -125,14 +127,14 @@ def _requests(resources: Sequence[str]) -> str:
 
 
 def _amounts(
-    resource: str, index: int, shares: Sequence[PoolShares], default_request: str, default_limit: str
+    resource: str, index: int, defaults: PodDefaults, default_request: str, default_limit: str
 ) -> Mapping[str, str]:
     """Return the variables of CPU (millicores) or memory (MiB); lists have one entry for each container.
 
     Shares: the share of its GPUs, 0 without GPUs. Open, Unlimited: whether it names no request, no limit. Taken:
     what containers of the pod request themselves. Requests: what it gets, 0: as it is.
     """
-    offered = "[" + ", ".join(_offered(one, index) for one in shares) + "]"
+    offered = "[" + ", ".join(_offered(one, index) for one in defaults.shares) + "]"
     factor = _FACTORS[resource]
     amount = (
         f"one.?resources.?requests[?'{resource}'].hasValue() ? "
@@ -153,12 +155,25 @@ def _amounts(
         f"{resource}Taken": "object.spec.containers.transformList(i, one, "
         f"{shares_of}[i] == 0 || !variables.{resource}Open[i], {amount}).sum() + "
         "object.spec.?initContainers.orValue([]).filter(one, one.?restartPolicy.orValue('') == 'Always')"
-        f".map(one, {amount}).sum()",
+        f".map(one, {amount}).sum(){_added_later(resource, defaults.sidecar)}",
         f"{resource}Divided": f"{shares_of}.transformList(i, share, variables.{resource}Open[i], share).sum()",
         f"{resource}Requests": f"{shares_of}.transformList(i, share, "
         f"share > 0 && variables.{resource}Open[i] ? "
         f"({shares_of}.sum() - variables.{resource}Taken) * share / variables.{resource}Divided : 0)",
     }
+
+
+def _added_later(resource: str, sidecar: VolumeSidecar | None) -> str:
+    """Return what a sidecar takes of a pod to which the cloud adds it; once it is there, it counts by itself."""
+    if sidecar is None:
+        return ""
+    amount = int(amount_of(resource, getattr(sidecar, resource)) / (1 if resource == "cpu" else 2**20))
+    annotated = " && ".join(
+        f"object.metadata.?annotations[?'{key}'].orValue('') == '{value}'"
+        for key, value in sidecar.annotations.items()
+    )
+    absent = f"!object.spec.?initContainers.orValue([]).exists(one, one.name == '{sidecar.name}')"
+    return f" + ({annotated} && {absent} ? {amount} : 0)"
 
 
 def _offered(shares: PoolShares, index: int) -> str:

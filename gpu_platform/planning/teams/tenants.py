@@ -347,6 +347,7 @@ def plan_tenant(
         available.pools,
         kubernetes,
         fabric.value.read_only if fabric.value is not None else (),
+        cloud.bucket_sidecar,
     )
     claims = (
         *(plan_claim(claim, available.catalog) for claim in team.claims),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TypeAlias
 
 from gpu_platform.errors import did_you_mean
@@ -15,6 +16,7 @@ from gpu_platform.planning.queues.topology import closest_level, is_topology_awa
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
 from gpu_platform.planning.workloads.alignment import check_alignment
+from gpu_platform.planning.workloads.cron_times import cron_in, cron_times
 from gpu_platform.planning.workloads.object_quota import check_object_quota
 from gpu_platform.planning.workloads.plans import api_of
 from gpu_platform.planning.workloads.pool_capacity import pods_at_once, pool_capacity
@@ -147,6 +149,8 @@ def _check(
     check_object_quota(team, storage.volumes, environment.addons, problems)
     _check_shared_memory(team, available, problems)
     _check_deadlines(team, available, problems)
+    if environment.queueing is None:
+        _check_starts(team, available, problems)
 
 
 def _needs_letter(entry: ContainerSettings, environment: Environment) -> str:
@@ -179,6 +183,26 @@ def _check_deadlines(team: Team, available: Available, problems: Problems) -> No
                     f"at most {hours}h on pool {entry.pool}: its pods keep their nodes until they end",
                     f"write {hours}h or less",
                 )
+
+
+def _check_starts(team: Team, available: Available, problems: Problems) -> None:
+    """Record batch jobs whose deadline always passes before their pool has nodes: it counts while pods wait.
+
+    With queues a job waits suspended, and its deadline with it.
+    """
+    pools = {pool.name: pool.schedule for pool in available.pools if pool.schedule is not None}
+    for index, job in enumerate(team.batch_jobs):
+        hours = pools.get(job.pool)
+        if hours is None or job.schedule is None:
+            continue
+        deadline = timedelta(seconds=parse_duration(job.deadline))
+        times = cron_times(job.schedule)
+        if not any(hours.is_on(time) or hours.starts_next(time) < time + deadline for time in times):
+            problems.at(f"batch_jobs[{index}]").at("schedule").add(
+                f"{job.schedule!r} with deadline {job.deadline}, on pool {job.pool} with nodes {hours}",
+                "times from which the deadline reaches hours of the pool: it counts while pods wait for nodes",
+                f'write for example schedule: "{cron_in(hours)}" (UTC)',
+            )
 
 
 def _check_exit_codes(job: TrainingJob, here: Problems) -> None:
@@ -365,7 +389,7 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
 
 
 def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cloud, problems: Problems) -> None:
-    """Record claims whose volumes no node of the pool can mount, and those below what is made and billed."""
+    """Record claims whose volumes no node of the pool can mount, or of a size that the cloud does not make."""
     pools = {pool.name: pool for pool in available.pools}
     kept_by = [
         *(
@@ -381,19 +405,21 @@ def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cl
         one, pool = storage.classes.get(name or ""), pools[pool_name]
         if one is None:
             continue
-        smallest = cloud.smallest_claim(one)
-        if smallest and kept.size is not None and parse_quantity(str(kept.size)) < parse_quantity(smallest):
+        sizes = cloud.claim_sizes(one)
+        if kept.size is not None and (made := sizes.next_size(kept.size)) != kept.size:
+            steps = f", or a multiple of {sizes.step}" if sizes.step else " or more"
             problems.at(path).at("size").add(
                 f"{kept.size} of class {name!r}",
-                f"{smallest} or more: the cloud makes no smaller volume of it, and bills that",
-                f"write size: {smallest}, or name a class of type disk",
+                f"{sizes.smallest}{steps}: the cloud makes no other volume of it, and bills that",
+                f"write size: {made}, or name a class of type disk",
             )
         problem = cloud.mount_problem(one, pool, available.pools, available.catalog)
         if problem is not None:
             problems.at(path).at("storage_class").add(
-                f"{name!r} on pool {pool.name}: {problem}",
+                f"{name!r} on pool {pool.name}: {problem.why}",
                 f"a class whose volumes nodes of pool {pool.name} mount",
-                "name another class, or declare one in storage",
+                (f"write {problem.field} in storage.{name}, " if problem.field else "")
+                + "name another class, or declare one in storage",
             )
 
 

@@ -18,6 +18,7 @@ from gpu_platform.quantity import duration_text, parse_duration
 from gpu_platform.spec.team import Team
 
 _JOB_BEGINS_AGAIN: Final = "without checkpoints the job begins again: name a place for them, or lower deadline"
+_PART_BEGINS_AGAIN: Final = "a part that takes longer begins again: make parts shorter, or lower deadline"
 _FILES_ARE_LOST: Final = "files of the notebook are lost: name a place for them in home, or lower deadline"
 
 
@@ -40,24 +41,33 @@ def ending_decisions(team: Team, available: Available) -> Iterator[Decision]:
     for service in team.inference_services:
         subject = f"inference service {team.name}/{service.name}"
         yield from _grace(subject, service.grace, pools[service.pool], catalog)
+    for batch in team.batch_jobs:
+        subject, pool = f"batch job {team.name}/{batch.name}", pools[batch.pool]
+        rounds = -(-(batch.parts or batch.replicas) // batch.at_once)
+        yield from _deadline(subject, batch.deadline, pool, catalog, _PART_BEGINS_AGAIN, rounds=rounds)
     for notebook in team.notebooks:
         if notebook.home is None:
             subject = f"notebook {team.name}/{notebook.name}"
             yield from _deadline(subject, notebook.deadline, pools[notebook.pool], catalog, _FILES_ARE_LOST)
 
 
-def _deadline(subject: str, declared: str, pool: PoolPlan, catalog: Catalog, then: str) -> Iterator[Decision]:
-    if limit := _below(declared, ((one.after, one.why) for one in _endings(pool, catalog))):
+def _deadline(
+    subject: str, declared: str, pool: PoolPlan, catalog: Catalog, then: str, *, rounds: int = 1
+) -> Iterator[Decision]:
+    """Yield a warning if pods, of which `rounds` run one after another, may take longer than their node."""
+    endings = ((one.after, one.why) for one in _endings(pool, catalog))
+    if limit := _below(parse_duration(declared) // rounds, endings):
+        several = f" for {rounds} parts one after another" if rounds > 1 else ""
         yield Decision(
             subject=subject,
             what="warning: deadline",
-            chosen=f"{declared}; a pod on pool {pool.name} runs at most {duration_text(limit[0])}",
+            chosen=f"{declared}{several}; a pod on pool {pool.name} runs at most {duration_text(limit[0])}",
             why=f"{limit[1]}; {then}",
         )
 
 
 def _grace(subject: str, declared: str, pool: PoolPlan, catalog: Catalog) -> Iterator[Decision]:
-    if limit := _below(declared, ((one.notice, one.why) for one in _endings(pool, catalog))):
+    if limit := _below(parse_duration(declared), ((one.notice, one.why) for one in _endings(pool, catalog))):
         yield Decision(
             subject=subject,
             what="warning: grace",
@@ -66,10 +76,10 @@ def _grace(subject: str, declared: str, pool: PoolPlan, catalog: Catalog) -> Ite
         )
 
 
-def _below(declared: str, limits: Iterable[tuple[int | None, str]]) -> tuple[int, str] | None:
+def _below(declared: int, limits: Iterable[tuple[int | None, str]]) -> tuple[int, str] | None:
     """Return the least limit in seconds, and why, where it is below a declared duration."""
     least = min(((seconds, why) for seconds, why in limits if seconds is not None), default=None)
-    return least if least is not None and least[0] < parse_duration(declared) else None
+    return least if least is not None and least[0] < declared else None
 
 
 def _endings(pool: PoolPlan, catalog: Catalog) -> Iterator[PodEnding]:

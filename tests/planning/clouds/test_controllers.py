@@ -103,11 +103,18 @@ def test_a_cpu_pool_that_is_off_at_times_holds_no_controllers(sometimes: dict[st
     assert "there is none for" in problem(small, SCALED, KARPENTER, {**cpu, **sometimes}, queueing={})
 
 
+def jobset(cpu: str) -> dict[str, Any]:
+    resources = {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}
+    return {"jobset": {"values": {"controller": {"resources": resources}}}}
+
+
 def test_values_of_the_stack_file_change_what_a_controller_requests() -> None:
     requests = {"controller": {"resources": {"requests": {"cpu": "900m", "memory": "3Gi"}}}}
     known = {pods.name: pods for pods in controller_pods("jobset", load_catalog(), requests)}
     assert (known["JobSet"].cpu_millicores, known["JobSet"].memory_mib) == (900, 3072)
-    huge = {"jobset": {"values": {"controller": {"resources": {"requests": {"cpu": "40"}}}}}}
+    huge = {
+        "jobset": {"values": {"controller": {"resources": {"requests": {"cpu": "40"}, "limits": {"cpu": "40"}}}}}
+    }
     assert "there is none for JobSet" in problem(created(), addons={"jobset": "install"}, charts=huge)
 
 
@@ -121,7 +128,9 @@ def test_system_nodes_of_gke_hold_the_controllers() -> None:
     assert cloud.create is not None
     assert (cloud.create.system_machine_type, cloud.create.system_vcpus) == ("e2-standard-4", 4)
     more = {**ALL, "jobset": "install", "leaderworkerset": "install"}
-    large = {"jobset": {"values": {"controller": {"resources": {"requests": {"cpu": "5"}}}}}}
+    large = {
+        "jobset": {"values": {"controller": {"resources": {"requests": {"cpu": "5"}, "limits": {"cpu": "5"}}}}}
+    }
     one = plan(gke(), GKE_POOL, queueing={}, addons=more, charts=large).cluster.cloud
     assert isinstance(one, GkeClusterPlan)
     assert one.create is not None
@@ -147,3 +156,59 @@ def test_requests_of_every_chart_and_add_on_are_known() -> None:
     installed = {*catalog.charts, OPERATOR_CHART, *catalog.eks_addons} - once_per_node - of_nodes
     assert installed | {"gke"} == set(catalog.controllers)
     assert {known.chart for known in KNOWN.values()} <= set(catalog.controllers)
+
+
+def kueue(**resources: Any) -> dict[str, Any]:
+    return {"kueue": {"values": {"controllerManager": {"manager": {"resources": resources}}}}}
+
+
+def test_a_chart_that_requests_more_than_its_limit_is_refused() -> None:
+    """The API server refuses such pods, and the installation fails."""
+    found = problem(created(), queueing={}, charts=kueue(requests={"cpu": "3"}))
+    assert "charts.kueue.values.controllerManager.manager.resources.requests.cpu: found 3" in found
+    assert "allowed: 2 or less" in found
+    assert "write limits: {cpu: 3}" in found
+    assert system_types(created(), queueing={}, charts=kueue(requests={"cpu": "3"}, limits={"cpu": "3"}))
+    assert system_types(created(), queueing={}, charts=kueue(requests={"cpu": "3"}, limits=None))
+
+
+def test_a_limit_below_what_the_chart_requests_is_refused() -> None:
+    found = problem(created(), queueing={}, charts=kueue(limits={"memory": "256Mi"}))
+    assert "requests.memory: found 512Mi; allowed: 256Mi or less" in found
+
+
+def test_a_higher_limit_is_the_request_only_without_one() -> None:
+    kuberay, of_kueue = (load_catalog().controllers[name].name for name in ("kuberay-operator", "kueue"))
+    values = {"limits": {"cpu": "4", "memory": "4Gi"}}
+    (pod,) = controller_pods(kuberay, load_catalog(), {"resources": values})
+    assert (pod.cpu_millicores, pod.memory_mib) == (4000, 4096)
+    (pod,) = controller_pods(of_kueue, load_catalog(), kueue(**values)["kueue"]["values"])
+    assert (pod.cpu_millicores, pod.memory_mib) == (500, 512)
+
+
+def test_a_limit_below_what_the_program_requests_is_refused() -> None:
+    values = {"controller": {"resources": {"limits": {"cpu": "500m"}}}}
+    found = problem(created(), charts={"karpenter": {"values": values}})
+    assert "charts.karpenter.values.controller.resources.requests.cpu: found 1; allowed: 0.5 or less" in found
+
+
+def selecting(chart: str, **values: Any) -> dict[str, Any]:
+    return {"charts": {chart: {"values": values}}, "queueing": {}}
+
+
+def test_a_selector_that_no_node_for_controllers_has_is_refused() -> None:
+    """Karpenter would wait for a node with the label for ever, and `up` with it."""
+    found = problem(created(), **selecting("karpenter", nodeSelector={"disk": "ssd"}))
+    assert "charts.karpenter.values.nodeSelector: found disk: ssd" in found
+    by_os = {"kubernetes.io/os": "linux", "eks.amazonaws.com/nodegroup": "system"}
+    assert plan(created(), **selecting("karpenter", nodeSelector=by_os))
+    assert plan(eks(), **selecting("kueue", controllerManager={"nodeSelector": {"disk": "ssd"}}))
+
+
+def test_add_ons_may_select_a_cpu_pool_and_karpenter_may_not() -> None:
+    cpu = {"name": "general", "machine_type": "m7i.4xlarge", "count": {"desired": 1}, "workload": "general"}
+    pools = (SCALED, KARPENTER, {**cpu, "labels": {"disk": "ssd"}})
+    of_kueue = selecting("kueue", controllerManager={"nodeSelector": {"disk": "ssd"}})
+    assert plan(created(), *pools, **of_kueue)
+    assert "nodeSelector: found disk: ssd" in problem(created(), **of_kueue)
+    assert "found disk: ssd" in problem(created(), *pools, **selecting("karpenter", nodeSelector={"disk": "ssd"}))

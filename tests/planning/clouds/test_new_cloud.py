@@ -102,6 +102,10 @@ class AzureCluster:
     parts: tuple[PartPlan, ...] = ()
 
     @property
+    def releases(self) -> dict[str, dict[str, object]]:
+        return {}
+
+    @property
     def pool_timeouts(self) -> Mapping[str, Timeouts]:
         return {"azure": _LIMITS}
 

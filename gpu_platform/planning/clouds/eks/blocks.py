@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from gpu_platform.catalog.models import AwsFamily
-from gpu_platform.planning.clouds.endings import PodEnding
+from gpu_platform.planning.clouds.endings import PodEnding, window_endings
 from gpu_platform.planning.clouds.windows import CapacityWindow, utc_text
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import duration_text
@@ -113,21 +113,9 @@ def _windows(capacity: CapacityBlock, drain: timedelta) -> tuple[CapacityWindow,
 
 def block_endings(windows: Sequence[CapacityWindow]) -> tuple[PodEnding, ...]:
     """Return how the ends of capacity blocks end pods; nothing for other reserved capacity."""
-    blocks = [window for window in windows if window.drain]
-    if not blocks:
-        return ()
-    lengths = [
-        int((window.drains - window.starts).total_seconds())
-        for window in blocks
-        if window.drains is not None and window.starts is not None
-    ]
-    return (
-        PodEnding(
-            why=f"nodes of a capacity block are drained {minutes(blocks[0].drain)} minutes before its end",
-            after=max(lengths) if len(lengths) == len(blocks) else None,
-            notice=int(_TIME_TO_DRAIN.total_seconds()),
-        ),
-    )
+    drain = next((window.drain for window in windows if window.drain), timedelta())
+    why = f"nodes of a capacity block are drained {minutes(drain)} minutes before its end"
+    return window_endings(windows, why, int(_TIME_TO_DRAIN.total_seconds()))
 
 
 def plan_blocks(pool: Pool, family: AwsFamily) -> tuple[BlockPlan, ...]:

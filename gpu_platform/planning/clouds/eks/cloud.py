@@ -27,7 +27,7 @@ from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
 from gpu_platform.planning.clouds.eks.storage import (
-    SMALLEST_LUSTRE,
+    LUSTRE_SIZES,
     EksStorage,
     check_eks_storage,
     own_classes,
@@ -41,7 +41,7 @@ from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
 from gpu_platform.planning.clouds.section import CloudCluster, PodEgress, SchedulerPlan
-from gpu_platform.planning.clouds.storage import StoragePlan
+from gpu_platform.planning.clouds.storage import ClaimSizes, StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.planning.nodes.software import NodeSoftware, node_software
@@ -189,9 +189,9 @@ class Eks(Cloud):
         del pools, catalog
         return own_classes(self._cluster, storage)
 
-    def smallest_claim(self, one: StorageClass) -> str:
-        """Return the size of the smallest FSx for Lustre file system."""
-        return SMALLEST_LUSTRE if isinstance(one, LustreStorage) else ""
+    def claim_sizes(self, one: StorageClass) -> ClaimSizes:
+        """Return the sizes of FSx for Lustre file systems."""
+        return LUSTRE_SIZES if isinstance(one, LustreStorage) else ClaimSizes()
 
     def check_storage(
         self, storage: Mapping[str, StorageClass], pools: Sequence[Pool], catalog: Catalog, problems: Problems
@@ -244,14 +244,7 @@ class Eks(Cloud):
         own = [addon for _, addon in self._volume_drivers()]
         if cluster.create is not None:
             own += [addon.name for addon in cluster.create.addons]
-        charts = {cluster.karpenter.chart: cluster.karpenter.values} if cluster.karpenter is not None else {}
-        if cluster.cluster_autoscaler is not None:
-            charts[cluster.cluster_autoscaler.release.chart] = cluster.cluster_autoscaler.release.values
-        controllers = (
-            *(pods for name in own for pods in controller_pods(name, catalog)),
-            *(pods for name, values in charts.items() for pods in controller_pods(name, catalog, values)),
-            *controllers,
-        )
+        controllers = (*(pods for name in own for pods in controller_pods(name, catalog)), *controllers)
         if cluster.create is None:
             return super().plan_controllers(cluster, pools, controllers, catalog, problems)
         demands = self._demands(controllers, rooms_of_cpu_pools(pools), catalog)

@@ -349,6 +349,14 @@ class EksClusterPlan:
         return surge_of(self.zone_count, 1) if self.create is not None else 0
 
     @property
+    def releases(self) -> Mapping[str, Mapping[str, Any]]:
+        """Values of Karpenter and the Cluster Autoscaler where the program installs them."""
+        found = {self.karpenter.chart: self.karpenter.values} if self.karpenter is not None else {}
+        if self.cluster_autoscaler is not None:
+            found[self.cluster_autoscaler.release.chart] = self.cluster_autoscaler.release.values
+        return found
+
+    @property
     def zone_count(self) -> int:
         """Zones of a node group that names none; of an existing cluster those that the stack file names."""
         if self.create is not None:

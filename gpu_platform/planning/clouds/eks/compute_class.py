@@ -17,6 +17,7 @@ from typing import Final
 
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import scaled
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
+from gpu_platform.planning.pools.section import BOTH_ADD_NODES
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import ClassPlace
 from gpu_platform.spec.cluster import EksCluster
@@ -55,7 +56,7 @@ def check_compute_class(cluster: EksCluster, pools: Sequence[Pool], problems: Pr
     if by_karpenter and managed:
         here.add(
             f"{', '.join(by_karpenter)} of Karpenter beside managed {', '.join(pool.name for pool in managed)}",
-            "pools of one provisioner: Karpenter and the Cluster Autoscaler would both add nodes for a pod",
+            f"pools of one provisioner: {BOTH_ADD_NODES}",
             "write the same provisioner in all of them",
         )
     elif cluster.parts.cluster_autoscaler != "install" and any(pool.count.is_range for pool in managed):

@@ -20,7 +20,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import Addon
 from gpu_platform.planning.clouds.eks.placement import zones_of
 from gpu_platform.planning.clouds.eks.vpc import vpc_zones
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
-from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, VolumePlan, check_iops
+from gpu_platform.planning.clouds.storage import ClaimSizes, StorageClassPlan, StoragePlan, VolumePlan, check_iops
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
@@ -45,8 +45,8 @@ CLASS_OF_EKS = "gp2"
 """The class that new clusters have from EKS, not as the default (EKS user guide, release notes of Kubernetes 1.30;
 read 2026-11-28). Parameters of a class cannot be changed."""
 _GP3_IOPS = (3000, 80_000)  # of a volume; EBS user guide, General Purpose SSD volumes; read 2026-11-28
-SMALLEST_LUSTRE = "1200Gi"
-"""The smallest FSx for Lustre file system of type PERSISTENT_2 (FSx for Lustre user guide; read 2026-11-28)."""
+LUSTRE_SIZES = ClaimSizes(smallest="1200Gi", step="2400Gi")
+"""Sizes of FSx for Lustre file systems of type PERSISTENT_2 (FSx for Lustre user guide; read 2026-11-28)."""
 LUSTRE_PORTS = ((988, 988), (1018, 1023))
 NFS_PORT = 2049
 # The newest that FSx offers; clients of AL2023 and Bottlerocket speak it.
@@ -306,7 +306,7 @@ def _class(name: str, one: ClaimableStorage, stack: str, tags: Mapping[str, str]
                 reclaim_policy=reclaim,
                 binding="Immediate",  # it takes minutes to make, and its zone is fixed
                 expandable=True,
-                smallest=SMALLEST_LUSTRE,
+                smallest=LUSTRE_SIZES.smallest,
             )
 
 

@@ -21,7 +21,7 @@ from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.storage import BucketStorage
 
 DRIVER: Final = "gcsfuse.csi.storage.gke.io"
-SIDECAR: Final = VolumeSidecar({"gke-gcsfuse/volumes": "true"}, cpu="250m", memory="256Mi")
+SIDECAR: Final = VolumeSidecar("gke-gcsfuse-sidecar", {"gke-gcsfuse/volumes": "true"}, cpu="250m", memory="256Mi")
 """Added by GKE to pods with the annotation, however many buckets they mount: GKE docs, configure the Cloud Storage
 FUSE CSI driver sidecar container, default requests; read 2026-11-28."""
 READ_ROLE: Final = "roles/storage.objectViewer"

@@ -20,6 +20,8 @@ from gpu_platform.spec.pool import FlexStart, Pool, Reservation
 
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 MAX_FLEX_START_SECONDS = 7 * 24 * 3600
+_LEAST_FLEX_START_SECONDS = 10 * 60
+"""Of flex-start's request for instances (gcloud reference, resize-requests create; read 2026-11-28)."""
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]")
 
@@ -198,9 +200,11 @@ def _check_reservation(capacity: Reservation, pool: Pool, cluster: GkeCluster, h
 
 def _check_flex_start(capacity: FlexStart, pool: Pool, problems: Problems) -> None:
     count = problems.at("count")
-    if run_seconds(capacity) > MAX_FLEX_START_SECONDS:
+    if not _LEAST_FLEX_START_SECONDS <= run_seconds(capacity) <= MAX_FLEX_START_SECONDS:
         problems.at("capacity").at("max_run_duration").add(
-            f"{capacity.max_run_duration}", "at most 7 days, which is 168h", "write 168h, or remove it"
+            f"{capacity.max_run_duration}",
+            "10 minutes to 7 days, which is 168h; a new node needs some of these minutes before pods start",
+            "write 168h or less, or remove it",
         )
     if pool.count.desired > 0:
         count.at("desired").add(

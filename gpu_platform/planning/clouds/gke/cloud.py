@@ -38,10 +38,10 @@ from gpu_platform.planning.clouds.gke.software import (
 )
 from gpu_platform.planning.clouds.gke.storage import (
     check_gke_storage,
+    claim_sizes,
     mount_problem,
     own_classes,
     plan_gke_storage,
-    smallest_claim,
 )
 from gpu_platform.planning.clouds.gke.system_pool import size_system_nodes, system_room
 from gpu_platform.planning.clouds.gke.window import check_window, recurring_window
@@ -50,7 +50,7 @@ from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
 from gpu_platform.planning.clouds.section import CloudCluster, PodEgress, Provisioning, SchedulerPlan
-from gpu_platform.planning.clouds.storage import StoragePlan
+from gpu_platform.planning.clouds.storage import ClaimSizes, MountProblem, StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.planning.nodes.section import Taint
@@ -230,13 +230,13 @@ class Gke(Cloud):
         """Return GKE's classes, and the one for nodes that attach only Hyperdisk."""
         return own_classes(self._cluster, storage, pools, catalog)
 
-    def smallest_claim(self, one: StorageClass) -> str:
-        """Return the size of the smallest instance of Filestore and Managed Lustre."""
-        return smallest_claim(one)
+    def claim_sizes(self, one: StorageClass) -> ClaimSizes:
+        """Return the sizes of instances of Filestore and Managed Lustre."""
+        return claim_sizes(one)
 
     def mount_problem(
         self, one: StorageClass, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
-    ) -> str | None:
+    ) -> MountProblem | None:
         """Return why nodes of a pool attach no disks of a class, or run no driver of it."""
         return mount_problem(one, self._cluster, pool, pools, catalog)
 

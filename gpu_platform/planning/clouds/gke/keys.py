@@ -47,8 +47,9 @@ def check_key(key: str | None, cluster: GkeCluster, problems: Problems, *, regio
     contains = region.startswith(around) if around is not None else "-" not in location
     if location == region or (contains and not regional):
         return
+    others = "" if regional else ", in global or in a multi-region around it"
     problems.add(
         f"a key in {location}",
-        f"a key in {region}: what it encrypts needs a key of its region",
+        f"a key in {region}{others}: what it encrypts takes no other",
         f"take a key of {region}",
     )

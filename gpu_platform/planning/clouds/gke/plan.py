@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.errors import Problem
-from gpu_platform.planning.clouds.endings import PodEnding, reclaimed
+from gpu_platform.planning.clouds.endings import PodEnding, reclaimed, window_endings
 from gpu_platform.planning.clouds.gke.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
 from gpu_platform.planning.clouds.gke.properties import node_pool_properties
@@ -320,10 +320,13 @@ class GkePoolPlan:
         return ()
 
     def pod_endings(self, catalog: Catalog) -> tuple[PodEnding, ...]:
-        """Return the notice of spot nodes, or the end of nodes of flex-start."""
-        if self.max_run_duration_seconds is None:
-            return (reclaimed("gke", catalog),) if self.spot else ()
-        return (PodEnding(why="flex-start: GKE ends the nodes then", after=self.max_run_duration_seconds),)
+        """Return the notice of spot nodes, or the end of nodes of flex-start or of a reservation."""
+        if self.max_run_duration_seconds is not None:
+            return (PodEnding(why="flex-start: GKE ends the nodes then", after=self.max_run_duration_seconds),)
+        if self.spot:
+            return (reclaimed("gke", catalog),)
+        # How long pods have then is not documented.
+        return window_endings(self.windows, "nodes of a reservation are deleted at its end", None)
 
     @property
     def node_class_reservations(self) -> tuple[()]:
@@ -497,6 +500,11 @@ class GkeClusterPlan:
     retained: tuple[str, ...]
     """Resources that `destroy` does not delete, as text."""
     compute_classes: tuple[ComputeClassPlan, ...] = ()
+
+    @property
+    def releases(self) -> Mapping[str, Mapping[str, Any]]:
+        """None: GKE runs its autoscaler itself."""
+        return {}
 
     def kubernetes_problem(self, running: str) -> None:
         """Return None: the declared version is a minimum."""

@@ -16,7 +16,14 @@ from gpu_platform.planning.clouds.gke.buckets import BucketGrant
 from gpu_platform.planning.clouds.gke.cluster import network_name
 from gpu_platform.planning.clouds.gke.keys import check_key
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
-from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, VolumePlan, check_iops
+from gpu_platform.planning.clouds.storage import (
+    ClaimSizes,
+    MountProblem,
+    StorageClassPlan,
+    StoragePlan,
+    VolumePlan,
+    check_iops,
+)
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.pools.section import PoolPlan
@@ -39,9 +46,10 @@ NFS_DRIVER: Final = "filestore.csi.storage.gke.io"
 LUSTRE_DRIVER: Final = "lustre.csi.storage.gke.io"
 TOPOLOGY: Final = "topology.gke.io/zone"
 HYPERDISK: Final = "hyperdisk-balanced"
+_PERSISTENT_DISK: Final = "pd-balanced"
 DEFAULT_CLASS: Final = "standard-rwo"
 CLASSES_OF_GKE: Final[Mapping[str, Literal["pd-balanced", "pd-ssd"]]] = {
-    DEFAULT_CLASS: "pd-balanced",
+    DEFAULT_CLASS: _PERSISTENT_DISK,
     "premium-rwo": "pd-ssd",
 }
 """Classes that every cluster has from GKE, by their disk type (GKE docs, Persistent Disk CSI driver)."""
@@ -56,14 +64,15 @@ _TIERS: Final[Mapping[str, str]] = {
     "zonal": "zonal",
     "enterprise": "enterprise",
 }
-# Filestore docs, service tiers; Managed Lustre docs, create an instance; read 2026-11-28.
+# Filestore docs, service tiers; read 2026-11-28.
 _SMALLEST: Final[Mapping[str, str]] = {
     "basic-hdd": "1Ti",
     "basic-ssd": "2560Gi",
     "zonal": "1Ti",
     "enterprise": "1Ti",
 }
-_SMALLEST_LUSTRE: Final = "9000Gi"
+# By throughput; others are multiples (Managed Lustre docs, performance tiers; read 2026-11-28).
+_LUSTRE_STEPS: Final[Mapping[int, str]] = {1000: "9000Gi", 500: "18000Gi", 250: "36000Gi", 125: "72000Gi"}
 _WITH_KEYS: Final = ("zonal", "enterprise")
 
 
@@ -102,7 +111,7 @@ def check_gke_storage(
         if isinstance(one, DiskStorage | NfsStorage):
             check_key(one.kms_key, cluster, here.at("kms_key"), regional=isinstance(one, NfsStorage))
         if isinstance(one, DiskStorage):
-            _check_disk(one, machines, catalog, here)
+            _check_disk(one, _PERSISTENT_DISK if cluster.create is not None else None, machines, catalog, here)
         elif isinstance(one, NfsStorage):
             if one.kms_key is not None and (one.tier or "zonal") not in _WITH_KEYS:
                 here.at("kms_key").add(
@@ -116,8 +125,13 @@ def check_gke_storage(
                 _check_lustre_nodes(cluster, pools, machines, catalog, here.at("system"), "take system: filestore")
 
 
-def _check_disk(one: DiskStorage, machines: Mapping[str, MachineType], catalog: Catalog, here: Problems) -> None:
-    """Record a disk type that no pool can attach, and IOPS of one that takes none."""
+def _check_disk(
+    one: DiskStorage, unset: str | None, machines: Mapping[str, MachineType], catalog: Catalog, here: Problems
+) -> None:
+    """Record a disk type that no pool can attach, and IOPS of one that takes none.
+
+    `unset`: the type of a class without one; None: one that the pools attach.
+    """
     if one.iops is not None and one.disk != HYPERDISK:
         here.at("iops").add(
             f"{one.iops} with disk {one.disk or 'unset'}",
@@ -126,12 +140,17 @@ def _check_disk(one: DiskStorage, machines: Mapping[str, MachineType], catalog: 
         )
     else:
         check_iops(one, HYPERDISK, _HYPERDISK_IOPS, here)
-    if one.disk is None or not machines:
+    disk = one.disk or unset
+    if disk is None or not machines:
         return
-    if all(not _attaches(one.disk, machine, catalog) for machine in machines.values()):
+    if all(not _attaches(disk, machine, catalog) for machine in machines.values()):
         possible = sorted({disk for machine in machines.values() for disk in _disks(machine, catalog)})
         here.at("disk").add(
-            f"{one.disk!r}, which no pool attaches", " or ".join(possible), f"write disk: {possible[0]}"
+            f"{one.disk!r}, which no pool attaches"
+            if one.disk is not None
+            else f"nothing, which is {disk} on a new cluster, and no pool attaches it",
+            " or ".join(possible),
+            f"write disk: {possible[0]}",
         )
 
 
@@ -200,32 +219,37 @@ def _attaches(disk: str, machine: MachineType, catalog: Catalog) -> bool:
 
 def _only_hyperdisk(pools: Sequence[PoolPlan], catalog: Catalog) -> list[str]:
     machines = ((pool.name, catalog.machine_types[pool.machine_type]) for pool in pools)
-    return [name for name, machine in machines if not _attaches("pd-balanced", machine, catalog)]
+    return [name for name, machine in machines if not _attaches(_PERSISTENT_DISK, machine, catalog)]
 
 
 def _all_hyperdisk(cluster: GkeCluster, pools: Sequence[PoolPlan], catalog: Catalog) -> bool:
     return bool(pools) and len(_only_hyperdisk(pools, catalog)) == len(pools) and cluster.create is None
 
 
-def smallest_claim(one: StorageClass) -> str:
-    """Return the size of the smallest instance that Google makes for a claim; empty: any size."""
+def claim_sizes(one: StorageClass) -> ClaimSizes:
+    """Return the sizes of the instances that Google makes for a claim."""
     if isinstance(one, NfsStorage):
-        return _SMALLEST[one.tier or "zonal"]
-    return _SMALLEST_LUSTRE if isinstance(one, LustreStorage) else ""
+        return ClaimSizes(smallest=_SMALLEST[one.tier or "zonal"])
+    if isinstance(one, LustreStorage):
+        return ClaimSizes(smallest=_LUSTRE_STEPS[one.throughput], step=_LUSTRE_STEPS[one.throughput])
+    return ClaimSizes()
 
 
 def mount_problem(
     one: StorageClass, cluster: GkeCluster, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
-) -> str | None:
+) -> MountProblem | None:
     """Return why nodes of a pool cannot mount volumes of a class, as far as is known, or None."""
     machine = catalog.machine_types[pool.machine_type]
     if isinstance(one, DiskStorage):
         disk = _disk(one, _all_hyperdisk(cluster, pools, catalog))
         if not _attaches(disk, machine, catalog):
-            return f"disks of type {disk}, and its nodes attach only {' or '.join(_disks(machine, catalog))}"
+            attached = _disks(machine, catalog)
+            why = f"disks of type {disk}, and its nodes attach only {' or '.join(attached)}"
+            return MountProblem(why, f"disk: {attached[0]}" if attached else "")
     on_arm = machine.arch == "arm64" and not _has(_LUSTRE_ON_ARM, cluster, catalog)
     if isinstance(one, LustreStorage) and on_arm:
-        return f"Managed Lustre, whose driver runs on Arm from GKE {catalog.gke_features[_LUSTRE_ON_ARM].minimum}"
+        needed = catalog.gke_features[_LUSTRE_ON_ARM].minimum
+        return MountProblem(f"Managed Lustre, whose driver runs on Arm from GKE {needed}")
     return None
 
 
@@ -271,7 +295,7 @@ def plan_gke_storage(
     classes = [
         replace(
             _class(name, one, cluster, catalog, network, zones, all_hyperdisk),
-            smallest=smallest_claim(one),
+            smallest=claim_sizes(one).smallest,
             unable=tuple(pool.name for pool in pools if mount_problem(one, cluster, pool, pools, catalog)),
         )
         for name, one in wanted.items()
@@ -334,7 +358,7 @@ def _has_hyperdisk(storage: Mapping[str, StorageClass], all_hyperdisk: bool) -> 
 
 def _disk(one: DiskStorage, all_hyperdisk: bool) -> str:
     """Return the disk type; the system nodes of a created cluster attach no Hyperdisk."""
-    return one.disk or (HYPERDISK if all_hyperdisk else "pd-balanced")
+    return one.disk or (HYPERDISK if all_hyperdisk else _PERSISTENT_DISK)
 
 
 def _class(

@@ -111,6 +111,11 @@ CAPACITY: list[tuple[dict[str, Any], str, str]] = [
         "capacity.max_run_duration",
         "7 days",
     ),
+    (
+        {**A4, "capacity": {**FLEX, "max_run_duration": "9m"}, "count": GROW},
+        "capacity.max_run_duration",
+        "10 minutes",
+    ),
     ({**A4, "capacity": FLEX, "count": GROW, "repair": True}, "repair", "no auto-repair"),
     ({**A4, "capacity": QUEUED, "count": GROW, "repair": True}, "repair", "remove repair"),
 ]

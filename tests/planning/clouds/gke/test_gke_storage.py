@@ -27,6 +27,8 @@ MEGA: dict[str, Any] = {
 A4: dict[str, Any] = sold({**MEGA, "name": "big", "machine_type": "a4-highgpu-8g"})
 G2: dict[str, Any] = {**MEGA, "name": "serve", "machine_type": "g2-standard-48", "workload": "inference"}
 
+CPU: dict[str, Any] = {**MEGA, "name": "etl", "machine_type": "n2-standard-16", "workload": "general"}
+
 
 def planned(*pools: dict[str, Any], cluster: dict[str, Any] = CREATED, **storage: Any) -> EnvironmentPlan:
     platform = {"kind": "environment", "cluster": cluster, "pools": list(pools or (MEGA,)), "storage": storage}
@@ -63,7 +65,7 @@ def test_a_cluster_whose_nodes_attach_persistent_disks_gets_no_class_of_its_own(
 
 def test_a_disk_class_without_a_type_has_one_that_the_system_nodes_attach_too() -> None:
     assert classes(planned(G2, work={"type": "disk"}))["work"].parameters == {"type": "pd-balanced"}
-    assert classes(planned(A4, work={"type": "disk"}))["work"].parameters == {"type": "pd-balanced"}
+    assert classes(planned(A4, G2, work={"type": "disk"}))["work"].parameters == {"type": "pd-balanced"}
 
 
 def test_a_class_that_some_pools_cannot_attach_is_warned_of_by_name() -> None:
@@ -75,6 +77,10 @@ def test_a_class_that_some_pools_cannot_attach_is_warned_of_by_name() -> None:
 def test_a_class_that_no_pool_attaches_is_refused() -> None:
     found = refused(A4, work={"type": "disk", "disk": "pd-balanced"})
     assert "which no pool attaches" in found["storage.work.disk"]
+    unset = refused(A4, work={"type": "disk", "default": True})["storage.work.disk"]
+    assert "nothing, which is pd-balanced on a new cluster, and no pool attaches it" in unset
+    assert "write disk: hyperdisk-balanced" in unset
+    assert planned(A4, work={"type": "disk", "disk": "hyperdisk-balanced", "default": True})
 
 
 def test_filestore_and_lustre_are_in_the_network_of_the_cluster() -> None:
@@ -191,6 +197,8 @@ def test_claims_that_the_nodes_of_their_pool_cannot_mount_are_refused(
     [problem] = caught.value.problems
     assert problem.path == "teams[0].notebooks[0].home.storage_class"
     assert found in problem.found
+    needed = "hyperdisk-balanced" if pool is A4 else "pd-"
+    assert f"write disk: {needed}" in problem.fix
 
 
 @pytest.mark.parametrize(
@@ -198,7 +206,10 @@ def test_claims_that_the_nodes_of_their_pool_cannot_mount_are_refused(
     [
         ({"type": "nfs", "tier": "basic-hdd"}, "1Ti"),
         ({"type": "nfs", "tier": "basic-ssd"}, "2560Gi"),
-        ({"type": "lustre"}, "9000Gi"),
+        ({"type": "lustre"}, "36000Gi"),
+        ({"type": "lustre", "throughput": 1000}, "9000Gi"),
+        ({"type": "lustre", "throughput": 500}, "18000Gi"),
+        ({"type": "lustre", "throughput": 125}, "72000Gi"),
         ({"type": "disk"}, None),
     ],
 )
@@ -223,7 +234,7 @@ def test_claims_below_the_smallest_instance_are_refused(declared: dict[str, Any]
 def test_examples_of_guides_claim_volumes_that_their_nodes_mount_and_the_cloud_makes() -> None:
     def example(**storage: Any) -> tuple[str | None, str]:
         own = team("vision", quota={"gpus": 8}, members=["user:a@example.com"])
-        plan = plan_platform(environment(A4, cluster=CREATED, storage=storage, teams=[own]), "test")
+        plan = plan_platform(environment(A4, CPU, cluster=CREATED, storage=storage, teams=[own]), "test")
         assert plan.kind == "environment"
         [training] = [one for one in plan.guides[0].examples if one.kind == "training"]
         return training.storage_class, training.smallest_claim
