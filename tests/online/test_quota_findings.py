@@ -10,7 +10,7 @@ from gpu_platform.online.aws.quotas import group_demands, network_demands, used_
 from gpu_platform.online.quota import QuotaDemand, QuotaState, compare_quota, gpu_demands, unnamed_findings
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.plan import EnvironmentPlan
-from tests.support.eks_stacks import plan_eks
+from tests.support.eks_stacks import EXISTING, plan_eks
 
 P = "Running On-Demand P instances"
 CATALOG = load_catalog()
@@ -145,7 +145,7 @@ def test_each_nat_gateway_of_a_new_network_counts_an_address(nat: str, addresses
 
 @pytest.mark.parametrize(("nodes", "asked"), [(450, []), (451, [("Nodes per managed node group", 451)])])
 def test_node_groups_above_the_default_of_every_account_are_asked_for(nodes: int, asked: list[object]) -> None:
-    plan = plan_eks({"zones": ["us-east-2a"], "count": {"desired": nodes}})
+    plan = plan_eks({"zones": ["us-east-2a"], "count": {"desired": nodes}}, cluster=EXISTING)
     assert isinstance(plan.cluster.cloud, EksClusterPlan)
     found = group_demands(plan, plan.cluster.cloud, CATALOG)
     assert [(demand.name, demand.most) for demand in found] == asked
@@ -153,6 +153,6 @@ def test_node_groups_above_the_default_of_every_account_are_asked_for(nodes: int
 
 def test_karpenter_has_no_quota_of_nodes() -> None:
     grown = {"provisioner": "karpenter", "count": {"desired": 0, "max": 500}}
-    plan = plan_eks({"zones": ["us-east-2a"], **grown})
+    plan = plan_eks({"zones": ["us-east-2a"], **grown}, cluster=EXISTING)
     assert isinstance(plan.cluster.cloud, EksClusterPlan)
     assert not list(group_demands(plan, plan.cluster.cloud, CATALOG))
