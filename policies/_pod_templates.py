@@ -6,12 +6,16 @@ LeaderWorkerSet v1, Kueue v1beta2 and KEDA v1alpha1, read in their CustomResourc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from policies._inputs import NotVisible, Value
 
+_GPUS: Final = re.compile(r"(nvidia|amd)\.com/")
+_ELSEWHERE: Final = "GPUs are requested outside a pod spec that rules can read"
+_SEARCHED: Final = frozenset({"containers", "resources", "quantity"})
 _EACH: Final = "*"  # in a path: every item of a list, or every value of a mapping
 
 
@@ -103,6 +107,51 @@ BATCH_KINDS: Final = frozenset(
 def pod_templates(kind: str, inputs: Value) -> tuple[PodTemplate, ...]:
     """Return the pod specs of a resource; of a place that cannot be seen, one with the reason. Never raises."""
     return tuple(template for path in _PATHS[kind] for template in _templates(inputs, path))
+
+
+def found_templates(inputs: Value) -> tuple[PodTemplate, ...]:
+    """Return the pod specs in a resource of a kind that is not known, wherever they are. Never raises.
+
+    GPUs that are requested elsewhere, as in the values of a chart, make a template that cannot be seen.
+    """
+    if not _has_key(inputs.raw):
+        return ()
+    try:
+        return tuple(_search(inputs, Value(inputs.owner)))
+    except NotVisible as gap:
+        return (PodTemplate(gap, Value(inputs.owner)),)
+
+
+def _has_key(raw: object) -> bool:
+    """Return whether a mapping below has a key that the search looks at. Most have none, and it is slow."""
+    if isinstance(raw, Mapping):
+        found = cast("Mapping[str, object]", raw)
+        return not _SEARCHED.isdisjoint(found) or any(_has_key(one) for one in found.values())
+    return isinstance(raw, list) and any(_has_key(one) for one in cast("list[object]", raw))
+
+
+def _search(value: Value, metadata: Value) -> Iterator[PodTemplate]:
+    if any(_is_container(one) for one in value.get("containers").items()):
+        yield PodTemplate(value, metadata)
+        return
+    for amounts in ("requests", "limits"):
+        for name, amount in value.get("resources", amounts).entries():
+            if _GPUS.match(name):
+                yield PodTemplate(amount.not_visible(_ELSEWHERE), metadata)
+                return
+    named = value.get("name").raw
+    if isinstance(named, str) and _GPUS.match(named) and value.get("quantity").present:  # of Spark
+        yield PodTemplate(value.not_visible(_ELSEWHERE), metadata)
+    own = value.get("metadata")
+    for key, inner in value.entries():
+        if key not in ("metadata", "status") and isinstance(inner.raw, (Mapping, list)):
+            yield from _search(inner, own if key == "spec" else Value(inner.owner))
+    for inner in value.items():
+        yield from _search(inner, Value(inner.owner))
+
+
+def _is_container(one: Value) -> bool:
+    return isinstance(one.raw, Mapping) and any(one.get(key).present for key in ("image", "resources", "command"))
 
 
 def pod_patches(inputs: Value) -> tuple[PodTemplate, ...]:

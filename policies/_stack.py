@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from gpu_platform.catalog import Catalog
 from policies._inputs import NotVisible, Value
+from policies._pod_templates import KINDS
 
 ViewT = TypeVar("ViewT")
 AnswerT = TypeVar("AnswerT")
@@ -37,11 +38,34 @@ class Resource:
             dependencies=tuple(_text(item) for item in listed),
         )
 
+    def unwrapped(self) -> tuple[Resource, ...]:
+        """Return the objects of a list, as `DeploymentList`; anything else is itself."""
+        if not self.kind.endswith("List"):
+            return (self,)
+        try:
+            return tuple(
+                replace(self, type=self._type_of(one), inputs=one) for one in self.inputs.get("items").items()
+            )
+        except NotVisible:
+            return (self,)
+
+    def _type_of(self, item: Value) -> str:
+        """Return the type of an item of this list, which names its kind in a list of any kinds."""
+        api, kind = item.get("apiVersion").text(), item.get("kind").text()
+        if api is None or kind is None:
+            return self.type.removesuffix("List")
+        return f"kubernetes:{api if '/' in api else f'core/{api}'}:{kind}"
+
     @property
     def kind(self) -> str:
-        """The Kubernetes group and kind, as in `apps/Deployment`; empty for anything else."""
+        """The Kubernetes group and kind, as in `apps/Deployment`; empty for anything else.
+
+        A patch of what has pods, as `DeploymentPatch`, is read as what it changes.
+        """
         package, _, rest = self.type.partition(":")
         api, _, kind = rest.partition(":")
+        if kind.endswith("Patch") and f"{api.partition('/')[0]}/{kind.removesuffix('Patch')}" in KINDS:
+            kind = kind.removesuffix("Patch")
         return f"{api.partition('/')[0]}/{kind}" if package == "kubernetes" and kind else ""
 
     @property
@@ -82,7 +106,7 @@ class Stack:
     def from_records(cls, records: Iterable[object], catalog: Catalog) -> Stack:
         """Return the stack of resource records; anything that is not a record is left out."""
         mappings = [cast("Mapping[str, Any]", record) for record in records if isinstance(record, Mapping)]
-        return cls([Resource.from_record(record) for record in mappings], catalog)
+        return cls([one for record in mappings for one in Resource.from_record(record).unwrapped()], catalog)
 
     def of_kind(self, *kinds: str) -> tuple[Resource, ...]:
         """Return the Kubernetes objects of these kinds (`core/Node`)."""

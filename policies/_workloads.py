@@ -8,10 +8,30 @@ from decimal import Decimal
 
 from gpu_platform import names
 from policies._inputs import NotVisible, Value
-from policies._pod_templates import BATCH_KINDS, KINDS, PodTemplate, pod_patches, pod_templates, trainers
+from policies._pod_templates import (
+    BATCH_KINDS,
+    KINDS,
+    PodTemplate,
+    found_templates,
+    pod_patches,
+    pod_templates,
+    trainers,
+)
 from policies._pools import NodePool, NodeTaint, pools
 from policies._stack import ObjectSubject, Stack
 
+# Their text may have pod specs, which nothing starts; a TrainJob's parts are `additions`.
+_WITHOUT_PODS = frozenset(
+    {
+        "core/ConfigMap",
+        "core/Secret",
+        "core/Node",
+        "apiextensions.k8s.io/CustomResourceDefinition",
+        "admissionregistration.k8s.io/ValidatingAdmissionPolicy",
+        "admissionregistration.k8s.io/MutatingAdmissionPolicy",
+        "trainer.kubeflow.org/TrainJob",
+    }
+)
 _Terms = tuple[tuple[tuple[str, str, tuple[str, ...]], ...], ...]
 
 
@@ -164,11 +184,16 @@ class Workload(ObjectSubject):
 
 
 def workloads(stack: Stack) -> tuple[Workload, ...]:
-    """Return every pod template of the stack."""
+    """Return every pod template of the stack, also those in kinds that are not known."""
     return tuple(
         Workload(resource, template)
-        for resource in stack.of_kind(*KINDS)
-        for template in pod_templates(resource.kind, resource.inputs)
+        for resource in stack.resources
+        if resource.kind and resource.kind not in _WITHOUT_PODS
+        for template in (
+            pod_templates(resource.kind, resource.inputs)
+            if resource.kind in KINDS
+            else found_templates(resource.inputs)
+        )
     )
 
 
