@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.clouds.storage import MountProblem
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.kubernetes_versions import minor
+from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.topology import closest_level, is_topology_aware, unsuitable
 from gpu_platform.planning.teams.available import Available
@@ -52,12 +54,14 @@ _LONGEST_ANSWER = 24 * 3600
 class _Storage:
     """Storage of one team by the environment.
 
-    `known`: whether the stack file names all classes; elsewhere the owner of the cluster has others.
+    `known`: whether the stack file names all classes; elsewhere the owner of the cluster has others. `declared`:
+    classes that the stack file can change.
     """
 
     volumes: Mapping[str, TeamStorage]
     classes: Mapping[str, ClaimableStorage]
     known: bool
+    declared: Collection[str]
 
     @property
     def default(self) -> str | None:
@@ -98,6 +102,7 @@ def _storage_of(
             **cloud.own_classes(declared, available.pools, available.catalog),
         },
         known=cloud.creates_nodes,
+        declared=declared,
     )
 
 
@@ -362,17 +367,22 @@ def _check_kept(kept: KeptDirectory, storage: _Storage, here: Problems, *, share
         here.at("size").add("nothing", "the size of the claim, or a volume", "write for example size: 100Gi")
     name = kept.storage_class
     if name is None:
-        if storage.known and storage.default is None:
+        if shared:
+            classes = [name for name, one in storage.classes.items() if not isinstance(one, DiskStorage)]
+            here.at("storage_class").add(
+                "nothing, with several replicas",
+                "a class whose volumes the pods of several nodes write; default classes have disks",
+                f"write storage_class: {classes[0]}"
+                if classes
+                else "declare a class of type nfs or lustre in storage, and name it"
+                if storage.known
+                else "name one",
+            )
+        elif storage.known and storage.default is None:
             here.at("storage_class").add(
                 "nothing, and no class of `storage` is the default",
                 "a storage class: " + (", ".join(storage.classes) or "`storage` has none"),
                 "name one, or mark a class of type disk as default",
-            )
-        elif shared:
-            here.at("storage_class").add(
-                "nothing, with several replicas",
-                "a class whose volumes the pods of several nodes write; most default classes have disks",
-                "name one",
             )
     elif storage.known and name not in storage.classes:
         here.at("storage_class").add(
@@ -407,10 +417,14 @@ def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cl
             continue
         sizes = cloud.claim_sizes(one)
         if kept.size is not None and (made := sizes.next_size(kept.size)) != kept.size:
-            steps = f", or a multiple of {sizes.step}" if sizes.step else " or more"
+            multiple = f"a multiple of {sizes.step}"
+            if sizes.step in ("", sizes.smallest):
+                allowed = multiple if sizes.step else f"{sizes.smallest} or more"
+            else:
+                allowed = f"{sizes.smallest}, or {multiple}"
             problems.at(path).at("size").add(
                 f"{kept.size} of class {name!r}",
-                f"{sizes.smallest}{steps}: the cloud makes no other volume of it, and bills that",
+                f"{allowed}: the cloud makes no other volume of it, and bills that",
                 f"write size: {made}, or name a class of type disk",
             )
         problem = cloud.mount_problem(one, pool, available.pools, available.catalog)
@@ -418,9 +432,22 @@ def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cl
             problems.at(path).at("storage_class").add(
                 f"{name!r} on pool {pool.name}: {problem.why}",
                 f"a class whose volumes nodes of pool {pool.name} mount",
-                (f"write {problem.field} in storage.{name}, " if problem.field else "")
-                + "name another class, or declare one in storage",
+                _other_class(name or "", problem, pool, storage, available, cloud),
             )
+
+
+def _other_class(
+    name: str, problem: MountProblem, pool: PoolPlan, storage: _Storage, available: Available, cloud: Cloud
+) -> str:
+    """Return how a claim gets a class that the pool mounts."""
+    if problem.field and name in storage.declared:
+        return f"write {problem.field} in storage.{name}, or name another class"
+    mounted = [
+        other
+        for other, one in storage.classes.items()
+        if cloud.mount_problem(one, pool, available.pools, available.catalog) is None
+    ]
+    return f"write storage_class: {mounted[0]}" if mounted else "declare a class in storage, and name it"
 
 
 def _writable(one: TeamStorage) -> bool:

@@ -67,6 +67,6 @@ def test_a_declared_class_of_the_cloud_is_refused(cluster: dict[str, Any], name:
 
 
 def test_gkes_default_class_is_refused_where_nodes_attach_only_hyperdisk() -> None:
-    with pytest.raises(BadInput, match="disks of type pd-balanced"):
+    with pytest.raises(BadInput, match=r"disks of type pd-balanced.*write storage_class: hyperdisk-balanced"):
         plan(GKE, None, "g4-standard-48")
     assert plan(GKE, "hyperdisk-balanced", "g4-standard-48")
