@@ -264,6 +264,28 @@ def test_a_lower_quota_removes_capacity_and_names_what_is_in_use_above_it() -> N
     assert impacts(plan_of(), raised) == ()
 
 
+def mig_plan(layout: Mapping[str, int], quota: Mapping[str, int]) -> EnvironmentPlan:
+    team = {**TEAM, "quota": {"mig": quota, "cpu": 100, "memory": "1Ti"}}
+    return plan_of(sharing={"mode": "mig", "layout": layout}, workload="development", teams=[team])
+
+
+def test_a_resource_that_a_team_loses_completely_is_a_lower_quota() -> None:
+    before = mig_plan({"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 2}, {"3g.40gb": 8, "2g.20gb": 8, "1g.10gb": 8})
+    after = mig_plan({"1g.10gb": 7}, {"1g.10gb": 8})
+    held = dataclasses.replace(pod("a"), units={"nvidia.com/mig-3g.40gb": 2})
+    [impact] = [one for one in impacts(before, after, held) if one.subject == "team vision"]
+    assert impact.effect is Effect.REMOVES_CAPACITY
+    assert (impact.old, impact.new) == ("mig-2g.20gb: 8, mig-3g.40gb: 8", "mig-2g.20gb: 0, mig-3g.40gb: 0")
+    assert "2 x mig-3g.40gb in use, 0 allowed" in impact.because
+
+
+def test_a_first_limit_of_memory_removes_capacity_and_its_end_does_not() -> None:
+    free = plan_of(teams=[{**TEAM, "quota": {"gpus": 8, "cpu": 100}}])
+    [impact] = impacts(free, plan_of())
+    assert (impact.old, impact.new) == ("unlimited", "memory: 1Ti")
+    assert impacts(plan_of(), free) == ()
+
+
 def test_a_lower_quota_of_a_team_with_a_queue_refuses_nothing() -> None:
     def queued(gpus: int) -> EnvironmentPlan:
         return plan_of(teams=[{**TEAM, "quota": {**TEAM["quota"], "gpus": gpus}}], queueing={})

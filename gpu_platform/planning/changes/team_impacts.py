@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 from gpu_platform import names
@@ -36,6 +37,7 @@ _RIGHTS = (
 
 # Releases that did not write the level into the output enforced this one.
 _POD_SECURITY_BEFORE = "baseline"
+_UNLIMITED = "unlimited"
 
 
 def leaving_teams(outputs: Mapping[str, Any], plan: Plan) -> set[str]:
@@ -90,40 +92,58 @@ def _of_team(
                 because=f"{', '.join(gone)}: lost {what}",
             )
     yield from _of_pod_security(namespace, old, new)
-    before = {**mapping_of(old.get("quota")), **mapping_of(old.get("objects"))}
-    now = {**new["quota"], **new["objects"]}
-    lower = {
-        name: (str(amount), str(now[name]))
-        for name, amount in before.items()
-        if name in now and parse_quantity(now[name]) < parse_quantity(amount)
-    }
-    if "objects" not in old and new["objects"]:
-        yield Impact(
-            subject=f"team {namespace}",
-            effect=Effect.REMOVES_CAPACITY,
-            field="quota.objects",
-            old="unlimited",
-            new=", ".join(f"{name}: {amount}" for name, amount in new["objects"].items()),
-            parts=(Part(Phase.TEAMS, f"team {namespace}", "quota"),),
-            because="objects and storage had no limit; existing objects stay, new ones above the limit are "
-            "refused",
-        )
+    yield from _of_quota(
+        namespace,
+        mapping_of(old.get("quota")),
+        new["quota"],
+        live,
+        "running workloads continue; the queue starts the next workload when usage is below the quota"
+        if queued
+        else "running pods continue; new ones are refused above the quota",
+    )
+    lower = _lower(mapping_of(old.get("objects")), new["objects"])
+    if lower:
+        kept = "existing objects stay, new ones above the limit are refused"
+        yield _less(namespace, "quota.objects", lower, kept)
+
+
+def _of_quota(
+    namespace: str, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None, kept: str
+) -> Iterator[Impact]:
+    """Yield the limits of GPUs, CPU and memory that are lower than before."""
+    lower = _lower(old, new) if old else {}  # an older release did not write the quota
     if lower:
         over = _over_quota(namespace, {name: limit for name, (_, limit) in lower.items()}, live)
-        yield Impact(
-            subject=f"team {namespace}",
-            effect=Effect.REMOVES_CAPACITY,
-            field="quota",
-            old=", ".join(f"{short(name)}: {amount}" for name, (amount, _) in lower.items()),
-            new=", ".join(f"{short(name)}: {amount}" for name, (_, amount) in lower.items()),
-            parts=(Part(Phase.TEAMS, f"team {namespace}", "quota"),),
-            because=(
-                "running workloads continue; the queue starts the next workload when usage is below the quota"
-                if queued
-                else "running pods continue; new ones are refused above the quota"
-            )
-            + over,
-        )
+        yield _less(namespace, "quota", lower, kept + over)
+
+
+def _less(namespace: str, field: str, lower: Mapping[str, tuple[str, str]], because: str) -> Impact:
+    old, new = (", ".join(f"{short(name)}: {limits[side]}" for name, limits in lower.items()) for side in (0, 1))
+    return Impact(
+        subject=f"team {namespace}",
+        effect=Effect.REMOVES_CAPACITY,
+        field=field,
+        old=_UNLIMITED if all(before == _UNLIMITED for before, _ in lower.values()) else old,
+        new=new,
+        parts=(Part(Phase.TEAMS, f"team {namespace}", "quota"),),
+        because=because,
+    )
+
+
+def _lower(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, tuple[str, str]]:
+    """Return the limits that are lower than before, with their old and new values."""
+    limits = {name: (_limit(old, name), _limit(new, name)) for name in dict.fromkeys((*old, *new))}
+    return {name: (before, now) for name, (before, now) in limits.items() if _amount(now) < _amount(before)}
+
+
+def _limit(quota: Mapping[str, Any], name: str) -> str:
+    """Return a limit of a quota. The program writes no limit for GPUs that no pool offers."""
+    of_gpus = "/" in name and not name.startswith("count/")
+    return str(quota.get(name, "0" if of_gpus else _UNLIMITED))
+
+
+def _amount(limit: str) -> Decimal:
+    return Decimal("Infinity") if limit == _UNLIMITED else parse_quantity(limit)
 
 
 def _of_pod_security(namespace: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Impact]:
