@@ -73,7 +73,11 @@ def test_layouts_come_first_then_new_pools_then_validation_and_deletions_last() 
         (3, *VALIDATED),
         (4, ("pool serve",), "deleted"),
     ]
-    assert {impact.subject: step_of(impact, steps) for impact in impacts} == {"pool lab": 1, "pool serve": 4}
+    assert {impact.subject: step_of(impact, steps) for impact in impacts} == {
+        "pool lab": 1,
+        "pool serve": 4,
+        "resources": None,
+    }
     assert has_an_order(steps)
 
 

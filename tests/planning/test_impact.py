@@ -149,7 +149,9 @@ def test_a_mig_layout_rolls_live_nodes_names_the_blocking_budget_and_the_longest
         MigNodeChange(node=f"train-{index}", pool="train", old="7", new="3", at_a_time=1) for index in range(2)
     ]
     held = pod("a", "train-1", 1, "Deployment web", "vision/guard")
-    [impact] = impacts(before, after, held, mig=nodes)
+    impact, fewer = sorted(impacts(before, after, held, mig=nodes), key=lambda one: one.effect.rank)
+    assert (fewer.subject, fewer.effect) == ("pool train", Effect.REMOVES_CAPACITY)
+    assert (fewer.old, fewer.new) == ("112 x mig-1g.10gb", "16 x mig-1g.10gb, 48 x mig-2g.20gb")
     assert (impact.effect, impact.nodes, impact.gpus) == (Effect.ROLLS_NODES, 2, 16)
     assert impact.budgets == ("vision/guard",)
     assert impact.duration is not None
@@ -161,7 +163,8 @@ def test_a_mig_layout_rolls_live_nodes_names_the_blocking_budget_and_the_longest
 def test_a_mig_layout_of_a_cluster_that_does_not_answer_is_known_from_the_last_deployment() -> None:
     before = plan_of(sharing={"mode": "mig", "layout": {"1g.10gb": 7}}, workload="development", teams=())
     after = plan_of(sharing={"mode": "mig", "layout": {"3g.40gb": 2}}, workload="development", teams=())
-    [impact] = impacts(before, after, live=None)
+    gone, impact = impacts(before, after, live=None)
+    assert (gone.effect, gone.old, gone.new) == (Effect.REMOVES_CAPACITY, "mig-1g.10gb", "(none)")
     assert (impact.effect, impact.pods) == (Effect.ROLLS_NODES, None)
     assert (impact.old, impact.new) == ("1g.10gb x7", "3g.40gb x2")
 
@@ -277,6 +280,41 @@ def test_a_resource_that_a_team_loses_completely_is_a_lower_quota() -> None:
     assert impact.effect is Effect.REMOVES_CAPACITY
     assert (impact.old, impact.new) == ("mig-2g.20gb: 8, mig-3g.40gb: 8", "mig-2g.20gb: 0, mig-3g.40gb: 0")
     assert "2 x mig-3g.40gb in use, 0 allowed" in impact.because
+
+
+def test_a_resource_that_no_pool_offers_any_more_names_the_owners_of_its_pods() -> None:
+    layout = {"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 2}
+    before, after = (mig_plan(one, {"1g.10gb": 8}) for one in (layout, {"1g.10gb": 7}))
+    waits = dataclasses.replace(pod("a", node="None"), units={"nvidia.com/mig-3g.40gb": 1})
+    others = dataclasses.replace(pod("b", owner="Job other"), units={"nvidia.com/mig-1g.10gb": 1})
+    [gone] = [one for one in impacts(before, after, waits, others) if one.subject == "resources"]
+    assert (gone.effect, gone.old) == (Effect.REMOVES_CAPACITY, "mig-2g.20gb, mig-3g.40gb")
+    assert gone.because.endswith("never start; now requested by vision: Job pretrain")
+
+
+def test_the_resource_of_a_removed_pool_is_gone_unless_another_pool_offers_it() -> None:
+    shared = plan_of(sharing={"mode": "time-slicing", "replicas": 4}, name="other", workload="inference", teams=())
+    found = impacts(plan_of(teams=()), shared, pod("a"))
+    assert [one.subject for one in found if one.because.endswith("vision: Job pretrain")] == ["resources"]
+    renamed = impacts(plan_of(teams=()), plan_of(name="other", teams=()), pod("a"))
+    assert [one.subject for one in renamed] == ["pool train"]
+
+
+def test_a_machine_with_fewer_gpus_removes_capacity_although_nodes_are_only_replaced() -> None:
+    found = impacts(plan_of(teams=()), plan_of(machine_type="g6.12xlarge", workload="inference", teams=()))
+    [fewer] = [one for one in found if one.effect is Effect.REMOVES_CAPACITY]
+    assert (fewer.subject, fewer.old, fewer.new) == ("pool train", "16 x gpu", "8 x gpu")
+
+
+def test_a_pool_of_existing_nodes_that_goes_removes_capacity() -> None:
+    outputs = json.loads(json.dumps(outputs_of(plan_of(teams=()))))
+    outputs["pools"]["lab"] = {**outputs["pools"]["train"], "platform": "existing"}
+    outputs["software"]["pools"]["lab"] = outputs["software"]["pools"]["train"]
+    after = plan_of(teams=())
+    pools = pool_changes(outputs["pools"], after, load_catalog())
+    [impact] = classify(outputs, after, load_catalog(), live=LiveState(nodes={"lab": ("n1",)}), pools=pools)
+    assert (impact.subject, impact.effect) == ("pool lab", Effect.REMOVES_CAPACITY)
+    assert (impact.old, impact.nodes) == ("8 x gpu", 1)
 
 
 def test_a_first_limit_of_memory_removes_capacity_and_its_end_does_not() -> None:
@@ -431,4 +469,5 @@ def test_only_what_rolls_replaces_or_removes_nodes_is_for_a_maintenance_window()
     assert [impact.changes_nodes for impact in impacts(before, after)] == [True]
     whole = plan_of(sharing={"mode": "mig", "layout": {"1g.10gb": 7}}, workload="development", teams=())
     cut = plan_of(sharing={"mode": "mig", "layout": {"3g.40gb": 2}}, workload="development", teams=())
-    assert [impact.changes_nodes for impact in impacts(whole, cut)] == [True]
+    changing = [impact.effect for impact in impacts(whole, cut) if impact.changes_nodes]
+    assert changing == [Effect.ROLLS_NODES]

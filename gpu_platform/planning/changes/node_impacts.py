@@ -269,12 +269,25 @@ def impacts_of_software(
         )
     pools = mapping_of(before.get("pools"))
     lost, partitioned = covered
+    offered = {name for pool in plan.pools for name in pool.units_per_node}
+    gone = {name for facts in pools.values() for name in units_of(mapping_of(facts).get("offers"))} - offered
     for pool in plan.pools:
-        if pool.name in pools and pool.name not in lost:
-            old = dict(mapping_of(pools[pool.name]))
-            if pool.name in partitioned:
-                old |= {key: now["pools"][pool.name][key] for key in ("layout", "offers")}
-            yield from _of_nodes(pool, old, now["pools"][pool.name], live, plan)
+        if pool.name not in pools:
+            continue
+        old, new = mapping_of(pools[pool.name]), now["pools"][pool.name]
+        other_layout = old.get("layout", new["layout"]) != new["layout"]
+        if pool.name not in lost:
+            yield from _of_nodes(pool, old, new, live, plan, layout=other_layout and pool.name not in partitioned)
+        if pool.name in lost or other_layout:
+            yield from _of_fewer_units(pool, old, new, live, gone)
+        else:
+            yield from _of_sharing(pool, old, new, live)
+    for name in (
+        pools.keys() - lost - {pool.name for pool in plan.pools}
+    ):  # `lost` has all but those of other owners
+        yield _of_released_pool(name, mapping_of(pools[name]), live)
+    if gone:
+        yield _of_gone(sorted(gone), live)
 
 
 def _kubernetes_problem(deployed: str, plan: EnvironmentPlan, live: LiveState | None) -> Problem | None:
@@ -289,11 +302,16 @@ def _differs(before: Mapping[str, Any], now: Mapping[str, Any], key: str) -> boo
 
 
 def _of_nodes(
-    pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None, plan: EnvironmentPlan
+    pool: PoolPlan,
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    live: LiveState | None,
+    plan: EnvironmentPlan,
+    *,
+    layout: bool,
 ) -> Iterator[Impact]:
-    names_ = None if live is None else live.nodes.get(pool.name, ())
-    nodes = pool.nodes.desired if names_ is None else len(names_)
-    pods = None if live is None or names_ is None else live.pods_on(names_)
+    nodes = _node_count(pool, live)
+    pods = None if live is None else live.pods_on(live.nodes.get(pool.name, ()))
     if old.get("driver") != new["driver"] and NOT_DEPLOYED not in (old.get("driver"), new["driver"]):
         yield Impact(
             subject=f"pool {pool.name}",
@@ -310,7 +328,7 @@ def _of_nodes(
             because="a driver is replaced only while no process uses its GPUs",
             changes_nodes=True,
         )
-    if "layout" in old and old["layout"] != new["layout"]:
+    if layout:
         yield Impact(
             subject=f"pool {pool.name}",
             effect=Effect.ROLLS_NODES,
@@ -325,10 +343,15 @@ def _of_nodes(
             because=_PARTITIONED,
             changes_nodes=True,
         )
-        return
+
+
+def _of_sharing(
+    pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None
+) -> Iterator[Impact]:
     before, after = units_of(old.get("offers")), units_of(new["offers"])
     if before != after:
         lost = any(count > after.get(name, 0) for name, count in before.items())
+        nodes = _node_count(pool, live)
         yield Impact(
             subject=f"pool {pool.name}",
             effect=Effect.REMOVES_CAPACITY if lost else Effect.IN_PLACE,
@@ -342,13 +365,61 @@ def _of_nodes(
         )
 
 
+def _of_fewer_units(
+    pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None, gone: set[str]
+) -> Iterator[Impact]:
+    """Yield of what nodes with another layout or machine offer fewer; resources in `gone` have their own row."""
+    before, after = units_of(old.get("offers")), units_of(new["offers"])
+    fewer = [name for name, count in before.items() if count > after.get(name, 0) and name not in gone]
+    if fewer:
+        nodes = _node_count(pool, live)
+        yield Impact(
+            subject=f"pool {pool.name}",
+            effect=Effect.REMOVES_CAPACITY,
+            field=pool.path,
+            old=_offer_text(before, nodes),
+            new=_offer_text(after, nodes),
+            because=f"a changed node offers fewer {', '.join(map(short, fewer))}",
+        )
+
+
+def _of_released_pool(name: str, old: Mapping[str, Any], live: LiveState | None) -> Impact:
+    nodes = None if live is None else len(live.nodes.get(name, ()))
+    return Impact(
+        subject=f"pool {name}",
+        effect=Effect.REMOVES_CAPACITY,
+        field="pools",
+        old=_offer_text(units_of(old.get("offers")), 1 if nodes is None else nodes)
+        + (" on each node" if nodes is None else ""),
+        new=NOT_DEPLOYED,
+        nodes=nodes,
+        parts=(Part(Phase.DELETION, f"pool {name}", "its nodes lose their labels"),),
+        because="the nodes stay with their owner and lose the labels by which pods of teams reach them",
+    )
+
+
+def _of_gone(gone: Sequence[str], live: LiveState | None) -> Impact:
+    """Return that no pool offers some resources any more, with the owners of the pods that request them."""
+    pods = () if live is None else live.pods
+    owners = sorted({f"{pod.namespace}: {pod.owner}" for pod in pods if not pod.units.keys().isdisjoint(gone)})
+    return Impact(
+        subject="resources",
+        effect=Effect.REMOVES_CAPACITY,
+        field="pools",
+        old=", ".join(map(short, gone)),
+        new=NOT_DEPLOYED,
+        because="no pool offers this any more: new and waiting pods that request it never start"
+        + (f"; now requested by {', '.join(owners)}" if owners else ""),
+    )
+
+
+def _node_count(pool: PoolPlan, live: LiveState | None) -> int:
+    return pool.nodes.desired if live is None else len(live.nodes.get(pool.name, ()))
+
+
 def _nodes_with_driver(plan: EnvironmentPlan, live: LiveState | None) -> int:
     """Return the number of nodes whose driver the operator installs: its limits are for all of them together."""
-    return sum(
-        pool.nodes.desired if live is None else len(live.nodes.get(pool.name, ()))
-        for pool in plan.pools
-        if pool.software.driver == "operator"
-    )
+    return sum(_node_count(pool, live) for pool in plan.pools if pool.software.driver == "operator")
 
 
 def _of_unread_layout(pool: PoolPlan, nodes: int) -> durations.Duration:
