@@ -169,7 +169,8 @@ class Story:
         assert ran.code == code, ran.err
         eventually(lambda: not self.orphans())
         self.compare(rows)
-        return {row["subject"]: row for row in announced}
+        rows = sorted(announced[::-1], key=lambda row: row["changes_nodes"])
+        return {row["subject"]: row for row in rows}  # of each subject the change of its nodes, or the worst
 
     def orphans(self) -> list[str]:
         """Pods of deleted nodes, which Kubernetes removes a little later."""

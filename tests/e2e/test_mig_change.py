@@ -307,7 +307,7 @@ def test_preview_and_up_name_the_nodes_the_layouts_and_the_gpu_pods_that_have_to
     assert held["node"] == "lab-1"
     assert held["gpu_pods"] == [{"name": f"default/{pod['metadata']['name']}", "units": {SMALL: 1}}]
     assert (held["from"], held["to"]) == (lab.layout.text, lab.other.text)
-    [row] = [one for one in ran.json["impact"]["changes"] if one["subject"] == "pool lab"]
+    [row] = [one for one in ran.json["impact"]["changes"] if one["effect"] == "rolls-nodes"]
     assert (row["nodes"], row["node_names"]) == (2, ["lab-0", "lab-1"])
     assert row["order"].startswith("2 at a time")
     assert [one["name"] for one in row["pods"]] == [pod["metadata"]["name"]]

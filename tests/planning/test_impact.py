@@ -171,7 +171,8 @@ def test_a_mig_layout_of_a_cluster_that_does_not_answer_is_known_from_the_last_d
 
 def test_a_team_that_leaves_loses_access_and_its_data_is_listed() -> None:
     outputs, after = outputs_of(plan_of()), plan_of(teams=())
-    [impact] = classify(outputs, after, load_catalog(), live=live(data={"vision": (CLAIM,)}))
+    impact, quota = classify(outputs, after, load_catalog(), live=live(data={"vision": (CLAIM,)}))
+    assert (quota.effect, quota.old, quota.new) == (Effect.REMOVES_CAPACITY, "gpu: 8", "gpu: 0")
     assert (impact.subject, impact.effect) == ("team vision", Effect.CUTS_ACCESS)
     assert impact.old == "Group vision, User ada"
     assert impact.data == (CLAIM,)
@@ -181,8 +182,25 @@ def test_the_empty_namespace_of_a_team_that_leaves_deletes_no_data_unless_the_cl
     objects = [ObjectChange(action="delete", kind="Namespace", namespace="", name="vision")]
     read = classify(outputs_of(plan_of()), plan_of(teams=()), load_catalog(), live=live(), objects=objects)
     unread = classify(outputs_of(plan_of()), plan_of(teams=()), load_catalog(), live=None, objects=objects)
-    assert [impact.effect for impact in read] == [Effect.CUTS_ACCESS]
-    assert [impact.effect for impact in unread] == [Effect.DELETES_DATA, Effect.CUTS_ACCESS]
+    others = [Effect.CUTS_ACCESS, Effect.REMOVES_CAPACITY]
+    assert [impact.effect for impact in read] == others
+    assert [impact.effect for impact in unread] == [Effect.DELETES_DATA, *others]
+
+
+def test_the_running_workloads_of_a_team_that_leaves_or_is_renamed_stop() -> None:
+    objects = [
+        ObjectChange(action="delete", kind=kind, namespace="vision", name=name)
+        for kind, name in (
+            ("Deployment.apps", "web"),
+            ("JobSet.jobset.x-k8s.io", "train"),
+            ("RoleBinding", "team"),
+        )
+    ]
+    served, trained = pod("a", owner="Deployment web"), pod("b", owner="Job train-node-0")
+    for after in (plan_of(teams=()), plan_of(teams=[{**TEAM, "name": "images"}])):
+        found = impacts(plan_of(), after, served, trained, pod("c", owner="Job own"), objects=objects)
+        stopped = {one.subject: one.pods for one in found if one.effect is Effect.RESTARTS_PODS}
+        assert stopped == {"Deployment vision/web": (served,), "JobSet vision/train": (trained,)}
 
 
 def test_a_member_that_leaves_loses_access_and_a_new_one_takes_nothing_away() -> None:
@@ -347,6 +365,7 @@ def test_the_worst_change_comes_first() -> None:
     assert [impact.effect for impact in found] == [
         Effect.DELETES_DATA,
         Effect.CUTS_ACCESS,
+        Effect.REMOVES_CAPACITY,
         Effect.REMOVES_CAPACITY,
     ]
     assert found[0].data == (CLAIM,)

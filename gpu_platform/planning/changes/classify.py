@@ -80,9 +80,8 @@ def _of_objects(
         of_leaving = change.kind == "Namespace" and change.name in leaving
         if of_leaving and live is not None and not live.data.get(change.name):
             continue  # engines delete the namespace of a team only if members made nothing
-        of_team = change.effect is Effect.CUTS_ACCESS or change.namespace in leaving
-        if of_team and change.effect is not Effect.DELETES_DATA:
-            continue
+        if change.effect is Effect.CUTS_ACCESS:
+            continue  # the row on the team has it
         pods = None
         if live is not None:
             pods = tuple(pod for pod in live.pods_in(change.namespace) if _is_of(pod.owner, change))

@@ -379,6 +379,7 @@ def _of_fewer_units(
             field=pool.path,
             old=_offer_text(before, nodes),
             new=_offer_text(after, nodes),
+            nodes=nodes,
             because=f"a changed node offers fewer {', '.join(map(short, fewer))}",
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -53,25 +54,29 @@ def impacts_of_teams(
     queued = {queue.namespace for queue in queues}
     for namespace, facts in before.items():
         if namespace not in now:
-            yield Impact(
-                subject=f"team {namespace}",
-                effect=Effect.CUTS_ACCESS,
-                field="teams",
-                old=", ".join(texts_of(facts.get("members"))) or "no members",
-                new=NOT_DEPLOYED,
-                pods=(),
-                data=() if live is None else live.data.get(namespace, ()),
-                parts=(
-                    Part(
-                        Phase.DELETION,
-                        f"team {namespace}",
-                        "its rights and, without data, its namespace are deleted",
-                    ),
-                ),
-                because="the stack file no longer has the team; its members lose their rights in the namespace",
-            )
+            yield from _of_leaving(namespace, facts, live)
             continue
         yield from _of_team(namespace, facts, now[namespace], live, queued=namespace in queued)
+
+
+def _of_leaving(namespace: str, facts: Mapping[str, Any], live: LiveState | None) -> Iterator[Impact]:
+    """Yield that a team loses its rights and its GPUs; its declared workloads have rows of their own."""
+    subject = f"team {namespace}"
+    deleted = Part(Phase.DELETION, subject, "its rights and, without data, its namespace are deleted")
+    yield Impact(
+        subject=subject,
+        effect=Effect.CUTS_ACCESS,
+        field="teams",
+        old=", ".join(texts_of(facts.get("members"))) or "no members",
+        new=NOT_DEPLOYED,
+        pods=(),
+        data=() if live is None else live.data.get(namespace, ()),
+        parts=(deleted,),
+        because="the stack file no longer has the team; its members lose their rights in the namespace",
+    )
+    gpus = {name: amount for name, amount in mapping_of(facts.get("quota")).items() if _of_gpus(name)}
+    for impact in _of_quota(namespace, gpus, {}, live, "no new pod gets a GPU in the namespace"):
+        yield replace(impact, parts=(deleted,))
 
 
 def _of_team(
@@ -138,8 +143,11 @@ def _lower(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, tuple
 
 def _limit(quota: Mapping[str, Any], name: str) -> str:
     """Return a limit of a quota. The program writes no limit for GPUs that no pool offers."""
-    of_gpus = "/" in name and not name.startswith("count/")
-    return str(quota.get(name, "0" if of_gpus else _UNLIMITED))
+    return str(quota.get(name, "0" if _of_gpus(name) else _UNLIMITED))
+
+
+def _of_gpus(name: str) -> bool:
+    return "/" in name and not name.startswith("count/")
 
 
 def _amount(limit: str) -> Decimal:
