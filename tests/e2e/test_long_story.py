@@ -169,8 +169,8 @@ class Story:
         assert ran.code == code, ran.err
         eventually(lambda: not self.orphans())
         self.compare(rows)
-        rows = sorted(announced[::-1], key=lambda row: row["changes_nodes"])
-        return {row["subject"]: row for row in rows}  # of each subject the change of its nodes, or the worst
+        worst = {row["subject"]: row for row in reversed(announced)}
+        return worst | {row["subject"]: row for row in announced if row["changes_nodes"]}
 
     def orphans(self) -> list[str]:
         """Pods of deleted nodes, which Kubernetes removes a little later."""
