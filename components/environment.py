@@ -57,7 +57,7 @@ class Environment(pulumi.ComponentResource):
 
     exports: dict[str, Any]
     """The stack's outputs. The next preview and `destroy` compare their plan with `allocation`, `cluster`,
-    `pools`, `software` and `teams`."""
+    `pools`, `software`, `teams`, cost and budget."""
 
     def __init__(self, name: str, args: EnvironmentPlan, opts: pulumi.ResourceOptions | None = None) -> None:
         settings = with_object_settings(with_chart_settings(opts, args.charts), args.objects)
@@ -117,6 +117,7 @@ class Environment(pulumi.ComponentResource):
             "namespaces": [tenant.namespace for tenant in tenants],
             "allocatable": {pool.name: dict(pool.node_expectation.allocatable) for pool in args.pools},
             "cost_usd_per_hour": args.cost.usd_per_hour,
+            "budget_usd_per_month": args.cost.budget_usd_per_month or 0,  # states drop null
             "allocation": allocation(args.pools),
             "cluster": dict(cluster_facts(args)),
             "pools": dict(pool_facts(args)),

@@ -44,6 +44,7 @@ from gpu_platform.paths import sandbox_dir
 from gpu_platform.planning.changes import Effect, PoolChange, pool_changes, protected
 from gpu_platform.planning.changes.departures import TeamChange
 from gpu_platform.planning.changes.durations import SETTLE_SECONDS
+from gpu_platform.planning.changes.sizes import size_changes
 from gpu_platform.planning.clouds.offerings import offering_warnings
 from gpu_platform.planning.operator import check_allocation
 from gpu_platform.planning.pools import capacity_gaps, ended_capacity
@@ -171,11 +172,13 @@ def preview_stack(
     announced = _announce(prepared, always_compare=True)
     changes = announced.changes or {}
     window = window_of(prepared.loaded.plan)
+    sizes = size_changes(announced.outputs, prepared.loaded.plan)
     if to_json:
         document = {
             "version": 1,
             "policies": prepared.report.to_json(),
             "impact": announced.impacts.to_json(),
+            "sizes": [size.to_json() for size in sizes],
             "window": window.to_json(announced.impacts.found),
             "pool_changes": _as_json(announced.pools),
             "team_changes": _as_json(announced.teams),
@@ -185,8 +188,9 @@ def preview_stack(
         print(json.dumps(document, indent=2))
     else:
         show_impacts(console(), announced.impacts)
-        if line := window.line(announced.impacts.found):
-            console().print(line, markup=False)
+        for line in (*map(str, sizes), window.line(announced.impacts.found)):
+            if line:
+                console().print(line, markup=False)
         show_changes(console(), changes, objects=objects)
         show_policies(console(), prepared.report)
     refuse(announced.impacts, refused)

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from gpu_platform.cli.check import verdict
 from gpu_platform.errors import BadInput, ExitCode, Problem
+from gpu_platform.planning.changes.sizes import size_changes, size_outputs
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.policy_check import evaluate_policies
@@ -104,6 +105,12 @@ def _plan(loaded: LoadedStack, base: Path | None) -> Iterator[str]:
     hourly = plan.cost.usd_per_hour
     if hourly is not None:
         yield f"\nAt the desired size {hourly * HOURS_PER_MONTH:,.0f} USD a month, list prices."
+    # The table has the other sizes.
+    changed = () if before is None else size_changes(size_outputs(before), plan)
+    lines = [str(one) for one in changed if one.subject.startswith(("team ", "budget"))]
+    if lines:
+        yield ""
+        yield from _details(f"Quotas and budget: {counted(len(lines), 'change')}", lines, opened=True)
 
 
 def _before(base: Path | None) -> tuple[EnvironmentPlan | None, str]:

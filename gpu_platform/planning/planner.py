@@ -170,7 +170,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     )
     kept_free = headroom.plan(context, planned.value)
     active = burn_in.plan(context, planned.value)
-    costs = cost.plan(planned.value, teams.total_quota(spec.teams), sized.value.cloud)
+    costs = cost.plan(planned.value, teams.total_quota(spec.teams), sized.value.cloud, spec.budget)
     return EnvironmentPlan(
         kind="environment",
         stack=stack,

@@ -126,6 +126,23 @@ def test_the_impact_is_printed_before_anything_is_changed(given: Any, to_json: b
     assert row.split()[-3:] == ["2", "16", "?"], "nodes, GPUs, and unknown pods: no cluster answers here"
 
 
+def test_a_preview_shows_the_gpus_and_the_cost_that_a_change_adds(
+    given: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = environment({"train": 2})
+    given(environment({"train": 3}), {**outputs(before), "cost_usd_per_hour": before.cost.usd_per_hour})
+    deploy.preview_stack("test", "auto", to_json=False)
+    printed = capsys.readouterr().out
+    assert "pool train: nodes 2 → 3\npool train: GPUs 16 → 24\ncost: USD a month " in printed
+    deploy.preview_stack("test", "auto", to_json=True)
+    assert json.loads(capsys.readouterr().out)["sizes"][1] == {
+        "subject": "pool train",
+        "what": "GPUs",
+        "old": "16",
+        "new": "24",
+    }
+
+
 def test_a_failed_deployment_is_reported_also_where_its_cluster_does_not_exist_yet(
     given: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

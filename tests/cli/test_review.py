@@ -73,6 +73,21 @@ def test_a_comment_has_pools_before_and_after_and_the_cost_of_the_change(tmp_pat
     assert "The stack is new." in out
 
 
+def test_a_comment_has_quotas_and_the_budget_before_and_after(tmp_path: Path) -> None:
+    before, after = tmp_path / "Pulumi.a.yaml", tmp_path / "Pulumi.b.yaml"
+    shutil.copy(STACKS_DIR / "Pulumi.gke-training.yaml", before)
+    document = yaml.safe_load(before.read_text("utf-8"))
+    team = document["config"]["gpu-platform:platform"]["teams"][0]
+    document["config"]["gpu-platform:platform"]["budget"] = {"usd_per_month": 900_000}
+    team["quota"]["cpu"], old = 1, team["quota"]["cpu"]
+    after.write_text(yaml.safe_dump(document), "utf-8")
+    _, out, _ = run("review", str(after), "--base", str(before))
+    assert f"- team {team['name']}: quota cpu: {old} → cpu: 1" in out
+    assert "- budget: USD a month (none) → 900,000" in out
+    _, out, _ = run("review", str(before), "--base", str(before))
+    assert "Quotas" not in out
+
+
 def test_a_file_with_mistakes_and_a_broken_rule_are_comments_with_the_exit_codes_of_check(tmp_path: Path) -> None:
     broken = PROJECT_ROOT / "tests/broken_stacks/Pulumi.two_mistakes_in_one_pool.yaml"
     code, out, _ = run("review", str(broken))

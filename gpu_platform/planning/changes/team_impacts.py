@@ -137,11 +137,11 @@ def _less(namespace: str, field: str, lower: Mapping[str, tuple[str, str]], beca
 
 def _lower(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, tuple[str, str]]:
     """Return the limits that are lower than before, with their old and new values."""
-    limits = {name: (_limit(old, name), _limit(new, name)) for name in dict.fromkeys((*old, *new))}
+    limits = {name: (limit_of(old, name), limit_of(new, name)) for name in dict.fromkeys((*old, *new))}
     return {name: (before, now) for name, (before, now) in limits.items() if _amount(now) < _amount(before)}
 
 
-def _limit(quota: Mapping[str, Any], name: str) -> str:
+def limit_of(quota: Mapping[str, Any], name: str) -> str:
     """Return a limit of a quota. The program writes no limit for GPUs that no pool offers."""
     return str(quota.get(name, "0" if _of_gpus(name) else _UNLIMITED))
 

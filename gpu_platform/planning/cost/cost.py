@@ -63,7 +63,12 @@ def _total(lines: Sequence[PoolCost], used: Mapping[str, float]) -> float | None
     return fsum(known) if known else None
 
 
-def plan(pools: Sequence[PoolPlan], quota: Mapping[str, int], cluster: CloudCluster | None = None) -> CostPlan:
+def plan(
+    pools: Sequence[PoolPlan],
+    quota: Mapping[str, int],
+    cluster: CloudCluster | None = None,
+    budget: Budget | None = None,
+) -> CostPlan:
     """Return the cost of the desired nodes, over the hours of their schedule, and the most that pools can cost.
 
     `quota`: units by extended resource over all teams; `cluster`: the cloud's part, whose rolls add nodes.
@@ -83,6 +88,7 @@ def plan(pools: Sequence[PoolPlan], quota: Mapping[str, int], cluster: CloudClus
         prices=_used_prices(pools),
         declared=tuple(pool.name for pool in pools if pool.price.declared),
         pools=tuple(lines),
+        budget_usd_per_month=budget.usd_per_month if budget is not None else None,
     )
 
 

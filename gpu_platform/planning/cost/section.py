@@ -50,6 +50,7 @@ class CostPlan:
     prices: tuple[UsedPrices, ...]
     declared: tuple[str, ...]
     pools: tuple[PoolCost, ...]
+    budget_usd_per_month: float | None = None
 
     @property
     def prices_text(self) -> str:

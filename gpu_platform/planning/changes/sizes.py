@@ -1,0 +1,92 @@
+"""Compare nodes, GPUs, cost and quotas with the last deployment, both what is added and what is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gpu_platform.planning.changes.deployed import NOT_DEPLOYED, mapping_of, team_facts, teams_of
+from gpu_platform.planning.changes.impact import short
+from gpu_platform.planning.changes.pool_facts import pool_facts
+from gpu_platform.planning.changes.team_impacts import limit_of
+from gpu_platform.planning.cost import HOURS_PER_MONTH
+from gpu_platform.planning.plan import EnvironmentPlan, Plan
+
+_COST, _BUDGET = "cost_usd_per_hour", "budget_usd_per_month"
+
+
+@dataclass(frozen=True, slots=True)
+class SizeChange:
+    """A size of a pool, a team, `cost` or `budget` that differs, with its values before and after as text."""
+
+    subject: str
+    what: str
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.what} {self.old} → {self.new}"
+
+    def to_json(self) -> dict[str, str]:
+        """Return the change for a JSON report."""
+        return asdict(self)
+
+
+def size_outputs(plan: EnvironmentPlan) -> Mapping[str, Any]:
+    """Return the stack outputs that `size_changes` compares, for a plan that is not deployed."""
+    return {
+        "pools": pool_facts(plan),
+        "teams": team_facts(plan),
+        _COST: plan.cost.usd_per_hour,
+        _BUDGET: plan.cost.budget_usd_per_month,
+    }
+
+
+def size_changes(outputs: Mapping[str, Any], plan: Plan) -> tuple[SizeChange, ...]:
+    """Return the sizes that differ from the last deployment; none of a stack without outputs.
+
+    Sizes of pools are at their desired number of nodes. What an older release did not write is not compared.
+    """
+    found: list[SizeChange] = []
+    if plan.kind == "environment":
+        if "pools" in outputs:
+            found += _of_pools(mapping_of(outputs["pools"]), pool_facts(plan))
+        if _COST in outputs:
+            costs = (_month(cost) for cost in (outputs[_COST], plan.cost.usd_per_hour))
+            found.append(SizeChange("cost", "USD a month", *costs))
+        if _BUDGET in outputs:
+            budgets = (_budget(budget) for budget in (outputs[_BUDGET], plan.cost.budget_usd_per_month))
+            found.append(SizeChange("budget", "USD a month", *budgets))
+    if "teams" in outputs:
+        found += _of_teams(teams_of(outputs), team_facts(plan))
+    return tuple(one for one in found if one.old != one.new)
+
+
+def _of_pools(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[SizeChange]:
+    for name in dict.fromkeys((*before, *now)):
+        sizes = [mapping_of(facts.get(name)) for facts in (before, now)]
+        nodes = [int(facts.get("nodes", 0)) for facts in sizes]
+        gpus = [count * int(facts.get("gpus_per_node", 0)) for count, facts in zip(nodes, sizes, strict=True)]
+        yield SizeChange(f"pool {name}", "nodes", *map(str, nodes))
+        yield SizeChange(f"pool {name}", "GPUs", *map(str, gpus))
+
+
+def _of_teams(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[SizeChange]:
+    for name in dict.fromkeys((*before, *now)):
+        old, new = (mapping_of(mapping_of(facts.get(name)).get("quota")) for facts in (before, now))
+        keys = [key for key in dict.fromkeys((*old, *new)) if limit_of(old, key) != limit_of(new, key)]
+        texts = (
+            ", ".join(f"{short(key)}: {limit_of(quota, key)}" for key in keys) if name in facts else NOT_DEPLOYED
+            for quota, facts in ((old, before), (new, now))
+        )
+        yield SizeChange(f"team {name}", "quota", *texts)
+
+
+def _month(usd_per_hour: float | None) -> str:
+    return "unknown" if usd_per_hour is None else f"{usd_per_hour * HOURS_PER_MONTH:,.0f}"
+
+
+def _budget(usd_per_month: float | None) -> str:
+    """Return a budget as text; the output of a stack without one is 0."""
+    return NOT_DEPLOYED if not usd_per_month else f"{usd_per_month:,.0f}"
