@@ -394,8 +394,8 @@ def _of_released_pool(name: str, old: Mapping[str, Any], live: LiveState | None)
         + (" on each node" if nodes is None else ""),
         new=NOT_DEPLOYED,
         nodes=nodes,
-        parts=(Part(Phase.DELETION, f"pool {name}", "its nodes lose their labels"),),
-        because="the nodes stay with their owner and lose the labels by which pods of teams reach them",
+        parts=(Part(Phase.DELETION, f"pool {name}", "its nodes are no longer the platform's"),),
+        because="the nodes stay with their owner; the platform no longer offers or validates them",
     )
 
 
