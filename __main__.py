@@ -7,6 +7,7 @@ import pulumi
 from gpu_platform import garbage
 from gpu_platform.errors import BadInput
 from gpu_platform.paths import stacks_dir
+from gpu_platform.planning.changes import protected
 from gpu_platform.stacks import plan_platform
 
 garbage.collect_seldom()
@@ -27,5 +28,8 @@ else:
     from components.team import Team
 
     component = Team(plan.stack, plan, options)
+# Depends on everything, so it is deleted first: Pulumi checks protection only as it deletes each resource.
+guard = pulumi.ResourceOptions(protect=bool(protected(plan)), depends_on=component)
+pulumi.Stash("protection", opts=guard, input=plan.stack)
 for name, value in component.exports.items():
     pulumi.export(name, value)

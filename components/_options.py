@@ -67,7 +67,7 @@ def child_of_stack(
     """
     return pulumi.ResourceOptions(
         parent=component,
-        protect=False,  # the protection of a stack is its own alone: parts of it may be removed
+        protect=False,  # parts of a protected stack may be removed; `__main__.py` guards the whole
         aliases=[pulumi.Alias(parent=pulumi.ROOT_STACK_RESOURCE)],
         providers=list(providers) if providers is not None else None,
         depends_on=list(depends_on) if depends_on is not None else None,

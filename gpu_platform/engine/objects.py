@@ -13,6 +13,7 @@ from gpu_platform.engine.record import (
     PROVIDER_PREFIX,
     STACK_REFERENCE_TYPE,
     STACK_TYPE,
+    STASH_TYPE,
     ResourceRecord,
 )
 from gpu_platform.errors import Problem
@@ -180,10 +181,10 @@ def _of_package(package: str, records: Sequence[ResourceRecord]) -> Problem:
 
 
 def _needs_no_deployment(record: ResourceRecord) -> bool:
-    """Return whether a resource exists only in Pulumi: stack, component, Kubernetes provider, stack reference."""
+    """Return whether a resource exists only in Pulumi: stack, component, Kubernetes provider, reference, stash."""
     if not record.custom:
         return not record.type.startswith(_CLIENT_SIDE_PREFIXES)
-    return record.type in (STACK_TYPE, STACK_REFERENCE_TYPE, f"{PROVIDER_PREFIX}kubernetes")
+    return record.type in (STACK_TYPE, STACK_REFERENCE_TYPE, STASH_TYPE, f"{PROVIDER_PREFIX}kubernetes")
 
 
 def is_ready(live: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from gpu_platform.engine.objects import ObjectKey, object_key
 from gpu_platform.engine.properties import Json
 from gpu_platform.engine.pulumi_cli import PulumiCli
 from gpu_platform.engine.pulumi_output import WithoutInterruptions
-from gpu_platform.engine.record import KUBERNETES_PREFIX, PROVIDER_PREFIX, STACK_REFERENCE_TYPE
+from gpu_platform.engine.record import KUBERNETES_PREFIX, PULUMI_PREFIX
 from gpu_platform.errors import Finding, UnknownOutcome
 from gpu_platform.paths import PROJECT_ROOT
 
@@ -141,7 +141,7 @@ class PulumiEngine:
     def is_empty(self) -> bool:
         """Return whether the stack's state has no resource of a cloud or cluster: nothing has been created yet."""
         return not any(
-            resource.get("custom") and not str(resource["type"]).startswith(PROVIDER_PREFIX)
+            resource.get("custom") and not str(resource["type"]).startswith(PULUMI_PREFIX)
             for resource in self._resources()
         )
 
@@ -154,7 +154,7 @@ class PulumiEngine:
         for operation in self._state().get("pending_operations") or ():
             resource: Mapping[str, Any] = operation.get("resource") or {}
             type_, name = str(resource.get("type")), str(resource.get("urn")).rpartition("::")[2]
-            if operation.get("type") != "creating" or type_.startswith(PROVIDER_PREFIX):
+            if operation.get("type") != "creating" or type_.startswith(PULUMI_PREFIX):
                 continue
             inputs: Mapping[str, Any] = resource.get("inputs") or {}
             if type_ == _HELM_RELEASE:
@@ -253,7 +253,7 @@ class Steps:
         state = step.new or step.old
         if step.op not in _ACTIONS or state is None or not state.custom:
             return
-        if not step.type.startswith(PROVIDER_PREFIX) and step.type != STACK_REFERENCE_TYPE:
+        if not step.type.startswith(PULUMI_PREFIX):
             action = _ACTIONS[step.op]
             if action is Action.DELETE and state.retain_on_delete:
                 action = Action.RETAIN  # Pulumi forgets it, and leaves it in the cluster

@@ -32,7 +32,9 @@ from gpu_platform.errors import GpuPlatformError
 
 STACK_TYPE: Final = "pulumi:pulumi:Stack"
 STACK_REFERENCE_TYPE: Final = "pulumi:pulumi:StackReference"
+STASH_TYPE: Final = "pulumi:index:Stash"
 PROVIDER_PREFIX: Final = "pulumi:providers:"
+PULUMI_PREFIX: Final = "pulumi:"  # of what exists only in the state: stacks, providers, references, stashes
 KUBERNETES_PREFIX: Final = "kubernetes:"
 _FRAMES_READ: Final = 1  # of the stack, for each resource: with fewer the SDK fails
 

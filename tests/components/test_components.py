@@ -16,6 +16,7 @@ import yaml
 from gpu_platform import names
 from gpu_platform.engine.record import ProgramError, ResourceRecord
 from gpu_platform.paths import STACKS_DIR
+from gpu_platform.planning.changes import protected
 from gpu_platform.program import record_stack
 from gpu_platform.spec import CONFIG_KEY
 from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
@@ -47,6 +48,20 @@ def test_every_component_registers_its_outputs(stack: Stack, name: str) -> None:
     assert components
     for component in components:
         assert component.outputs, component.urn
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_a_destroy_deletes_nothing_before_the_guard_of_the_stack(stack: Stack, name: str) -> None:
+    resources = stack(name).resources
+    needed = {
+        urn
+        for record in resources
+        for urn in (record.parent, record.provider.rpartition("::")[0], *record.dependencies)
+    }
+    first = [record for record in resources if record.custom and not record.external and record.urn not in needed]
+    assert [(record.type, record.protect) for record in first] == [
+        ("pulumi:index:Stash", bool(protected(load_stack(name).plan)))
+    ]
 
 
 @pytest.mark.parametrize("name", STACKS)

@@ -1,0 +1,90 @@
+"""The real Pulumi CLI and the live objects: what is protected, what others changed, what a killed destroy left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.paths import PROJECT_ROOT, STACKS_DIR_VARIABLE
+from gpu_platform.progress import Progress
+from gpu_platform.project import project_settings
+from sandbox import control_plane
+from tests.e2e.conftest import Platform
+from tests.support.pulumi_cli import NEEDS_PULUMI, environment
+
+SANDBOX = "e2e-pulumi-live"
+
+pytestmark = [
+    pytest.mark.long,
+    *NEEDS_PULUMI,
+    pytest.mark.sandbox,
+    pytest.mark.timeout(3600),
+    pytest.mark.xdist_group("e2e-pulumi-live"),
+]
+
+
+@pytest.fixture
+def running() -> Iterator[control_plane.Status]:
+    """A sandbox for each test: what one deploys is known only to its backend."""
+    yield control_plane.up(SANDBOX, progress=Progress(quiet=True))
+    control_plane.down(SANDBOX)
+
+
+@pytest.fixture
+def pulumi(running: control_plane.Status, tmp_path: Path, base: dict[str, Any]) -> Platform:
+    base["cluster"]["name"] = SANDBOX
+    base["validation"]["timeout"] = "10m"
+    folder = tmp_path / "stacks"
+    folder.mkdir()
+    env = environment(tmp_path / "backend")
+    client = KubernetesClient(running.kubeconfig)
+    return Platform(client, running.kubeconfig, folder, {}, engine="pulumi", env=env)
+
+
+def plain_pulumi(platform: Platform, *command: str) -> subprocess.Popen[str]:
+    """Start the CLI itself on the stack, in a project that has the stacks' folder."""
+    project = {**project_settings(), "main": str(PROJECT_ROOT), "stackConfigDir": "stacks"}
+    project["runtime"] = {"name": "python", "options": {"virtualenv": sys.prefix}}
+    (platform.folder.parent / "Pulumi.yaml").write_text(yaml.safe_dump(project), "utf-8")
+    env = {**os.environ, **platform.env, STACKS_DIR_VARIABLE: str(platform.folder)}
+    whole = ["pulumi", "-C", str(platform.folder.parent), *command, "--yes", "--stack", "shop"]
+    return subprocess.Popen(
+        [*whole, "--non-interactive"],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_no_destroy_deletes_any_object_of_a_protected_stack(pulumi: Platform, base: dict[str, Any]) -> None:
+    base["protect"] = True
+    ran = pulumi.up(base)
+    assert ran.code == 0, ran.err
+    destroy = plain_pulumi(pulumi, "destroy", "--skip-preview")
+    printed, _ = destroy.communicate()
+    assert destroy.returncode != 0
+    assert "because it is protected" in printed
+    again = pulumi.up(base)
+    assert again.json["changes"]["changes"] == []
+    assert pulumi.client.get("v1", "ResourceQuota", "gpu-quota", "vision") is not None
+
+    del base["teams"][1]
+    removed = pulumi.up(base)
+    assert removed.code == 0, removed.err
+    base["protect"] = False
+    lifted = pulumi.up(base)
+    assert lifted.code == 0, lifted.err
+    assert lifted.json["changes"]["changes"] == []
+    destroyed = pulumi.run("destroy", str(pulumi.write(base)), "--engine", "pulumi", "--yes")
+    assert destroyed.code == 0, destroyed.err
+    assert list(pulumi.client.objects("v1", "Node")) == []
