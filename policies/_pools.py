@@ -314,6 +314,16 @@ class _KubernetesNode(NodePool):
             raise taints.not_visible("the patch leaves the node's taints as they are")
         return taints
 
+    @property
+    def taints(self) -> tuple[NodeTaint, ...]:
+        # Pulumi ignores changes of the list: after a look at the live node it has the taints of all its writers.
+        declared = self.annotations.get(names.TAINTS_ANNOTATION).text()
+        if declared is None:
+            return super().taints
+        parts = (part.rpartition(":") for part in declared.split(",") if part)
+        pairs = ((*key.partition("="), effect) for key, _, effect in parts)
+        return tuple(NodeTaint(key, value, effect) for key, _, value, effect in pairs)
+
     def kubelet_policy(self, manager: Manager) -> Value:
         if self.resource.kind == "core/NodePatch":
             raise Value(self.resource.urn).not_visible("an existing node's kubelet configuration is not visible")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from gpu_platform.progress import Progress
 from gpu_platform.project import project_settings
 from sandbox import control_plane
 from tests.e2e.conftest import Platform
+from tests.support.eventually import eventually
 from tests.support.pulumi_cli import NEEDS_PULUMI, environment
 
 SANDBOX = "e2e-pulumi-live"
@@ -88,3 +90,31 @@ def test_no_destroy_deletes_any_object_of_a_protected_stack(pulumi: Platform, ba
     destroyed = pulumi.run("destroy", str(pulumi.write(base)), "--engine", "pulumi", "--yes")
     assert destroyed.code == 0, destroyed.err
     assert list(pulumi.client.objects("v1", "Node")) == []
+
+
+RBAC = "rbac.authorization.k8s.io/v1"
+OF_TEAMS = ((RBAC, "ClusterRole"), (RBAC, "RoleBinding"), ("v1", "ResourceQuota"), ("v1", "LimitRange"))
+
+
+def objects_of_teams(platform: Platform) -> set[tuple[str, str, str]]:
+    return {
+        (kind, live["metadata"].get("namespace", ""), live["metadata"]["name"])
+        for api_version, kind in OF_TEAMS
+        for live in platform.client.objects(api_version, kind)
+    }
+
+
+def test_an_up_makes_again_what_a_killed_destroy_deleted(pulumi: Platform, base: dict[str, Any]) -> None:
+    ran = pulumi.up(base)
+    assert ran.code == 0, ran.err
+    before = objects_of_teams(pulumi)
+
+    destroy = plain_pulumi(pulumi, "destroy", "--skip-preview")
+    eventually(lambda: len(objects_of_teams(pulumi)) < len(before))
+    os.killpg(destroy.pid, signal.SIGKILL)
+    destroy.communicate()
+    eventually(lambda: plain_pulumi(pulumi, "cancel").wait() == 0)
+
+    again = pulumi.up(base)
+    assert again.code == 0, again.err
+    assert objects_of_teams(pulumi) == before

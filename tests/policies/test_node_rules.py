@@ -10,6 +10,7 @@ from policy_records import (
     GPU_TAINT,
     UNKNOWN,
     Record,
+    deployment,
     ec2_node_class,
     eks_node_group,
     gke_node_pool,
@@ -18,6 +19,7 @@ from policy_records import (
     node,
     not_checked,
     only,
+    pod_spec,
     violations,
 )
 
@@ -74,6 +76,16 @@ def test_a_pool_of_machines_without_gpus_needs_no_taint(pool: Record):
 )
 def test_a_taint_that_keeps_no_pod_off_for_good_does_not_count(taint: dict[str, str]):
     assert only(violations("gpu-node-taint", node(taints=(taint,)))).problem.found.startswith("only ")
+
+
+@pytest.mark.parametrize(
+    "live", [(), (GPU_TAINT, {"key": "mine", "value": "1", "effect": "NoSchedule"})], ids=["removed", "added"]
+)
+def test_the_declared_taints_of_a_live_node_count(live: tuple[dict[str, str], ...]) -> None:
+    declared = {"gpu-platform.dev/taints": "nvidia.com/gpu=present:NoSchedule"}
+    pool = node(annotations=declared, taints=live)
+    assert violations("gpu-node-taint", pool) == []
+    assert violations("gpu-toleration", pool, deployment(pod_spec())) == []
 
 
 def test_a_startup_taint_of_karpenter_does_not_count():
