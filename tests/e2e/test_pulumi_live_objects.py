@@ -23,6 +23,7 @@ from tests.support.eventually import eventually
 from tests.support.pulumi_cli import NEEDS_PULUMI, environment
 
 SANDBOX = "e2e-pulumi-live"
+CORDONED = {"unschedulable": True, "taints": [{"key": "mine", "value": "1", "effect": "NoSchedule"}]}
 
 pytestmark = [
     pytest.mark.long,
@@ -118,3 +119,32 @@ def test_an_up_makes_again_what_a_killed_destroy_deleted(pulumi: Platform, base:
     again = pulumi.up(base)
     assert again.code == 0, again.err
     assert objects_of_teams(pulumi) == before
+
+
+def test_what_others_changed_is_named_and_repaired(pulumi: Platform, base: dict[str, Any]) -> None:
+    ran = pulumi.up(base)
+    assert ran.code == 0, ran.err
+    client = pulumi.client
+    quota = {"name": "gpu-quota", "namespace": "vision"}
+    workload = {"name": "pretrain", "namespace": "vision"}
+    hard = {"requests.nvidia.com/gpu": "99"}
+    client.merge({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": quota, "spec": {"hard": hard}})
+    client.merge({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": workload, "spec": {"replicas": 0}})
+    client.merge({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "lab-0"}, "spec": CORDONED})
+
+    previewed = pulumi.run("preview", str(pulumi.write(base)), "--engine", "pulumi", "--format", "json")
+    assert previewed.code == 0, previewed.err
+    repaired = pulumi.up(base)
+    assert repaired.code == 0, repaired.err
+    for changes in (previewed.json["changes"]["changes"], repaired.json["changes"]["changes"]):
+        assert {(one["kind"], one["action"], field["path"]) for one in changes for field in one["fields"]} == {
+            ("ResourceQuota", "update", 'spec.hard["requests.nvidia.com/gpu"]'),
+            ("Deployment.apps", "update", "spec.replicas"),
+        }
+    live = client.get("v1", "ResourceQuota", "gpu-quota", "vision")
+    assert live is not None
+    assert live["spec"]["hard"]["requests.nvidia.com/gpu"] == "4"
+    eventually(lambda: len(list(client.objects("v1", "Pod", namespace="vision"))), 1)
+    node = client.get("v1", "Node", "lab-0")
+    assert node is not None
+    assert node["spec"]["unschedulable"]
