@@ -82,14 +82,14 @@ class PulumiEngine:
 
     def preview(self) -> Changes:
         """Return the changes that `up` would make, after the policy packs."""
-        stack, steps = self._stack(), Steps()
+        stack, steps = self._refreshed(), Steps()
         with _clean_errors("preview", self._stack_name):
             stack.preview(on_event=steps, **self._policies, **self._common)
         return Changes(self._stack_name, tuple(steps.changes))
 
     def up(self) -> Changes:
         """Deploy the stack, with the policy packs, and return the changes."""
-        stack, steps = self._stack(), Steps()
+        stack, steps = self._refreshed(), Steps()
         with _clean_errors("up", self._stack_name):
             stack.up(on_event=steps, show_secrets=False, **self._policies, **self._common)
         return Changes(self._stack_name, tuple(steps.changes))
@@ -180,6 +180,14 @@ class PulumiEngine:
         except _NoSuchStack:
             return {}
         return json.loads(result.stdout).get("deployment") or {}
+
+    def _refreshed(self) -> automation.Stack:
+        """Return the stack with a state that has the live objects: `up` then repairs what others changed."""
+        stack = self._stack()
+        # Not the option of `up`: with it the policy packs also judge what others changed, and refuse the repair.
+        with _clean_errors("refresh", self._stack_name):
+            stack.refresh(show_secrets=False, **self._common)
+        return stack
 
     def _stack(self) -> automation.Stack:
         with _clean_errors("select", self._stack_name):
