@@ -81,10 +81,14 @@ class PulumiEngine:
         self._project = str(project)
 
     def preview(self) -> Changes:
-        """Return the changes that `up` would make, after the policy packs."""
-        stack, steps = self._refreshed(), Steps()
+        """Return the changes that `up` would make of the live objects; it writes no state.
+
+        The rules were checked on what the program declares. Policy packs of a preview that refreshes would also
+        judge what others changed, and refuse its repair; `up` runs them.
+        """
+        stack, steps = self._stack(), Steps()
         with _clean_errors("preview", self._stack_name):
-            stack.preview(on_event=steps, **self._policies, **self._common)
+            stack.preview(on_event=steps, refresh=True, **self._common)
         return Changes(self._stack_name, tuple(steps.changes))
 
     def up(self) -> Changes:
