@@ -126,26 +126,28 @@ def steps() -> dict[str, dict[str, Any]]:
     return {one.get("name", one.get("uses", "")): one for one in read("action.yml")["runs"]["steps"]}
 
 
+def run_action(repository: Path, folder: Path, stacks: str) -> subprocess.CompletedProcess[str]:
+    """Run the action's check as the runner does: https://docs.github.com/actions, workflow syntax, `shell`."""
+    script = folder / "step.sh"
+    script.write_text(steps()["Check"]["run"], "utf-8")
+    return run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
+        repository,
+        STACKS=stacks,
+        RUNNER_TEMP=str(folder / "temp"),
+        GITHUB_OUTPUT=str(folder / "output"),
+        GITHUB_ACTION_PATH=str(PROJECT_ROOT),
+    )
+
+
 @pytest.mark.long
 def test_the_action_leaves_a_log_of_each_stack_file_annotates_its_lines_and_fails_as_the_check(
     repository: Path, tmp_path: Path
 ) -> None:
-    output, temp = tmp_path / "output", tmp_path / "temp"
-    step = steps()["Check"]
-    script = tmp_path / "step.sh"
-    script.write_text(step["run"], "utf-8")
-    # As the runner starts it: https://docs.github.com/actions, workflow syntax, `shell`.
-    done = run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
-        repository,
-        STACKS="stacks/Pulumi.m*.yaml\nnothing/*.yaml\n",
-        RUNNER_TEMP=str(temp),
-        GITHUB_OUTPUT=str(output),
-        GITHUB_ACTION_PATH=str(PROJECT_ROOT),
-    )
+    done = run_action(repository, tmp_path, "stacks/Pulumi.m*.yaml\nnothing/*.yaml\n")
     assert done.returncode == 1, done.stderr
-    folder = Path(output.read_text("utf-8").strip().removeprefix("sarif="))
-    assert folder.parent == temp
+    folder = Path((tmp_path / "output").read_text("utf-8").strip().removeprefix("sarif="))
+    assert folder.parent == tmp_path / "temp"
     (log,) = folder.iterdir()
     results = json.loads(log.read_text("utf-8"))["runs"][0]["results"]
     assert {one["ruleId"] for one in results if one["level"] != "note"} == RULES
@@ -164,28 +166,14 @@ def test_a_pattern_of_the_action_may_have_spaces_and_one_that_matches_nothing_is
 ) -> None:
     (repository / "my stacks").mkdir()
     (repository / "my stacks" / "Pulumi.mine.yaml").write_text(BROKEN, "utf-8")
-    done = run(
-        ["bash", "-eo", "pipefail", "-c", steps()["Check"]["run"]],
-        repository,
-        STACKS="my stacks/*.yaml\nother/*.yaml\n",
-        RUNNER_TEMP=str(tmp_path / "temp"),
-        GITHUB_OUTPUT=str(tmp_path / "output"),
-        GITHUB_ACTION_PATH=str(PROJECT_ROOT),
-    )
+    done = run_action(repository, tmp_path, "my stacks/*.yaml\nother/*.yaml\n")
     assert done.returncode == 2
     assert "file=my stacks/Pulumi.mine.yaml," in done.stdout
     assert "::warning title=gpu-platform::no stack file matches: other/*.yaml\n" in done.stdout
 
 
 def test_the_action_fails_where_no_file_matches(repository: Path, tmp_path: Path) -> None:
-    done = run(
-        ["bash", "-eo", "pipefail", "-c", steps()["Check"]["run"]],
-        repository,
-        STACKS="stack/*.yaml",
-        RUNNER_TEMP=str(tmp_path / "temp"),
-        GITHUB_OUTPUT=str(tmp_path / "output"),
-        GITHUB_ACTION_PATH=str(PROJECT_ROOT),
-    )
+    done = run_action(repository, tmp_path, "stack/*.yaml")
     assert done.returncode == 2
     assert "::error title=gpu-platform::no stack file matches: stack/*.yaml" in done.stdout
 

@@ -282,9 +282,8 @@ def impacts_of_software(
             yield from _of_fewer_units(pool, old, new, live, gone)
         else:
             yield from _of_sharing(pool, old, new, live)
-    for name in (
-        pools.keys() - lost - {pool.name for pool in plan.pools}
-    ):  # `lost` has all but those of other owners
+    released = pools.keys() - lost - {pool.name for pool in plan.pools}  # nodes of other owners
+    for name in sorted(released):
         yield _of_released_pool(name, mapping_of(pools[name]), live)
     if gone:
         yield _of_gone(sorted(gone), live)

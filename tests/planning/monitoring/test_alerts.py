@@ -107,6 +107,22 @@ def _rules_of(alert: str, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def _test_file(path: Path, rules: str, tests: list[dict[str, Any]]) -> Path:
+    """Write a file of tests for promtool, next to its file of rules."""
+    document = {"rule_files": [rules], "evaluation_interval": "1m", "tests": tests}
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def _passes(folder: Path, *files: Path) -> None:
+    """Fail with what promtool prints where one of the tests fails."""
+    assert PROMTOOL is not None
+    done = subprocess.run(
+        [PROMTOOL, "test", "rules", *map(str, files)], text=True, capture_output=True, check=False, cwd=folder
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @needs_promtool
 def test_every_alert_fires_for_its_fault_and_is_silent_without_it_for_each_exporter(tmp_path: Path) -> None:
     files = []
@@ -118,14 +134,8 @@ def test_every_alert_fires_for_its_fault_and_is_silent_without_it_for_each_expor
             rules = tmp_path / f"rules-{version}-{number}.yaml"
             rules.write_text(yaml.safe_dump({"groups": _rules_of(alert, rule_groups(plan))}))
             tests = [_test_group(translated(case, version)) for case in cases() if case.alert == alert]
-            document = {"rule_files": [rules.name], "evaluation_interval": "1m", "tests": tests}
-            files.append(tmp_path / f"test-{version}-{number}.yaml")
-            files[-1].write_text(yaml.safe_dump(document))
-    assert PROMTOOL is not None
-    done = subprocess.run(
-        [PROMTOOL, "test", "rules", *map(str, files)], text=True, capture_output=True, check=False, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+            files.append(_test_file(tmp_path / f"test-{version}-{number}.yaml", rules.name, tests))
+    _passes(tmp_path, *files)
 
 
 @needs_promtool
@@ -141,14 +151,9 @@ def test_alerts_on_pods_quotas_and_nodes_know_claimed_gpus(tmp_path: Path) -> No
     cluster = {"provider": "eks", "name": "ml", "region": "us-east-2", "kubernetes": "1.36"}
     plan = monitoring_of("4.8.3", pools=[pool], queueing=None, budget=None, cluster=cluster)
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": rule_groups(plan)}))
-    tests = [_test_group(case) for case in claimed_cases()]
-    document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}
-    (tmp_path / "test.yaml").write_text(yaml.safe_dump(document))
-    assert PROMTOOL is not None
-    done = subprocess.run(
-        [PROMTOOL, "test", "rules", "test.yaml"], text=True, capture_output=True, check=False, cwd=tmp_path
+    _passes(
+        tmp_path, _test_file(tmp_path / "test.yaml", "rules.yaml", [_test_group(case) for case in claimed_cases()])
     )
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @needs_promtool
@@ -175,13 +180,7 @@ def test_pods_of_every_kind_that_owns_pods_have_a_workload(
             {"expr": "pod:workload:info", "eval_time": "5m", "exp_samples": [{"labels": expected, "value": 1}]}
         ],
     }
-    document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]}
-    (tmp_path / "test.yaml").write_text(yaml.safe_dump(document))
-    assert PROMTOOL is not None
-    done = subprocess.run(
-        [PROMTOOL, "test", "rules", "test.yaml"], text=True, capture_output=True, check=False, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    _passes(tmp_path, _test_file(tmp_path / "test.yaml", "rules.yaml", [test]))
 
 
 def test_rules_of_the_exporter_before_differ_in_the_label_of_the_host_alone() -> None:
