@@ -16,7 +16,7 @@ import yaml
 
 from gpu_platform.engine.client import KubernetesClient
 from sandbox import control_plane
-from tests.support import command_line
+from tests.support import command_line, pulumi_cli
 from tests.support.command_line import COMMAND, Ran
 from tests.support.eventually import eventually
 from tests.support.restricted import satisfying
@@ -179,6 +179,13 @@ class Platform:
 
     def _pods(self, namespace: str) -> set[str]:
         return {pod["metadata"]["name"] for pod in self.client.objects("v1", "Pod", namespace=namespace)}
+
+
+def platform_of_the_cli(running: control_plane.Status, folder: Path, backend: Path) -> Platform:
+    """Return a platform in a sandbox that the Pulumi CLI deploys. `folder`: of its stack files."""
+    folder.mkdir(exist_ok=True)
+    client = KubernetesClient(running.kubeconfig)
+    return Platform(client, running.kubeconfig, folder, {}, engine="pulumi", env=pulumi_cli.environment(backend))
 
 
 @pytest.fixture(scope="module")

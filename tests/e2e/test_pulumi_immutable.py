@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.progress import Progress
 from sandbox import control_plane
-from tests.e2e.conftest import Platform
+from tests.e2e.conftest import Platform, platform_of_the_cli
 from tests.e2e.queues import KUEUE, stack
 from tests.support.eventually import eventually
-from tests.support.pulumi_cli import NEEDS_PULUMI, environment
+from tests.support.pulumi_cli import NEEDS_PULUMI
 
 SANDBOX = "e2e-pulumi-queues"
 
@@ -36,11 +35,7 @@ def kueue_sandbox() -> Iterator[control_plane.Status]:
 
 @pytest.fixture
 def pulumi(kueue_sandbox: control_plane.Status, tmp_path: Path) -> Platform:
-    folder = tmp_path / "stacks"
-    folder.mkdir()
-    env = environment(tmp_path / "backend")
-    client = KubernetesClient(kueue_sandbox.kubeconfig)
-    return Platform(client, kueue_sandbox.kubeconfig, folder, {}, engine="pulumi", env=env)
+    return platform_of_the_cli(kueue_sandbox, tmp_path / "stacks", tmp_path / "backend")
 
 
 def flavors(platform: Platform) -> set[str]:

@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.paths import PROJECT_ROOT, STACKS_DIR_VARIABLE
 from gpu_platform.progress import Progress
 from gpu_platform.project import project_settings
 from sandbox import control_plane
-from tests.e2e.conftest import Platform
+from tests.e2e.conftest import Platform, platform_of_the_cli
 from tests.support.eventually import eventually
-from tests.support.pulumi_cli import NEEDS_PULUMI, environment
+from tests.support.pulumi_cli import NEEDS_PULUMI
 
 SANDBOX = "e2e-pulumi-live"
 CORDONED = {"unschedulable": True, "taints": [{"key": "mine", "value": "1", "effect": "NoSchedule"}]}
@@ -45,11 +44,7 @@ def running() -> Iterator[control_plane.Status]:
 def pulumi(running: control_plane.Status, tmp_path: Path, base: dict[str, Any]) -> Platform:
     base["cluster"]["name"] = SANDBOX
     base["validation"]["timeout"] = "10m"
-    folder = tmp_path / "stacks"
-    folder.mkdir()
-    env = environment(tmp_path / "backend")
-    client = KubernetesClient(running.kubeconfig)
-    return Platform(client, running.kubeconfig, folder, {}, engine="pulumi", env=env)
+    return platform_of_the_cli(running, tmp_path / "stacks", tmp_path / "backend")
 
 
 def plain_pulumi(platform: Platform, *command: str) -> subprocess.Popen[str]:

@@ -16,10 +16,10 @@ import pytest
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.progress import Progress
 from sandbox import control_plane
-from tests.e2e.conftest import TOLERATION, Platform
+from tests.e2e.conftest import TOLERATION, Platform, platform_of_the_cli
 from tests.e2e.impersonation import member
 from tests.support.eventually import eventually
-from tests.support.pulumi_cli import NEEDS_PULUMI, environment
+from tests.support.pulumi_cli import NEEDS_PULUMI
 from tests.support.restricted import satisfying
 
 SANDBOX = "e2e-pulumi-jobs"
@@ -43,10 +43,7 @@ pytestmark = [
 @pytest.fixture
 def pulumi(tmp_path: Path) -> Iterator[Platform]:
     running = control_plane.up(SANDBOX, progress=Progress(quiet=True))
-    client = KubernetesClient(running.kubeconfig)
-    stacks = tmp_path / "stacks"
-    stacks.mkdir()
-    yield Platform(client, running.kubeconfig, stacks, {}, "pulumi", environment(tmp_path / "backend"))
+    yield platform_of_the_cli(running, tmp_path / "stacks", tmp_path / "backend")
     control_plane.down(SANDBOX)
 
 

@@ -20,7 +20,7 @@ from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.paths import PROJECT_ROOT
 from gpu_platform.progress import Progress
 from sandbox import control_plane
-from tests.e2e.conftest import Platform
+from tests.e2e.conftest import Platform, platform_of_the_cli
 from tests.support.eventually import eventually
 from tests.support.pulumi_cli import NEEDS_PULUMI, environment
 
@@ -77,10 +77,7 @@ def pulumi(
     base["validation"]["timeout"] = "10m"
     folder = tmp_path_factory.getbasetemp() / "pulumi-stacks"
     backend = tmp_path_factory.getbasetemp() / "pulumi-backend"
-    folder.mkdir(exist_ok=True)
-    env = environment(backend)
-    client = KubernetesClient(running.kubeconfig)
-    return Platform(client, running.kubeconfig, Path(folder), {}, engine="pulumi", env=env)
+    return platform_of_the_cli(running, folder, backend)
 
 
 def test_the_whole_life_of_a_stack(pulumi: Platform, base: dict[str, Any]) -> None:
