@@ -164,6 +164,12 @@ def test_the_queue_puts_no_pod_without_gpus_on_gpu_nodes_and_job_templates_toler
     assert policy["failurePolicy"] == "Ignore"
 
 
+def test_all_patches_of_templates_are_one_mutation(tmp_path: Path) -> None:
+    # For each mutation the API server writes and reads the object: 30 of them took a minute for one of a megabyte.
+    policy = recorded(queued(), tmp_path).one("MutatingAdmissionPolicy", "queue-templates-of-vision")
+    assert len(policy.inputs["spec"]["mutations"]) == 1
+
+
 def test_every_rule_of_a_queue_has_an_id_in_its_message(tmp_path: Path) -> None:
     policy = recorded(queued(queueing={"without_queue": "refuse"}), tmp_path).one(
         "ValidatingAdmissionPolicy", "queue-of-vision"
