@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.quantity import parse_quantity
 from tests.e2e.conftest import TOLERATION, Platform
 from tests.e2e.impersonation import member
@@ -89,6 +89,12 @@ def test_a_pod_of_all_gpus_of_a_node_leaves_what_daemonsets_need_and_runs(
     platform.created.append(wanted)
     assert amounts(live)["requests"]["cpu"] == MILLICORES // 8 * 8
     eventually(lambda: platform.find_pod("whole", "vision")["status"].get("phase") == "Running")
+
+
+@pytest.mark.parametrize("units", [9, 17])
+def test_a_pod_with_more_gpus_than_a_node_has_is_told_of_its_gpus(vision: KubernetesClient, units: int):
+    with pytest.raises(Refused, match=r"gpu-max-per-container: .* at most per node: nvidia\.com/gpu 8"):
+        tried(vision, pod("large", {"nvidia.com/gpu": units}))
 
 
 def test_a_pod_that_names_what_it_needs_keeps_it(vision: KubernetesClient):

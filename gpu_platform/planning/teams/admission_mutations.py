@@ -56,9 +56,11 @@ def mutations(defaults: PodDefaults) -> tuple[str, ...]:
         f"[JSONPatch{{op: 'add', path: '/spec/priorityClassName', value: '{defaults.priority_class}'}}]"
     )
     if defaults.shares:
+        # A container with more GPUs than a node has gets no request above the limit: a rule names its GPUs.
+        fits = f"variables.cpuRequests[i] > 0 && variables.cpuRequests[i] <= {defaults.cpu_limit_millicores}"
         patches = " + ".join(
             (
-                _set("requests", "cpu", "variables.cpuRequests[i] > 0", "string(variables.cpuRequests[i]) + 'm'"),
+                _set("requests", "cpu", fits, "string(variables.cpuRequests[i]) + 'm'"),
                 _set(
                     "limits",
                     "cpu",
