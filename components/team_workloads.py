@@ -165,16 +165,35 @@ class BatchJob(_Manifests):
         super().__init__("BatchJob", name, batch_job(args.team, args.batch), opts)
 
 
-def create_workloads(team: TeamPods, plan: TeamWorkloadsPlan, opts: pulumi.ResourceOptions) -> None:
+def create_workloads(
+    team: TeamPods, plan: TeamWorkloadsPlan, opts: pulumi.ResourceOptions
+) -> Sequence[pulumi.Resource]:
     """Create the component of each entry of a team; `opts`: after the team's quotas, policies and claims."""
-    for job in plan.training_jobs:
-        TrainingJob(f"{plan.namespace}/{job.pod.workload.name}", TrainingJobArgs(team=team, job=job), opts)
-    for service in plan.inference_services:
-        name = f"{plan.namespace}/{service.pod.workload.name}"
-        InferenceService(name, InferenceServiceArgs(team=team, service=service), opts)
-    for cluster in plan.ray_clusters:
-        RayCluster(f"{plan.namespace}/{cluster.name}", RayClusterArgs(team=team, cluster=cluster), opts)
-    for entry in plan.notebooks:
-        Notebook(f"{plan.namespace}/{entry.pod.workload.name}", NotebookArgs(team=team, notebook=entry), opts)
-    for batch in plan.batch_jobs:
-        BatchJob(f"{plan.namespace}/{batch.pod.workload.name}", BatchJobArgs(team=team, batch=batch), opts)
+
+    def named(name: str) -> str:
+        return f"{plan.namespace}/{name}"
+
+    return [
+        *(
+            TrainingJob(named(job.pod.workload.name), TrainingJobArgs(team=team, job=job), opts)
+            for job in plan.training_jobs
+        ),
+        *(
+            InferenceService(
+                named(service.pod.workload.name), InferenceServiceArgs(team=team, service=service), opts
+            )
+            for service in plan.inference_services
+        ),
+        *(
+            RayCluster(named(cluster.name), RayClusterArgs(team=team, cluster=cluster), opts)
+            for cluster in plan.ray_clusters
+        ),
+        *(
+            Notebook(named(entry.pod.workload.name), NotebookArgs(team=team, notebook=entry), opts)
+            for entry in plan.notebooks
+        ),
+        *(
+            BatchJob(named(batch.pod.workload.name), BatchJobArgs(team=team, batch=batch), opts)
+            for batch in plan.batch_jobs
+        ),
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -158,19 +158,24 @@ class Tenant(pulumi.ComponentResource):
                 opts=self._child,
             )
         guarded = pulumi.ResourceOptions(parent=self, depends_on=policies_in_effect(guards))
+        declared: list[pulumi.Resource] = []
         for workload in plan.workloads:
             if workload.compute_domain is not None:
-                compute_domain(
+                domain = compute_domain(
                     workload.name,
                     plan.namespace,
                     workload.compute_domain,
                     self._child,
                     logical_name=self._logical(f"domain/{workload.name}"),
                 )
+                declared.append(domain)
             self._create_workload(workload, guarded)
         if args.workloads is not None:
             labels = {names.TEAM_LABEL: plan.namespace}
-            create_workloads(TeamPods(plan, queue, labels), args.workloads, guarded)
+            declared += create_workloads(TeamPods(plan, queue, labels), args.workloads, guarded)
+        if plan.addon_object_quota:
+            after = pulumi.ResourceOptions.merge(self._kept, pulumi.ResourceOptions(depends_on=declared))
+            self._create_quota("addon-object-quota", plan.addon_object_quota, after)
         self.namespace = namespace.metadata["name"]
         self.register_outputs({"namespace": self.namespace})
 
@@ -230,16 +235,19 @@ class Tenant(pulumi.ComponentResource):
         )
         quotas = [total, above, elsewhere]
         if self._plan.object_quota:
-            quotas.append(
-                KubernetesObject(
-                    self._logical("objects"),
-                    "v1/ResourceQuota",
-                    metadata=self._meta("object-quota"),
-                    spec={"hard": self._plan.object_quota},
-                    opts=self._kept,
-                )
-            )
+            quotas.append(self._create_quota("object-quota", self._plan.object_quota, self._kept, "objects"))
         return quotas
+
+    def _create_quota(
+        self, name: str, hard: Mapping[str, str], opts: pulumi.ResourceOptions, logical_name: str | None = None
+    ) -> KubernetesObject:
+        return KubernetesObject(
+            self._logical(logical_name or name),
+            "v1/ResourceQuota",
+            metadata=self._meta(name),
+            spec={"hard": hard},
+            opts=opts,
+        )
 
     def _create_limits(self) -> pulumi.Resource:
         return KubernetesObject(

@@ -58,7 +58,8 @@ _ROUTES = (
     _Matched(resources=("ingresses",), group="networking.k8s.io"),
     _Matched(resources=("httproutes", "grpcroutes"), group="gateway.networking.k8s.io", versions=("*",)),
 )
-_EVERYTHING = _Matched(resources=("*",), group="*", versions=("*",), scope="Namespaced")
+# `*` names no subresources; this one lets a pod grow.
+_EVERYTHING = _Matched(resources=("*", "pods/ephemeralcontainers"), group="*", versions=("*",), scope="Namespaced")
 _EXEC = _Matched(resources=("pods/exec", "pods/attach"))
 # Versions of these kinds have their templates at the same places.
 _TEMPLATES = tuple(

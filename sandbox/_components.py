@@ -103,6 +103,7 @@ def controller_manager(binaries: Binaries, layout: Layout) -> Component:
             "--kube-api-qps=500",
             "--kube-api-burst=1000",
             "--concurrent-resource-quota-syncs=10",
+            "--resource-quota-sync-period=10s",  # a kind that is defined later is refused until it is counted
             "--profiling=false",
         ],
         reads=[kubeconfig, layout.server_key],

@@ -508,11 +508,13 @@ class ObjectLimits(TypedDict, total=False):
     node_ports: float
     """Node ports of Services. Unset: 0."""
     config_maps: float
-    """ConfigMaps. Unset: 1000."""
+    """ConfigMaps. Unset: 500."""
     secrets: float
-    """Secrets. Unset: 1000."""
+    """Secrets. Unset: 500."""
     claims: float
     """PersistentVolumeClaims. Unset: 500."""
+    other_kinds: float
+    """Objects of each other kind that members may create. Unset: 200."""
     storage: Any
     """Storage that all claims request together: "100Ti"."""
 

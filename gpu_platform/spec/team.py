@@ -43,10 +43,12 @@ class ObjectLimits(SpecModel):
     allocateLoadBalancerNodePorts: false."""
     node_ports: int = Field(default=0, ge=0, le=2768)
     """Node ports of Services: open on every node of the cluster, whose range has 2768 of them."""
-    config_maps: int = Field(default=1000, ge=0, le=100_000)
-    secrets: int = Field(default=1000, ge=0, le=100_000)
+    config_maps: int = Field(default=500, ge=0, le=100_000)
+    secrets: int = Field(default=500, ge=0, le=100_000)
     claims: int = Field(default=500, ge=0, le=100_000)
     """PersistentVolumeClaims."""
+    other_kinds: int = Field(default=200, ge=0, le=100_000)
+    """Objects of each other kind that members may create, such as Deployments, service accounts or JobSets."""
     storage: Memory = "100Ti"
     """Storage that all PersistentVolumeClaims request together."""
 

@@ -60,11 +60,12 @@ def of_team(found: Recorded, kind: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("provider", ["eks", "gke"])
 def test_limits_below_the_declared_objects_are_refused_with_their_number(provider: str) -> None:
-    none = {"claims": 0, "services": 0, "jobs": 0, "storage": "10Gi"}
+    none = {"claims": 0, "services": 0, "jobs": 0, "other_kinds": 0, "storage": "10Gi"}
     assert refused(stack(provider, none)) == {
         "claims": "write quota.objects.claims: 3",
         "services": "write quota.objects.services: 2",
         "jobs": "write quota.objects.jobs: 3",
+        "other_kinds": "write quota.objects.other_kinds: 2",
         "storage": "write quota.objects.storage: 4097Gi",
     }
 

@@ -32,6 +32,7 @@ def vision(platform: Platform, base: Object) -> KubernetesClient:
     team["admins"] = ["group:vision-admins"]
     team["members"] = [*team["members"], "serviceaccount:ci/deployer"]
     team["routes"] = {"hosts": ["vision.example.com", "*.vision.example.com"]}
+    team["quota"]["objects"] = {"other_kinds": 5}
     if platform.state.get("shop") != base:
         ran = platform.up(base)
         assert ran.code == 0, ran.err
@@ -44,6 +45,9 @@ def vision(platform: Platform, base: Object) -> KubernetesClient:
     client = member(platform.kubeconfig, "vision")
     # The API server reads new policies within a second or two.
     eventually(lambda: ATTEMPTS["pods"][0]["refused"] in refusal(client, pod(copy.deepcopy(ATTEMPTS["pods"][0]))))
+    # A kind that is defined after the quotas is refused until they count it.
+    honest = {"trainjobs.trainer.kubeflow.org", "httproutes.gateway.networking.k8s.io", "jobsets.jobset.x-k8s.io"}
+    eventually(lambda: honest <= counted(platform))
     return client
 
 
@@ -319,6 +323,108 @@ def test_an_honest_object_is_admitted(vision: KubernetesClient, attempt: Object)
         **attempt.get("fields", {}),
     }
     assert refusal(vision, wanted) == ""
+
+
+# -- how much members may write ---------------------------------------------------------------------------------
+
+
+def counted(platform: Platform) -> set[str]:
+    """Return what the quotas of the team count now."""
+    quotas = platform.client.objects("v1", "ResourceQuota", namespace="vision")
+    return {key.removeprefix("count/") for quota in quotas for key in quota["status"].get("used", {})}
+
+
+def test_the_api_server_counts_every_kind_that_a_member_may_create(vision: KubernetesClient, platform: Platform):
+    role = platform.client.get("rbac.authorization.k8s.io/v1", "Role", "team-member", "vision")
+    assert role is not None
+    served: set[str] = set()
+    for rule in role["rules"]:
+        group = rule["apiGroups"][0]
+        path = f"/apis/{group}" if group else "/api"
+        try:
+            found = platform.client._connection.request("GET", path, "reading")
+        except Refused:  # the kinds of a group that is not installed
+            continue
+        version = f"{path}/{found['preferredVersion']['version']}" if group else f"{path}/v1"
+        kinds = platform.client._connection.request("GET", version, "reading")["resources"]
+        names = {one["name"] for one in kinds if "/" not in one["name"]}
+        if "create" in rule["verbs"]:
+            served |= {f"{name}.{group}" if group else name for name in names & {*rule["resources"]}}
+    assert served >= {
+        "deployments.apps",
+        "podtemplates",
+        "httproutes.gateway.networking.k8s.io",
+        "jobsets.jobset.x-k8s.io",
+    }
+    # What is defined after the quota is counted within a minute.
+    assert eventually(lambda: served - counted(platform) or {"all"}, {"all"})
+
+
+def test_a_member_makes_no_more_objects_of_a_kind_than_the_quota_has(vision: KubernetesClient, platform: Platform):
+    template = {"spec": satisfying({"containers": [{"name": "main", "image": "none"}]})}
+    made: list[Object] = []
+
+    def another(number: int) -> Object:
+        metadata = {"name": f"filler-{number}", "namespace": "vision"}
+        return {"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": template}
+
+    try:
+        for number in range(5):
+            made.append(vision.create(another(number)))
+        assert "exceeded quota: object-quota, requested: count/podtemplates=1" in refusal(vision, another(5))
+    finally:
+        for one in made:
+            platform.client.delete(one)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"apiVersion": "v1", "kind": "ConfigMap", "data": {"file": "x" * 600_000}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "data": {"file": "\u20ac" * 200_000}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "binaryData": {"file": "AAAA" * 150_000}},
+        {"apiVersion": "v1", "kind": "Secret", "data": {"file": "AAAA" * 150_000}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"annotations": {"file": "x" * 70_000}}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"labels": {f"k{i}": "" for i in range(4000)}}},
+        {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "spec": {"file": [["x" * 140_000, None, 1.5]]},
+        },
+    ],
+    ids=["ConfigMap", "bytes", "binary", "Secret", "annotation", "labels", "JobSet"],
+)
+def test_an_object_that_is_too_large_is_refused(vision: KubernetesClient, wanted: Object):
+    wanted = {**wanted, "metadata": {"name": "attempt", "namespace": "vision", **wanted.get("metadata", {})}}
+    message = eventually(lambda: found if "object-size" in (found := refusal(vision, wanted)) else "")
+    assert says_what_to_do(message)
+
+
+def test_a_large_object_of_before_can_shrink_and_go(vision: KubernetesClient, platform: Platform):
+    metadata = {"name": "older", "namespace": "vision"}
+    older: Object = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "data": {"file": "x" * 700_000},
+    }
+    live = platform.client.create(older)
+    with pytest.raises(Refused, match="object-size"):
+        vision.merge({**older, "data": {"file": "x" * 710_000}})
+    vision.merge({**older, "data": {"file": "x" * 690_000}})
+    vision.delete(live)
+
+
+def test_a_pod_does_not_grow_by_ephemeral_containers(vision: KubernetesClient, platform: Platform):
+    running = pod({})
+    running["metadata"]["name"] = "growing"
+    live = vision.create(running)
+    try:
+        debugger = {"name": "debug", "image": "none", "args": ["x" * 70_000], "securityContext": dict(CONTAINER)}
+        with pytest.raises(Refused, match="object-size"):
+            debug(vision, "vision", "growing", debugger)
+    finally:
+        platform.client.delete(live)
 
 
 # -- what members may write, and why it leads nowhere ----------------------------------------------------------

@@ -147,18 +147,6 @@ def test_a_team_may_open_no_load_balancer_and_no_node_port_unless_its_quota_says
     assert (closed["requests.storage"], allowed["requests.storage"]) == ("100Ti", "5Ti")
 
 
-def test_every_kind_of_object_that_members_store_has_a_limit(make_plan: PlanMaker) -> None:
-    limits = make_plan(pool(), teams=[team()]).tenants[0].object_quota
-    assert limits.keys() >= {
-        "pods",
-        "services",
-        "configmaps",
-        "secrets",
-        "persistentvolumeclaims",
-        "count/jobs.batch",
-    }
-
-
 def test_workloads_with_more_replicas_than_pods_in_the_quota_are_refused(make_plan: PlanMaker) -> None:
     work = {"name": "work", "pool": "train", "replicas": 2}
     with pytest.raises(BadInput, match=r"raise quota\.objects\.pods"):

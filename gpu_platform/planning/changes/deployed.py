@@ -100,7 +100,7 @@ def _team(tenant: TenantPlan, run: TeamWorkloadsPlan | None) -> Mapping[str, Any
     account = tenant.service_account
     return {
         "quota": dict(tenant.quota),
-        "objects": dict(tenant.object_quota),
+        "objects": {**tenant.object_quota, **tenant.addon_object_quota},
         "members": [member_text(member) for member in tenant.members],
         "admins": [member_text(member) for member in tenant.admins],
         "viewers": [member_text(member) for member in tenant.viewers],

@@ -8,6 +8,7 @@ its Inference Extension, Kueue, cluster autoscaler); read 2026-11-23. A group th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 READ = ("get", "list", "watch")
@@ -24,26 +25,35 @@ class AccessRule:
     verbs: tuple[str, ...]
 
 
-# What users make, by API group. Without secrets, which viewers may not read.
-_OBJECTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (
+@dataclass(frozen=True, slots=True)
+class _Kinds:
+    """Kinds of one API group that users make. `addons`: those of the stack file that install their definitions."""
+
+    group: str
+    resources: tuple[str, ...]
+    addons: tuple[str, ...] = ()
+
+
+# Without secrets, which viewers may not read.
+_OBJECTS: tuple[_Kinds, ...] = (
+    _Kinds(
         "",
         ("pods", "services", "configmaps", "persistentvolumeclaims", "serviceaccounts", "podtemplates"),
     ),
-    ("apps", ("deployments", "statefulsets", "replicasets")),
-    ("batch", ("jobs", "cronjobs")),
-    ("policy", ("poddisruptionbudgets",)),
-    ("autoscaling", ("horizontalpodautoscalers",)),
-    ("resource.k8s.io", ("resourceclaims", "resourceclaimtemplates")),
-    ("networking.k8s.io", ("ingresses",)),
-    ("gateway.networking.k8s.io", ("httproutes", "grpcroutes")),
-    ("inference.networking.k8s.io", ("inferencepools",)),
-    ("jobset.x-k8s.io", ("jobsets",)),
-    ("leaderworkerset.x-k8s.io", ("leaderworkersets",)),
-    ("trainer.kubeflow.org", ("trainjobs", "trainingruntimes")),
-    ("kubeflow.org", ("pytorchjobs", "mpijobs")),
-    ("ray.io", ("rayclusters", "rayjobs", "rayservices")),
-    ("keda.sh", ("scaledobjects", "scaledjobs", "triggerauthentications")),
+    _Kinds("apps", ("deployments", "statefulsets", "replicasets")),
+    _Kinds("batch", ("jobs", "cronjobs")),
+    _Kinds("policy", ("poddisruptionbudgets",)),
+    _Kinds("autoscaling", ("horizontalpodautoscalers",)),
+    _Kinds("resource.k8s.io", ("resourceclaims", "resourceclaimtemplates")),
+    _Kinds("networking.k8s.io", ("ingresses",)),
+    _Kinds("gateway.networking.k8s.io", ("httproutes", "grpcroutes"), ("gateway",)),
+    _Kinds("inference.networking.k8s.io", ("inferencepools",)),
+    _Kinds("jobset.x-k8s.io", ("jobsets",), ("jobset", "trainer")),
+    _Kinds("leaderworkerset.x-k8s.io", ("leaderworkersets",), ("leaderworkerset",)),
+    _Kinds("trainer.kubeflow.org", ("trainjobs", "trainingruntimes"), ("trainer",)),
+    _Kinds("kubeflow.org", ("pytorchjobs", "mpijobs")),
+    _Kinds("ray.io", ("rayclusters", "rayjobs", "rayservices"), ("kuberay",)),
+    _Kinds("keda.sh", ("scaledobjects", "scaledjobs", "triggerauthentications"), ("keda",)),
 )
 # Of the platform or of controllers: nobody of the team changes them.
 _READ_ALONE: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -63,11 +73,12 @@ _SCALES: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 
 VIEWER: tuple[AccessRule, ...] = tuple(
-    AccessRule(group, resources, READ) for group, resources in (*_OBJECTS, *_READ_ALONE)
+    AccessRule(group, resources, READ)
+    for group, resources in (*((kinds.group, kinds.resources) for kinds in _OBJECTS), *_READ_ALONE)
 )
 """Reads the team's objects, logs, quota and queues; no secrets, and no shell in a pod."""
 USER: tuple[AccessRule, ...] = (
-    *(AccessRule(group, resources, _WRITE) for group, resources in _OBJECTS),
+    *(AccessRule(kinds.group, kinds.resources, _WRITE) for kinds in _OBJECTS),
     *(AccessRule(group, resources, READ) for group, resources in _READ_ALONE),
     AccessRule("", ("secrets",), _WRITE),
     AccessRule("", ("pods/exec", "pods/attach", "pods/portforward"), ("create", "get")),
@@ -77,7 +88,7 @@ USER: tuple[AccessRule, ...] = (
 """Runs workloads: the right of `members`."""
 ADMIN: tuple[AccessRule, ...] = (
     *USER,
-    *(AccessRule(group, resources, ("deletecollection",)) for group, resources in _OBJECTS),
+    *(AccessRule(kinds.group, kinds.resources, ("deletecollection",)) for kinds in _OBJECTS),
     AccessRule("", ("secrets",), ("deletecollection",)),
     AccessRule("", ("pods/eviction",), ("create",)),
 )
@@ -85,6 +96,8 @@ ADMIN: tuple[AccessRule, ...] = (
 COMPUTE_DOMAINS = AccessRule("resource.nvidia.com", ("computedomains",), _WRITE)
 """Where NVLink connects nodes: domains of a team's own jobs, which the DRA driver's controller serves."""
 COMPUTE_DOMAINS_READ = AccessRule("resource.nvidia.com", ("computedomains",), READ)
+ADDONS_BY_GROUP: Mapping[str, tuple[str, ...]] = {kinds.group: kinds.addons for kinds in _OBJECTS if kinds.addons}
+"""The add-ons of the stack file that install the definitions of an API group."""
 CLUSTER_READ: tuple[AccessRule, ...] = (
     AccessRule("", ("nodes",), READ),
     AccessRule("storage.k8s.io", ("storageclasses",), READ),

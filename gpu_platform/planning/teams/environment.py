@@ -168,6 +168,7 @@ def _plan(
             priorities,
             cloud,
             kubernetes,
+            addons=environment.addons.model_dump(exclude_none=True),
             queues=queues,
             identified=identity is not None,
         )

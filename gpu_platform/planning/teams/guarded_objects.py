@@ -13,6 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gpu_platform.planning.teams.cel import texts
+from gpu_platform.planning.teams.object_limits import (
+    LARGE,
+    LARGE_KIB,
+    OTHERS_KIB,
+    SEVERAL_TEMPLATES,
+    SEVERAL_TEMPLATES_KIB,
+)
 from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.planning.teams.pod_templates import QUEUED_KINDS, TEMPLATE_KINDS
 from gpu_platform.planning.teams.requesters import BY_AN_ADMINISTRATOR, by_a_controller
@@ -89,8 +96,29 @@ def guarded_rules(objects: Mapping[str, Sequence[str]], *, queued: bool, bare: b
             "dyn(object).?type.orValue('') != 'kubernetes.io/service-account-token'",
             message="tokens in Secrets never expire: let a pod mount the token of its service account",
         ),
+        _size_rule(),
         *((_orphan_rule(),) if queued else ()),
         *(() if bare else _rules_of_owners()),
+    )
+
+
+def _size_rule() -> PodRule:
+    """Return the rule of how large an object may be: quotas count objects, and etcd has no room for large ones.
+
+    CEL knows no size of an object, only of its text. What has grown before the rule can shrink.
+    """
+    size = "size(bytes('%s'.format([dyn({})])))".format
+    kib = (
+        f"({_OF} in {texts(LARGE)} ? {LARGE_KIB} : "
+        f"{_OF} in {texts(SEVERAL_TEMPLATES)} ? {SEVERAL_TEMPLATES_KIB} : {OTHERS_KIB})"
+    )
+    return PodRule(
+        id="object-size",
+        expression=f"{_STAYS} || {size('object')} <= {kib} * 1024 || "
+        f"(request.operation == 'UPDATE' && {size('object')} <= {size('oldObject')})",
+        message=f"objects may have, annotations and managed fields included, {LARGE_KIB} KiB (ConfigMap, Secret), "
+        f"{SEVERAL_TEMPLATES_KIB} KiB (kinds with several pod templates) or {OTHERS_KIB} KiB: mount files from a "
+        "volume, or divide it; kubectl apply --server-side writes no second copy into an annotation",
     )
 
 

@@ -141,6 +141,8 @@ class TenantPlan:
     viewers: tuple[TeamMember, ...] = ()
     object_quota: Mapping[str, str] = field(default_factory=dict[str, str])
     """Most objects by kind and all storage requested, by key of a ResourceQuota; none: unlimited."""
+    addon_object_quota: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The same of kinds whose definitions the program may install; its quota follows the declared workloads."""
     egress: tuple[PodEgress, ...] = ()
     """What its pods may reach by the cloud: identity and DNS."""
     declared_egress: tuple[PodEgress, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog
@@ -33,6 +33,7 @@ from gpu_platform.planning.teams.fabric import plan_fabric_access
 from gpu_platform.planning.teams.guarded_objects import guarded_rules
 from gpu_platform.planning.teams.network import network_decisions, plan_egress, plan_hosts, plan_ingress
 from gpu_platform.planning.teams.nic_claims import claims_nics, nic_claim_of, plan_nic_claims
+from gpu_platform.planning.teams.object_limits import addon_object_quota, object_quota
 from gpu_platform.planning.teams.pod_security import pod_security_decisions, pod_security_labels
 from gpu_platform.planning.teams.quota_of_pods import (
     check_names_of_workloads,
@@ -48,7 +49,7 @@ from gpu_platform.planning.teams.scaling import scaling_rules
 from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
 from gpu_platform.pod_limits import INLINE_CSI_DRIVERS, LONGEST_GRACE_SECONDS
 from gpu_platform.quantity import counted, parse_duration, parse_quantity
-from gpu_platform.spec.team import GpuUnits, ObjectLimits, Team
+from gpu_platform.spec.team import GpuUnits, Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
 
 PAUSE_IMAGE = "pause"  # name of an image in the catalogue
@@ -303,13 +304,14 @@ def plan_tenant(
     cloud: Cloud,
     kubernetes: str | None,
     *,
+    addons: Collection[str] = (),
     queues: bool = False,
     identified: bool = False,
 ) -> Decided[TenantPlan]:
     """Return the plan of a team without problems; its workloads that name no image get a pause image.
 
-    `kubernetes`: the cluster's minor version, None: unknown; `queues`: the team has a queue; `identified`: its
-    pods have an identity in the cloud.
+    `kubernetes`: the cluster's minor version, None: unknown; `addons`: those of the environment, by name;
+    `queues`: the team has a queue; `identified`: its pods have an identity in the cloud.
     """
     pause_image = available.catalog.images[PAUSE_IMAGE].reference
     units = quota_units(team.quota)
@@ -362,6 +364,7 @@ def plan_tenant(
         aligned=aligned_pools(available.pools, available.catalog),
         no_other_gpus=cloud.creates_cluster or all(one.nodes.ownership == "created" for one in available.pools),
     )
+    domains = any(pool.nvlink_domain is not None for pool in available.pools)
     tenant = TenantPlan(
         namespace=team.name,
         labels={
@@ -375,7 +378,8 @@ def plan_tenant(
         hosts=plan_hosts(team),
         host_policy=cloud.host_policy if plan_hosts(team) else None,
         ingress=plan_ingress(team),
-        object_quota=_object_quota(team.quota.objects),
+        object_quota=object_quota(team.quota.objects, addons),
+        addon_object_quota=addon_object_quota(team.quota.objects, addons, compute_domains=domains),
         priorities=allowed,
         members=tuple(_subject(member) for member in team.members),
         admins=tuple(_subject(member) for member in team.admins),
@@ -400,7 +404,7 @@ def plan_tenant(
         fabric=fabric.value,
         pod_defaults=defaults.value,
         pod_security=team.pod_security,
-        compute_domains=any(pool.nvlink_domain is not None for pool in available.pools),
+        compute_domains=domains,
     )
     notes = [
         note
@@ -421,21 +425,6 @@ def longest_grace(team: Team) -> int:
     """Return the longest time between SIGTERM and SIGKILL of a team's pods, in seconds."""
     declared = (*team.training_jobs, *team.inference_services)
     return max((LONGEST_GRACE_SECONDS, *(int(parse_duration(one.grace)) for one in declared)))
-
-
-def _object_quota(limits: ObjectLimits) -> Mapping[str, str]:
-    """Return limits by key of a ResourceQuota."""
-    return {
-        "pods": str(limits.pods),
-        "count/jobs.batch": str(limits.jobs),
-        "services": str(limits.services),
-        "services.loadbalancers": str(limits.load_balancers),
-        "services.nodeports": str(limits.node_ports),
-        "configmaps": str(limits.config_maps),
-        "secrets": str(limits.secrets),
-        "persistentvolumeclaims": str(limits.claims),
-        "requests.storage": limits.storage,
-    }
 
 
 def _subject(member: str) -> TeamMember:

@@ -28,7 +28,12 @@ def check_object_quota(team: Team, volumes: Collection[str], addons: Addons, pro
     limits = team.quota.objects
     here = problems.at("quota").at("objects")
     jobs = len(team.training_jobs) + len(team.batch_jobs)
-    counts = {"claims": len(sizes), "services": _services(team, addons), "jobs": jobs}
+    counts = {
+        "claims": len(sizes),
+        "services": _services(team, addons),
+        "jobs": jobs,
+        "other_kinds": _of_other_kinds(team),
+    }
     for field, count in counts.items():
         allowed: int = getattr(limits, field)
         if count > allowed:
@@ -52,6 +57,13 @@ def _sizes(team: Team) -> Iterator[str]:
     for one in kept:
         if one is not None and one.volume is None and one.size is not None:
             yield str(one.size)
+
+
+def _of_other_kinds(team: Team) -> int:
+    """Return the most objects of one kind without a limit of its own."""
+    deployments = len(team.workloads) + len(team.inference_services)
+    cron_jobs = len(team.notebooks) + sum(one.schedule is not None for one in team.batch_jobs)
+    return max(deployments, cron_jobs, len(team.training_jobs), len(team.ray_clusters), len(team.claims))
 
 
 def _services(team: Team, addons: Addons) -> int:
