@@ -25,6 +25,7 @@ from sandbox import control_plane
 from tests.e2e.conftest import BASE
 from tests.e2e.debugger import debug
 from tests.e2e.fabric_namespaces import apply_team, honest, pod, refusal, remove
+from tests.support.counted_kinds import uncounted
 from tests.support.eventually import eventually
 from tests.support.fabric_pods import fabric_pods, platform_of
 from tests.support.permissive import KEDA, ROUTES, TRAIN_JOBS, permissive
@@ -527,6 +528,7 @@ def place_of(client: KubernetesClient, platform: Object) -> Place:
     for one in ROUTES:
         kind = one["spec"]["names"]["kind"]
         eventually(lambda kind=kind: client.find_resource("gateway.networking.k8s.io/v1", kind) is not None)
+    eventually(lambda: not uncounted(client, namespace))
     for name in RUNTIMES:
         plain = found.moved(a_pod([main()], runtimeClassName=name))
         eventually(lambda wanted=plain: "not found" not in refusal(client, wanted))

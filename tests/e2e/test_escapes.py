@@ -15,6 +15,7 @@ from gpu_platform.engine.client import KubernetesClient, Refused
 from tests.e2e.conftest import TOLERATION, Platform
 from tests.e2e.debugger import debug
 from tests.e2e.impersonation import member
+from tests.support.counted_kinds import counted, uncounted
 from tests.support.eventually import eventually
 from tests.support.permissive import GRANTS, JOB_SETS, KEDA, ROUTES, TRAIN_JOBS
 from tests.support.restricted import CONTAINER, satisfying, violations
@@ -45,9 +46,7 @@ def vision(platform: Platform, base: Object) -> KubernetesClient:
     client = member(platform.kubeconfig, "vision")
     # The API server reads new policies within a second or two.
     eventually(lambda: ATTEMPTS["pods"][0]["refused"] in refusal(client, pod(copy.deepcopy(ATTEMPTS["pods"][0]))))
-    # A kind that is defined after the quotas is refused until they count it.
-    honest = {"trainjobs.trainer.kubeflow.org", "httproutes.gateway.networking.k8s.io", "jobsets.jobset.x-k8s.io"}
-    eventually(lambda: honest <= counted(platform))
+    eventually(lambda: not uncounted(platform.client, "vision"))
     return client
 
 
@@ -328,12 +327,6 @@ def test_an_honest_object_is_admitted(vision: KubernetesClient, attempt: Object)
 # -- how much members may write ---------------------------------------------------------------------------------
 
 
-def counted(platform: Platform) -> set[str]:
-    """Return what the quotas of the team count now."""
-    quotas = platform.client.objects("v1", "ResourceQuota", namespace="vision")
-    return {key.removeprefix("count/") for quota in quotas for key in quota["status"].get("used", {})}
-
-
 def test_the_api_server_counts_every_kind_that_a_member_may_create(vision: KubernetesClient, platform: Platform):
     role = platform.client.get("rbac.authorization.k8s.io/v1", "Role", "team-member", "vision")
     assert role is not None
@@ -356,8 +349,7 @@ def test_the_api_server_counts_every_kind_that_a_member_may_create(vision: Kuber
         "httproutes.gateway.networking.k8s.io",
         "jobsets.jobset.x-k8s.io",
     }
-    # What is defined after the quota is counted within a minute.
-    assert eventually(lambda: served - counted(platform) or {"all"}, {"all"})
+    assert served <= counted(platform.client, "vision")
 
 
 def test_a_member_makes_no_more_objects_of_a_kind_than_the_quota_has(vision: KubernetesClient, platform: Platform):

@@ -1,0 +1,21 @@
+"""Kinds that a quota does not count yet: until then the API server refuses all their objects."""
+
+from __future__ import annotations
+
+from gpu_platform.engine.client import KubernetesClient
+
+_COUNT = "count/"
+
+
+def counted(client: KubernetesClient, namespace: str) -> set[str]:
+    """Return what the quotas of a namespace count, as resource and group."""
+    quotas = client.objects("v1", "ResourceQuota", namespace=namespace)
+    return {key.removeprefix(_COUNT) for quota in quotas for key in quota["status"].get("used", {})}
+
+
+def uncounted(client: KubernetesClient, namespace: str) -> set[str]:
+    """Return the defined custom kinds that the quotas of a namespace limit and do not count."""
+    quotas = client.objects("v1", "ResourceQuota", namespace=namespace)
+    limited = {key.removeprefix(_COUNT) for quota in quotas for key in quota["spec"]["hard"]}
+    definitions = client.objects("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    return limited.intersection(one["metadata"]["name"] for one in definitions) - counted(client, namespace)
