@@ -16,6 +16,8 @@ from gpu_platform.planning.teams.admission_mutations import mutations, variables
 
 # Defaults protect nothing: a pod without them is still judged by rules and quotas. An error must not stop a team.
 _FAILURE_POLICY = "Ignore"
+# Pods with more get none.
+_MOST_CONTAINERS = 100
 # Webhooks run after the policy. What they set is theirs: a second run would replace it.
 _REINVOCATION_POLICY = "Never"
 
@@ -74,7 +76,11 @@ def _spec(args: TenantPodDefaultsArgs) -> Manifest:
                 {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
             ],
         },
-        "matchConditions": [{"name": "requests-gpus", "expression": ASKS_FOR_GPUS}],
+        # The time of the expressions grows with the square of the containers: first, before it asks for GPUs.
+        "matchConditions": [
+            {"name": "has-few-containers", "expression": f"object.spec.containers.size() <= {_MOST_CONTAINERS}"},
+            {"name": "requests-gpus", "expression": ASKS_FOR_GPUS},
+        ],
         "variables": [
             {"name": variable, "expression": expression}
             for variable, expression in variables(args.defaults, args.default_request, args.default_limit).items()

@@ -30,7 +30,8 @@ def test_every_team_has_a_policy_for_pods_that_are_created_in_its_namespace_and_
         assert spec["matchConstraints"]["namespaceSelector"]["matchLabels"] == {
             "kubernetes.io/metadata.name": team
         }
-        assert [one["name"] for one in spec["matchConditions"]] == ["requests-gpus"]
+        # The first bounds what the second and the expressions cost.
+        assert [one["name"] for one in spec["matchConditions"]] == ["has-few-containers", "requests-gpus"]
         binding = found.one("MutatingAdmissionPolicyBinding", policy.name).inputs["spec"]
         assert binding == {"policyName": policy.name}
 
