@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -98,6 +98,23 @@ def limited(seconds: float | None) -> Generator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def stoppable() -> Generator[Callable[[], None]]:
+    """Give the body a function by which another thread raises KeyboardInterrupt in it; only in the main thread."""
+    before = signal.signal(signal.SIGUSR1, _handle)
+    try:
+        yield lambda: os.kill(os.getpid(), signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        if is_stop():
+            _state.raised = False  # no interruption of the command
+
+
+def is_stop() -> bool:
+    """Return whether the last KeyboardInterrupt was raised by the function of `stoppable`."""
+    return _state.received == signal.SIGUSR1
 
 
 def is_timeout() -> bool:

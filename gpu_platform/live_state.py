@@ -42,7 +42,8 @@ def read_live(
 def running_pods(pods: Iterable[Mapping[str, Any]], budgets: Sequence[DisruptionBudget]) -> Iterator[RunningPod]:
     """Yield the pods that a drain stops: none of a DaemonSet, no static pods, none that have ended."""
     for pod in pods:
-        if eviction_action(pod) == "keep":
+        action = eviction_action(pod)
+        if action == "keep":
             continue
         metadata = pod["metadata"]
         yield RunningPod(
@@ -52,6 +53,7 @@ def running_pods(pods: Iterable[Mapping[str, Any]], budgets: Sequence[Disruption
             node=str(mapping_at(pod, "spec").get("nodeName")),
             units=gpu_units(pod),
             has_claims=bool(mapping_at(pod, "spec").get("resourceClaims")),
+            managed=action != "unmanaged",
             block=block_of(guarded_pod(pod), budgets),
         )
 

@@ -94,6 +94,11 @@ def _devices(claim: Mapping[str, Any]) -> Mapping[str, int] | None:
     return used if used or not results else None
 
 
+def uses_gpus(pod: Mapping[str, Any]) -> bool:
+    """Return whether a pod uses GPUs; with ResourceClaims it may."""
+    return bool(gpu_units(pod)) or bool(items_at(pod, "spec", "resourceClaims"))
+
+
 def gpu_units(pod: Mapping[str, Any]) -> dict[str, int]:
     """Return the units of each `nvidia.com/` resource that the containers of a pod use.
 

@@ -15,7 +15,10 @@ from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.burn_in.section import BurnInPlan
 from gpu_platform.planning.clouds.windows import closed_text
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.rollout.pods import eviction_action, pod_name
+from gpu_platform.usage import uses_gpus
 from validators.burn_in import burn_in_checks, records_of
+from validators.cluster import upgrade_failed
 from validators.report import (
     ExpectedPool,
     NodeReport,
@@ -60,6 +63,7 @@ def collect_report(
         if any(pool.reservations for pool in pools)
         else None,
         now.isoformat(timespec="seconds"),
+        {node["metadata"]["name"]: left_pods(client, node) for node in nodes if upgrade_failed(node)},
     )
     if plan.burn_in is None:
         return report
@@ -69,6 +73,12 @@ def collect_report(
     return with_burn_in(
         report, plan.burn_in, records_of(maps), nodes, {pool.name: pool.replacement for pool in pools}
     )
+
+
+def left_pods(client: KubernetesClient, node: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the GPU pods on a node that no controller starts again, which nobody but their owners ends."""
+    pods = client.objects("v1", "Pod", field_selector=f"spec.nodeName={node['metadata']['name']}")
+    return tuple(pod_name(pod) for pod in pods if eviction_action(pod) == "unmanaged" and uses_gpus(pod))
 
 
 def with_burn_in(

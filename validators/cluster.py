@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -15,6 +15,10 @@ from validators.result import CheckResult, Verdict
 
 _NOTHING: Final = "none"
 _MIG_MANAGER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-mig-manager --all-pods"
+DEAD_ENDS: Final = ("driver-upgrade", "mig-config-state")
+"""Checks whose failure no waiting ends: a controller has given up on the node, and a person has to act."""
+_UPGRADED: Final = "upgrade-done"
+_UPGRADE_FAILED: Final = "upgrade-failed"
 _STUCK_REMEDY: Final = (
     "the MIG manager has stopped without a result: run `up` again, which drains the node, restarts the manager "
     f"and requests the layout again; its log: {_MIG_MANAGER_LOG}"
@@ -38,12 +42,19 @@ _DISCOVERY_REMEDY: Final = (
 
 
 def check_node(
-    node: Mapping[str, Any], expectation: NodeExpectation, now: datetime | None = None
+    node: Mapping[str, Any],
+    expectation: NodeExpectation,
+    now: datetime | None = None,
+    left: Sequence[str] = (),
 ) -> list[CheckResult]:
-    """Return the results of all cluster checks of one node. `now` None: the time of the call."""
+    """Return the results of all cluster checks of one node. `now` None: the time of the call.
+
+    `left`: its GPU pods that no eviction removes, `namespace/name`, read where a driver's upgrade has failed.
+    """
     now = now or datetime.now(UTC)
     return [
         _ready(node),
+        *_driver_upgrade(node, left),
         *_allocatable(node, expectation),
         *(_label(node, key, value, expectation, now) for key, value in expectation.labels.items()),
         *(_taint(node, taint, expectation) for taint in expectation.taints),
@@ -70,6 +81,44 @@ def _ready(node: Mapping[str, Any]) -> CheckResult:
         remediation=""
         if verdict == PASS
         else f"kubectl describe node {_name(node)}, then the kubelet's log on it",
+    )
+
+
+def upgrade_failed(node: Mapping[str, Any]) -> bool:
+    """Return whether the operator has given up replacing the driver of a node, which stays cordoned."""
+    return _labels(node).get(names.DRIVER_UPGRADE_STATE_LABEL) == _UPGRADE_FAILED
+
+
+def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str]) -> Iterator[CheckResult]:
+    """Yield what the operator's upgrade controller does on a node, unless it has nothing to do.
+
+    A failed upgrade is taken up again when its label says that one is required (NVIDIA/k8s-operator-libs,
+    pkg/upgrade/upgrade_state.go, read 2026-11-29).
+    """
+    state = _labels(node).get(names.DRIVER_UPGRADE_STATE_LABEL) or _UPGRADED
+    if state == _UPGRADED:
+        return
+    again = f"kubectl label node {_name(node)} --overwrite {names.DRIVER_UPGRADE_STATE_LABEL}=upgrade-required"
+    remedy = "the operator is replacing the driver: wait"
+    if state == _UPGRADE_FAILED and left:
+        remedy = (
+            "no controller starts these pods again, so the operator does not evict them: tell their owners, "
+            + "".join(f"kubectl delete pod -n {pod.replace('/', ' ')}, " for pod in left)
+            + f"then {again}"
+        )
+    elif state == _UPGRADE_FAILED:
+        remedy = (
+            "see why: kubectl logs -n gpu-operator deploy/gpu-operator, and the driver's pod on the node "
+            f"(kubectl get pods -n gpu-operator -o wide -l app=nvidia-driver-daemonset); then {again}"
+        )
+    yield CheckResult(
+        id="driver-upgrade",
+        device=names.DRIVER_UPGRADE_STATE_LABEL,
+        verdict=FAIL if state == _UPGRADE_FAILED else UNKNOWN,
+        expected=_UPGRADED,
+        observed=state + (f", with {', '.join(left)} on the node" if left else ""),
+        source="the operator's upgrade controller",
+        remediation=remedy,
     )
 
 

@@ -155,12 +155,14 @@ def build_report(
     slices: Sequence[Mapping[str, Any]] | None = None,
     node_classes: Sequence[Mapping[str, Any]] | None = None,
     time: str = "",
+    left: Mapping[str, Sequence[str]] | None = None,
 ) -> ValidationReport:
     """Return the report of all nodes, at a time in ISO 8601.
 
     `nodes` are `v1/Node` objects, `reports` the agents' reports by node (`reports_of`), `pod_uids` the current
     agent pod of each node (`pod_uids_of`; None: unknown and not checked), `slices` the ResourceSlices for pools
-    with DRA, `node_classes` the EC2NodeClasses for pools of Karpenter with a reservation.
+    with DRA, `node_classes` the EC2NodeClasses for pools of Karpenter with a reservation, `left` the GPU pods that
+    no eviction removes, by node.
     """
     found: list[NodeReport] = []
     for pool in pools:
@@ -170,7 +172,7 @@ def build_report(
         if checks := _pool_checks(pool, members, node_classes):
             report = NodeReport(node=None, pool=pool.name, machine_type=pool.hardware.machine_type, checks=checks)
             found.append(report)
-        found += [_node_report(pool, node, reports, pod_uids, slices) for node in members]
+        found += [_node_report(pool, node, reports, pod_uids, slices, left or {}) for node in members]
     return ValidationReport(tuple(found), time)
 
 
@@ -269,6 +271,7 @@ def _node_report(
     reports: Mapping[str, Mapping[str, Any]],
     pod_uids: Mapping[str, str] | None,
     slices: Sequence[Mapping[str, Any]] | None,
+    left: Mapping[str, Sequence[str]],
 ) -> NodeReport:
     name: str = node["metadata"]["name"]
     report = reports.get(name)
@@ -293,7 +296,7 @@ def _node_report(
         machine_type=pool.hardware.machine_type,
         checks=(
             *(with_replacement(check, pool.replacement) for check in checks),
-            *check_node(node, pool.node),
+            *check_node(node, pool.node, left=left.get(name, ())),
             *check_devices(name, slices, pool.node),
             *check_nics(name, slices, pool.node),
         ),

@@ -12,6 +12,7 @@ from typing import Any
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check import broken_rules, show_policies, verdict
 from gpu_platform.cli.console import console
+from gpu_platform.cli.dead_ends import NodesGivenUp, ended_by_dead_ends
 from gpu_platform.cli.destroy import (
     Destruction,
     destroy_deployed,
@@ -41,7 +42,7 @@ from gpu_platform.engine.wait import NotReady
 from gpu_platform.errors import BadInput, ExitCode, Finding, GpuPlatformError
 from gpu_platform.live_objects import ObjectsOnce
 from gpu_platform.paths import sandbox_dir
-from gpu_platform.planning.changes import Effect, PoolChange, pool_changes, protected
+from gpu_platform.planning.changes import PoolChange, pool_changes, protected
 from gpu_platform.planning.changes.departures import TeamChange
 from gpu_platform.planning.changes.durations import SETTLE_SECONDS
 from gpu_platform.planning.changes.sizes import size_changes
@@ -200,7 +201,7 @@ def preview_stack(
     return ExitCode.GOOD
 
 
-def _refused_effects(fail_on: str | None) -> frozenset[Effect]:
+def _refused_effects(fail_on: str | None) -> frozenset[str]:
     return frozenset() if fail_on is None else parse_effects(fail_on)
 
 
@@ -280,9 +281,7 @@ def deploy_stack(
             return _deploy(prepared, refused, window, to_json=to_json)
 
 
-def _deploy(
-    prepared: _Prepared, refused: frozenset[Effect], window: MaintenanceWindow, *, to_json: bool
-) -> ExitCode:
+def _deploy(prepared: _Prepared, refused: frozenset[str], window: MaintenanceWindow, *, to_json: bool) -> ExitCode:
     announced = _announce(prepared, always_compare=False)
     if not to_json:
         show_policies(console(), prepared.report)
@@ -308,7 +307,8 @@ def _deploy(
         summary.mig_changes = change_nodes(plan, outputs, prepared.cluster, prepared.progress, window.closed)
         window.check_still_open(announced.impacts.found)
         _release_queues(prepared, outputs)
-        summary.changes = prepared.deployment.up(rolled_configs(plan))
+        with ended_by_dead_ends(plan, prepared.cluster):
+            summary.changes = prepared.deployment.up(rolled_configs(plan))
         hold_nodes(plan, prepared.cluster)
     except RolloutFailed as error:
         failure, summary.mig_changes = error, error.outcomes
@@ -319,7 +319,7 @@ def _deploy(
         failure = error
     # Only the Pulumi CLI may have applied a part before a failure of another kind.
     partly = summary.engine == EngineName.PULUMI and not isinstance(failure, RolloutFailed)
-    applied = failure is None or isinstance(failure, NotReady | ObjectsSkipped) or partly
+    applied = failure is None or isinstance(failure, NotReady | NodesGivenUp | ObjectsSkipped) or partly
     if applied:
         try:
             _observe(summary, prepared, failed=failure is not None)

@@ -30,6 +30,7 @@ from gpu_platform.planning.changes.order import Step, has_an_order, order_of, st
 from gpu_platform.quantity import counted
 from gpu_platform.rollout.plan import Rollout
 
+_BLOCKED = "blocked"  # of --fail-on: a change that cannot be made before somebody acts
 _MAX_LISTED = 4
 _MAX_NODES = 8
 _STYLES = {
@@ -156,7 +157,7 @@ def show_impacts(out: Console, impacts: Impacts) -> None:
             Text(impact.effect.value, style=_STYLES.get(impact.effect, "")),
             _count(impact.nodes),
             _count(impact.gpus),
-            "?" if impact.pods is None else _count(len(impact.pods) or None),
+            "?" if impact.pods is None else _count(len(impact.stopping) or None),
         )
     out.print(table, soft_wrap=False)
     for impact in impacts.found:
@@ -188,8 +189,8 @@ def details(impact: Impact) -> list[str]:
         lines.append(f"  order: {impact.order}")
     if impact.duration is not None:
         lines.append(f"  duration: {impact.duration}")
-    if impact.pods:
-        lines.append(f"  stops: {pods_text(impact.pods)}")
+    if impact.stopping:
+        lines.append(f"  stops: {pods_text(impact.stopping)}")
     lines += [f"  {'never evicted' if block.forever else 'not evicted now'}: {block}" for block in impact.blocks]
     if impact.data:
         verb = "deletes" if impact.effect is Effect.DELETES_DATA else "stays"
@@ -236,10 +237,10 @@ def _count(value: int | None) -> str:
 # -- the gate of CI --------------------------------------------------------------------------------------------
 
 
-def parse_effects(text: str) -> frozenset[Effect]:
-    """Return the effects of a comma-separated list; raises BadInput for an unknown one."""
+def parse_effects(text: str) -> frozenset[str]:
+    """Return the effects of a comma-separated list, and `blocked`; raises BadInput for an unknown one."""
     words = [word.strip() for word in text.split(",") if word.strip()]
-    known = {effect.value: effect for effect in Effect if effect is not Effect.IN_PLACE}
+    known = [*(effect.value for effect in Effect if effect is not Effect.IN_PLACE), _BLOCKED]
     unknown = [word for word in words if word not in known]
     if unknown or not words:
         raise BadInput(
@@ -253,15 +254,16 @@ def parse_effects(text: str) -> frozenset[Effect]:
                 )
             ],
         )
-    return frozenset(known[word] for word in words)
+    return frozenset(words)
 
 
-def refuse(impacts: Impacts, refused: frozenset[Effect]) -> None:
-    """Raise Finding if a change has one of the refused effects."""
-    found = [impact for impact in impacts.found if impact.effect in refused]
+def refuse(impacts: Impacts, refused: frozenset[str]) -> None:
+    """Raise Finding if a change has one of the refused effects, or is blocked where that is refused."""
+    found = [f"{impact.subject} {impact.effect.value}" for impact in impacts.found if impact.effect in refused]
+    if _BLOCKED in refused:
+        found += [f"{impact.subject} {_BLOCKED}" for impact in impacts.found if impact.blocked]
     if found:
-        listed = "; ".join(f"{impact.subject} {impact.effect.value}" for impact in found)
-        raise Finding(f"--fail-on {','.join(sorted(effect.value for effect in refused))}: {listed}")
+        raise Finding(f"--fail-on {','.join(sorted(refused))}: {'; '.join(found)}")
 
 
 def refuse_impossible(stack: str, impacts: Impacts) -> None:

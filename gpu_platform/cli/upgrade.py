@@ -18,6 +18,7 @@ from rich.text import Text
 
 from gpu_platform.catalog import Catalog, load_catalog
 from gpu_platform.cli.console import console
+from gpu_platform.cli.dead_ends import dead_ends
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.impact import details
 from gpu_platform.cluster_access import client_of
@@ -108,10 +109,12 @@ def _report(loaded: LoadedStack, plan: EnvironmentPlan, today: datetime.date) ->
     live: LiveState | None = None
     running: RunningVersions | None = None
     not_read = ""
+    given_up: Mapping[str, str] = {}
     try:
         client = client_of(plan)
         live = read_live(client, plan, ())
         running = read_running_versions(client, plan, live.nodes)
+        given_up = dead_ends(client, plan)
     except (UnknownOutcome, Refused, Finding) as error:
         not_read = str(error).splitlines()[0]
     items = upgrade_items(plan, running, today, catalog)
@@ -122,7 +125,7 @@ def _report(loaded: LoadedStack, plan: EnvironmentPlan, today: datetime.date) ->
         items=items,
         steps=found.steps,
         disturbances=tuple(_disturbances(loaded, plan, found.steps, live, catalog)),
-        blocked=found.blocked,
+        blocked=(*found.blocked, *given_up.values()),
         kubernetes=current_kubernetes(plan, running),
         not_read=not_read,
         past=tuple(item for item in items if item.support.status.past),
@@ -268,7 +271,7 @@ def _counts(impact: Impact, *, known: bool) -> str:
     if impact.pods is None or (not known and impact.nodes):
         pods = "pods unknown"
     elif impact.nodes is not None:
-        pods = counted(len(impact.pods), "pod")
+        pods = counted(len(impact.stopping), "pod")
     return ", ".join(part for part in (*parts, pods) if part)
 
 

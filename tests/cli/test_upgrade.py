@@ -103,6 +103,7 @@ def test_a_later_step_is_compared_with_the_step_before_it_and_not_with_the_versi
     path.write_text(yaml.safe_dump({"config": {"gpu-platform:platform": platform}}))
     running = "v1.34.6-eks-4f4795d"
     monkeypatch.setattr(upgrade, "client_of", lambda _plan: None)
+    monkeypatch.setattr(upgrade, "dead_ends", lambda _client, _plan: {})
     monkeypatch.setattr(upgrade, "read_live", lambda *_: LiveState(kubernetes=running))
     monkeypatch.setattr(upgrade, "read_running_versions", lambda *_: RunningVersions(kubernetes=running))
 

@@ -134,3 +134,49 @@ def test_a_driver_upgrade_is_announced_rolled_under_a_budget_and_validated(
     assert {(check["verdict"], check["observed"]) for check in drivers} == {("pass", NEW)}
     (after,) = guarded.client.objects("v1", "Pod", namespace="vision")
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_a_pod_that_nobody_starts_again_ends_up_at_once_with_the_commands_that_help(
+    deployed: Platform, base: dict[str, Any]
+) -> None:
+    amount = {"cpu": "100m", "memory": "64Mi", SHARED: "1"}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "bare", "namespace": "default"},
+        "spec": {
+            "nodeSelector": {names.HOSTNAME_LABEL: "serve-0"},
+            "tolerations": [TOLERATION],
+            "containers": [{"name": "main", "image": "none", "resources": {"limits": amount}}],
+        },
+    }
+    made = deployed.client.create(pod)
+    eventually(lambda: (deployed.client.get("v1", "Pod", "bare", "default") or {})["status"]["phase"] == "Running")
+    changed = copy.deepcopy(base)
+    changed["operator"] = {"driver": {"version": NEW}}
+    file = str(deployed.write(changed))
+
+    preview = deployed.run("preview", file, "--engine", "embedded", "--fail-on", "blocked")
+    assert preview.code == 1
+    assert "never evicted: default/bare: no controller starts it again" in one_line(preview.out)
+    assert "pool serve blocked" in preview.err
+
+    up = deployed.run("up", file, "--engine", "embedded")
+    assert up.code == 1
+    assert "node serve-0: driver-upgrade is upgrade-failed, with default/bare on the node" in up.err
+    assert "kubectl delete pod -n default bare" in up.err
+    again = f"kubectl label node serve-0 --overwrite {names.DRIVER_UPGRADE_STATE_LABEL}=upgrade-required"
+    assert again in up.err
+    validated = deployed.run("validate", file, "--format", "json")
+    checks = [check for node in validated.json["nodes"] for check in node["checks"]]
+    assert [check["remediation"] for check in checks if again in check["remediation"]]
+
+    deployed.client.delete(made)
+    required = {"name": "serve-0", "labels": {names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-required"}}
+    deployed.client.merge({"apiVersion": "v1", "kind": "Node", "metadata": required})
+    assert deployed.run("up", file, "--engine", "embedded").code == 0
+    assert labels(deployed, "serve-0")[names.DRIVER_UPGRADE_STATE_LABEL] == "upgrade-done"

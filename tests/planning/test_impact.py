@@ -140,6 +140,23 @@ def test_another_driver_rolls_the_nodes_and_stops_their_gpu_pods_and_no_others()
     assert impact.order.startswith("1 of all nodes at a time: cordon, evict")
 
 
+def test_a_pod_that_nobody_starts_again_is_said_to_block_another_driver_and_not_to_stop() -> None:
+    versions = load_catalog().operator_releases["v26.7.0"].drivers
+    before, after = (plan_of(operator={"driver": {"version": one}}) for one in (versions[0], versions[1]))
+    bare = dataclasses.replace(pod("bare", owner="Pod bare"), managed=False)
+    [impact] = impacts(before, after, pod("a"), bare)
+    assert [one.name for one in impact.stopping] == ["a"]
+    [block] = impact.blocks
+    assert (block.pods, block.forever, impact.blocked) == (("vision/bare",), True, True)
+    assert not impacts(before, after, pod("a"))[0].blocked
+
+
+def test_a_pod_that_nobody_starts_again_is_stopped_where_its_node_is_removed() -> None:
+    bare = dataclasses.replace(pod("bare", "train-1", owner="Pod bare"), managed=False)
+    [impact] = impacts(plan_of(), plan_of(count={"desired": 1}), bare)
+    assert ([one.name for one in impact.stopping], impact.blocked) == (["bare"], False)
+
+
 def test_a_mig_layout_rolls_live_nodes_names_the_blocking_budget_and_the_longest_time() -> None:
     before = plan_of(sharing={"mode": "mig", "layout": {"1g.10gb": 7}}, workload="development", teams=())
     after = plan_of(

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from cluster_objects import EXPECTED, TAINT, node
 
+from gpu_platform import names
 from gpu_platform.planning.expectations.section import NodeExpectation
 from validators.cluster import check_node
 
@@ -188,3 +189,26 @@ def test_a_missing_whole_gpu_on_a_node_that_could_be_cut_is_not_blamed_on_mig() 
     assert (check.verdict, check.observed) == ("fail", "7")
     assert "MIG" not in check.remediation
     assert "gpu-count" in check.remediation
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict"),
+    [("upgrade-required", "unknown"), ("pod-deletion-required", "unknown"), ("upgrade-failed", "fail")],
+)
+def test_a_driver_upgrade_that_is_not_done_is_a_finding_until_it_is(state, verdict):
+    upgraded = node(labels={names.DRIVER_UPGRADE_STATE_LABEL: state})
+    assert findings(upgraded) == [
+        ("driver-upgrade", names.DRIVER_UPGRADE_STATE_LABEL, verdict, "upgrade-done", state)
+    ]
+
+
+def test_a_driver_upgrade_that_is_done_is_no_finding():
+    assert not findings(node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-done"}))
+
+
+def test_a_failed_driver_upgrade_names_the_pods_in_its_way_and_the_commands_that_help():
+    failed = node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-failed"})
+    [check] = [each for each in check_node(failed, EXPECTED, left=["vision/bare"]) if each.needs_attention]
+    assert check.observed == "upgrade-failed, with vision/bare on the node"
+    assert "kubectl delete pod -n vision bare, then kubectl label node serve-0 --overwrite" in check.remediation
+    assert check.remediation.endswith(f"{names.DRIVER_UPGRADE_STATE_LABEL}=upgrade-required")

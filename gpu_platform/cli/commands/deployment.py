@@ -32,7 +32,8 @@ FailOnOption = Annotated[
         "--fail-on",
         metavar="EFFECTS",
         help="Exit with 1, before anything changes, if a change has one of these effects: "
-        "deletes-data, replaces, cuts-access, removes-capacity, rolls-nodes, restarts-pods.",
+        "deletes-data, replaces, cuts-access, removes-capacity, rolls-nodes, restarts-pods; or if it is "
+        "blocked: a pod is never evicted.",
     ),
 ]
 TimeoutOption = Annotated[

@@ -133,6 +133,17 @@ def block_of(pod: GuardedPod, budgets: Iterable[DisruptionBudget]) -> Block | No
     )
 
 
+def unmanaged_block(namespace: str, pod: str) -> Block:
+    """Return why a drain leaves a pod without a controller on its node, which then is never changed."""
+    return Block(
+        pods=(f"{namespace}/{pod}",),
+        budgets=(),
+        forever=True,
+        why="no controller starts it again, so it is not evicted, and `up` ends at its node",
+        fix="delete it first",
+    )
+
+
 def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
     """Return one block for all pods with the same reason, those that last for ever first."""
     pods: dict[Block, list[str]] = {}

@@ -40,9 +40,9 @@ class Impact:
     """One planned change and its effect.
 
     `subject`: `pool train`, `team vision`, `operator`, or an object. `field`: its place in the stack file, or the
-    changed property. `nodes`, `gpus`: affected ones, None where it has none. `pods`: running pods that stop; None:
-    the cluster was not read. `duration`: None where it touches neither nodes nor pods. `parts`: what `up` does, in
-    its order.
+    changed property. `nodes`, `gpus`: affected ones, None where it has none. `pods`: running pods that the change
+    concerns; None: the cluster was not read. `duration`: None where it touches neither nodes nor pods. `parts`:
+    what `up` does, in its order.
     """
 
     subject: str
@@ -64,6 +64,16 @@ class Impact:
     """Whether nodes are rolled, replaced or removed, which a maintenance window limits."""
     refusal: Problem | None = None
     """Why `up` refuses the change as it is, and what to do instead; None: it does not."""
+
+    @property
+    def stopping(self) -> tuple[RunningPod, ...]:
+        """Pods that the change stops."""
+        return tuple(pod for pod in self.pods or () if not pod.stays)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the change cannot be made before a person has removed what prevents an eviction."""
+        return any(block.forever for block in self.blocks)
 
     @property
     def budgets(self) -> tuple[str, ...]:
@@ -153,5 +163,6 @@ def _pod_to_json(pod: RunningPod) -> dict[str, Any]:
         "owner": pod.owner,
         "node": pod.node,
         "units": dict(pod.units),
+        "stays": pod.stays,
         "budgets": list(pod.budgets),
     }

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpu_platform.planning.changes.budgets import Block
+from gpu_platform.planning.changes.budgets import Block, unmanaged_block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +14,8 @@ class RunningPod:
     """A pod that runs on a node and that a drain would evict.
 
     `owner`: its controller, `Deployment web`, or the pod itself. `units`: units by extended resource.
-    `has_claims`: it has devices by ResourceClaims. `block`: the disruption budgets that prevent its eviction.
+    `has_claims`: it has devices by ResourceClaims. `managed`: a controller starts it again. `block`: what prevents
+    its eviction. `stays`: the drain leaves it on its node.
     """
 
     namespace: str
@@ -23,7 +24,15 @@ class RunningPod:
     node: str
     units: Mapping[str, int] = field(default_factory=dict[str, int])
     has_claims: bool = False
+    managed: bool = True
     block: Block | None = None
+    stays: bool = False
+
+    def in_drain(self) -> RunningPod:
+        """Return the pod in a drain by the rules of `kubectl drain`: it evicts no pod that nobody starts again."""
+        if self.managed:
+            return self
+        return replace(self, block=unmanaged_block(self.namespace, self.name), stays=True)
 
     @property
     def budgets(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform.catalog import Catalog
@@ -11,7 +11,7 @@ from gpu_platform.planning.changes import durations
 from gpu_platform.planning.changes.deployed import NOT_DEPLOYED, mapping_of, software_facts, units_of
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, Part, Phase, short
-from gpu_platform.planning.changes.live import LiveState
+from gpu_platform.planning.changes.live import LiveState, RunningPod
 from gpu_platform.planning.changes.pools import PoolChange, resized_pools
 from gpu_platform.planning.kubernetes_versions import minor_version
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -173,6 +173,10 @@ def impacts_of_mig(
     limits = _of_layouts(by_pool, planned, plan.changes.max_unavailable)
     for name, nodes in by_pool.items():
         at_a_time = nodes[0].at_a_time
+        pods = None if live is None else _drained(live, [change.node for change in nodes])
+        order = f"{at_a_time} at a time: cordon, drain, partition, validate, uncordon"
+        if any(pod.block is not None and pod.block.forever for pod in pods or ()):
+            order += "; a node that cannot be drained ends `up` before it applies anything else"
         yield Impact(
             subject=f"pool {name}",
             effect=Effect.ROLLS_NODES,
@@ -181,8 +185,8 @@ def impacts_of_mig(
             new=nodes[0].new,
             nodes=len(nodes),
             gpus=len(nodes) * planned[name].gpus_per_node,
-            pods=None if live is None else live.pods_on(change.node for change in nodes),
-            order=f"{at_a_time} at a time: cordon, drain, partition, validate, uncordon",
+            pods=pods,
+            order=order,
             duration=limits[name],
             node_names=tuple(node.named(nodes[0].old) for node in nodes),
             parts=(_layout_part(name),),
@@ -225,6 +229,11 @@ def _of_layouts(
     total = sum(duration.seconds or 0 for duration in found.values())
     because = f"with the other pools, because changes.max_unavailable is {most}"
     return {name: durations.Duration(total, f"{because}; {duration.why}") for name, duration in found.items()}
+
+
+def _drained(live: LiveState, nodes: Iterable[str]) -> tuple[RunningPod, ...]:
+    """Return the pods on nodes that `up` or the operator drains."""
+    return tuple(pod.in_drain() for pod in live.pods_on(nodes))
 
 
 def _layout_part(pool: str) -> Part:
@@ -310,7 +319,7 @@ def _of_nodes(
     layout: bool,
 ) -> Iterator[Impact]:
     nodes = _node_count(pool, live)
-    pods = None if live is None else live.pods_on(live.nodes.get(pool.name, ()))
+    pods = None if live is None else _drained(live, live.nodes.get(pool.name, ()))
     if old.get("driver") != new["driver"] and NOT_DEPLOYED not in (old.get("driver"), new["driver"]):
         yield Impact(
             subject=f"pool {pool.name}",

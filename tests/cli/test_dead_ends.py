@@ -1,0 +1,101 @@
+"""An `up` that waits for a node which a controller has given up ends; one that may still come back does not."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from gpu_platform import interruption
+from gpu_platform.cli import dead_ends
+from gpu_platform.cli.dead_ends import NodesGivenUp, ended_by_dead_ends
+from gpu_platform.cluster_access import ClusterAccess
+from gpu_platform.errors import UnknownOutcome
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.stacks import load_stack
+
+GIVEN_UP = {"serve-0": "node serve-0: driver-upgrade is upgrade-failed: delete the pod"}
+Looks = Iterator[Mapping[str, str] | None]
+
+
+class Cluster(ClusterAccess):
+    """A cluster that answers; what it says of its nodes is in `looks`."""
+
+    def client(self) -> Any:
+        return None
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(interruption, "_state", interruption._State(begun=True))
+    monkeypatch.setattr(dead_ends, "_POLL_SECONDS", 0.001)
+    with interruption.handled(restore=True):
+        yield
+
+
+@pytest.fixture
+def plan() -> EnvironmentPlan:
+    found = load_stack("local").plan
+    assert isinstance(found, EnvironmentPlan)
+    return found
+
+
+def look(monkeypatch: pytest.MonkeyPatch, looks: Looks, until: int = 0) -> threading.Event:
+    """Let nodes be as each look says, the first before the run; None: no answer. Set after `until` looks."""
+    count, reached = itertools.count(1), threading.Event()
+
+    def found(*_: object) -> dict[str, str]:
+        now = next(looks)
+        if next(count) == until:
+            reached.set()
+        if now is None:
+            raise UnknownOutcome("no answer")
+        return dict(now)
+
+    monkeypatch.setattr(dead_ends, "dead_ends", found)
+    return reached
+
+
+def test_a_node_that_is_given_up_in_this_run_ends_it_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, plan: EnvironmentPlan
+) -> None:
+    look(monkeypatch, itertools.chain([{}, {}], itertools.repeat(GIVEN_UP)))
+    named = "serve-0: driver-upgrade is upgrade-failed: delete the pod"
+    with pytest.raises(NodesGivenUp, match=named), ended_by_dead_ends(plan, Cluster(plan)):
+        threading.Event().wait()
+    assert not interruption.was_raised()
+
+
+def test_a_node_that_comes_back_ends_nothing(monkeypatch: pytest.MonkeyPatch, plan: EnvironmentPlan) -> None:
+    looks: Looks = itertools.cycle([{}, GIVEN_UP, GIVEN_UP, None])
+    reached = look(monkeypatch, itertools.chain([{}], looks), until=60)
+    with ended_by_dead_ends(plan, Cluster(plan)):
+        assert reached.wait(60)
+
+
+def test_a_node_that_was_given_up_before_is_named_and_gets_time_to_come_back(
+    monkeypatch: pytest.MonkeyPatch, plan: EnvironmentPlan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reached = look(monkeypatch, itertools.chain([GIVEN_UP] * 50, itertools.repeat({})), until=60)
+    with ended_by_dead_ends(plan, Cluster(plan)):
+        assert reached.wait(60)
+    assert capsys.readouterr().err == f"warning: {GIVEN_UP['serve-0']}\n"
+
+
+def test_a_cluster_that_does_not_exist_yet_is_not_watched(
+    monkeypatch: pytest.MonkeyPatch, plan: EnvironmentPlan
+) -> None:
+    reached = look(monkeypatch, itertools.repeat(None), until=1)
+    with ended_by_dead_ends(plan, Cluster(plan)):
+        assert reached.is_set()
+
+
+def test_a_signal_to_the_command_is_no_node_that_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, plan: EnvironmentPlan
+) -> None:
+    look(monkeypatch, itertools.repeat({}))
+    with pytest.raises(KeyboardInterrupt), ended_by_dead_ends(plan, Cluster(plan)):
+        raise KeyboardInterrupt
