@@ -2,7 +2,8 @@
 
 A Job, not a Deployment: a server that ends gives its GPU back. `kubectl create job NAME --from=cronjob/ENTRY`
 starts one, as often as members need.
-Source: Jupyter Server docs, shutdown_no_activity_timeout; Kubernetes docs, CronJob; read 2026-11-23.
+Source: Jupyter Server docs, shutdown_no_activity_timeout; jupyter_server_terminals 0.5.4, terminalmanager.py;
+Kubernetes docs, CronJob; read 2026-11-29.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ def jupyter(directory: str, idle_seconds: int) -> tuple[str, ...]:
         f"--ServerApp.root_dir={directory}",
         f"--ServerApp.shutdown_no_activity_timeout={idle_seconds}",
         f"--MappingKernelManager.cull_idle_timeout={idle_seconds}",
+        "--MappingKernelManager.cull_connected=True",  # a browser that somebody left open uses nothing
+        f"--TerminalManager.cull_inactive_timeout={idle_seconds}",  # the server does not end before its terminals
     )
 
 

@@ -251,6 +251,8 @@ def test_a_notebook_ends_when_nobody_uses_it_and_at_its_deadline(found: Recorded
     command = pod["containers"][0]["command"]
     assert "--ServerApp.shutdown_no_activity_timeout=3600" in command
     assert "--MappingKernelManager.cull_idle_timeout=3600" in command
+    assert "--MappingKernelManager.cull_connected=True" in command
+    assert "--TerminalManager.cull_inactive_timeout=3600" in command
     assert "--ip=127.0.0.1" in command
 
 
