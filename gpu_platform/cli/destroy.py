@@ -252,6 +252,9 @@ def _show_left(run: Destruction, retained: _Retained) -> None:
             f"  namespace {namespace.name} is retained from stack {namespace.retained_from} with {contents}; "
             f"remove it for good with `{_removal(run, namespace)}`"
         )
+    cluster = run.plan.cluster
+    if cluster.access == "sandbox" and run.plan.kind == "environment":
+        print(f"  sandbox {cluster.name} still runs: `gpu-platform sandbox down --name {cluster.name}` deletes it")
 
 
 def _removal(run: Destruction, namespace: retention.TeamNamespace) -> str:

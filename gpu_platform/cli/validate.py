@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,11 @@ from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.options import only_with
 from gpu_platform.cli.validate_page import validation_page
 from gpu_platform.cluster_access import client_of
+from gpu_platform.engine.applyset import stack_outputs
+from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.errors import BadInput, ExitCode, Problem, UnknownOutcome
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.changes import classify, pool_changes
 from gpu_platform.stacks import load_stack
 from gpu_platform.validation import collect_report
 from validators.render import as_ctrf, as_junit, print_report
@@ -40,6 +45,7 @@ def validate_stack(stack: str, files: ReportFiles, *, to_json: bool) -> ExitCode
         raise UnknownOutcome(
             f"stack {plan.stack} is not deployed on this cluster: run `gpu-platform up {stack}` first"
         )
+    _warn_of_edits(client, plan, stack)
     report = collect_report(client, plan)
     if files.junit is not None:
         files.junit.write_text(as_junit(report), "utf-8")
@@ -52,6 +58,26 @@ def validate_stack(stack: str, files: ReportFiles, *, to_json: bool) -> ExitCode
     else:
         print_report(report, console())
     return report.exit_code
+
+
+def _warn_of_edits(client: KubernetesClient, plan: EnvironmentPlan, stack: str) -> None:
+    """Say where the stack file is not what is deployed; not with the Pulumi CLI, which alone has its outputs."""
+    outputs = stack_outputs(client, plan.stack) or {}
+    if "pools" not in outputs:
+        return
+    catalog = load_catalog()
+    pools = pool_changes(outputs["pools"], plan, catalog)
+    edits = [
+        one for one in classify(outputs, plan, catalog, live=None, pools=pools) if one.changes_nodes or one.nodes
+    ]
+    for one in edits:
+        print(f"warning: {one.subject}: {one.field} is {one.new}, and {one.old} is deployed", file=sys.stderr)
+    if edits:
+        print(
+            "warning: nodes are compared with the stack file, which was changed after the last `up`: run "
+            f"`gpu-platform preview {stack}`, then `up`",
+            file=sys.stderr,
+        )
 
 
 def _check_files(files: ReportFiles) -> list[Mapping[str, Any]]:

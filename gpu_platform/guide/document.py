@@ -369,7 +369,13 @@ def _examples(guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None,
             f"$ kubectl apply -f {guide.examples[0].kind}.yaml",
             "```",
         )
-    if any(one.kind == "notebook" for one in guide.examples):
+    if guide.simulated:
+        yield ""
+        yield (
+            "Nodes of a sandbox are simulated: pods are scheduled, and their containers do not run, so "
+            "`kubectl logs`, `exec` and `port-forward` have no answer."
+        )
+    elif any(one.kind == "notebook" for one in guide.examples):
         yield from (
             "",
             "The notebook prints its address with a token; forward a port of your machine to it:",

@@ -228,6 +228,15 @@ def test_preview_prints_what_up_would_change_and_changes_nothing(deployed: Platf
     assert live["spec"]["hard"]["requests.nvidia.com/gpu"] == "4"
 
 
+def test_validate_says_that_a_pool_was_edited_and_not_deployed(deployed: Platform, base: dict[str, Any]) -> None:
+    assert not deployed.run("validate", str(deployed.write(base))).err
+    base["pools"][1]["sharing"]["replicas"] = 2
+    ran = deployed.run("validate", str(deployed.write(base)))
+    assert ran.code == 1
+    assert "warning: pool serve: pools[1].sharing is 2 x gpu.shared, and 4 x gpu.shared is deployed" in ran.err
+    assert "changed after the last `up`" in ran.err
+
+
 @pytest.mark.long
 def test_removing_a_pool_and_a_team_removes_their_objects_and_no_others(
     deployed: Platform, base: dict[str, Any]

@@ -156,8 +156,9 @@ def test_in_a_sandbox_whose_kubeconfig_is_an_administrators_the_guide_says_how_t
     cluster = {"provider": "sandbox", "name": "shop"}
     platform = environment(pool(), cluster=cluster, teams=[team(members=[member])])
     assert guide(platform).login == (
-        "gpu-platform sandbox status --name shop",
-        f"kubectl {acting} get nodes   # as a member",
+        "export KUBECONFIG=~/.local/state/gpu-platform/sandbox/shop/kubeconfig"
+        "   # or as `gpu-platform sandbox status --name shop` says",
+        f"alias kubectl='kubectl {acting}'   # from now on as a member",
     )
 
 

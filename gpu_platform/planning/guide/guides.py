@@ -115,6 +115,7 @@ def _plan(
         namespace=team.name,
         cluster=platform.cloud.cluster.name,
         login=platform.cloud.login_commands(team.everybody),
+        simulated=platform.cloud.access == "sandbox",
         priority=team.priority,
         pools=tuple(
             _pool(pool, tenant, queue, available) for pool in available.pools if _granted(pool, tenant, queue)

@@ -88,6 +88,8 @@ class GuidePlan:
     cluster: str
     login: tuple[str, ...]
     """Commands that make a kubeconfig; empty: the cluster's owner has it."""
+    simulated: bool
+    """Pods are scheduled, and their containers do not run: they have no logs and no ports."""
     priority: str
     """The class of the team's workloads."""
     pools: tuple[GuidePool, ...]

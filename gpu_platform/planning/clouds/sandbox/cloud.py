@@ -71,9 +71,13 @@ class Sandbox(Cloud):
 
     def login_commands(self, members: Sequence[str]) -> tuple[str, ...]:
         """Return the command that names an administrator's kubeconfig, and one that acts as a member by it."""
-        status = f"gpu-platform sandbox status --name {self._cluster.name}"
-        as_member = [f"kubectl {_acting_as(one)} get nodes   # as a member" for one in members[:1]]
-        return (status, *as_member)
+        name = self._cluster.name
+        elsewhere = f"# or as `gpu-platform sandbox status --name {name}` says"
+        named = f"export KUBECONFIG={_STATE}/{name}/kubeconfig   {elsewhere}"
+        as_member = [
+            f"alias kubectl='kubectl {_acting_as(one)}'   # from now on as a member" for one in members[:1]
+        ]
+        return (named, *as_member)
 
     def daemonsets(self, pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
         """Return the node agent: the simulated operator runs beside the nodes."""
@@ -116,6 +120,9 @@ class Sandbox(Cloud):
     def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
         """Return the settings of the simulated operator, which has no Helm chart."""
         return OperatorSettings(writes_object=True)
+
+
+_STATE: Final = "~/.local/state/gpu-platform/sandbox"  # without a variable that moves it: the same on each machine
 
 
 def _acting_as(member: str) -> str:
