@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,15 +18,16 @@ import yaml
 from gpu_platform.cli.parts import open_access, refuse_parts
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine import retention
+from gpu_platform.engine.access import changed_access, restore_access
 from gpu_platform.engine.apply import apply
 from gpu_platform.engine.applyset import is_deployed, stack_outputs
-from gpu_platform.engine.changes import Changes
+from gpu_platform.engine.changes import Action, Change, Changes
 from gpu_platform.engine.choice import EngineName, choose_engine
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.destroy import destroy
 from gpu_platform.engine.diff import preview
 from gpu_platform.engine.lock import StackLock
-from gpu_platform.engine.objects import kubernetes_objects
+from gpu_platform.engine.objects import KubernetesObject, kubernetes_objects
 from gpu_platform.engine.pulumi_cli import PulumiCli
 from gpu_platform.engine.pulumi_engine import InterruptedCreation, PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
@@ -182,7 +183,8 @@ class PulumiDeployment:
         with self._driver(self._resized()) as driver:
             self._refuse_interrupted_creations(driver)
             self._refuse_foreign_objects(driver)
-            return driver.preview().to_json()
+            changes = driver.preview()
+        return _with_access(changes, self._access(changed_access)).to_json()
 
     def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
         """Run `pulumi up`."""
@@ -193,11 +195,13 @@ class PulumiDeployment:
                 self._refuse_interrupted_creations(driver)
                 self._refuse_foreign_objects(driver)
                 self._repair_taints()
-                changes = driver.up().to_json()
+                changes = driver.up()
         finally:
             self.cluster.forget()  # it may have been created, or replaced
+        # After the CLI, which has made the changes of the stack file itself in their order.
+        access = self._access(restore_access)
         self._settle(self.loaded.plan.tenants)
-        return changes
+        return _with_access(changes, access).to_json()
 
     def destroy(self) -> ChangesDocument:
         """Run `pulumi destroy`."""
@@ -282,6 +286,16 @@ class PulumiDeployment:
         for node in repair_taints(self.cluster.client(), declared) if declared else ():
             self.progress.line(f"{node}: the stack's taints were set again")
 
+    def _access(
+        self, look: Callable[[KubernetesClient, Sequence[KubernetesObject]], Sequence[Change]]
+    ) -> Sequence[Change]:
+        """Return what `look` finds, or makes, of access that others changed."""
+        try:
+            return look(self.cluster.client(), kubernetes_objects(self.recorded.resources))
+        except (Refused, UnknownOutcome) as reason:
+            self.progress.line(f"whether others changed access is unknown: {reason}")
+            return ()
+
     def _settle(self, tenants: Collection[TenantPlan]) -> None:
         """Mark the namespaces of teams that left as retained, and delete empty ones: Pulumi only leaves them."""
         try:
@@ -356,6 +370,14 @@ def _is_embedded(loaded: LoadedStack, cluster: ClusterAccess) -> bool:
     if loaded.plan.cluster.access != "sandbox":
         return False
     return is_deployed(cluster.client(), loaded.stack)
+
+
+def _with_access(found: Changes, access: Collection[Change]) -> Changes:
+    """Return the changes of the CLI with those of access, which it does not see."""
+    changed = {change.key: change for change in access}
+    others = [one for one in found.changes if one.key not in changed or one.action is not Action.UNCHANGED]
+    seen = {one.key for one in others}
+    return Changes(found.stack, (*others, *(one for key, one in changed.items() if key not in seen)))
 
 
 def _interrupted(stack: str, creations: Sequence[InterruptedCreation]) -> str:

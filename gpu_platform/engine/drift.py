@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from gpu_platform.engine.changes import child_at, owned_fields, place_of
 from gpu_platform.engine.client import KubernetesClient, Refused
-from gpu_platform.engine.objects import object_key
+from gpu_platform.engine.objects import ObjectKey, object_key
 from gpu_platform.names import FIELD_MANAGER
 
 # Only these kinds are examined, and of them only these fields. Of other kinds (nodes, claims, service accounts,
@@ -77,8 +77,15 @@ class Addition:
 
 def grants_access(live: Mapping[str, Any]) -> bool:
     """Return whether additions to an object of this kind grant access, so that `up` removes them."""
-    kind = object_key(live).group_kind
-    return any(fnmatch.fnmatchcase(kind, pattern) for pattern in _GRANTS_ACCESS)
+    return bool(access_fields(object_key(live)))
+
+
+def access_fields(key: ObjectKey) -> tuple[str, ...]:
+    """Return the fields by which an object grants access; none for an object that grants none."""
+    kind = key.group_kind
+    if not any(fnmatch.fnmatchcase(kind, pattern) for pattern in _GRANTS_ACCESS):
+        return ()
+    return tuple(field.removeprefix("f:") for field in _EXAMINED.get(kind, ()))
 
 
 def additions(
@@ -91,7 +98,7 @@ def additions(
     found = tuple(_of_other_managers(live))
     if not found:
         return ()
-    defaulted = _defaulted(client, manifest)
+    defaulted = with_defaults(client, manifest)
     return tuple(addition for addition in found if _value_at(defaulted, addition.keys) != addition.value)
 
 
@@ -148,7 +155,7 @@ def _is_owned_by_others(kind: str, path: str) -> bool:
     )
 
 
-def _defaulted(client: KubernetesClient, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+def with_defaults(client: KubernetesClient, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the manifest with the API server's defaults, by a dry run under a name that nobody uses."""
     metadata: Mapping[str, Any] = manifest["metadata"]
     name = "gpu-platform-defaults-" + hashlib.sha256(str(metadata["name"]).encode()).hexdigest()[:12]

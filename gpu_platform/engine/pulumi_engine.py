@@ -70,6 +70,7 @@ class PulumiEngine:
         self._stack_name = stack
         output = WithoutInterruptions(on_output) if on_output is not None else None
         self._common: dict[str, Any] = {"color": "never", "on_output": output, "on_error": output}
+        self._common["suppress_outputs"] = True  # hundreds of lines, changed or not; the summary is our own
         self._policies: dict[str, Any] = {
             "policy_packs": [str(pack) for pack in policy_packs] or None,
             "policy_pack_configs": [str(config) for config in policy_configs] or None,
