@@ -116,6 +116,10 @@ def test_an_up_makes_again_what_a_killed_destroy_deleted(pulumi: Platform, base:
     assert objects_of_teams(pulumi) == before
 
 
+def _is_of_members(binding: dict[str, Any]) -> bool:
+    return any(subject["kind"] == "Group" for subject in binding.get("subjects") or ())
+
+
 def test_what_others_changed_is_named_and_repaired(pulumi: Platform, base: dict[str, Any]) -> None:
     ran = pulumi.up(base)
     assert ran.code == 0, ran.err
@@ -126,6 +130,13 @@ def test_what_others_changed_is_named_and_repaired(pulumi: Platform, base: dict[
     client.merge({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": quota, "spec": {"hard": hard}})
     client.merge({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": workload, "spec": {"replicas": 0}})
     client.merge({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "lab-0"}, "spec": CORDONED})
+    (binding,) = [one for one in client.objects(RBAC, "RoleBinding", namespace="vision") if _is_of_members(one)]
+    eve = {"kind": "User", "name": "eve", "apiGroup": "rbac.authorization.k8s.io"}
+    client.merge(
+        {key: binding[key] for key in ("apiVersion", "kind")}
+        | {"metadata": {key: binding["metadata"][key] for key in ("name", "namespace")}}
+        | {"subjects": [*binding["subjects"], eve]}
+    )
 
     previewed = pulumi.run("preview", str(pulumi.write(base)), "--engine", "pulumi", "--format", "json")
     assert previewed.code == 0, previewed.err
@@ -135,10 +146,14 @@ def test_what_others_changed_is_named_and_repaired(pulumi: Platform, base: dict[
         assert {(one["kind"], one["action"], field["path"]) for one in changes for field in one["fields"]} == {
             ("ResourceQuota", "update", 'spec.hard["requests.nvidia.com/gpu"]'),
             ("Deployment.apps", "update", "spec.replicas"),
+            ("RoleBinding.rbac.authorization.k8s.io", "update", "subjects"),
         }
     live = client.get("v1", "ResourceQuota", "gpu-quota", "vision")
     assert live is not None
     assert live["spec"]["hard"]["requests.nvidia.com/gpu"] == "4"
+    restored = client.get(RBAC, "RoleBinding", binding["metadata"]["name"], "vision")
+    assert restored is not None
+    assert restored["subjects"] == binding["subjects"]
     eventually(lambda: len(list(client.objects("v1", "Pod", namespace="vision"))), 1)
     node = client.get("v1", "Node", "lab-0")
     assert node is not None
