@@ -1,0 +1,112 @@
+"""Each declared field of a deployed stack is changed on the API server: what it refuses is in the table."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from components._immutable_fields import IMMUTABLE_FIELDS
+from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.engine.objects import KubernetesObject, kubernetes_objects
+from gpu_platform.program import record_stack
+from gpu_platform.stacks import load_stack
+from tests.e2e.conftest import Platform
+
+pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-base")]
+
+_SAME = ("apiVersion", "kind", "metadata", "status")
+Path = tuple[str | int, ...]
+# With another content the object has another name, and its users move to it before the old one goes.
+NAMED_BY_CONTENT = {"core/ConfigMap": ("data", "binaryData", "immutable")}
+
+
+def leaves(value: object, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yield each text, number and truth of a manifest, with its path."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from leaves(inner, (*path, str(key)))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from leaves(inner, (*path, index))
+    else:
+        yield path, value
+
+
+def others(value: Any) -> tuple[Any, ...]:
+    """Return values of the same type that may be allowed in place of one."""
+    if isinstance(value, bool):
+        return (not value,)
+    if isinstance(value, int | float):
+        return (value + 1,)
+    return tuple(text for text in (f"{value}x", f"{value}1", _ENUMS.get(str(value), "")) if text)
+
+
+_ENUMS = {
+    "Delete": "Retain",
+    "Retain": "Delete",
+    "Never": "PreemptLowerPriority",
+    "Exists": "Equal",
+    "get": "list",
+}
+_ENUMS |= {"Immediate": "WaitForFirstConsumer", "ClusterRole": "Role", "Group": "User", "Ignore": "Fail"}
+
+
+def changed(manifest: Mapping[str, Any], path: Path, value: Any) -> dict[str, Any]:
+    """Return a manifest with one value changed."""
+    copied: Any = copy.deepcopy(dict(manifest))
+    here = copied
+    for part in path[:-1]:
+        here = here[part]
+    here[path[-1]] = value
+    return copied
+
+
+def refused(client: KubernetesClient, manifest: Mapping[str, Any]) -> str:
+    try:
+        client.apply(manifest, dry_run=True)
+    except Refused as refusal:
+        return refusal.message
+    return ""
+
+
+def is_immutable(client: KubernetesClient, item: KubernetesObject, path: Path, value: Any) -> bool:
+    """Return whether the API server takes a field in a new object, and no change of it."""
+    for other in others(value):
+        manifest = changed(item.manifest, path, other)
+        new = changed(manifest, ("metadata", "name"), f"{item.key.name}-changed"[-60:].lstrip("-."))
+        if not refused(client, new):
+            return bool(refused(client, manifest))
+    return False
+
+
+def kind_of(item: KubernetesObject) -> str:
+    return f"{item.key.group or 'core'}/{item.key.kind}"
+
+
+def general(path: Path) -> str:
+    return ".".join("*" if isinstance(part, int) else part for part in path)
+
+
+def test_what_the_api_server_does_not_let_change_is_in_the_table(deployed: Platform, base: dict[str, Any]) -> None:
+    recorded = record_stack(load_stack(str(deployed.write(base))))
+    tried: set[tuple[str, str]] = set()
+    found: set[tuple[str, str]] = set()
+    for item in kubernetes_objects(recorded.resources):
+        for path, value in leaves({key: inner for key, inner in item.manifest.items() if key not in _SAME}):
+            case = (kind_of(item), general(path))
+            if case not in tried:
+                tried.add(case)
+                if is_immutable(deployed.client, item, path, value):
+                    found.add(case)
+    known = {**IMMUTABLE_FIELDS, **NAMED_BY_CONTENT}
+    missing = {
+        (kind, path)
+        for kind, path in found
+        if not any(path == field or path.startswith(f"{field}.") for field in known.get(kind, ()))
+    }
+    assert not missing
+    assert ("rbac.authorization.k8s.io/RoleBinding", "roleRef.name") in found, "changes are refused as such"
+    assert len({kind for kind, _ in tried}) > 15
