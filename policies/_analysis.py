@@ -151,6 +151,7 @@ def evaluate(
         violations=tuple(violation for report in reports for violation in report.violations),
         exempted=tuple(violation for report in reports for violation in report.exempted),
         not_checked=tuple(gap for report in reports for gap in report.not_checked),
+        idle_exemptions=tuple(one for report in reports for one in report.idle_exemptions),
     )
 
 

@@ -224,6 +224,7 @@ def test_a_violation_has_a_stable_json_form():
         ],
         "exempted": [],
         "not_checked": [],
+        "idle_exemptions": [],
     }
 
 
@@ -271,3 +272,16 @@ def test_an_error_of_a_rules_level_names_what_works(setting: Any, path: str, all
 def test_a_stack_file_takes_a_level_alone_or_with_settings(setting: Any):
     policy = TypeAdapter(Policy).validate_python({"rules": {RULE: setting}})
     assert levels(policy.rules)[RULE] is Level.ADVISORY
+
+
+@pytest.mark.parametrize(
+    ("resource", "until", "why"),
+    [
+        ("serve", "2026-12-31", []),
+        ("nobody-*", "2026-12-31", ["covers no violation; remove it, or correct its resource"]),
+        ("serve", "2025-01-31", ["ended 2025-01-31; remove it, or write a later day"]),
+    ],
+)
+def test_exemptions_without_effect_are_reported(resource: str, until: str, why: list[str]):
+    idle = evaluate(CROWDED, exempt(resource, until), TODAY).idle_exemptions
+    assert [(one.why, one.path) for one in idle] == [(text, f"policy.rules.{RULE}.exempt[0]") for text in why]
