@@ -140,6 +140,11 @@ def down(name: str, *, keep_data: bool = False) -> Status:
     return status(name)
 
 
+def has_data(name: str) -> bool:
+    """Return whether a sandbox has a data folder, also one whose first start was interrupted."""
+    return Layout(_home(name).resolve()).lock.exists()
+
+
 def names() -> list[str]:
     """Return the names of the sandboxes of this machine, running or stopped."""
     folder = sandbox_dir("").resolve()

@@ -5,12 +5,13 @@ The commands are declared in `gpu_platform/cli/commands/`. Exit codes: 0 good, 1
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
@@ -20,7 +21,7 @@ from typer.main import get_command
 from gpu_platform import garbage, interruption
 from gpu_platform.cli.commands import capacity, deployment, lookup, mig, nodes, sandbox, stack_files
 from gpu_platform.cli.options import CONTEXT
-from gpu_platform.errors import BadInput, GpuPlatformError, Problem
+from gpu_platform.errors import BadInput, ExitCode, GpuPlatformError, Problem
 from gpu_platform.project import check_project, version
 
 _INTERRUPTED = 130  # Typer's exit code for every KeyboardInterrupt
@@ -115,19 +116,51 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _run(given: list[str]) -> None:
     try:
-        _command()(given, prog_name="gpu-platform")
-    except GpuPlatformError as error:
-        _show(_located(error), to_json=_wants_json(given))
-        sys.exit(int(error.exit_code))
+        with _output_written():
+            _run_command(given)
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:
             _leave_interrupted()
         raise
     except KeyboardInterrupt:
         _leave_interrupted()
-    except BrokenPipeError:
-        # The reader closed the pipe; without this Python reports the error again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def _output_written() -> Generator[None]:
+    """Write what is still buffered at the end; one line and exit code 3 where standard output takes no more."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError as error:  # the reader closed the pipe
+        _discard_output()
+        if isinstance(stop := error.__context__, SystemExit):
+            raise stop from None
+    except OSError as error:
+        try:
+            print(flush=True)  # is it standard output, or another file?
+        except OSError:
+            _discard_output()
+            print(f"error: standard output takes no more: {error.strerror}", file=sys.stderr)
+            sys.exit(int(ExitCode.UNKNOWN))
+        raise
+
+
+def _discard_output() -> None:
+    """Let standard output go nowhere: Python would report the error again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run_command(given: list[str]) -> None:
+    try:
+        _command()(given, prog_name="gpu-platform")
+    except GpuPlatformError as error:
+        _show(_located(error), to_json=_wants_json(given))
+        sys.exit(int(error.exit_code))
+    except OSError:
+        raise
     except Exception:
         # Compiled code, such as that of pydantic, replaces a KeyboardInterrupt by an exception of its own.
         if interruption.was_raised():

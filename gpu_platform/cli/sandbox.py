@@ -65,7 +65,9 @@ def list_sandboxes(*, to_json: bool) -> None:
 
 
 def stop(name: str, *, keep_data: bool, to_json: bool) -> None:
-    """Stop a sandbox."""
+    """Stop a sandbox; raises BadInput for one that this machine does not have."""
+    if not control_plane.has_data(name):
+        _check_name(name, "sandbox down")
     control_plane.down(name, keep_data=keep_data)
     if to_json:
         print(json.dumps({"version": 1, "name": name, "state": "stopped", "data_kept": keep_data}, indent=2))
@@ -207,6 +209,9 @@ def _check_node(node: str, faults: Sequence[Fault], nodes: Sequence[Mapping[str,
 def _print(status: Status, *, to_json: bool) -> None:
     if to_json:
         print(json.dumps(status.to_json(), indent=2))
+        return
+    if status.state == "absent":
+        print(f"sandbox {status.name}: absent; `gpu-platform sandbox list` lists those of this machine")
         return
     print(f"sandbox {status.name}: {status.state}, Kubernetes {status.kubernetes}")
     if status.server:
