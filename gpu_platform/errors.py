@@ -73,11 +73,14 @@ class UnknownOutcome(GpuPlatformError):
     exit_code = ExitCode.UNKNOWN
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `did you mean 'x'?` if `word` is similar to an entry of `known`, else an empty string."""
+def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return `did you mean 'x'?` if `word` is similar to an entry of `known`, else an empty string.
+
+    `cutoff`: how similar, up to 1.
+    """
     candidates: Sequence[str] = list(known)
     by_folded = {candidate.casefold(): candidate for candidate in candidates}
-    close = difflib.get_close_matches(word.casefold(), list(by_folded), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word.casefold(), list(by_folded), n=1, cutoff=cutoff)
     return f"did you mean {by_folded[close[0]]!r}?" if close else ""
 
 

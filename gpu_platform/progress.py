@@ -35,6 +35,13 @@ class Progress:
         elif not self._quiet:
             print(text, file=sys.stderr, flush=True)
 
+    def waiting(self, text: str) -> None:
+        """Print that the command waits for another process, also where it shows nothing else."""
+        if self._terminal is not None:
+            self.line(text)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
     @contextmanager
     def step(self, text: str) -> Generator[None]:
         """Show `text` while the body runs, then `text` with the duration in seconds."""

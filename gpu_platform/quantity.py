@@ -65,9 +65,10 @@ def bytes_text(size: Decimal | int) -> str:
     return f"{round(amount, 1).normalize():f} {unit}"
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun: `1 node`, `2 nodes`, `3 classes`."""
-    return f"{count} {noun}" + ("" if count == 1 else "es" if noun.endswith(("s", "x")) else "s")
+def counted(count: float, noun: str) -> str:
+    """Return a number with its noun: `1 node`, `2 nodes`, `0.5 GPUs`, `3 classes`."""
+    number = str(count) if isinstance(count, int) else f"{count:g}"
+    return f"{number} {noun}" + ("" if count == 1 else "es" if noun.endswith(("s", "x")) else "s")
 
 
 def duration_text(seconds: float) -> str:

@@ -3,26 +3,62 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from gpu_platform.catalog import Catalog
+from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.errors import did_you_mean
 
+_MOST: Final = 4
+"""Machine types that a fix names."""
 _SERIES: Final = re.compile(r"([a-z]+)\d*([a-z]*)")
 _ARM: Final = "g"
 """In the letters after the generation of EC2's families of Arm CPUs: r8g, c7gn, g5g."""
 
 
-def unknown_machine_type(name: str, catalog: Catalog) -> tuple[str, str, str]:
-    """Return what was found, what is allowed and the fix, with the reason where a type is known and left out."""
+def unknown_machine_type(name: str, catalog: Catalog, vendor: str | None = None) -> tuple[str, str, str]:
+    """Return what was found, what is allowed and the fix, with the reason where a type is known and left out.
+
+    `vendor`: whose machine types a cluster can have, or None for any.
+    """
     unsupported = catalog.unsupported(name)
     allowed = "one of the machine types of the catalogue"
     if unsupported is None:
-        fix = similar_machine_type(name, catalog.machine_types) or "see `gpu-platform machines list`"
-        return repr(name), allowed, fix
+        known = [one for one in catalog.machine_types.values() if vendor in (None, one.vendor)]
+        word = name.casefold()
+        fix = (
+            _of_family(word, known)
+            or similar_machine_type(name, [one.name for one in known])
+            or _with_its_gpu(word, known, catalog)
+        )
+        return repr(name), allowed, fix or "see `gpu-platform machines list`"
     found = f"{name!r}, which the program does not support: {unsupported.why} ({unsupported.source})"
     return found, allowed, f"use {unsupported.instead}"
+
+
+def machines_of_gpu(gpus: Collection[str], machines: Iterable[MachineType]) -> str:
+    """Return the fix that names the first machine types with one of some GPU models; empty if there is none."""
+    return _written([one.name for one in machines if one.gpu in gpus])
+
+
+def _written(names: Sequence[str]) -> str:
+    if len(names) > _MOST:
+        return f"write {', '.join(names[:_MOST])}, or another of {len(names)}: `gpu-platform machines list`"
+    return f"write {' or '.join(filter(None, [', '.join(names[:-1]), names[-1]]))}" if names else ""
+
+
+def _of_family(name: str, machines: Sequence[MachineType]) -> str:
+    """Return the fix of a name that is the first part of machine types; empty if it is none."""
+    return _written([one.name for one in machines if one.name.startswith((f"{name}.", f"{name}-"))])
+
+
+def _with_its_gpu(name: str, machines: Sequence[MachineType], catalog: Catalog) -> str:
+    """Return the fix of a name that has a GPU model, or begins machine types of another vendor; else empty."""
+    elsewhere = {one.gpu for one in catalog.machine_types.values() if one.gpu and one.name.startswith(name)}
+    words = set(re.split(r"[^a-z0-9]+", re.sub(r"^\d+ ?x ?", "", name)))
+    exact = catalog.find_gpu(name)
+    named = {exact.model} if exact else {model for model in catalog.gpus if model.partition("-")[0] in words}
+    return machines_of_gpu(elsewhere | named, machines)
 
 
 def similar_machine_type(name: str, known: Iterable[str]) -> str:

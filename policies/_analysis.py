@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError, create_model
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput, Problem, did_you_mean
-from gpu_platform.spec.problems import problems_of
+from gpu_platform.spec.problems import found_text, meant_option, problems_of
 from policies import (
     alignment,
     capacity,
@@ -115,6 +115,13 @@ def _adapter(model: type[Settings]) -> TypeAdapter[Settings]:
     return TypeAdapter(model)
 
 
+@cache
+def _adapter_with_level(model: type[Settings]) -> TypeAdapter[Settings]:
+    """Return the model of all that a rule's configuration may have: its level, and its settings."""
+    level: Any = (Level | None, Field(default=None, alias=_LEVEL_KEY))
+    return TypeAdapter(create_model(model.__name__, __base__=model, enforcement_level=level))
+
+
 def parse_settings(rule: Rule[Any, Any], given: Mapping[str, Any], problems: list[Problem]) -> Settings:
     """Return a rule's settings; on a mistake, record it in `problems` and return the defaults."""
     model: type[Settings] = rule.settings
@@ -122,7 +129,7 @@ def parse_settings(rule: Rule[Any, Any], given: Mapping[str, Any], problems: lis
     try:
         return adapter.validate_python(given)
     except ValidationError as error:
-        found = problems_of(error, given, adapter)
+        found = problems_of(error, given, _adapter_with_level(model))
         problems += [replace(problem, path=f"{rule.id}.{problem.path}") for problem in found]
         return model()
 
@@ -144,6 +151,7 @@ def evaluate(
         violations=tuple(violation for report in reports for violation in report.violations),
         exempted=tuple(violation for report in reports for violation in report.exempted),
         not_checked=tuple(gap for report in reports for gap in report.not_checked),
+        idle_exemptions=tuple(one for report in reports for one in report.idle_exemptions),
     )
 
 
@@ -161,14 +169,15 @@ def _split(key: str, given: object, problems: list[Problem]) -> tuple[Level | No
         settings = {name: value for name, value in mapping.items() if name != _LEVEL_KEY}
         level = mapping.get(_LEVEL_KEY)
         return (None if level is None else _level(f"{key}.{_LEVEL_KEY}", level, problems)), settings
-    return _level(key, given, problems), {}
+    settings = "" if key == _ALL else f", or a mapping with {_LEVEL_KEY} and settings"
+    return _level(key, given, problems, settings), {}
 
 
-def _level(path: str, given: object, problems: list[Problem]) -> Level | None:
+def _level(path: str, given: object, problems: list[Problem], others: str = "") -> Level | None:
     try:
         return Level(given)
     except ValueError:
         levels = [level.value for level in Level]
-        fix = did_you_mean(str(given), levels) or f"write {Level.ADVISORY}"
-        problems.append(Problem(path, repr(given), "one of " + ", ".join(levels), fix))
+        fix = meant_option(given, levels) or f"write {Level.ADVISORY}, {Level.MANDATORY} or {Level.DISABLED}"
+        problems.append(Problem(path, found_text(given), "one of " + ", ".join(levels) + others, fix))
         return None

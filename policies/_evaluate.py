@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+import re
+import traceback
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from gpu_platform.errors import Problem
+from gpu_platform.errors import BadInput, Problem
 from policies._inputs import NotVisible
+from policies._own import OWN_ID
 from policies._rule import Breach, Exemption, Level, Remedy, Rule, Settings, Severity, Subject
 from policies._stack import Resource, Stack
 
@@ -66,12 +69,32 @@ class NotChecked:
 
 
 @dataclass(frozen=True, slots=True)
+class IdleExemption:
+    """An exemption without effect: it has ended, or covers no violation. `index`: its place in `exempt`."""
+
+    rule: str
+    index: int
+    resource: str
+    owner: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"exemption of {self.resource!r} from {self.rule} ({self.owner}): {self.why}"
+
+    @property
+    def path(self) -> str:
+        """Its place in the `policy` of a stack file."""
+        return f"policy.rules.{self.rule}.exempt[{self.index}]"
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyReport:
     """The result of rules on a stack. What was not checked is neither a violation nor a pass."""
 
     violations: tuple[Violation, ...] = ()
     exempted: tuple[Violation, ...] = ()
     not_checked: tuple[NotChecked, ...] = ()
+    idle_exemptions: tuple[IdleExemption, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain JSON values."""
@@ -80,21 +103,28 @@ class PolicyReport:
             "violations": [violation.to_json() for violation in self.violations],
             "exempted": [violation.to_json() for violation in self.exempted],
             "not_checked": [gap.to_json() for gap in self.not_checked],
+            "idle_exemptions": [asdict(exemption) for exemption in self.idle_exemptions],
         }
 
 
 def evaluate_rule(
     rule: Rule[Any, Any], stack: Stack, settings: Settings, level: Level, today: datetime.date
 ) -> PolicyReport:
-    """Return the result of one rule. An exemption applies up to and including its last day."""
+    """Return the result of one rule. An exemption applies up to and including its last day.
+
+    Raises BadInput for a rule of a company that raises something else than NotVisible.
+    """
     violations: dict[tuple[str, Problem, str], Violation] = {}
     exempted: dict[tuple[str, Problem, str], Violation] = {}
     not_checked: dict[tuple[str, str, str], NotChecked] = {}
-    for subject in rule.subjects(stack):
+    covered: set[str] = set()
+    for subject in _guarded(rule, rule.subjects(stack)):
         try:
-            for breach in rule.check(stack, subject, settings):
+            for breach in _guarded(rule, rule.check(stack, subject, settings)):
                 owner = stack.find(breach.at.owner) or subject.resource
-                covering = _exemption(settings, {*_names(owner), *_names(subject.resource), subject.name})
+                names = {*_names(owner), *_names(subject.resource), subject.name}
+                covered |= names
+                covering = _exemption(settings, names)
                 applies = covering is not None and covering.until >= today
                 violation = _violation(rule, level, owner, subject, breach, _note(covering, today))
                 group = subject.group if owner is subject.resource else owner.urn
@@ -103,7 +133,51 @@ def evaluate_rule(
         except NotVisible as gap:
             found = NotChecked(rule.id, gap.owner, subject.name, gap.path, gap.why)
             not_checked.setdefault((subject.group, gap.path, gap.why), found)
-    return PolicyReport(tuple(violations.values()), tuple(exempted.values()), tuple(not_checked.values()))
+    gaps = tuple(not_checked.values())
+    idle = tuple(_idle(rule, settings, covered, today, sure=not gaps))
+    return PolicyReport(tuple(violations.values()), tuple(exempted.values()), gaps, idle)
+
+
+_Item = TypeVar("_Item")
+
+
+def _guarded(rule: Rule[Any, Any], items: Iterable[_Item]) -> Iterator[_Item]:
+    """Yield what a rule yields; raises BadInput with the place in its code for whatever else it raises."""
+    try:
+        yield from items
+    except NotVisible:
+        raise
+    except Exception as error:
+        if not re.fullmatch(OWN_ID, rule.id):
+            raise  # a mistake of the pack, whose traceback we need
+        frames = traceback.extract_tb(error.__traceback__)
+        file = rule.check.__code__.co_filename
+        last = next((frame for frame in reversed(frames) if frame.filename == file), frames[-1])
+        raise BadInput(
+            f"{last.filename}:{last.lineno}",
+            [
+                Problem(
+                    f"rule {rule.id}",
+                    f"{type(error).__name__}: {error}",
+                    "a rule that yields breaches, for whatever resources a stack has",
+                    f"mend line {last.lineno}: {last.line}" if last.line else "",
+                )
+            ],
+        ) from error
+
+
+def _idle(
+    rule: Rule[Any, Any], settings: Settings, covered: set[str], today: datetime.date, *, sure: bool
+) -> Iterator[IdleExemption]:
+    """Yield exemptions that have ended or cover no violation; `sure`: the rule could check everything."""
+    for index, one in enumerate(settings.exempt):
+        if one.until < today:
+            why = f"ended {one.until.isoformat()}; remove it, or write a later day"
+        elif sure and not one.covers(covered):
+            why = "covers no violation; remove it, or correct its resource"
+        else:
+            continue
+        yield IdleExemption(rule.id, index, one.resource, one.owner, why)
 
 
 def remedies_of(

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Generic, Protocol, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from gpu_platform.spec.patterns import NOT_BLANK
 from policies._inputs import Value
 from policies._stack import Resource, Stack
 
@@ -58,10 +59,10 @@ class Exemption(RuleModel):
     resource: Annotated[str, Field(min_length=1)]
     """A name, or a glob such as `legacy-*`: of the resource, of the Kubernetes object (`namespace/name` or
     `name`), of the pool or config that is checked, or a URN."""
-    reason: Annotated[str, Field(min_length=1, pattern=r"\S")]
-    owner: Annotated[str, Field(min_length=1, pattern=r"\S")]
+    reason: Annotated[str, Field(min_length=1, pattern=NOT_BLANK, examples=["replaced in January"])]
+    owner: Annotated[str, Field(min_length=1, pattern=NOT_BLANK, examples=["ml-infra"])]
     """Who answers for it: a person or a team."""
-    until: datetime.date
+    until: Annotated[datetime.date, Field(examples=["2027-01-31"])]
     """The last day on which it applies."""
 
     def covers(self, names: Iterable[str]) -> bool:
@@ -146,7 +147,7 @@ class Rule(Generic[SubjectT, SettingsT]):
 
     @property
     def config_schema(self) -> Mapping[str, Mapping[str, Any]]:
-        """The JSON Schema of each configuration key, without references, as CrossGuard takes it."""
+        """The JSON Schema of each configuration key, without references and examples, for CrossGuard."""
         schema = self.settings.model_json_schema(by_alias=True)
         definitions = schema.get("$defs", {})
         return {key: _inline(value, definitions) for key, value in schema["properties"].items()}
@@ -157,7 +158,7 @@ def _inline(node: Any, definitions: Mapping[str, Any]) -> Any:  # noqa: ANN401 -
         mapping = cast("Mapping[str, Any]", node)
         if (reference := mapping.get("$ref")) is not None:
             return _inline(definitions[str(reference).rpartition("/")[2]], definitions)
-        return {key: _inline(value, definitions) for key, value in mapping.items()}
+        return {key: _inline(value, definitions) for key, value in mapping.items() if key != "examples"}
     if isinstance(node, list):
         return [_inline(item, definitions) for item in cast("list[object]", node)]
     return node

@@ -196,7 +196,7 @@ def _provide(module: GoModule, origin: Origin, progress: Progress) -> tuple[Path
     folder = _folder(module)
     waiting = "Waiting for another process that provides the sandbox's control plane"
     try:
-        with file_lock(folder.parent / "build.lock", on_wait=lambda: progress.line(waiting)):
+        with file_lock(folder.parent / "build.lock", on_wait=lambda: progress.waiting(waiting)):
             folders = _existing(module, origin)  # another process may have provided them while this one waited
             return folders if folders is not None else _download_or_build(module, origin, progress)
     except OSError as error:

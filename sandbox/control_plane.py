@@ -113,7 +113,8 @@ def up(
         what = f"Checking sandbox {name}, which runs"
     if known is not None and known.kubernetes != wanted:
         what = f"Upgrading sandbox {name} from Kubernetes {known.kubernetes} to {wanted}"
-    with file_lock(layout.lock), progress.step(what):
+    waiting = f"Waiting for another process that starts or stops sandbox {name}"
+    with file_lock(layout.lock, on_wait=lambda: progress.waiting(waiting)), progress.step(what):
         starter = _Starter(name, layout, binaries, wanted, kueue=kueue, karpenter=karpenter)
         if karpenter_offers:
             layout.write_offers(karpenter_offers)
@@ -129,7 +130,8 @@ def down(name: str, *, keep_data: bool = False) -> Status:
     home = _home(name)
     layout = Layout(home.resolve())
     if layout.lock.exists():
-        with file_lock(layout.lock):
+        waiting = f"Waiting for another process that starts or stops sandbox {name}"
+        with file_lock(layout.lock, on_wait=lambda: Progress(quiet=True).waiting(waiting)):
             for component in reversed(_NAMES):
                 # Processes only need time to write their data if it is kept.
                 Daemon(component, layout.folder).stop(grace_seconds=10.0 if keep_data else 0.0)
@@ -138,6 +140,11 @@ def down(name: str, *, keep_data: bool = False) -> Status:
     if not keep_data and home.is_symlink():
         home.unlink()
     return status(name)
+
+
+def has_data(name: str) -> bool:
+    """Return whether a sandbox has a data folder, also one whose first start was interrupted."""
+    return Layout(_home(name).resolve()).lock.exists()
 
 
 def names() -> list[str]:

@@ -121,3 +121,10 @@ def test_a_terminal_shows_a_bar_that_goes_when_the_work_is_done(
             time.sleep(0.01)
     assert f"{shown}\x1b[0m packages" in screen.getvalue()
     assert re.search(r"\x1b\[2KCompiling \[all\]: \d+\.\d s\n$", screen.getvalue())
+
+
+def test_waiting_for_another_process_is_shown_also_when_nothing_else_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Progress(quiet=True).waiting("Waiting for another process")
+    assert capsys.readouterr() == ("", "Waiting for another process\n")

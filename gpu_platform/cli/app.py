@@ -5,29 +5,36 @@ The commands are declared in `gpu_platform/cli/commands/`. Exit codes: 0 good, 1
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command
 
 from gpu_platform import garbage, interruption
 from gpu_platform.cli.commands import capacity, deployment, lookup, mig, nodes, sandbox, stack_files
-from gpu_platform.cli.options import CONTEXT
-from gpu_platform.errors import BadInput, GpuPlatformError, Problem
+from gpu_platform.cli.options import CONTEXT, CommandGroup
+from gpu_platform.errors import BadInput, ExitCode, GpuPlatformError, Problem
 from gpu_platform.project import check_project, version
 
 _INTERRUPTED = 130  # Typer's exit code for every KeyboardInterrupt
 
 
-class _Commands(TyperGroup):
+class _Commands(CommandGroup):
     """All commands; a wrong value of an option is said without pydantic's own prefix."""
+
+    def sections(self) -> Mapping[str, Sequence[str]]:
+        """Return the names of the commands by task."""
+        return {
+            task: [one[0] if isinstance(one, tuple) else one.__name__.replace("_", "-") for one in commands]
+            for task, commands in _TASKS.items()
+        }
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - Typer's own copy of Click
         """Run a command; raises typer.BadParameter with its text alone."""
@@ -46,43 +53,46 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-_GROUPS: Final = {
-    "sandbox": sandbox.sandbox_app,
-    "mig": mig.mig_app,
-    "team": deployment.team_app,
-    "machines": lookup.machines_app,
-    "policies": lookup.policies_app,
-    "capacity": capacity.capacity_app,
+_TASKS: Final[Mapping[str, tuple[Callable[..., None] | tuple[str, typer.Typer], ...]]] = {
+    "Write and check a stack file": (
+        stack_files.init,
+        stack_files.check,
+        ("policies", lookup.policies_app),
+        stack_files.review,
+        stack_files.render,
+        stack_files.images,
+        stack_files.recipe,
+        stack_files.conformance,
+        stack_files.schema,
+    ),
+    "Choose machines, sizes and sharing": (
+        ("machines", lookup.machines_app),
+        ("capacity", capacity.capacity_app),
+        capacity.cost,
+        ("mig", mig.mig_app),
+        capacity.place,
+        capacity.rehearse,
+        capacity.scheduler_config,
+    ),
+    "Deploy and operate": (
+        deployment.doctor,
+        deployment.preview,
+        deployment.up,
+        nodes.validate,
+        nodes.burn_in,
+        stack_files.upgrade,
+        nodes.dashboards,
+        deployment.destroy,
+    ),
+    "Teams": (stack_files.guide, ("team", deployment.team_app)),
+    "Sandbox and single nodes": (("sandbox", sandbox.sandbox_app), nodes.node_check, nodes.node_metrics),
 }
-_COMMANDS: Final[tuple[Callable[..., None], ...]] = (  # in the order of --help; `node_check` is `node-check`
-    stack_files.init,
-    stack_files.render,
-    stack_files.check,
-    stack_files.review,
-    stack_files.conformance,
-    stack_files.guide,
-    capacity.place,
-    capacity.scheduler_config,
-    capacity.rehearse,
-    stack_files.images,
-    stack_files.recipe,
-    capacity.cost,
-    nodes.dashboards,
-    deployment.preview,
-    deployment.up,
-    deployment.destroy,
-    nodes.validate,
-    nodes.burn_in,
-    stack_files.upgrade,
-    stack_files.schema,
-    deployment.doctor,
-    nodes.node_check,
-    nodes.node_metrics,
-)
-for _name, _group in _GROUPS.items():
-    app.add_typer(_group, name=_name)
-for _function in _COMMANDS:
-    app.command()(_function)
+"""Commands and groups of commands by task, in the order of --help; `node_check` is `node-check`."""
+for _one in itertools.chain(*_TASKS.values()):
+    if isinstance(_one, tuple):
+        app.add_typer(_one[1], name=_one[0])
+    else:
+        app.command()(_one)
 
 
 def _show_version(wanted: bool) -> None:
@@ -115,19 +125,51 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _run(given: list[str]) -> None:
     try:
-        _command()(given, prog_name="gpu-platform")
-    except GpuPlatformError as error:
-        _show(_located(error), to_json=_wants_json(given))
-        sys.exit(int(error.exit_code))
+        with _output_written():
+            _run_command(given)
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:
             _leave_interrupted()
         raise
     except KeyboardInterrupt:
         _leave_interrupted()
-    except BrokenPipeError:
-        # The reader closed the pipe; without this Python reports the error again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def _output_written() -> Generator[None]:
+    """Write what is still buffered at the end; one line and exit code 3 where standard output takes no more."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError as error:  # the reader closed the pipe
+        _discard_output()
+        if isinstance(stop := error.__context__, SystemExit):
+            raise stop from None
+    except OSError as error:
+        try:
+            print(flush=True)  # is it standard output, or another file?
+        except OSError:
+            _discard_output()
+            print(f"error: standard output takes no more: {error.strerror}", file=sys.stderr)
+            sys.exit(int(ExitCode.UNKNOWN))
+        raise
+
+
+def _discard_output() -> None:
+    """Let standard output go nowhere: Python would report the error again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run_command(given: list[str]) -> None:
+    try:
+        _command()(given, prog_name="gpu-platform")
+    except GpuPlatformError as error:
+        _show(_located(error), to_json=_wants_json(given))
+        sys.exit(int(error.exit_code))
+    except OSError:
+        raise
     except Exception:
         # Compiled code, such as that of pydantic, replaces a KeyboardInterrupt by an exception of its own.
         if interruption.was_raised():

@@ -15,7 +15,7 @@ from gpu_platform.cli.capacity_document import capacity_document
 from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.quotas import read_quotas
-from gpu_platform.cli.tables import Column, show_table
+from gpu_platform.cli.tables import Column, show_table, show_text
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.errors import ExitCode
 from gpu_platform.measured import measured_by_pool
@@ -23,6 +23,7 @@ from gpu_platform.names import quota_key
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.cost import HOURS_PER_MONTH
+from gpu_platform.quantity import counted
 from gpu_platform.stacks import load_stack
 
 _EXIT_CODES = {"placed": ExitCode.GOOD, "impossible": ExitCode.FINDING, "unknown": ExitCode.UNKNOWN}
@@ -124,7 +125,7 @@ def _show(out: Console, document: Mapping[str, Any]) -> None:
     for one in document["oversubscription"]["resources"]:
         out.print(
             f"oversubscription: {one['asked']} x {one['name']} allocated to teams, {one['offered']} available: "
-            f"{one['gpus']:g} more GPUs would be needed, {_money(one)}; not included in the waste"
+            f"{counted(one['gpus'], 'GPU')} more would be needed, {_money(one)}; not included in the waste"
         )
 
 
@@ -162,7 +163,7 @@ def _show_pools(out: Console, document: Mapping[str, Any]) -> None:
     for pool in document["pools"]:
         each = f"{pool['cpu_millicores']}m CPU and {pool['memory_mib']}Mi for pods on each node"
         logical = f"{pool['logical_how']}{_mps(pool)}" + ("" if pool["gpu"] else f", {each}")
-        out.print(escape(f"  {pool['name']}: {logical}; {pool['price_how']}"))
+        show_text(out, f"  {pool['name']}: {logical}; {pool['price_how']}", 4)
 
 
 def _short(resource: str) -> str:
@@ -211,7 +212,7 @@ def _show_quotas(out: Console, quotas: Mapping[str, Any]) -> None:
         out.print(f"quotas at {size} size ({nodes}): {verdict}")
         if result["conflict"] is not None:
             _show_conflict(out, result["conflict"])
-    out.print(f"  {quotas['how']}")
+    show_text(out, f"  {quotas['how']}", 4)
 
 
 def _show_conflict(out: Console, conflict: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from gpu_platform.planning.cost.section import PoolCost
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.quantity import parse_quantity
+from gpu_platform.quantity import counted, parse_quantity
 
 _HOW_CAUSE = {
     GEOMETRY: "compute slices of partitioned GPUs that belong to no MIG instance of the layout",
@@ -85,7 +85,7 @@ def _pool(pool: PoolPlan, line: PoolCost, use: PoolUse) -> dict[str, Any]:
     logical = (
         "no GPUs"
         if not pool.has_gpus
-        else also.join(f"{nodes} (nodes) x {offer.per_node} {offer.name}" for offer in pool.resources)
+        else also.join(f"{counted(nodes, 'node')} x {offer.per_node} {offer.name}" for offer in pool.resources)
     )
     share = pool.sharing.mps
     return {
@@ -181,14 +181,14 @@ def _price_how(pool: PoolPlan) -> str:
         region = f" in {price.region}" if price.region is not None else ""
         return f"unknown: no list price of {pool.machine_type}{region}; write {pool.path}.usd_per_hour"
     if price.declared:
-        return f"{pool.nodes.desired} (nodes) x {price.usd_per_hour} USD/h of {pool.path}.usd_per_hour"
+        return f"{counted(pool.nodes.desired, 'node')} x {price.usd_per_hour} USD/h of {pool.path}.usd_per_hour"
     kind = pool.capacity["type"]
     bound = "an upper bound: " if kind == "spot" else ""
     other = (
         "" if kind == "on-demand" else f"; {bound}the price of {kind} is unknown: write {pool.path}.usd_per_hour"
     )
     where = f"{price.region} as reference" if price.reference else price.region
-    nodes = f"{pool.nodes.desired} (nodes)"
+    nodes = counted(pool.nodes.desired, "node")
     return f"{nodes} x {price.usd_per_hour} USD/h on demand in {where} ({price.source}){other}"
 
 

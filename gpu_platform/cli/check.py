@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.check_report import Finding, as_junit, as_sarif, findings, mistakes
+from gpu_platform.cli.check_report import Finding, as_junit, as_sarif, findings, mistakes, placed
 from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.engine.record import RecordedProgram
@@ -69,6 +69,7 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
             *off_notices(loaded.plan),
             *chart_warnings(loaded.plan.charts, program),
         )
+    warnings = (*warnings, *(f"{one.path}: {one}" for one in report.idle_exemptions))
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if output == "json":
@@ -83,7 +84,7 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
     else:
         out = console()
         show_decisions(out, loaded.plan)
-        show_policies(out, report)
+        show_policies(out, placed(report, loaded))
     return verdict(report)
 
 

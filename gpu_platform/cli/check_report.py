@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -17,8 +17,10 @@ from xml.etree import ElementTree
 
 from gpu_platform.errors import BadInput
 from gpu_platform.project import version
+from gpu_platform.spec import parse_platform
 from gpu_platform.spec.positions import Position, Positions
 from gpu_platform.spec.stack import Environment, TeamStack
+from gpu_platform.stacks import LoadedStack
 from policies import Level, PolicyReport, Severity, Violation, rules
 
 ReportFormat = Literal["sarif", "junit"]
@@ -55,7 +57,25 @@ def findings(report: PolicyReport, spec: Environment | TeamStack, positions: Pos
         Finding(gap.rule, "note", f"not checked: {gap}", positions.of(_pool_of(gap.subject, spec) or "policy"))
         for gap in report.not_checked
     ]
+    found += [Finding(one.rule, "warning", str(one), positions.of(one.path)) for one in report.idle_exemptions]
     return tuple(found)
+
+
+def placed(report: PolicyReport, loaded: LoadedStack) -> PolicyReport:
+    """Return a report for people, whose violations have the line and name of what the stack file declares."""
+    spec, positions = parse_platform(loaded.platform, str(loaded.path)), Positions(loaded.path)
+
+    def at_origin(violation: Violation) -> Violation:
+        origin = _origin(violation, spec)
+        if not origin:
+            return violation
+        place = positions.of(origin)
+        problem = replace(violation.problem, path=origin, line=place.line, column=place.column)
+        pool = re.fullmatch(r"pools\[(\d+)\]", origin)
+        named = isinstance(spec, Environment) and pool is not None
+        return replace(violation, name=spec.pools[int(pool[1])].name if named else violation.name, problem=problem)
+
+    return replace(report, violations=tuple(map(at_origin, report.violations)))
 
 
 def mistakes(error: BadInput, positions: Positions) -> tuple[Finding, ...]:

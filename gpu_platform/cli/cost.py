@@ -22,6 +22,7 @@ from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.spending import Saving, Spending, savings, spending_of
+from gpu_platform.quantity import counted
 from gpu_platform.stacks import load_stack, plan_platform
 
 
@@ -135,7 +136,7 @@ def _show_teams(out: Console, document: Mapping[str, Any]) -> None:
                 out.print(
                     escape(
                         f"  {workload['workload']}: {_usd(workload['usd_per_hour'])} USD/h, "
-                        f"{workload['units']} units on {workload['pool']}"
+                        f"{counted(workload['units'], 'unit')} on {workload['pool']}"
                     )
                 )
     out.print(f"not allocated to any team: {_usd(document['unallocated_usd_per_hour'])} USD/h")

@@ -130,13 +130,15 @@ def _pools(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _teams(document: Mapping[str, Any]) -> Iterator[str]:
     yield "<h2>Teams and workloads</h2>"
-    yield _table_start(("team", "workload", "pool", "units", "USD/h"), numbers=("units", "USD/h"))
+    units = ("units",) if document["workloads"] else ()
+    yield _table_start(("team", "workload", "pool", *units, "USD/h"), numbers=("units", "USD/h"))
     for team in document["teams"]:
         unknown = f"; unknown for {', '.join(team['unknown'])}" if team["unknown"] else ""
         name = f'<th scope="row">{escape(team["team"])}</th>'
         quotas: str = ", ".join(team["by_pool"])
         pools = escape(quotas + unknown)
-        yield _row((name, "<td>quota</td>", f"<td>{pools}</td>", "<td></td>", _number(team["usd_per_hour"])))
+        blank = "<td></td>" if units else ""
+        yield _row((name, "<td>quota</td>", f"<td>{pools}</td>", blank, _number(team["usd_per_hour"])))
         for one in document["workloads"]:
             if one["team"] == team["team"]:
                 yield _row(

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check import broken_rules, show_policies, verdict
+from gpu_platform.cli.check_report import placed
 from gpu_platform.cli.console import console
 from gpu_platform.cli.dead_ends import NodesGivenUp, ended_by_dead_ends
 from gpu_platform.cli.destroy import (
@@ -89,10 +90,10 @@ def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True
     report = evaluate_policies(recorded, loaded.plan) if with_policies else PolicyReport()
     if verdict(report) is not ExitCode.GOOD:
         if not quiet:
-            show_policies(console(), report)
+            show_policies(console(), placed(report, loaded))
         head = f"stack {loaded.stack} violates mandatory policies; nothing was changed"
         # A table would not be JSON: there the error itself has to name them.
-        raise Finding("\n".join([head, *broken_rules(report)]) if quiet else head)
+        raise Finding("\n".join([head, *broken_rules(placed(report, loaded))]) if quiet else head)
     if loaded.plan.kind == "environment" and with_policies:
         for warning in (
             *offering_warnings(loaded.plan, load_catalog()),
@@ -193,7 +194,7 @@ def preview_stack(
             if line:
                 console().print(line, markup=False)
         show_changes(console(), changes, objects=objects)
-        show_policies(console(), prepared.report)
+        show_policies(console(), placed(prepared.report, prepared.loaded))
     refuse(announced.impacts, refused)
     if announced.skipped is not None:
         print(f"error: {announced.skipped}", file=sys.stderr)
@@ -284,7 +285,7 @@ def deploy_stack(
 def _deploy(prepared: _Prepared, refused: frozenset[str], window: MaintenanceWindow, *, to_json: bool) -> ExitCode:
     announced = _announce(prepared, always_compare=False)
     if not to_json:
-        show_policies(console(), prepared.report)
+        show_policies(console(), placed(prepared.report, prepared.loaded))
     # With JSON, standard output has one document, which comes at the end.
     show_impacts(console(stderr=to_json), announced.impacts)
     refuse(announced.impacts, refused)

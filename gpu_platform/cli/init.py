@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from gpu_platform.cli.options import not_with
 from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.paths import stacks_dir
 from gpu_platform.planning.clouds.registry import first_stacks
-from gpu_platform.spec import CONFIG_KEY, stack_name
+from gpu_platform.spec import CONFIG_KEY
 from gpu_platform.stacks import plan_platform
 
+_NEW = "new"
 _SCHEMA = "# yaml-language-server: $schema=./platform.schema.json\n"
 
 
@@ -29,6 +31,7 @@ class Answers:
     """Answers from which `init` writes a stack file; None: `init` asks on the terminal."""
 
     provider: str | None
+    cluster: str | None
     machine_type: str | None
     nodes: int | None
     workload: str | None
@@ -37,14 +40,17 @@ class Answers:
     region: str | None
     zone: str | None
     project: str | None
+    admin: str | None
     node_names: str | None
 
 
 _QUESTIONS: Mapping[str, tuple[str, str]] = {
     "provider": (f"Provider ({', '.join(first_stacks())})", "sandbox"),
+    "cluster": ("Cluster (existing, or new: the program creates it)", "existing"),
     "region": ("Region", ""),
     "zone": ("Zone of the GPU nodes", ""),
     "project": ("Google Cloud project", ""),
+    "admin": ("IAM role or user that administers the cluster (ARN)", ""),
     "machine_type": ("Machine type (`gpu-platform machines list`)", ""),
     "nodes": ("Number of nodes", "2"),
     "node_names": ("Names of the GPU nodes, separated by commas", ""),
@@ -65,7 +71,6 @@ def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -
         raise BadInput("init", [Problem("NAME", f"{path}, which exists", "a name without a stack file", fix)])
     answers = _complete(name, given)
     platform = _platform(name, answers)
-    plan_platform(platform, stack_name(path), source=f"init {name}", folder=path.parent)
     text = _SCHEMA + yaml.safe_dump(
         {"config": {CONFIG_KEY: platform}}, sort_keys=False, default_flow_style=None, width=110
     )
@@ -87,7 +92,10 @@ def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -
 
 
 def _complete(name: str, given: Answers) -> dict[str, str]:
-    """Return all answers: given ones, then those of a terminal, then the defaults."""
+    """Return all answers: given ones, then those of a terminal, then the defaults.
+
+    A terminal is asked again for an answer that the stack file could not have. Raises BadInput.
+    """
     answers = {key: str(value) for key, value in asdict(given).items() if value is not None}
     asks = sys.stdin.isatty() and not os.environ.get("CI")
     missing: list[Problem] = []
@@ -95,56 +103,120 @@ def _complete(name: str, given: Answers) -> dict[str, str]:
     def ask(key: str, default: str = "") -> None:
         question, usual = _QUESTIONS[key]
         default = default or usual
-        if key in answers:
-            return
-        if asks:
+        option = _option(key)
+        while asks and key not in answers:
             answers[key] = str(typer.prompt(question, default=default or None))
-        elif default:
+            for problem in _mistakes(name, answers):
+                if problem.path == option:
+                    print(f"  {problem}", file=sys.stderr)
+                    answers.pop(key, None)
+        if key not in answers and default:
             answers[key] = default
-        else:
-            option = _option(key)
-            missing.append(Problem(option, "nothing", question[0].lower() + question[1:], f"add {option}"))
+        elif key not in answers:
+            missing.append(
+                Problem(
+                    option,
+                    "nothing",
+                    question if question[1].isupper() else question[0].lower() + question[1:],
+                    f"add {option}",
+                )
+            )
 
     ask("provider")
-    _check_provider(name, answers["provider"])
-    first = first_stacks()[answers["provider"]]
-    missing.extend(_without_use(given, answers["provider"]))
+    first = first_stacks().get(answers["provider"])
+    if first is not None and first.new_cluster is not None:
+        ask("cluster")
+    # What other questions depend on, and what no question asks.
+    if problems := [one for one in _mistakes(name, answers) if one.path in {"NAME", "--provider", "--cluster"}]:
+        raise BadInput(f"init {name}", problems)
+    questions = _questions(answers)
+    missing.extend(_without_use(given, questions, answers["provider"]))
     if asks and missing:
         raise BadInput(f"init {name}", missing)
-    for key in first.questions:
-        ask(key)
-    ask("machine_type", first.machine_type)
-    for key in ("nodes", "workload", "team"):
-        if key != "nodes" or first.asks_nodes:
-            ask(key)
-    ask("member", f"group:{answers['team']}" if first.groups else "")
+    for key in questions:
+        ask(key, _default(key, answers))
     if missing:
         raise BadInput(f"init {name}", missing)
+    if problems := _mistakes(name, answers):
+        raise BadInput(f"init {name}", problems)
     return answers
 
 
-def _without_use(given: Answers, provider: str) -> Iterator[Problem]:
+def _questions(answers: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the keys of the questions after those for provider and cluster, in order."""
+    first = first_stacks()[answers["provider"]]
+    of_cluster = first.new_cluster or () if answers.get("cluster") == _NEW else ()
+    nodes = ("nodes",) if first.asks_nodes else ()
+    return (*first.questions, *of_cluster, "machine_type", *nodes, "workload", "team", "member")
+
+
+def _default(key: str, answers: Mapping[str, str]) -> str:
+    """Return the default that depends on earlier answers."""
+    first = first_stacks()[answers["provider"]]
+    if key == "machine_type":
+        return first.machine_type
+    return f"group:{answers['team']}" if key == "member" and first.groups and "team" in answers else ""
+
+
+def _mistakes(name: str, answers: Mapping[str, str]) -> list[Problem]:
+    """Return what is wrong with answers, each at its flag; what is not answered yet has a default."""
+    wrong = _wrong_option("provider", answers["provider"], first_stacks()) or (
+        _wrong_option("cluster", answers["cluster"], ("existing", _NEW)) if "cluster" in answers else []
+    )
+    if wrong:
+        return wrong
+    complete = {"cluster": "existing", **answers}
+    for key in _questions(complete):
+        complete.setdefault(key, _default(key, complete) or _QUESTIONS[key][1] or "?")
+    try:
+        plan_platform(_platform(name, complete), name, source=f"init {name}")
+    except BadInput as error:
+        return [replace(one, path=_flag(one.path)) for one in error.problems]
+    return []
+
+
+_FLAGS: Mapping[str, str] = {
+    r"cluster\.name": "NAME",
+    r"cluster\.(region|location)": "--region",
+    r"cluster\.project": "--project",
+    r"cluster\.create\.admins": "--admin",
+    r"pools\[0\]\.zones": "--zone",
+    r"pools\[0\]\.machine_type": "--machine-type",
+    r"pools\[0\]\.count": "--nodes",
+    r"pools\[0\]\.nodes": "--node-names",
+    r"pools\[0\]\.workload": "--workload",
+    r"teams\[0\]\.name": "--team",
+    r"teams\[0\]\.members": "--member",
+}
+
+
+def _flag(path: str) -> str:
+    """Return the flag that a field of the stack file is written from, or the field itself."""
+    return next((flag for field, flag in _FLAGS.items() if re.match(field, path)), path)
+
+
+def _without_use(given: Answers, questions: Collection[str], provider: str) -> Iterator[Problem]:
     """Yield the given answers that a stack file of the provider does not need."""
-    first = first_stacks()[provider]
-    used = {"provider", "machine_type", "workload", "team", "member", *first.questions}
-    if first.asks_nodes:
-        used.add("nodes")
+    known = {"provider", *questions}
+    if first_stacks()[provider].new_cluster is not None:
+        known.add("cluster")
     for key, value in asdict(given).items():
-        if value is not None and key not in used:
-            yield not_with(_option(key), repr(value), f"--provider {provider}")
+        if value is not None and key not in known:
+            other = "--cluster existing" if key == "admin" and "cluster" in known else f"--provider {provider}"
+            yield not_with(_option(key), repr(value), other)
 
 
 def _option(key: str) -> str:
     return "--" + key.replace("_", "-")
 
 
-def _check_provider(name: str, provider: str) -> None:
-    """Raise BadInput for a provider that is none; clouds are known by the names of their Kubernetes services."""
-    known = first_stacks()
-    if provider not in known:
-        meant = {alias: name for name, first in known.items() for alias in first.aliases}
-        fix = f"write {meant[provider]}" if provider in meant else did_you_mean(provider, known) or "write sandbox"
-        raise BadInput(f"init {name}", [Problem("--provider", repr(provider), "one of " + ", ".join(known), fix)])
+def _wrong_option(key: str, value: str, known: Collection[str]) -> list[Problem]:
+    """Return the problem of a value that is none of the known; clouds are known by their services' names."""
+    if value in known:
+        return []
+    meant = {alias: name for name, first in first_stacks().items() for alias in first.aliases if name in known}
+    fix = f"write {meant[value]}" if value in meant else did_you_mean(value, known) or f"write {next(iter(known))}"
+    return [Problem(_option(key), repr(value), "one of " + ", ".join(known), fix)]
 
 
 def _platform(name: str, answers: Mapping[str, str]) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from gpu_platform.errors import ExitCode, Problem
 
@@ -29,8 +31,26 @@ StackArgument = Annotated[
     str, typer.Argument(metavar="STACK", help="Name of a stack (local), or path of a stack file.")
 ]
 FormatOption = Annotated[Format, typer.Option("--format", help="Output format.")]
+_WHOLE: Final = 1000  # characters, more than any help text has
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 """Settings of every command and group: help by `-h`, too."""
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands whose help shows the whole first paragraph of each, in sections."""
+
+    def sections(self) -> Mapping[str, Sequence[str]]:
+        """Return the names of the commands by section."""
+        return {"Commands": list(self.commands)}
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - Typer's own copy of Click
+        """Write the commands."""
+        del ctx
+        for title, names in self.sections().items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, self.commands[name].get_short_help_str(limit=_WHOLE)) for name in names]
+                )
 
 
 def only_with(option: str, found: str, other: str) -> Problem:

@@ -214,8 +214,8 @@ def _profiles(document: Mapping[str, Any]) -> Iterator[str]:
     for other in document["profiles"]:
         if other["name"] != own:
             yield (
-                f"  with {other['name']} {other['placed']} pods are placed, then {other['unusable']:g} GPUs are "
-                f"unusable for these pods and {other['idle']} without any pod"
+                f"  with {other['name']}: {counted(other['placed'], 'pod')} placed, then "
+                f"{counted(other['unusable'], 'GPU')} unusable for these pods and {other['idle']} without any pod"
             )
 
 

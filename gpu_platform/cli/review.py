@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from gpu_platform.cli.check import verdict
+from gpu_platform.cli.check_report import placed
 from gpu_platform.errors import BadInput, ExitCode, Problem
 from gpu_platform.planning.changes.sizes import size_changes, size_outputs
 from gpu_platform.planning.cost import HOURS_PER_MONTH
@@ -43,7 +44,7 @@ def review_stack(stack: str, *, base: Path | None, preview: Path | None, to_json
     report = evaluate_policies(record_stack(loaded), loaded.plan)
     code = verdict(report)
     lines = ["**No rule stops this.**" if code is ExitCode.GOOD else "**A mandatory rule is violated.**"]
-    for part in (_plan(loaded, base), _policies(report), _impact(preview)):
+    for part in (_plan(loaded, base), _policies(placed(report, loaded)), _impact(preview)):
         found = list(part)
         lines += ["", *found] if found else []
     _print(path, lines, code, to_json=to_json)
@@ -146,6 +147,9 @@ def _policies(report: PolicyReport) -> Iterator[str]:
         [f"{one.level.value} `{one.rule}` ({one.severity.value}): {one}" for one in ordered],
         opened=bool(ordered),
     )
+    if report.idle_exemptions:
+        idle = [str(one) for one in report.idle_exemptions]
+        yield from _details(f"Exemptions without effect: {len(idle)}", idle, opened=False)
     if report.not_checked:
         gaps = [f"`{gap.rule}`: {gap}" for gap in report.not_checked]
         yield from _details(f"Not checked: {len(gaps)}", gaps, opened=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
-from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
+from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean, suggestion
 from gpu_platform.progress import Progress
 from sandbox import control_plane
 from sandbox.control_plane import Status
@@ -65,7 +65,9 @@ def list_sandboxes(*, to_json: bool) -> None:
 
 
 def stop(name: str, *, keep_data: bool, to_json: bool) -> None:
-    """Stop a sandbox."""
+    """Stop a sandbox; raises BadInput for one that this machine does not have."""
+    if not control_plane.has_data(name):
+        _check_name(name, "sandbox down")
     control_plane.down(name, keep_data=keep_data)
     if to_json:
         print(json.dumps({"version": 1, "name": name, "state": "stopped", "data_kept": keep_data}, indent=2))
@@ -83,12 +85,27 @@ def show(name: str, *, to_json: bool) -> ExitCode:
 def set_faults(name: str, node: str, faults: list[str], *, to_json: bool) -> None:
     """Set the faults (JSON) of a simulated node, or remove them all; raises BadInput for an invalid fault, and for
     a sandbox or node that is not there."""
+    for fault in faults:
+        _check_json(fault)
     text = f"[{', '.join(faults)}]"
     _set(name, node, text, "sandbox fault")
     if to_json:
         print(json.dumps({"version": 1, "node": node, "faults": json.loads(text)}, indent=2))
         return
     print(f"{node}: " + (", ".join(faults) if faults else "no faults"))
+
+
+def _check_json(fault: str) -> None:
+    """Raise BadInput for a fault that is not JSON, such as the name of its kind."""
+    from sandbox.nvml import FAULT_KINDS
+
+    try:
+        json.loads(fault)
+    except ValueError:
+        named = suggestion(did_you_mean(fault.split()[0] if fault.split() else "", FAULT_KINDS)) or "gpu-missing"
+        allowed = "a fault as JSON, in single quotes because of the shell"
+        fix = f"""write for example '{{"kind": "{named}", "index": 0}}'"""
+        raise BadInput("sandbox fault", [Problem("FAULT", repr(fault), allowed, fix)]) from None
 
 
 def list_faults(name: str, *, to_json: bool) -> None:
@@ -192,6 +209,9 @@ def _check_node(node: str, faults: Sequence[Fault], nodes: Sequence[Mapping[str,
 def _print(status: Status, *, to_json: bool) -> None:
     if to_json:
         print(json.dumps(status.to_json(), indent=2))
+        return
+    if status.state == "absent":
+        print(f"sandbox {status.name}: absent; `gpu-platform sandbox list` lists those of this machine")
         return
     print(f"sandbox {status.name}: {status.state}, Kubernetes {status.kubernetes}")
     if status.server:

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from gpu_platform.cli.tables import show_text
 from gpu_platform.engine.changes import value_text
 from gpu_platform.errors import GpuPlatformError
 from gpu_platform.paths import sandbox_kubeconfig
@@ -128,9 +129,9 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
     out.print(f"stack       {plan.stack}")
     out.print(escape(f"engine      {summary.engine}: {summary.why}"))
     if summary.changes is not None:
-        out.print(f"resources   {_by_kind(summary.changes)}")
+        show_text(out, f"resources   {_by_kind(summary.changes)}", 12)
         counts = _shown_counts(summary.changes)
-        out.print("            " + ", ".join(f"{action} {count}" for action, count in counts))
+        show_text(out, "            " + ", ".join(f"{action} {count}" for action, count in counts), 12)
         for line in _notices(summary.changes):
             out.print(escape(f"            {line}"))
     for index, workload in enumerate(summary.unready):
@@ -145,9 +146,8 @@ def show_summary(out: Console, summary: Summary, plan: Plan) -> None:
         logical = ", ".join(f"{count} x {name}" for name, count in pool.units_desired.items())
         physical = pool.gpus_per_node * pool.nodes.desired
         label = heading if index == 0 else ""
-        out.print(
-            f"{label:<12}{pool.name}: {logical} logical, of {physical} {pool.gpu_product} ({pool.sharing.mode})"
-        )
+        shared = "" if pool.sharing.mode == "none" else f" ({pool.sharing.mode})"
+        out.print(f"{label:<12}{pool.name}: {logical} logical, of {physical} {pool.gpu_product}{shared}")
     if summary.usage is not None:
         pending = f", {summary.usage.pending} pending" if summary.usage.pending else ""
         out.print(f"GPU pods    {summary.usage.scheduled} scheduled{pending}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -28,12 +29,23 @@ class Column:
     wrap: bool = False
 
 
+def show_text(out: Console, text: str, indent: int = 0) -> None:
+    """Print a text in lines that fit the console, with whole words. `indent`: of all lines but the first."""
+    for line in textwrap.wrap(
+        text, out.width, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False
+    ):
+        out.print(line, markup=False)
+
+
 def show_table(out: Console, columns: Sequence[Column], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """Print a table with the columns that fit the console, and name those that do not."""
+    """Print a table with the columns that fit the console, and name those that do not.
+
+    A column in which no row has anything is left out.
+    """
     texts = [(column.head, *(row[i] for row in rows)) for i, column in enumerate(columns)]
     widths = [max(map(cell_len, column)) for column in texts]
     least = [min(width, _WRAPPED) if column.wrap else width for column, width in zip(columns, widths, strict=True)]
-    shown = list(range(len(columns)))
+    shown = [i for i, column in enumerate(texts) if any(column[1:]) or not rows]
     while sum(least[i] + _GAP for i in shown) - _GAP > out.width:
         leaving = [i for i in shown if columns[i].leaves]
         if not leaving:
@@ -52,5 +64,5 @@ def show_table(out: Console, columns: Sequence[Column], rows: Sequence[Sequence[
     for row in rows:
         table.add_row(*(escape(row[i]) for i in shown))
     out.print(table)
-    if hidden := [column.head for i, column in enumerate(columns) if i not in shown]:
+    if hidden := [column.head for i, column in enumerate(columns) if i not in shown and any(texts[i][1:])]:
         out.print(escape(f"(not shown at this width: {', '.join(hidden)}; --format json has them)"))

@@ -93,12 +93,13 @@ def _legend() -> Iterator[str]:
 
 
 def _heat_map(report: ValidationReport) -> Iterator[str]:
-    """Yield a table for each pool, with a row for each node and a column for each check; the worst nodes first."""
+    """Yield a table for each pool with a row for each node and a column for each check, the worst first."""
     for pool in dict.fromkeys(node.pool for node in report.nodes):
         nodes = [node for node in report.nodes if node.pool == pool]
         nodes.sort(key=lambda node: (_WORST_FIRST.index(node.verdict), node.title))
         checks = list(dict.fromkeys(check.id for node in nodes for check in node.checks))
         used = [check for check in checks if any(_of(node, check)[0] != NOT_APPLICABLE for node in nodes)]
+        used.sort(key=lambda check: min(_WORST_FIRST.index(_of(node, check)[0]) for node in nodes))
         heads = "".join(f'<th class="check"><span>{escape(check)}</span></th>' for check in used)
         yield f"<h3>Pool {escape(pool)}, {escape(nodes[0].machine_type)}</h3>"
         yield f'<div class="scroll" tabindex="0"><table class="map"><tr><th class="node">node</th>{heads}</tr>'

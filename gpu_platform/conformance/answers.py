@@ -15,6 +15,7 @@ from gpu_platform import names
 from gpu_platform.catalog.models import AiConformance, ConformanceRequirement
 from gpu_platform.planning.operator import UNREQUESTED
 from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.quantity import counted
 
 
 class Status(StrEnum):
@@ -294,12 +295,12 @@ def _access(plan: EnvironmentPlan) -> _Finding:
             return _Finding(
                 Status.PARTIAL, by, "; ".join(f"{one.subject}: {one.why}" for one in unknown), objects=objects
             )
-        refused = f"the API server refuses such pods in the namespaces of {len(plan.tenants)} teams"
+        refused = f"the API server refuses such pods in the namespaces of {counted(len(plan.tenants), 'team')}"
         return _Finding(Status.IMPLEMENTED, (*by, refused), objects=objects)
     return _Finding(
         Status.PARTIAL,
         by,
-        f"{len(plan.tenants)} teams can still create such pods: no admission policy refuses them",
+        f"{counted(len(plan.tenants), 'team')} can still create such pods: no admission policy refuses them",
     )
 
 

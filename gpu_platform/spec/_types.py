@@ -14,9 +14,11 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from gpu_platform import names
+from gpu_platform.errors import did_you_mean, suggestion
 from gpu_platform.quantity import counted, parse_duration, parse_memory_mib, parse_quantity
 from gpu_platform.spec.declared import described
 from gpu_platform.spec.docstrings import field_description
+from gpu_platform.spec.patterns import worded
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _EKS_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")  # EKS API reference, CreateCluster; read 2026-11-28
@@ -37,7 +39,10 @@ _MEMBER = re.compile(r"(user|group):\S+|serviceaccount:[a-z0-9-]+/[a-z0-9.-]+")
 
 
 _CRON_FIELD = r"(\*|\d{1,2}(-\d{1,2})?)(/\d{1,2})?(,(\*|\d{1,2}(-\d{1,2})?)(/\d{1,2})?)*"
-CRON = rf"^{_CRON_FIELD}( {_CRON_FIELD}){{4}}$"
+CRON = worded(
+    rf"^{_CRON_FIELD}( {_CRON_FIELD}){{4}}$",
+    "five fields of cron with spaces between: minute, hour, day, month, weekday",
+)
 """Pattern of a schedule: minute, hour, day, month and weekday."""
 
 NodeGate = Literal["never", "startup", "always"]
@@ -257,10 +262,7 @@ def _release(value: str) -> str:
 
 def _member(value: str) -> str:
     if not _MEMBER.fullmatch(value):
-        raise wrong(
-            "user:<name>, group:<name> or serviceaccount:<namespace>/<name>",
-            f"for example 'group:{value.split(':')[-1]}'",
-        )
+        raise wrong("user:<name>, group:<name> or serviceaccount:<namespace>/<name>", _meant_member(value))
     kind, _, name = value.partition(":")
     account = name.removeprefix("system:serviceaccount:")
     if kind == "user" and account != name and account.count(":") == 1:
@@ -272,6 +274,22 @@ def _member(value: str) -> str:
             "name the team's own group, for example 'group:vision'",
         )
     return value
+
+
+def _meant_member(value: str) -> str:
+    """Return the fix of a member that is not one: its kind spelled, no spaces, one in an entry."""
+    entries = [one for part in value.split(",") if (one := part.strip())]
+    if len(entries) > 1:
+        return "write each as an entry: " + ", ".join(f"'{one}'" for one in entries)
+    kind, colon, name = (part.strip() for part in value.partition(":"))
+    name = re.sub(r"\s+", "-", name if colon else kind) or "vision"
+    known = {"sa": "serviceaccount", "account": "serviceaccount"}
+    meant = known.get(kind.casefold()) or suggestion(did_you_mean(kind, ("user", "group", "serviceaccount")))
+    if not colon or meant is None:
+        meant = "user" if "@" in name else "group"
+    if meant == "serviceaccount" and "/" not in name:
+        return f"write its namespace: 'serviceaccount:<namespace>/{name}'"
+    return f"for example '{meant}:{name}'"
 
 
 def _path(value: str) -> str:
@@ -348,11 +366,15 @@ KubeconfigPath = Annotated[str, AfterValidator(_path)]
 Member = Annotated[str, AfterValidator(_member)]
 UsdPerHour = Annotated[float, Field(gt=0, le=100_000)]
 """Price of one node. The upper bound excludes infinity, which JSON and sums cannot hold."""
-AwsTagKey = Annotated[
-    str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_ .:/=+@-]+$", examples=["cost-center"])
-]
-AwsTagValue = Annotated[str, Field(max_length=256, pattern=r"^[A-Za-z0-9_ .:/=+@-]*$", examples=["ml-4711"])]
-GCP_LABEL_KEY = r"^[a-z][a-z0-9_-]{0,62}$"
-GCP_LABEL_VALUE = r"^[a-z0-9_-]{0,63}$"
+_AWS_TAG_SIGNS = "letters, digits, spaces and _ . : / = + @ -"
+_AWS_TAG_KEY = worded(r"^[A-Za-z0-9_ .:/=+@-]+$", f"a key of an AWS tag: {_AWS_TAG_SIGNS}")
+_AWS_TAG_VALUE = worded(r"^[A-Za-z0-9_ .:/=+@-]*$", f"a value of an AWS tag: {_AWS_TAG_SIGNS}")
+AwsTagKey = Annotated[str, Field(min_length=1, max_length=128, pattern=_AWS_TAG_KEY, examples=["cost-center"])]
+AwsTagValue = Annotated[str, Field(max_length=256, pattern=_AWS_TAG_VALUE, examples=["ml-4711"])]
+GCP_LABEL_KEY = worded(
+    r"^[a-z][a-z0-9_-]{0,62}$",
+    "a key of a Google Cloud label: up to 63 of a-z, 0-9, _ and -, first a letter",
+)
+GCP_LABEL_VALUE = worded(r"^[a-z0-9_-]{0,63}$", "a value of a Google Cloud label: up to 63 of a-z, 0-9, _ and -")
 GcpLabelKey = Annotated[str, Field(pattern=GCP_LABEL_KEY, examples=["cost-center"])]
 GcpLabelValue = Annotated[str, Field(pattern=GCP_LABEL_VALUE, examples=["ml-4711"])]

@@ -9,9 +9,12 @@ from pydantic import Field, model_validator
 from gpu_platform.quantity import parse_memory_mib
 from gpu_platform.spec._types import Memory, SpecModel, wrong
 from gpu_platform.spec.declared import On
+from gpu_platform.spec.patterns import NOT_BLANK
 
 _LOG_SIZE_MIB = (10, 500)
-NodeCommand = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"\S")]
+NodeCommand = Annotated[
+    str, Field(min_length=1, max_length=4096, pattern=NOT_BLANK, examples=["sysctl -w vm.swappiness=1"])
+]
 
 
 class NodeScript(SpecModel):

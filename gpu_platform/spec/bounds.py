@@ -22,7 +22,6 @@ MAX_ALIASES: Final = 1_000
 MAX_VALUES: Final = 100_000
 
 _OCTAL: Final = re.compile(r"[-+]?0[0-7_]+")
-_SEXAGESIMAL: Final = re.compile(r"[-+]?[1-9][0-9_]*(:[0-5]?[0-9])+")
 
 
 def read_text(path: Path) -> str | Problem:
@@ -42,8 +41,8 @@ def read_text(path: Path) -> str | Problem:
         return Problem("(the whole file)", str(error), "a readable UTF-8 file", "name another file")
 
 
-def out_of_bounds(text: str, old_numbers: list[Problem]) -> Problem | None:
-    """Return the first limit that a YAML text exceeds; add numbers that YAML 1.1 reads in another base to a list.
+def out_of_bounds(text: str, octals: list[Problem]) -> Problem | None:
+    """Return the first limit that a YAML text exceeds; add octal numbers of YAML 1.1 to a list.
 
     Raises yaml.YAMLError for text that is not YAML.
     """
@@ -69,8 +68,8 @@ def out_of_bounds(text: str, old_numbers: list[Problem]) -> Problem | None:
             values += 1
             if event.anchor:
                 sizes[event.anchor] = 1
-            if event.implicit[0] and (problem := _old_integer(event)):
-                old_numbers.append(problem)
+            if event.implicit[0] and (problem := _octal(event)):
+                octals.append(problem)
         if len(open_collections) > MAX_DEPTH:
             return _at(event, f"nesting deeper than {MAX_DEPTH} levels", f"at most {MAX_DEPTH} levels", "")
         if aliases > MAX_ALIASES:
@@ -89,20 +88,15 @@ def _events(text: str) -> Iterator[yaml.Event]:
     yield from parse(text, Loader=yaml.CSafeLoader)
 
 
-def _old_integer(event: yaml.ScalarEvent) -> Problem | None:
-    """Return the problem of `010` (8 in YAML 1.1) or `1:30` (90), which most readers take for something else."""
+def _octal(event: yaml.ScalarEvent) -> Problem | None:
+    """Return the problem of `010`, which is 8 in YAML 1.1 and which most readers take for 10."""
     text = str(event.value)
-    if _OCTAL.fullmatch(text):
-        value, kind, meant = int(text.replace("_", ""), 8), "an octal number", text.replace("_", "").lstrip("+-0")
-    elif _SEXAGESIMAL.fullmatch(text):
-        value = 0
-        for part in text.replace("_", "").lstrip("+-").split(":"):
-            value = 60 * value + int(part)
-        kind, meant = "a number in base 60", ""
-    else:
+    if not _OCTAL.fullmatch(text):
         return None
-    fix = f"write {meant or '0'} for the number, " if kind.startswith("an octal") else f"write {value}, "
-    return _at(event, f"{text}, {kind} in YAML 1.1 ({value})", "decimal numbers", f'{fix}or "{text}" for the text')
+    digits = text.replace("_", "")
+    found = f"{text}, an octal number in YAML 1.1 ({int(digits, 8)})"
+    fix = f'write {digits.lstrip("+-0") or "0"} for the number, or "{text}" for the text'
+    return _at(event, found, "decimal numbers", fix)
 
 
 def _at(event: yaml.Event, found: str, allowed: str, fix: str) -> Problem:

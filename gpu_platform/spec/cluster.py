@@ -29,8 +29,12 @@ from gpu_platform.spec.gke_system import GkeSystemNodes
 from gpu_platform.spec.gpu_parts import GpuParts
 from gpu_platform.spec.keys import AwsKey, GoogleKey
 from gpu_platform.spec.parts import EksParts
+from gpu_platform.spec.patterns import worded
 
-_PROJECT_ID = r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$"
+_PROJECT_ID = worded(
+    r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$",
+    "the id of a Google Cloud project: 6 to 30 of a-z, 0-9 and -, first a letter, last no hyphen",
+)
 SecurityGroupId = Annotated[str, Field(pattern=r"^sg-[0-9a-f]{8,17}$", examples=["sg-0a1b2c3d4e5f60718"])]
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.\d{2}$", examples=["1.36"])]
 
@@ -181,7 +185,11 @@ class Maintenance(SpecModel):
     start: Instant = datetime(2026, 1, 3, 3, 0, tzinfo=UTC)
     """Start of the first window; of the first on a day of `recurrence` after it."""
     hours: int = Field(default=6, ge=4, le=24)
-    recurrence: str = Field(default="FREQ=WEEKLY;BYDAY=SA,SU", pattern=r"^FREQ=(DAILY|WEEKLY).*$")
+    recurrence: str = Field(
+        default="FREQ=WEEKLY;BYDAY=SA,SU",
+        pattern=worded(r"^FREQ=(DAILY|WEEKLY).*$", "a recurrence that starts with FREQ=DAILY or FREQ=WEEKLY"),
+        examples=["FREQ=WEEKLY;BYDAY=SA,SU"],
+    )
     exclusions: Annotated[tuple[Exclusion, ...], Field(max_length=20)] = ()
 
 
@@ -197,7 +205,9 @@ SecurityGroup = Annotated[
 class ExistingVpc(SpecModel):
     """An existing VPC, of this or of another project (Shared VPC), for a GKE cluster that the program creates."""
 
-    project: Annotated[str | None, SetsProperties(gke=("network",))] = Field(default=None, pattern=_PROJECT_ID)
+    project: Annotated[str | None, SetsProperties(gke=("network",))] = Field(
+        default=None, pattern=_PROJECT_ID, examples=["my-network-project"]
+    )
     """The host project of a Shared VPC; unset: the project of the cluster."""
     name: Annotated[DnsLabel, SetsProperties(gke=("network",))]
     subnetwork: Annotated[DnsLabel, SetsProperties(gke=("network",))]

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from gpu_platform.spec._types import SpecModel, wrong
+from gpu_platform.spec.patterns import NO_SPACES, worded
 
 _PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(role|user)/[A-Za-z0-9_+=,.@/-]+")
 # EKS refuses "system:" in groups and prefixes, and all of these in user names. EKS user guide, "Create access
@@ -50,8 +51,10 @@ def _prefix(value: str) -> str:
 
 
 IamPrincipal = Annotated[str, AfterValidator(_principal), Field(examples=["arn:aws:iam::123456789012:role/admin"])]
-GroupName = Annotated[str, AfterValidator(_group), Field(pattern=r"^\S+$", max_length=256)]
-OidcPrefix = Annotated[str, AfterValidator(_prefix), Field(pattern=r"^\S*$")]
+GroupName = Annotated[str, AfterValidator(_group), Field(pattern=NO_SPACES, max_length=256, examples=["speech"])]
+OidcPrefix = Annotated[
+    str, AfterValidator(_prefix), Field(pattern=worded(r"^\S*$", "a text without spaces"), examples=["oidc:"])
+]
 
 
 class Login(SpecModel):
@@ -60,7 +63,10 @@ class Login(SpecModel):
     principal: IamPrincipal
     groups: Annotated[tuple[GroupName, ...], Field(min_length=1, max_length=100)]
     """Kubernetes groups of everybody who logs in by it, such as the `group:NAME` of a team's members."""
-    username: Annotated[str, AfterValidator(_username), Field(pattern=r"^\S+$")] | None = None
+    username: (
+        Annotated[str, AfterValidator(_username), Field(pattern=NO_SPACES, examples=["speech:{{SessionName}}"])]
+        | None
+    ) = None
     """Kubernetes user name; `{{SessionName}}` stands for the role's session. Unset: the ARN of the IAM user, or of
     the role's session."""
 
@@ -70,7 +76,7 @@ class Oidc(SpecModel):
 
     issuer: str = Field(pattern=r"^https://[^\s?]+$", examples=["https://login.example.com"])
     """URL of the issuer, which EKS must reach over the internet."""
-    client_id: str = Field(pattern=r"^\S+$")
+    client_id: str = Field(pattern=NO_SPACES, examples=["kubernetes"])
     """Client id, the audience of the tokens."""
     username_claim: str | None = None
     """Claim with the user name; unset: `sub`."""

@@ -7,8 +7,15 @@ from typing import Annotated
 from pydantic import Field
 
 from gpu_platform.spec._types import SecretName, SpecModel
+from gpu_platform.spec.patterns import worded
 
-Registry = Annotated[str, Field(pattern=r"^[a-z0-9.-]+(:\d+)?$", examples=["docker.io"])]
+Registry = Annotated[
+    str,
+    Field(
+        pattern=worded(r"^[a-z0-9.-]+(:\d+)?$", "the host of a registry, with its port if it has one"),
+        examples=["docker.io"],
+    ),
+]
 RegistryPath = Annotated[
     str,
     Field(

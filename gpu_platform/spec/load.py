@@ -71,7 +71,15 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, An
     return {**merged, **seen}
 
 
+def _number(loader: _StrictLoader, node: yaml.ScalarNode) -> object:
+    """Return a number, or the text of `22:00`: a number in base 60 only in YAML 1.1, and a text for Pulumi."""
+    read = loader.construct_yaml_float if node.tag.endswith(":float") else loader.construct_yaml_int
+    return node.value if ":" in node.value else read(node)
+
+
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+_StrictLoader.add_constructor("tag:yaml.org,2002:int", _number)
+_StrictLoader.add_constructor("tag:yaml.org,2002:float", _number)
 
 
 @cache
@@ -156,18 +164,64 @@ def _read(path: Path, construct: Callable[[str, list[Problem]], _Read]) -> tuple
             raise BadInput(str(path), [problem])
         return construct(text, problems), problems
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "(the whole file)"
-        found = f"invalid YAML: {error.problem}" if error.problem else "something that is not YAML"
-        raise BadInput(
-            str(path), [*problems, Problem(place, found, "valid YAML, each key once", "correct that line")]
-        ) from None
+        raise BadInput(str(path), [*problems, _invalid_yaml(error, text)]) from None
     except RecursionError:
         raise BadInput(
             str(path), [Problem("(the whole file)", "nesting that is too deep, or recursive", "valid YAML")]
         ) from None
     except (yaml.YAMLError, ValueError) as error:
         raise BadInput(str(path), [Problem("(the whole file)", str(error), "valid YAML")]) from None
+
+
+# What the parser says of common mistakes: what was found, what is allowed, the fix.
+_YAML_MISTAKES: Final[Mapping[str, tuple[str, str, str]]] = {
+    "mapping values are not allowed in this context": (
+        "a second `key: value` in one line",
+        "one key in a line, and texts with a colon and a space in quotes",
+        "put the value in quotes, or each key on a line of its own",
+    ),
+    "did not find expected '-' indicator": (
+        "a line that is indented neither as an entry of the list nor as a key of its entry",
+        "entries of a list below each other, and their keys two columns further right",
+        "indent the line as the one above it",
+    ),
+    "did not find expected key": (
+        "a line that is indented unlike the keys above it, or a quote or bracket that is not closed",
+        "keys of a mapping in one column",
+        "indent the line as the one above it, or close the quote or bracket",
+    ),
+    "did not find expected ',' or ']'": ("a list without its end", "[a, b]", "close the bracket"),
+    "did not find expected ',' or '}'": ("a mapping without its end", "{a: 1, b: 2}", "close the brace"),
+    "found undefined alias": (
+        "a text that begins with *, which is an alias",
+        "an alias of an anchor above it",
+        "put the text in quotes",
+    ),
+    "found unexpected end of stream": (
+        "a quote without its end",
+        "texts whose quotes are closed",
+        "close the quote",
+    ),
+}
+
+
+def _invalid_yaml(error: yaml.MarkedYAMLError, text: str) -> Problem:
+    """Return what is wrong with a text that is not YAML, in words instead of the parser's."""
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return Problem("(the whole file)", "something that is not YAML", "valid YAML")
+    place = f"line {mark.line + 1}, column {mark.column + 1}"
+    line = (text.split("\n")[mark.line : mark.line + 1] or [""])[0]
+    if error.problem == "found character that cannot start any token":
+        sign = line[mark.column : mark.column + 1]
+        if sign == "\t":
+            return Problem(place, "a tab", "spaces before a key, no tabs", "write spaces instead of the tab")
+        return Problem(place, f"a text that begins with {sign}", "such texts in quotes", "put the text in quotes")
+    known = _YAML_MISTAKES.get(str(error.problem))
+    if known is not None:
+        return Problem(place, *known)
+    found = f"invalid YAML: {error.problem}" if error.problem else "something that is not YAML"
+    return Problem(place, found, "valid YAML", "correct that line")
 
 
 def read_stack_file(path: Path) -> StackFile:

@@ -9,6 +9,7 @@ from pydantic import Field
 from gpu_platform.spec._types import Quantity, SpecModel
 from gpu_platform.spec.declared import ON_CLOUDS, On, SetsProperties
 from gpu_platform.spec.keys import Key
+from gpu_platform.spec.patterns import worded
 
 ImageFamily = Literal["al2023", "bottlerocket", "cos", "ubuntu"]
 
@@ -115,9 +116,18 @@ class Disk(SpecModel):
     """Customer-managed key (its ARN, or the name of a Cloud KMS key); unset: the cloud's default key."""
 
 
-_SYSCTL = r"^[a-z0-9_-]+(\.[A-Za-z0-9_-]+)+$"
+_SYSCTL = worded(r"^[a-z0-9_-]+(\.[A-Za-z0-9_-]+)+$", "the name of a kernel parameter such as vm.swappiness")
 SysctlName = Annotated[str, Field(pattern=_SYSCTL, max_length=128)]
-SysctlValue = Annotated[str, Field(pattern=r"^[\w.:/ -]{1,200}$")] | int
+SysctlValue = (
+    Annotated[
+        str,
+        Field(
+            pattern=worded(r"^[\w.:/ -]{1,200}$", "a value of up to 200 letters, digits, spaces and _ . : / -"),
+            examples=["4096 87380"],
+        ),
+    ]
+    | int
+)
 
 
 class Tuning(SpecModel):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gpu_platform.quantity import parse_duration
 from gpu_platform.spec._types import (
@@ -19,6 +20,7 @@ from gpu_platform.spec._types import (
     pinned_image,
     wrong,
 )
+from gpu_platform.spec.patterns import NO_SPACES
 
 
 class Monitoring(SpecModel):
@@ -43,7 +45,7 @@ class Monitoring(SpecModel):
     Grafana's chart loads, or GrafanaDashboard objects for Grafanas with the label dashboards: grafana. Unset:
     config-maps with the Prometheus operator, else none."""
     runbooks: str = Field(
-        default="docs/runbooks.md", pattern=r"^\S+$", examples=["https://docs.example.com/runbooks/"]
+        default="docs/runbooks.md", pattern=NO_SPACES, examples=["https://docs.example.com/runbooks/"]
     )
     """Address of the page of runbooks, which alerts name in `runbook_url`. Unset: its place in this repository."""
     labels: dict[LabelKey, LabelValue] = {}
@@ -155,14 +157,24 @@ class Cleanup(SpecModel):
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", examples=["acme_rules"])]
 
 
+def _with_level(value: object) -> object:
+    """Return the settings of a rule of which only the level is written. The pack refuses what is no level."""
+    return value if value is None or isinstance(value, Mapping) else {"enforcementLevel": value}
+
+
+RuleSettings = Annotated[dict[str, Any], BeforeValidator(_with_level, json_schema_input_type=str | dict[str, Any])]
+
+
 class Policy(SpecModel):
     """Configuration of the policy pack for this stack."""
 
     level: Literal["advisory", "mandatory"] = "mandatory"
     """The highest level of the rules. `mandatory`: rules of critical and high severity stop the deploy, rules of
     medium and low severity warn. `advisory`: every rule only warns."""
-    rules: dict[str, Annotated[dict[str, Any], Field()]] = {}
-    """Settings by rule id, in the format of the policy pack's configuration."""
+    rules: dict[str, RuleSettings] = Field(
+        default=dict[str, RuleSettings](), examples=[{"topology-for-multi-gpu": {"enforcementLevel": "mandatory"}}]
+    )
+    """Level, or level and settings, by rule id: `advisory`, or `{enforcementLevel: advisory, exempt: [...]}`."""
     own_rules: Annotated[tuple[ModuleName, ...], Field(max_length=20)] = ()
     """Python modules with rules of the company, evaluated beside the pack: installed with gpu-platform, or files
     in the project's root folder. Each has RULES, a tuple of policies.api.Rule."""

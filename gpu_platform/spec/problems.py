@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from gpu_platform.errors import Problem, did_you_mean, suggestion
+from gpu_platform.spec.patterns import in_words
 from gpu_platform.spec.secret_names import names_secret
 
 Schema = Mapping[str, Any]
@@ -30,6 +31,7 @@ _ARTICLES = {
     "null": "nothing",
 }
 _FOUND_LIMIT = 80
+_TEXT, _KEY = "TEXT", "KEY"  # in examples: to be filled in
 NEAREST = r"write (-?\d+), the (?:least|most) that is allowed"
 """The fix of a whole number that is out of its range, with the nearest allowed one."""
 UNKNOWN_KEY = "unknown key"
@@ -115,12 +117,13 @@ def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
     context: Mapping[str, Any] = details.get("ctx", {})
     if kind == "missing":
         owner = _schema_at(parts[:-1], data, root)
-        wanted = _select(_property(owner, str(parts[-1]), root), None, root)
-        return Problem(path, "nothing", _described(wanted, root), f"add {_example_of(str(parts[-1]), wanted)}")
+        key = str(parts[-1])
+        wanted = _select(_property(owner, key, root), None, root)
+        return Problem(path, "nothing", _described(wanted, root), f"add {_example_of(key, wanted, root)}")
     if kind == "extra_forbidden":
         key = str(parts[-1])
         allowed = list(cast("Mapping[str, Any]", _schema_at(parts[:-1], data, root).get("properties", {})))
-        fix = did_you_mean(key, allowed) or "remove it, or move it to the object that has this key"
+        fix = _fix_of_key(parts, allowed, data, root)
         return Problem(path, f"{UNKNOWN_KEY} {key!r}", "one of " + ", ".join(allowed), fix)
     if kind in {"union_tag_invalid", "union_tag_not_found"}:
         discriminator = str(context["discriminator"]).strip("'")
@@ -130,12 +133,14 @@ def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
         allowed = "one of " + ", ".join(tags)
         if tag is None:
             keys = [str(key) for key in cast("Mapping[Any, Any]", value)] if isinstance(value, Mapping) else []
-            if misspelt := [key for key in keys if did_you_mean(key, [discriminator])]:
+            branches = _branches(_schema_at(parts, data, root), root)
+            known = {name for branch in branches for name in branch.get("properties", {})}
+            if misspelt := [key for key in keys if key not in known and did_you_mean(key, [discriminator])]:
                 found = f"{UNKNOWN_KEY} {misspelt[0]!r}"
                 fix = did_you_mean(misspelt[0], [discriminator])
                 return Problem(path_text([*parts, misspelt[0]]), found, f"{discriminator}: {allowed}", fix)
             return Problem(path_text([*parts, discriminator]), "nothing", allowed, f"add {discriminator}:")
-        fix = _meant_option(str(tag), tags) or f"write {tags[0]}, or another of these"
+        fix = meant_option(tag, tags) or f"write {tags[0]}, or another of these"
         return Problem(path_text([*parts, discriminator]), found_text(tag), allowed, fix)
     if kind == "gpu_platform":
         return Problem(path, found_text(value), str(context["allowed"]), str(context["fix"]))
@@ -151,16 +156,18 @@ def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
         pattern, key = str(context["pattern"]), str(value)
         meant = [one for one in _similar_keys(key) if re.fullmatch(pattern, one)]
         fix = f"rename it, for example to {meant[0]!r}" if meant else "rename it"
-        return Problem(path, f"the key {key!r}", f"a key that matches {pattern}", fix)
+        return Problem(path, f"the key {key!r}", in_words(pattern), fix)
     schema = _schema_at(parts, data, root)
     described = _described(schema, root)
     if kind in {"literal_error", "enum"}:
         options = [option.strip(" '") for option in str(context["expected"]).replace(" or ", ", ").split(",")]
-        fix = _meant_option(str(value), options) or f"write {options[0]}, or another of these"
+        fix = meant_option(value, options) or f"write {options[0]}, or another of these"
         return Problem(path, found_text(value), "one of " + ", ".join(options), fix)
     if kind == "invalid_key":
         return Problem(path, found_text(value), "text keys", "quote the key")
-    return Problem(path, found_text(value), described or details["msg"], _fix(parts, value, described, schema))
+    return Problem(
+        path, found_text(value), described or details["msg"], _fix(parts, value, described, schema, root)
+    )
 
 
 def _similar_keys(key: str) -> tuple[str, ...]:
@@ -169,16 +176,12 @@ def _similar_keys(key: str) -> tuple[str, ...]:
     return plain, plain.casefold()
 
 
-def _example_of(name: str, schema: Schema) -> str:
+def _example_of(name: str, schema: Schema, root: Schema) -> str:
     """Return a key with a value that its schema allows, as far as one is known."""
     if example := re.search(rf"\b{re.escape(name)}: .+", _SHAPES.get(name, "")):
         return example[0].split(", with quotes")[0]
-    values: list[object] = [
-        *schema.get("examples", ()),
-        *schema.get("enum", ()),
-        *([schema["const"]] if "const" in schema else ()),
-    ]
-    return f"{name}: {values[0]}" if values else f"{name}:"
+    example = _example(schema, root)
+    return f"{name}: {example}" if not re.search(rf"\b({_TEXT}|{_KEY})\b", example) else f"{name}:"
 
 
 # What other tools call a value, by what it is called here.
@@ -188,7 +191,8 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "sandbox": ("local", "kind", "minikube", "k3s"),
     "existing": ("kubernetes", "k8s", "on-prem", "onprem", "kubeconfig"),
     "advisory": ("warn", "warning", "info", "audit"),
-    "mandatory": ("error", "deny", "enforce", "strict"),
+    "mandatory": ("error", "deny", "enforce", "strict", "true"),
+    "disabled": ("off", "false", "none", "no", "ignore"),  # YAML reads off as false
     "on-demand": ("ondemand", "standard", "regular"),
     "spot": ("preemptible",),
     "training": ("train", "batch"),
@@ -198,11 +202,127 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _meant_option(value: str, options: Sequence[str]) -> str:
+def meant_option(value: object, options: Sequence[str]) -> str:
     """Return `did you mean 'x'?` for an option that is similar to a value, or that other tools call so."""
-    word = value.casefold()
+    word = str(value).casefold()
     meant = [option for option in options if word in _OTHER_NAMES.get(option, ())]
-    return f"did you mean {meant[0]!r}?" if meant else did_you_mean(value, options)
+    return f"did you mean {meant[0]!r}?" if meant else did_you_mean(word, options)
+
+
+# What other tools call a key, by what it is called here.
+_OTHER_KEYS: Mapping[str, tuple[str, ...]] = {
+    "region": ("location", "zone"),
+    "location": ("region", "zone", "zones"),
+    "zones": ("zone", "availability_zones", "azs", "locations"),
+    "account": ("account_id", "aws_account"),
+    "project": ("project_id", "gcp_project"),
+    "kubernetes": ("version", "k8s", "kubernetes_version", "cluster_version"),
+    "machine_type": ("instance_type", "instance", "instance_types", "instances", "type", "flavor", "vm_size"),
+    "count": ("nodes", "size", "node_count", "scaling", "autoscaling"),
+    "desired": ("desired_size", "initial", "initial_node_count", "size"),
+    "min": ("min_size", "minimum", "min_node_count"),
+    "max": ("max_size", "maximum", "max_node_count"),
+    "workload": ("purpose", "role", "use"),
+    "capacity": ("capacity_type", "spot", "lifecycle", "purchase"),
+    "rdma": ("efa", "infiniband", "roce", "gpudirect", "enable_efa"),
+    "sharing": ("time_slicing", "timeslicing", "mig", "mps", "partitioning", "gpu_sharing"),
+    "layout": ("profile", "profiles", "mig_profile", "geometry", "mig_config", "partitions"),
+    "replicas": ("max_shared_clients", "slices", "shares", "clients"),
+    "gpus": ("nvidia.com/gpu", "gpu", "gpu_count", "requests.nvidia.com/gpu"),
+    "shared": ("nvidia.com/gpu.shared", "requests.nvidia.com/gpu.shared"),
+    "cpu": ("cpus", "requests.cpu", "limits.cpu", "vcpu"),
+    "memory": ("ram", "mem", "requests.memory", "limits.memory"),
+    "members": ("users", "groups", "subjects"),
+    "priority": ("priority_class", "priorityclassname"),
+    "quota": ("resources", "resource_quota", "limits", "hard"),
+    "labels": ("node_labels",),
+    "taints": ("node_taints",),
+    "enforcementLevel": ("level", "severity", "enabled", "enforce"),
+    "level": ("enforcementLevel", "enforcement", "mode"),
+    "exempt": ("ignore", "exclude", "except", "skip", "exceptions"),
+    "release": ("version", "chart_version"),
+    "image": ("container_image",),
+    "command": ("cmd", "entrypoint"),
+}
+
+
+_TYPO = 0.8  # so similar a key is a misspelling, even of one that another object has
+
+
+def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object, root: Schema) -> str:
+    """Return the fix of a key that an object cannot have: the meant one, the object that can have it, or none."""
+    *owner, last = parts
+    key, present = str(last), _value_at(owner, data)
+    others = [one for one in allowed if one not in present]
+    plain = _plain(key)
+    meant = [one for one, names in _OTHER_KEYS.items() if plain in map(_plain, names)]
+    if (here := [one for one in meant if one in allowed]) and len(here) == 1:
+        return f"did you mean {here[0]!r}?" if here[0] in others else "remove it"
+    if typo := did_you_mean(key, allowed, _TYPO):
+        return typo if suggestion(typo) in others else "remove it"
+    if place := _nearest_object(key, owner, data, root):
+        return f"move it to {place}"
+    for name in meant:
+        if place := _nearest_object(name, owner, data, root):
+            return f"write {name} in {place}"
+    return did_you_mean(key, others) or "remove it"
+
+
+def _plain(key: str) -> str:
+    return re.sub(r"[-_ ]", "", key).casefold()
+
+
+def _nearest_object(key: str, owner: Sequence[str | int], data: object, root: Schema) -> str:
+    """Return the path of the nearest object that can have a key, or of the nearest two; empty if none is near."""
+
+    def distance(place: Sequence[str | int]) -> int:
+        pairs = enumerate(zip(place, owner, strict=False))
+        shared = next((index for index, (left, right) in pairs if left != right), min(len(place), len(owner)))
+        return len(place) + len(owner) - 2 * shared
+
+    found = [place for place in dict.fromkeys(_objects_with(key, data, root, root, ())) if place != tuple(owner)]
+    nearest = [place for place in found if distance(place) == min(map(distance, found))]
+    if len(nearest) not in {1, 2} or distance(nearest[0]) > len(
+        owner
+    ):  # another part of the file has it by chance
+        return ""
+    return " or ".join(path_text(place) if place else "the top, beside kind" for place in nearest)
+
+
+def _objects_with(
+    key: str, value: object, schema: Schema, root: Schema, path: tuple[str | int, ...]
+) -> Iterable[tuple[str | int, ...]]:
+    """Yield the paths of objects that can have a key and lack it, also of objects that a file leaves out."""
+    if isinstance(value, list):
+        entries = cast("list[object]", value)
+        items = cast("Schema", _select(schema, entries, root).get("items", {}))
+        for index, item in enumerate(entries):
+            yield from _objects_with(key, item, items, root, (*path, index))
+    elif value is None or isinstance(value, Mapping):
+        here = cast("Mapping[str, object]", value or {})
+        for branch in _objects(schema, here or None, root):
+            fields = cast("Mapping[str, Schema]", branch.get("properties", {}))
+            if key in fields and key not in here:
+                yield path
+            for name, below in fields.items():
+                yield from _objects_with(key, here.get(name), below, root, (*path, name))
+
+
+def _objects(schema: Schema, value: object, root: Schema) -> list[Schema]:
+    """Return the branches of a union that a value may be: one for a mapping that says which."""
+    schema = _select(schema, value, root)
+    if references := schema.get("discriminator", {}).get("mapping"):
+        return [_resolve({"$ref": reference}, root) for reference in references.values()]
+    branches = _branches(schema, root)
+    return branches if branches == [schema] else [one for each in branches for one in _objects(each, value, root)]
+
+
+def _value_at(parts: Sequence[str | int], data: object) -> Mapping[str, object]:
+    """Return the mapping at a path of a file."""
+    here: Any = data
+    for part in parts:
+        here = here[part]
+    return cast("Mapping[str, object]", here)
 
 
 # Fixes for fields whose value is not the mapping or list that it must be.
@@ -233,19 +353,22 @@ _SHAPES: Mapping[str, str] = {
 _SHARES = ("a number from 0 to 1", "a number above 0, at most 1")
 
 
-def _fix(parts: Sequence[str | int], value: object, described: str, schema: Schema) -> str:
+def _fix(parts: Sequence[str | int], value: object, described: str, schema: Schema, root: Schema) -> str:
     if isinstance(value, list) and (missing := schema.get("minItems", 0) - len(cast("list[object]", value))) > 0:
         return f"add {_entries(missing)}"
-    text = described.startswith("a text") and "mapping" not in described
+    text = schema.get("type") == "string" or (described.startswith("a text") and "mapping" not in described)
     example = next(iter(schema.get("examples", ())), None)
     if isinstance(value, str) and described.startswith(("a whole number", "a number")):
         digits = re.fullmatch(r"-?\d+(\.\d+)?", value.strip())
         return f"write {value.strip()} without quotes" if digits else "write a number"
     if isinstance(value, bool | int | float) and text:
         written = json.dumps(value)
-        if example is not None and not re.fullmatch(schema.get("pattern", re.escape(str(example))), written):
+        allowed = schema.get("pattern", ".*" if example is None else re.escape(str(example)))
+        # YAML reads 1.30 as 1.3.
+        meant = next((one for one in (written, f"{written}0") if re.fullmatch(allowed, one)), None)
+        if meant is None:
             return f"write for example {example!r}"
-        return f'write "{written}": without quotes YAML reads a number, true or false instead of a text'
+        return f'write "{meant}": without quotes YAML reads a number, true or false instead of a text'
     if value is None:
         return "set a value, or remove it"
     if described.startswith("true or false"):
@@ -256,12 +379,53 @@ def _fix(parts: Sequence[str | int], value: object, described: str, schema: Sche
         return bound
     if isinstance(value, str) and text and example is not None:
         return f"write for example {example!r}"
-    names = [part for part in parts if isinstance(part, str)]
-    if names and (
-        "mapping" in described or not described.startswith(("a whole number", "a number", "a text", "true"))
-    ):
-        return _SHAPES.get(names[-1], "change it to an allowed value")
-    return "change it to an allowed value"
+    if isinstance(value, Mapping) and text and len(pair := cast("Mapping[str, object]", value)) == 1:
+        return 'write "{}:{}", in quotes: a colon and a space make a mapping'.format(*next(iter(pair.items())))
+    name = next((part for part in reversed(parts) if isinstance(part, str)), "")
+    key = f"{name}: " if parts and parts[-1] == name else ""
+    items = _select(cast("Schema", schema.get("items", {})), value, root)
+    if isinstance(value, str) and value and items.get("type") == "string":
+        return f"write {key}[{json.dumps(value)}]"
+    if name in _SHAPES and not text:
+        return _SHAPES[name]
+    return f"write for example {key}{_example(schema, root)}"
+
+
+def _example(schema: Schema, root: Schema) -> str:
+    """Return a value that a schema allows, as YAML in one line; names in capitals are to be filled in."""
+    schema = _select(schema, None, root)
+    values: list[object] = [
+        *schema.get("examples", ()),
+        *([schema["default"]] if isinstance(schema.get("default"), str | int | float) else ()),
+        *schema.get("enum", ()),
+        *([schema["const"]] if "const" in schema else ()),
+    ]
+    if values:
+        return _in_line(values[0])
+    if len(branches := _branches(schema, root)) > 1:
+        return _example(branches[0], root)
+    match schema.get("type"):
+        case "array":
+            return f"[{_example(cast('Schema', schema.get('items', {})), root)}]"
+        case "object":
+            required = cast("Sequence[str]", schema.get("required", ()))
+            named = required or list(cast("Schema", schema.get("properties", {})))[:1]
+            fields = {name: _example(_property(schema, name, root), root) for name in named}
+            if not fields and isinstance(schema.get("additionalProperties"), Mapping):
+                fields = {_KEY: _example(schema["additionalProperties"], root)}
+            return "{" + ", ".join(f"{name}: {text}" for name, text in fields.items()) + "}"
+        case "integer" | "number":
+            return f"{schema.get('minimum', schema.get('maximum', 1)):g}"
+        case "boolean":
+            return "true"
+        case _:
+            return _TEXT
+
+
+def _in_line(value: object) -> str:
+    """Return a value as YAML in one line, which is JSON with plain texts where they stay texts."""
+    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9./_-]*", value)
+    return value if plain and value.casefold() not in _YES | _NO else json.dumps(value)
 
 
 def _entries(count: int) -> str:
@@ -269,6 +433,7 @@ def _entries(count: int) -> str:
 
 
 _YES = {"yes", "y", "yep", "on", "1", "true", "enabled"}
+_NO = {"no", "n", "off", "false", "null"}
 
 
 def _bound(value: float, schema: Schema) -> str:
@@ -410,10 +575,10 @@ def _described(schema: Schema, root: Schema) -> str:
         text += f" of {high} or less"
     if least := schema.get("minItems") or schema.get("minProperties"):
         text += f" with at least {_entries(least)}"
-    if examples := schema.get("examples"):
-        text += f" such as {examples[0]!r}"
-    elif pattern := schema.get("pattern"):
-        text += f" that matches {pattern}"
+    if words := in_words(schema.get("pattern", "")):
+        text = words
+    if (examples := schema.get("examples")) and " such as " not in text:
+        text += f"{',' if words else ''} such as {examples[0]!r}"
     if schema.get("type") == "object" and schema.get("properties"):
         text += " with " + ", ".join(schema["properties"])
     return text

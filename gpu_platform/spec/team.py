@@ -20,13 +20,21 @@ from gpu_platform.spec._types import (
 )
 from gpu_platform.spec.claims import Claim, DeviceClassName
 from gpu_platform.spec.declared import On
+from gpu_platform.spec.patterns import worded
 from gpu_platform.spec.team_identity import TeamIdentity
 from gpu_platform.spec.team_network import Egress, Source
 from gpu_platform.spec.team_routes import TeamRoutes
 from gpu_platform.spec.team_scaling import TeamScaling
 from gpu_platform.spec.team_workloads import BatchJob, InferenceService, Notebook, RayCluster, TrainingJob
 
-CsiDriver = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=63)]
+CsiDriver = Annotated[
+    str,
+    Field(
+        pattern=worded(r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", "the name of a CSI driver, in lower case"),
+        max_length=63,
+        examples=["secrets-store.csi.k8s.io"],
+    ),
+]
 PodSecurity = Literal["restricted", "baseline"]
 """Levels of the Pod Security Standards that a team's namespace may enforce; `privileged` would open the nodes."""
 

@@ -7,16 +7,29 @@ from typing import Annotated
 from pydantic import Field
 
 from gpu_platform.spec._types import SpecModel
+from gpu_platform.spec.patterns import worded
 
 _Host = Annotated[
     str,
     Field(
-        pattern=r"^(\*|(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+)$", max_length=253
+        pattern=worded(
+            r"^(\*|(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+)$",
+            "a host name in lower case with a dot, `*.` and a domain, or `*` for all hosts",
+        ),
+        max_length=253,
+        examples=["vision.example.com"],
     ),
 ]
 _Annotation = Annotated[
     str,
-    Field(pattern=r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=317),
+    Field(
+        pattern=worded(
+            r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$",
+            "the key of an annotation: [prefix/]name",
+        ),
+        max_length=317,
+        examples=["external-dns.alpha.kubernetes.io/ttl"],
+    ),
 ]
 
 

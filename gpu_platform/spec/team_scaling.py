@@ -7,9 +7,26 @@ from typing import Annotated
 from pydantic import Field
 
 from gpu_platform.spec._types import SpecModel
+from gpu_platform.spec.patterns import worded
 
-_Server = Annotated[str, Field(pattern=r"^https?://[A-Za-z0-9.:\[\]-]+(/[^\s?#]*)?$", max_length=500)]
-_Trigger = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]
+_Server = Annotated[
+    str,
+    Field(
+        pattern=worded(
+            r"^https?://[A-Za-z0-9.:\[\]-]+(/[^\s?#]*)?$", "an address with http:// or https://, without a query"
+        ),
+        max_length=500,
+        examples=["http://prometheus.obs.svc:9090"],
+    ),
+]
+_Trigger = Annotated[
+    str,
+    Field(
+        pattern=worded(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", "the type of a trigger of KEDA, in lower case"),
+        max_length=63,
+        examples=["aws-sqs-queue"],
+    ),
+]
 
 
 class TeamScaling(SpecModel):

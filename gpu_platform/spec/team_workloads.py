@@ -20,6 +20,7 @@ from gpu_platform.spec._types import (
     SpecModel,
     wrong,
 )
+from gpu_platform.spec.patterns import URL_PATH, worded
 from gpu_platform.spec.secret_names import names_secret
 
 # Directories of the image and of the node's injected driver, which a volume would hide.
@@ -148,10 +149,22 @@ class KafkaLag(SpecModel):
     """Messages of a Kafka topic that a consumer group has not read yet, asked by KEDA itself."""
 
     servers: Annotated[
-        tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+:\d{1,5}$")], ...], Field(min_length=1, max_length=20)
+        tuple[
+            Annotated[
+                str,
+                Field(
+                    pattern=worded(r"^[A-Za-z0-9.-]+:\d{1,5}$", "host:port"), examples=["kafka.streams.svc:9092"]
+                ),
+            ],
+            ...,
+        ],
+        Field(min_length=1, max_length=20),
     ] = Field(examples=[["kafka.streams.svc:9092"]])
     """Bootstrap servers as host:port; `scaling.triggers` of the team has kafka."""
-    topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")
+    topic: str = Field(
+        pattern=worded(r"^[A-Za-z0-9._-]{1,249}$", "the name of a topic: up to 249 letters, digits, . _ and -"),
+        examples=["prompts"],
+    )
     consumer_group: str = Field(min_length=1, max_length=249)
     lag: int = Field(default=10, ge=1, le=1_000_000_000)
     """Messages for each replica. There are never more replicas than partitions."""
@@ -191,9 +204,15 @@ class Route(SpecModel):
 
     gateway: str = Field(pattern=r"^[a-z0-9-]{1,63}/[a-z0-9.-]{1,253}$", examples=["edge/public"])
     """Gateway as namespace/name; it exists, and admits routes of the team's namespace."""
-    hostname: str | None = Field(default=None, pattern=r"^(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)+$")
+    hostname: str | None = Field(
+        default=None,
+        pattern=worded(
+            r"^(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)+$", "a host name in lower case with a dot, or `*.` and a domain"
+        ),
+        examples=["chat.example.com"],
+    )
     """Unset: all host names of the gateway."""
-    path: str = Field(default="/", pattern=r"^/\S*$")
+    path: str = Field(default="/", pattern=URL_PATH)
     """Prefix of the path."""
     timeout: Duration | None = None
     """How long an answer may take, with all that it streams. Unset: 1h with `addons: {gateway: install}`, whose
@@ -214,7 +233,7 @@ class InferenceService(RequestedResources, ContainerSettings):
     """Pods of each copy, each on a node of its own, for a model that one node does not hold. Above 1 with
     LeaderWorkerSet: variables LWS_LEADER_ADDRESS, LWS_GROUP_SIZE and LWS_WORKER_INDEX."""
     port: int = Field(default=8080, ge=1, le=65535)
-    health_path: str = Field(default="/healthz", pattern=r"^/\S*$")
+    health_path: str = Field(default="/healthz", pattern=URL_PATH)
     """Answers 200 once the model is loaded."""
     startup: Duration = "10m"
     """How long a model may take to load."""

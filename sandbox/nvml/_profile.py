@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+import json
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from gpu_platform.errors import BadInput, Problem, did_you_mean
-from sandbox.nvml.faults import FAULT_KINDS, AnyFault, Fault
+from gpu_platform.errors import BadInput, Problem
+from gpu_platform.spec.problems import problems_of
+from sandbox.nvml.faults import AnyFault, Fault
 
+_Parsed = TypeVar("_Parsed")
 MigLayout = dict[str, Annotated[int, Field(ge=0)]]
 
 
@@ -44,15 +46,15 @@ class NodeProfile(BaseModel):
 _FAULTS: TypeAdapter[tuple[Fault, ...]] = TypeAdapter(tuple[AnyFault, ...])
 
 
+_PROFILE: TypeAdapter[NodeProfile] = TypeAdapter(NodeProfile)
+
+
 def parse_profile(text: str | bytes, source: str = "profile") -> NodeProfile:
     """Parse a NodeProfile from JSON.
 
     Raises BadInput with every mistake; `source` names the file in errors.
     """
-    try:
-        return NodeProfile.model_validate_json(text)
-    except ValidationError as error:
-        raise _bad_input(error, source) from None
+    return _parse(_PROFILE, text, source)
 
 
 def parse_faults(text: str | bytes, source: str = "faults") -> tuple[Fault, ...]:
@@ -60,36 +62,17 @@ def parse_faults(text: str | bytes, source: str = "faults") -> tuple[Fault, ...]
 
     Raises BadInput with every mistake; `source` names the ConfigMap and key in errors.
     """
+    return _parse(_FAULTS, text, source)
+
+
+def _parse(adapter: TypeAdapter[_Parsed], text: str | bytes, source: str) -> _Parsed:
     try:
-        return _FAULTS.validate_json(text)
+        data = json.loads(text)
+    except ValueError:
+        raise BadInput(
+            source, [Problem("(all)", "text that is not JSON", "JSON", "put keys and texts in quotes")]
+        ) from None
+    try:
+        return adapter.validate_json(text)
     except ValidationError as error:
-        raise _bad_input(error, source) from None
-
-
-def _bad_input(error: ValidationError, source: str) -> BadInput:
-    return BadInput(source, [_problem(entry) for entry in error.errors(include_url=False)])
-
-
-def _problem(entry: Mapping[str, Any]) -> Problem:
-    """Convert a pydantic error to a problem with path, found, allowed and fix."""
-    where = tuple(part for part in entry["loc"] if part not in FAULT_KINDS)  # without the union's branch
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).lstrip(".") or "(all)"
-    context: Mapping[str, Any] = entry.get("ctx", {})
-    match entry["type"]:
-        case "union_tag_invalid":
-            found = str(context["tag"])
-            return Problem(
-                f"{path}.kind".lstrip("."), repr(found), ", ".join(FAULT_KINDS), did_you_mean(found, FAULT_KINDS)
-            )
-        case "union_tag_not_found":
-            return Problem(f"{path}.kind".lstrip("."), "nothing", ", ".join(FAULT_KINDS), "add kind")
-        case "missing":
-            return Problem(path, "nothing", "a value, because the field is required", "add it")
-        case "extra_forbidden":
-            return Problem(
-                path, f"an unknown field with {entry['input']!r}", "the fields of this fault", "remove it"
-            )
-        case "json_invalid":
-            return Problem(path, "text that is not JSON", "JSON", str(context.get("error", "")))
-        case _:
-            return Problem(path, repr(entry["input"]), str(entry["msg"]).removeprefix("Value error, "))
+        raise BadInput(source, problems_of(error, data, adapter)) from None

@@ -337,3 +337,22 @@ def test_no_machine_type_of_another_series_is_suggested(catalog: Catalog, name: 
 )
 def test_a_similar_machine_type_has_the_series_and_architecture(catalog: Catalog, name: str, similar: str):
     assert unknown_machine_type(name, catalog)[2] == f"did you mean '{similar}'?"
+
+
+@pytest.mark.parametrize(
+    ("name", "vendor", "fix"),
+    [
+        ("p5", "aws", "write p5.4xlarge or p5.48xlarge"),
+        ("H100", "aws", "write p5.4xlarge or p5.48xlarge"),
+        ("8xH100", "aws", "write p5.4xlarge or p5.48xlarge"),
+        ("dgx-a100", "aws", "write p4d.24xlarge or p4de.24xlarge"),
+        ("dgx-a100", None, "write dgx-a100-320gb or dgx-a100-640gb"),
+        ("A100", "gcp", "write a2-highgpu-1g, a2-highgpu-2g, a2-highgpu-4g, a2-highgpu-8g, or another of 13"),
+        ("nvidia-h200", "aws", "write p5e.48xlarge or p5en.48xlarge"),
+        ("T4", "gcp", "see `gpu-platform machines list`"),
+    ],
+)
+def test_a_family_or_gpu_model_names_the_clouds_machine_types(
+    catalog: Catalog, name: str, vendor: str | None, fix: str
+):
+    assert unknown_machine_type(name, catalog, vendor)[2].startswith(fix)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -152,6 +153,27 @@ def test_each_violation_is_at_the_line_of_what_it_is_about(stack: Path, capsys: 
         "gpu-image-pinned": line_of("- name: ranker"),
         "sharing-across-tenants": line_of("quota: {shared: 4}"),
     }
+
+
+def test_text_has_the_lines_of_sarif_and_names_of_the_stack_file(stack: Path, capsys: pytest.CaptureFixture[str]):
+    _, run = sarif(stack, capsys)
+    _, text = check(stack, "text", capsys)
+    plain = " ".join(text.split())
+    for rule, line in places(run).items():
+        assert re.search(rf"{rule} \(\w+\): [a-z/ ()0-9]+: line {line}, column", plain), rule
+    assert ": train: line" in plain
+
+
+def test_an_exemption_without_effect_is_a_warning_at_its_line(stack: Path, capsys: pytest.CaptureFixture[str]):
+    exempt = "exempt: [{resource: nobody, reason: gone, owner: ops, until: 2099-01-31}]"
+    text = stack.read_text("utf-8").rstrip("\n") + f"\n    policy: {{rules: {{shm-for-training: {{{exempt}}}}}}}\n"
+    stack.write_text(text, "utf-8")
+    _, run = sarif(stack, capsys)
+    (found,) = [one for one in run["results"] if one["ruleId"] == "shm-for-training"]
+    assert (found["level"], places(run)["shm-for-training"]) == ("warning", len(text.splitlines()))
+    _, out = check(stack, "json", capsys)
+    (warning,) = [one for one in json.loads(out)["warnings"] if "shm-for-training" in one]
+    assert "covers no violation" in warning
 
 
 def test_the_file_is_named_from_the_current_folder_and_levels_follow_the_rules(

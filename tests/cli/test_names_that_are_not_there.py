@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.support.command_line import run
 
 
@@ -17,3 +19,9 @@ def test_a_fault_for_a_sandbox_that_is_not_there_is_refused_with_its_name() -> N
     assert ran.code == 2
     assert "--name: found 'nowhere'" in ran.err
     assert "gpu-platform sandbox list" in ran.err
+
+
+def test_a_sandbox_that_is_not_there_is_not_stopped(tmp_path: Path) -> None:
+    ran = run("sandbox", "down", "--name", "nowhere", env={"XDG_STATE_HOME": str(tmp_path)})
+    assert (ran.code, ran.out) == (2, "")
+    assert "--name: found 'nowhere'; allowed: none: there is no sandbox" in ran.err

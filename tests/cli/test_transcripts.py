@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -17,6 +18,7 @@ from tests.support.command_line import Ran
 from tools.docs.cli import commands_of
 
 Run = Callable[..., Ran]
+COMMANDS: Any = typer.main.get_command(app)
 
 
 def test_every_command_has_a_transcript_and_no_other_is_left() -> None:
@@ -211,3 +213,13 @@ def test_machines_are_listed_by_provider_gpu_and_region(run: Run) -> None:
     priced = {one["name"]: one["usd_per_hour"] for one in json.loads(out)["machine_types"]}
     assert "p5.48xlarge" in priced
     assert "g6e.12xlarge" not in priced
+
+
+@pytest.mark.parametrize(
+    "group", ["", *(name for name, one in COMMANDS.commands.items() if hasattr(one, "commands"))]
+)
+def test_no_help_cuts_off_what_a_command_does(run: Run, group: str) -> None:
+    _, out, _ = run(*group.split(), "--help")
+    assert "..." not in out.partition("\n")[2]  # its first line is the usage
+    known = COMMANDS.commands[group].commands if group else COMMANDS.commands
+    assert {line.split()[0] for line in out.splitlines() if re.match(r"  [a-z-]+ {2,}\S", line)} >= known.keys()

@@ -52,6 +52,20 @@ def command_of(words: list[str] | tuple[str, ...]) -> tuple[Any, list[str]]:
     return found, rest
 
 
+# -- tables -
+
+
+def test_no_row_is_cut_off_from_its_table():
+    cut: list[str] = []
+    for page in documents():
+        text = re.sub(
+            r"^```.*?^```$", lambda code: "\n" * code[0].count("\n"), page.read_text("utf-8"), flags=re.M | re.S
+        )
+        for match in re.finditer(r"(?:^|\n)[^|\n]*\n(\|[^\n]*)\n(?!\|[ :|-]+\|\n)", text):
+            cut.append(f"{page.name}: {match[1][:60]}")
+    assert cut == []
+
+
 # -- generated parts ----------------------------------------------------------------------------------------
 
 

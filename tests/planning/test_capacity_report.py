@@ -96,7 +96,7 @@ def test_a_price_in_the_pool_goes_before_the_list_price_and_each_says_where_it_i
     assert listed["usd_per_hour"] == 27.44705
     assert "Karpenter" in listed["price_how"]
     assert own["usd_per_hour"] == 20
-    assert own["price_how"] == "1 (nodes) x 20.0 USD/h of pools[0].usd_per_hour"
+    assert own["price_how"] == "1 node x 20.0 USD/h of pools[0].usd_per_hour"
 
 
 def test_a_pod_that_takes_the_cpu_of_a_node_strands_its_other_gpus(make_plan: PlanMaker) -> None:

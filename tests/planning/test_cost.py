@@ -106,6 +106,12 @@ def test_a_budget_below_the_cost_of_a_month_of_the_desired_nodes_is_refused(make
     assert problem.found == "16789, and desired nodes of 16790 USD a month: train 14600, serve 2190"
 
 
+def test_a_budget_that_holds_is_shown_with_what_it_has(make_plan: PlanMaker) -> None:
+    plan = make_plan(pool("train", usd_per_hour=20), budget={"usd_per_month": 20_000})
+    (shown,) = [one.chosen for one in plan.decisions if one.what == "budget"]
+    assert shown == "14,600 of 20,000 USD a month"
+
+
 def test_pools_that_a_budget_leaves_out_are_named(make_plan: PlanMaker) -> None:
     unpriced = pool("arm", "c7g.4xlarge", workload="general", zones=["us-west-2a"])
 

@@ -107,3 +107,16 @@ def test_a_module_that_is_no_module_of_rules_is_an_error_at_its_line(
     assert "policy.own_rules[0]" in err
     assert said in " ".join(err.split()).replace(name, "broken_rules")
     assert "Traceback" not in err
+
+
+def test_an_own_rule_that_raises_is_one_line_with_its_id_file_and_line(tmp_path: Path) -> None:
+    text = (EXAMPLE / "acme_rules.py").read_text("utf-8")
+    changed = text.replace("    for container in", '    {}["a team without the label"]\n    for container in', 1)
+    assert changed != text
+    (tmp_path / "raising_rules.py").write_text(changed, "utf-8")
+    importlib.invalidate_caches()
+    code, _, err = run("check", _stack(tmp_path, {"own_rules": ["raising_rules"]}))
+    line = changed.splitlines().index('    {}["a team without the label"]') + 1
+    assert code == 2
+    assert f"raising_rules.py:{line}: 1 problem" in err.replace("\n", "")
+    assert "rule acme.image-registry: found KeyError: 'a team without the label'" in " ".join(err.split())

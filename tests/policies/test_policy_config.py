@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from policy_records import TODAY, cluster_policy, device_plugin_config_map, node, only, record, shared
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from gpu_platform.errors import BadInput, ExitCode
+from gpu_platform.spec.operations import Policy
 from policies import Exemption, Level, Severity, analyze, configure, evaluate, rules
 
 CROWDED = [cluster_policy(), device_plugin_config_map(serve=shared(replicas=10))]
@@ -223,6 +224,7 @@ def test_a_violation_has_a_stable_json_form():
         ],
         "exempted": [],
         "not_checked": [],
+        "idle_exemptions": [],
     }
 
 
@@ -246,3 +248,40 @@ def test_what_is_no_gpu_matter_is_left_alone():
     ]
     found = evaluate(other, {}, TODAY)
     assert (found.violations, found.not_checked) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("setting", "path", "allowed", "fix"),
+    [
+        (False, RULE, "or a mapping with enforcementLevel and settings", "did you mean 'disabled'?"),
+        ("warn", RULE, "or a mapping with enforcementLevel and settings", "did you mean 'advisory'?"),
+        ({"level": "advisory"}, f"{RULE}.level", "enforcementLevel", "did you mean 'enforcementLevel'?"),
+        ({"enabled": False}, f"{RULE}.enabled", "enforcementLevel", "did you mean 'enforcementLevel'?"),
+        ({"enforcementLevel": False}, f"{RULE}.enforcementLevel", "disabled", "did you mean 'disabled'?"),
+    ],
+)
+def test_an_error_of_a_rules_level_names_what_works(setting: Any, path: str, allowed: str, fix: str):
+    with pytest.raises(BadInput) as raised:
+        analyze(CROWDED, {RULE: setting}, TODAY)
+    (problem,) = raised.value.problems
+    assert (problem.path, problem.fix) == (path, fix)
+    assert allowed in problem.allowed
+
+
+@pytest.mark.parametrize("setting", ["advisory", {"enforcementLevel": "advisory"}])
+def test_a_stack_file_takes_a_level_alone_or_with_settings(setting: Any):
+    policy = TypeAdapter(Policy).validate_python({"rules": {RULE: setting}})
+    assert levels(policy.rules)[RULE] is Level.ADVISORY
+
+
+@pytest.mark.parametrize(
+    ("resource", "until", "why"),
+    [
+        ("serve", "2026-12-31", []),
+        ("nobody-*", "2026-12-31", ["covers no violation; remove it, or correct its resource"]),
+        ("serve", "2025-01-31", ["ended 2025-01-31; remove it, or write a later day"]),
+    ],
+)
+def test_exemptions_without_effect_are_reported(resource: str, until: str, why: list[str]):
+    idle = evaluate(CROWDED, exempt(resource, until), TODAY).idle_exemptions
+    assert [(one.why, one.path) for one in idle] == [(text, f"policy.rules.{RULE}.exempt[0]") for text in why]

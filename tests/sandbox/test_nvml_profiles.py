@@ -64,15 +64,21 @@ def test_mig_mode_takes_the_links_of_its_gpu_down():
 @pytest.mark.parametrize(
     ("faults", "said"),
     [
-        ([{"kind": "gpu-mising", "index": 1}], "[0].kind: found 'gpu-mising'; .*did you mean 'gpu-missing'"),
-        ([{"index": 1}], "[0].kind: found nothing; allowed: gpu-missing"),
-        ([{"kind": "gpu-missing"}], "[0].index: found nothing; allowed: a value"),
-        ([{"kind": "gpu-missing", "index": "3"}], "[0].index: found '3'; allowed: .*integer"),
+        ([{"kind": "gpu-mising", "index": 1}], "[0].kind: found \"gpu-mising\"; .*did you mean 'gpu-missing'"),
+        ([{"index": 1}], "[0].kind: found nothing; allowed: one of clocks-lowered"),
+        (
+            [{"kind": "gpu-missing"}],
+            "[0].index: found nothing; allowed: a whole number of 0 or more. Fix: add index: 0",
+        ),
+        (
+            [{"kind": "gpu-missing", "index": "3"}],
+            '[0].index: found "3"; allowed: a whole number of 0 or more. Fix: write 3 without quotes',
+        ),
         (
             [{"kind": "nvml-missing", "index": 3}],
-            "[0].index: found an unknown field with 3; allowed: the fields of this fault",
+            "[0].index: found unknown key 'index'; allowed: one of kind. Fix: remove it",
         ),
-        ([{"kind": "pcie-width", "index": 0, "width": 3}], "[0].width: found 3; allowed: .*1, 2, 4 or 8"),
+        ([{"kind": "pcie-width", "index": 0, "width": 3}], "[0].width: found 3; allowed: one of 1, 2, 4, 8"),
     ],
 )
 def test_a_wrong_fault_is_refused_with_place_and_what_is_allowed(faults, said):

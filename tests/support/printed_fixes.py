@@ -20,6 +20,7 @@ _KEYED = re.compile(r"(?:^|\bor )(?:(?:write|add) )?([a-z_][a-z_.]*): ?(?=\S)")
 _PLAIN = re.compile(
     r"^write (?:for example )?(?!for example)('[^']*'|\"[^\"]*\"|[^ ,;]*\d[^ ,;]*)(?=$|[,;:]| or | without | for )"
 )
+_MOVED = re.compile(r"^move it to ([a-z_.\[\]0-9]+)$")
 _USED = re.compile(r"^use ([a-z0-9]+[-.][a-z0-9.-]+)$")
 
 
@@ -64,6 +65,8 @@ def _changes(document: Mapping[str, Any], problem: Problem) -> Iterator[tuple[st
     if (found := _PLAIN.match(fix)) and not _KEYED.match(fix):
         value = yaml.safe_load(found.group(1))
         yield f"write {value}", path, value
+    if found := _MOVED.match(fix):
+        yield f"move it to {found.group(1)}", path, _Moved((*(steps(document, found.group(1)) or ()), path[-1]))
     if found := _USED.match(fix):
         yield f"use {found.group(1)}", path, found.group(1)
 

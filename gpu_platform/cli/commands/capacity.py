@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from gpu_platform.cli.options import CONTEXT, Format, FormatOption, HtmlFormat, StackArgument, leave
+from gpu_platform.cli.options import CONTEXT, CommandGroup, Format, FormatOption, HtmlFormat, StackArgument, leave
 
 
-class _StackFirst(TyperGroup):
+class _StackFirst(CommandGroup):
     """Command group with the default command `show`: `capacity local` means `capacity show local`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's own copy of Click

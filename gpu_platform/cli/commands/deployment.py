@@ -8,10 +8,13 @@ from typing import Annotated
 
 import typer
 
-from gpu_platform.cli.options import CONTEXT, Format, FormatOption, StackArgument, leave
+from gpu_platform.cli.options import CONTEXT, CommandGroup, Format, FormatOption, StackArgument, leave
 
 team_app = typer.Typer(
-    help="Namespaces of teams that left their stack.", no_args_is_help=True, context_settings=CONTEXT
+    cls=CommandGroup,
+    help="Namespaces of teams that left their stack.",
+    no_args_is_help=True,
+    context_settings=CONTEXT,
 )
 
 

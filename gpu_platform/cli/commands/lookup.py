@@ -6,15 +6,19 @@ from typing import Annotated
 
 import typer
 
-from gpu_platform.cli.options import CONTEXT, Format, FormatOption, leave
+from gpu_platform.cli.options import CONTEXT, CommandGroup, Format, FormatOption, leave
 
 machines_app = typer.Typer(
+    cls=CommandGroup,
     help="Machine types of the catalogue: GPUs, network, prices, regions.",
     no_args_is_help=True,
     context_settings=CONTEXT,
 )
 policies_app = typer.Typer(
-    help="Rules of the policy pack, and own rules of a stack.", no_args_is_help=True, context_settings=CONTEXT
+    cls=CommandGroup,
+    help="Rules of the policy pack, and own rules of a stack.",
+    no_args_is_help=True,
+    context_settings=CONTEXT,
 )
 StackOption = Annotated[
     str | None,

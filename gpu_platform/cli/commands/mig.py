@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from gpu_platform.cli.options import CONTEXT, Format, FormatOption, leave
+from gpu_platform.cli.options import CONTEXT, CommandGroup, Format, FormatOption, leave
 
 mig_app = typer.Typer(
+    cls=CommandGroup,
     help="MIG geometry: profiles, legal layouts, minimum number of GPUs.",
     no_args_is_help=True,
     context_settings=CONTEXT,

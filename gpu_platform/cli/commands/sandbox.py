@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from gpu_platform.cli.options import CONTEXT, Format, FormatOption, leave
+from gpu_platform.cli.options import CONTEXT, CommandGroup, Format, FormatOption, leave
 
 sandbox_app = typer.Typer(
+    cls=CommandGroup,
     help="Kubernetes control plane on this machine with simulated GPU nodes.",
     no_args_is_help=True,
     context_settings=CONTEXT,

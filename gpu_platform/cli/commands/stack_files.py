@@ -27,6 +27,10 @@ def init(
     provider: Annotated[
         str | None, typer.Option("--provider", metavar="NAME", help="sandbox, existing, eks or gke.")
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="KIND", help="EKS and GKE: new (the program creates it) or existing."),
+    ] = None,
     machine_type: Annotated[
         str | None, typer.Option("--machine-type", metavar="TYPE", help="See `gpu-platform machines list`.")
     ] = None,
@@ -43,6 +47,10 @@ def init(
         str | None, typer.Option("--zone", metavar="ZONE", help="EKS and GKE: zone of the GPU nodes.")
     ] = None,
     project: Annotated[str | None, typer.Option("--project", metavar="ID", help="GKE.")] = None,
+    admin: Annotated[
+        str | None,
+        typer.Option("--admin", metavar="ARN", help="New EKS cluster: IAM role or user that administers it."),
+    ] = None,
     node_names: Annotated[
         str | None,
         typer.Option(
@@ -60,6 +68,7 @@ def init(
 
     given = Answers(
         provider=provider,
+        cluster=cluster,
         machine_type=machine_type,
         nodes=nodes,
         workload=workload,
@@ -68,6 +77,7 @@ def init(
         region=region,
         zone=zone,
         project=project,
+        admin=admin,
         node_names=node_names,
     )
     leave(write_stack(name, given, out=out, to_json=output is Format.JSON))

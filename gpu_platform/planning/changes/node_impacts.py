@@ -116,7 +116,7 @@ def impacts_of_resized(
             subject=f"pool {pool.name}",
             effect=Effect.REMOVES_CAPACITY,
             field=f"{pool.path}.count",
-            old=f"{len(members)} nodes now",
+            old=f"{counted(len(members), 'node')} now",
             new=str(desired),
             nodes=gone,
             gpus=gone * pool.gpus_per_node,

@@ -16,6 +16,7 @@ class FirstStack:
 
     `aliases`: other names that users type for the provider; `questions`: keys of its own questions;
     `machine_type`: the default; `groups`: whether a team's members default to a group with the team's name;
+    `new_cluster`: keys of the questions about a cluster that the program creates, or None if it creates none;
     `buys_nodes`: whether the cloud sells the nodes of its pools;
     `cluster`: fields of `cluster`, from the stack's name and the answers; `pool`: fields of the pool besides name,
     machine type, count and workload.
@@ -23,6 +24,7 @@ class FirstStack:
 
     aliases: tuple[str, ...]
     questions: tuple[str, ...] = ()
+    new_cluster: tuple[str, ...] | None = None
     machine_type: str
     groups: bool = True
     buys_nodes: bool = False

@@ -167,11 +167,18 @@ def decisions(
             chosen=most,
             why=f"maximum nodes, including rolls: {sizes}; the most expensive machine type of each",
         ),
-        *(_beyond_budget(subject, cost) if budget is not None else ()),
+        *(_budget(subject, cost, budget) if budget is not None else ()),
     )
 
 
-def _beyond_budget(subject: str, cost: CostPlan) -> Iterator[Decision]:
+def _budget(subject: str, cost: CostPlan, budget: Budget) -> Iterator[Decision]:
+    if cost.usd_per_hour is not None:
+        yield Decision(
+            subject=subject,
+            what="budget",
+            chosen=f"{cost.usd_per_hour * HOURS_PER_MONTH:,.0f} of {budget.usd_per_month:,.0f} USD a month",
+            why="the desired nodes; an alert fires where the nodes that run cost more",
+        )
     if cost.unknown:
         yield Decision(
             subject=subject,

@@ -20,7 +20,7 @@ from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.planning.sharing.sharing import DEFAULT_KEY, check_sharing
 from gpu_platform.quantity import counted
 from gpu_platform.spec.pool import Pool
-from gpu_platform.unknown_machine import unknown_machine_type
+from gpu_platform.unknown_machine import machines_of_gpu, unknown_machine_type
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
@@ -44,7 +44,9 @@ def check_pool(context: Context, resolved: ResolvedPool) -> None:
             "name it after its purpose",
         )
     if machine is None:
-        problems.at("machine_type").add(*unknown_machine_type(pool.machine_type, catalog))
+        problems.at("machine_type").add(
+            *unknown_machine_type(pool.machine_type, catalog, (context.cloud or Cloud).vendor)
+        )
     else:
         check_workload(pool, machine, problems)
         if not machine.has_gpus:
@@ -84,10 +86,12 @@ def _check_on_cloud(context: Context, cloud: Cloud, resolved: ResolvedPool, mach
     check_declared_fields(pool, cloud.cluster.provider, problems)
     other_vendor = machine is not None and machine.vendor != (cloud.vendor or machine.vendor)
     if machine is not None and other_vendor:
+        of_cloud = [one for one in context.catalog.machine_types.values() if one.vendor == cloud.vendor]
+        same_gpu = machines_of_gpu({machine.gpu} if machine.gpu else (), of_cloud)
         problems.at("machine_type").add(
             f"{machine.name!r} of {machine.vendor} on {cloud.cluster.provider}",
             f"a machine type of {cloud.vendor}",
-            "change the machine type or the cluster's provider",
+            same_gpu or f"write {next(one.name for one in of_cloud if one.has_gpus == machine.has_gpus)}",
         )
     cloud.check_nodes(pool, problems)
     if machine is None or other_vendor:

@@ -24,7 +24,7 @@ def queueing_decisions(
     subject = f"stack {stack}"
     who = {
         "helm": ("installed by its chart", "queueing.kueue"),
-        "config": ("run by the sandbox", "the sandbox has no nodes that could run it"),
+        "config": ("run by the sandbox", "no node of it can; the first `up` builds it, some minutes"),
         "present": ("present", "the owner of the cluster installs, configures and upgrades it"),
     }
     chosen, why = who[kueue.install]

@@ -10,6 +10,7 @@ from gpu_platform import names
 from gpu_platform.errors import Problem, did_you_mean
 from gpu_platform.planning.rehearsal.model import RehearsalPool, Shape, TraceJob
 from gpu_platform.planning.rehearsal.stack import RehearsalStack
+from gpu_platform.quantity import counted
 
 ALL_OTHERS = "*"
 """In a mapping of teams: those of the trace that are not named."""
@@ -102,11 +103,12 @@ def _team_problems(trace: Trace, stack: RehearsalStack, teams: Mapping[str, str]
         if _team_of(name, stack, teams) is not None:
             continue
         if name:
-            found = f"{name!r} (of {count} jobs)"
+            found = f"{name!r} (of {counted(count, 'job')})"
             fix = f"--team {name}={example}, or --team '*={example}' for all teams that are not named"
             yield Problem(f"row {first[name]}, column {trace.team_column}", found, known, fix)
         else:
-            yield Problem("the whole file", f"no team (of {count} jobs)", known, f"--team '*={example}'")
+            nobody = f"no team (of {counted(count, 'job')})"
+            yield Problem("the whole file", nobody, known, f"--team '*={example}'")
 
 
 def _name_problems(trace: Trace, stack: RehearsalStack, teams: Mapping[str, str]) -> Iterator[Problem]:

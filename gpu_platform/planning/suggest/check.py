@@ -78,7 +78,7 @@ def _check_reservations(demands: Demands, catalog: Catalog, problems: Problems) 
             )
         machine = catalog.machine_types.get(one.machine_type)
         if machine is None:
-            here.at("machine_type").add(*unknown_machine_type(one.machine_type, catalog))
+            here.at("machine_type").add(*unknown_machine_type(one.machine_type, catalog, demands.provider))
         elif not machine.has_gpus or not vendor_of(machine).is_cloud:
             here.at("machine_type").add(
                 f"{one.machine_type!r}", "a machine type of a cloud with GPUs", "remove the reservation"

@@ -1,16 +1,24 @@
-"""First stack file of an existing EKS cluster."""
+"""First stack file of an EKS cluster, existing or new."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from gpu_platform.planning.clouds.first_stack import FirstStack
+from gpu_platform.planning.clouds.first_stack import Answers, FirstStack
+
+
+def _cluster(name: str, answers: Answers) -> Mapping[str, Any]:
+    create = {"create": {"admins": [answers["admin"]]}} if answers["cluster"] == "new" else {}
+    return {"name": name, "region": answers["region"], **create}
+
 
 FIRST_STACK: Final = FirstStack(
     aliases=("aws", "amazon"),
     questions=("region", "zone"),
+    new_cluster=("admin",),
     machine_type="p5.48xlarge",
     buys_nodes=True,
-    cluster=lambda name, answers: {"name": name, "region": answers["region"]},
+    cluster=_cluster,
     pool=lambda answers: {"zones": [answers["zone"]]},
 )

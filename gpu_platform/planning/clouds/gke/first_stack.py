@@ -1,17 +1,25 @@
-"""First stack file of an existing GKE cluster."""
+"""First stack file of a GKE cluster, existing or new."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from gpu_platform.planning.clouds.first_stack import FirstStack
+from gpu_platform.planning.clouds.first_stack import Answers, FirstStack
+
+
+def _cluster(name: str, answers: Answers) -> Mapping[str, Any]:
+    create: Mapping[str, Any] = {"create": {}} if answers["cluster"] == "new" else {}
+    return {"name": name, "project": answers["project"], "location": answers["region"], **create}
+
 
 FIRST_STACK: Final = FirstStack(
     aliases=("gcp", "google"),
     questions=("region", "zone", "project"),
+    new_cluster=(),
     machine_type="a3-megagpu-8g",
     groups=False,  # GKE authenticates members by their e-mail addresses
     buys_nodes=True,
-    cluster=lambda name, answers: {"name": name, "project": answers["project"], "location": answers["region"]},
+    cluster=_cluster,
     pool=lambda answers: {"zones": [answers["zone"]]},
 )

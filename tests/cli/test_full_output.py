@@ -1,0 +1,27 @@
+"""Standard output that takes no more, such as a full disk: one line and exit code 3, whichever command writes."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import COMMAND
+
+FULL = Path("/dev/full")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="only Linux has /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "arguments",
+    ["review local", "check local --format json", "machines list", "--version", "--help", "sandbox down --help"],
+)
+def test_a_command_that_cannot_print_says_so_in_one_line(arguments: str, unbuffered: str) -> None:
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": unbuffered}
+    with FULL.open("w") as full:
+        ran = subprocess.run(
+            [*COMMAND, *arguments.split()], stdout=full, stderr=subprocess.PIPE, text=True, env=environment
+        )
+    assert (ran.returncode, ran.stderr) == (3, "error: standard output takes no more: No space left on device\n")
