@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,6 @@ from sandbox.control_plane import Status
 # Not the group of other tests, which make the same namespaces by themselves.
 pytestmark = [pytest.mark.sandbox, pytest.mark.xdist_group("e2e-built-in")]
 
-NAME = "immutable-fields"
 POD = {
     "metadata": {"labels": {"app": "one"}},
     "spec": {"containers": [{"name": "main", "image": "none"}], "restartPolicy": "Always"},
@@ -64,6 +64,7 @@ REFUSED: list[Case] = [
     ("storage.k8s.io/v1", "StorageClass", CLASS, {"reclaimPolicy": "Retain"}),
     ("storage.k8s.io/v1", "StorageClass", CLASS, {"volumeBindingMode": "WaitForFirstConsumer"}),
 ]  # fmt: skip
+NUMBERS = itertools.count()
 TAKEN: list[Case] = [
     ("v1", "PersistentVolume", {"spec": VOLUME}, {"spec.mountOptions": ["nconnect=8"]}),
     ("scheduling.k8s.io/v1", "PriorityClass", {"value": 1}, {"description": "other"}),
@@ -83,7 +84,8 @@ def refusal(sandbox: Status, case: Case) -> str:
     """Create an object, change a field of it, and return why the API server refuses the change, or nothing."""
     api_version, kind, fields, changes = case
     client = KubernetesClient(sandbox.kubeconfig)
-    metadata = {"name": NAME}
+    # A name of its own: a deleted volume is there until its protection is lifted.
+    metadata = {"name": f"immutable-fields-{next(NUMBERS)}"}
     found = client.find_resource(api_version, kind)
     assert found is not None
     if found.namespaced:
