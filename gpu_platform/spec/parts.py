@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gpu_platform.spec.declared import SetsProperties
 from gpu_platform.spec.gpu_parts import GpuParts, Part
 
 
@@ -16,7 +17,9 @@ class EksParts(GpuParts):
     karpenter: Part = "install"
     """Karpenter and its CRDs; with `present` pools with `provisioner: karpenter` get only NodePools and
     EC2NodeClasses."""
-    karpenter_node_role: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_+=,.@-]{1,64}$")
+    karpenter_node_role: Annotated[str | None, SetsProperties(karpenter=("node_role",))] = Field(
+        default=None, pattern=r"^[A-Za-z0-9_+=,.@-]{1,64}$"
+    )
     """With `karpenter: present`: name of the IAM role of nodes that the controller may pass, with an access entry.
     Unset: the program creates a role, and the controller's owner must allow `iam:PassRole` on it."""
     cluster_autoscaler: Literal["install", "present", "none"] = "install"

@@ -115,6 +115,8 @@ class ClusterSetting:
     on_loss: str
     gain: SettingEffect = "in-place"
     on_gain: str = ""
+    fixed: bool = False
+    """Whether the cloud cannot change it, so that `up` refuses another value."""
     resizes: bool = False
     """Whether a change of it makes `up` set the number of nodes, which it else leaves to an autoscaler."""
 

@@ -531,7 +531,7 @@ class GkeClusterPlan:
     @property
     def settings(self) -> tuple[ClusterSetting, ...]:
         """Settings of the cluster itself that a preview compares with the last deployment."""
-        return cluster_settings(self.create, multi_networking=self.multi_networking)
+        return cluster_settings(self)
 
     @property
     def platforms(self) -> tuple[str, ...]:
