@@ -414,6 +414,11 @@ class CloudPool(Protocol):
         ...
 
     @property
+    def disk_gib(self) -> int:
+        """Size of the volume of a node that has images and data of pods, unless local disks have them."""
+        ...
+
+    @property
     def node_fabric(self) -> NodeFabric | None:
         """The fabric whose pods need host paths or capabilities; None: pods use the NICs without either."""
         ...

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _ACCOUNT: Final = "123456789012"  # as long as every account's
 _SUFFIX: Final = "-1234567"  # that Pulumi appends
 _ACCESS_BYTES: Final = 3000
-"""Endpoint, certificate and network of the cluster, which every node needs in user data. EKS and Karpenter add them,
-with labels and taints; the program does for an image of the stack file."""
+"""Endpoint, certificate and network of the cluster, which every node needs in user data. EKS and Karpenter add
+them, with labels and taints; the program does for an image of the stack file."""
 _OTHER_TAGS: Final = 6
 """The most tags that EKS or Karpenter adds to an instance (Karpenter docs, NodeClasses, tags; read 2026-11-28)."""
 

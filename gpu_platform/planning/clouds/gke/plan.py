@@ -298,6 +298,11 @@ class GkePoolPlan:
         return self.local_ssd_count > 0
 
     @property
+    def disk_gib(self) -> int:
+        """Size of its boot disk, which has images and the own volumes of pods."""
+        return self.disk_size_gb
+
+    @property
     def node_fabric(self) -> NodeFabric | None:
         """GPUDirect of its NICs: pods read its libraries on the node, and some write to its devices."""
         if self.fabric == "none":
