@@ -300,6 +300,8 @@ class EksClusterPlan:
     """Customer-managed keys of the disks of nodes that Karpenter starts."""
     other_keys: tuple[str, ...] = ()
     """Customer-managed keys of Secrets and volumes."""
+    group_sizes: tuple[int, ...] = ()
+    """The most nodes of each managed node group, those of the system among them."""
     minimum_vpc_cni: str | None
     """Existing cluster: the VPC CNI version that the pools need, where known."""
     tags: Mapping[str, str]
