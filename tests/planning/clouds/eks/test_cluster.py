@@ -386,3 +386,16 @@ def test_an_age_at_which_nodes_of_karpenter_are_replaced_is_above_zero(age: str)
     with pytest.raises(BadInput, match=r"pools\[0\]\.karpenter\.expire_after"):
         plan(created(), {**KARPENTER, "karpenter": {"expire_after": age}})
     assert plan(created(), {**KARPENTER, "karpenter": {"expire_after": "0h90m"}})
+
+
+@pytest.mark.parametrize("pool", [SERVE, KARPENTER], ids=["managed", "karpenter"])
+def test_nodes_in_a_local_zone_are_said_to_be_counted_with_the_prices_of_its_region(pool: dict[str, Any]) -> None:
+    def warned(**fields: Any) -> list[str]:
+        stack = eks(
+            region="us-west-2", subnets={"us-west-2-lax-1a": "subnet-0a1b2c3d", "us-west-2a": "subnet-1a1b2c3d"}
+        )
+        found = plan(stack, {**pool, **fields}).decisions
+        return [one.chosen for one in found if one.what == "warning: price"]
+
+    assert warned(zones=["us-west-2-lax-1a"]) == ["that of us-west-2 for nodes in us-west-2-lax-1a"]
+    assert warned(zones=["us-west-2-lax-1a"], usd_per_hour=5.0) == warned(zones=["us-west-2a"]) == []
