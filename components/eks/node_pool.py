@@ -153,7 +153,7 @@ class EksNodePool(pulumi.ComponentResource):
         return aws.eks.NodeGroup(
             name,
             cluster_name=cluster.name,
-            # Names are unique: a group that is deleted before its successor keeps its name, others get a suffix.
+            # Names are unique: a group that is deleted before its successor has a fixed one, others get a suffix.
             node_group_name=group.name if plan.delete_before_replace else None,
             node_role_arn=cluster.node_role_arn,
             subnet_ids=subnets,
@@ -226,7 +226,9 @@ def _left_alone(plan: EksPoolPlan, group: NodeGroupPlan, *, resized: bool) -> li
     ignored: list[str] = []
     if plan.keeps_size and not resized:
         ignored.append("scalingConfig.desiredSize")
-    if group.block is not None:  # it may have been the pool's only one, and keeps the name of its creation
+    # It may be older than its reserved capacity, or its block the pool's only one: another name would replace it.
+    # Other groups could then no longer be created before they are deleted, so their name is not left alone.
+    if plan.delete_before_replace:
         ignored.append("nodeGroupName")
     if not plan.zones:  # a zone that another pool adds to the VPC must not replace the pool
         ignored.append("subnetIds")

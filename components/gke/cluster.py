@@ -330,11 +330,13 @@ class GkeCluster(pulumi.ComponentResource):
                 pulumi.ResourceOptions(
                     protect=args.protect,
                     depends_on=[*self._ready],
-                    # A cluster keeps multi-networking when its last pool of A3 or newer leaves.
+                    # A cluster keeps multi-networking when its last pool of A3 or newer leaves, and policies with
+                    # host names when it no longer needs them: the provider would delete it to switch them off.
                     ignore_changes=[
                         "node_config",
                         "initial_node_count",
                         *(() if args.multi_networking else ("enable_multi_networking",)),
+                        *(() if args.fqdn_policies else ("enable_fqdn_network_policy",)),
                     ],
                     custom_timeouts=custom_timeouts(args.timeouts),
                 ),

@@ -105,7 +105,7 @@ class CreateEks(SpecModel):
     logs_retention_days: Literal[7, 14, 30, 60, 90, 180, 365] = 90
     kms_key: AwsKey | None = None
     """Existing key for the Secrets of the cluster, whose policy lets IAM of the account grant its use; unset: the
-    program creates one. It cannot be changed later."""
+    program creates one. It cannot be changed later: `up` refuses another."""
 
 
 class EksCluster(SpecModel):
@@ -128,7 +128,10 @@ class EksCluster(SpecModel):
     protect: bool | None = None
     """Refuse to delete or replace the cluster and its pools, and to destroy the stack; unset: as `production`. To
     lift it, deploy `protect: false` first: it changes nothing else."""
-    subnets: Annotated[dict[Zone, SubnetId], Field(min_length=1)] | None = None
+    subnets: Annotated[
+        Annotated[dict[Zone, SubnetId], Field(min_length=1)] | None,
+        SetsProperties(eks=("subnets",), karpenter=("subnets",)),
+    ] = None
     """Without `create`: the private subnet of each zone; unset: looked up by the tag
     kubernetes.io/role/internal-elb."""
     security_groups: Annotated[
@@ -224,7 +227,7 @@ class CreateGke(SpecModel):
 
     network: ExistingVpc | None = None
     """Unset: the program creates a VPC, with NAT."""
-    nodes_cidr: Cidr = "10.0.0.0/20"
+    nodes_cidr: Annotated[Cidr, SetsProperties(gke=("nodes_cidr",))] = "10.0.0.0/20"
     pods_cidr: Annotated[Cidr, SetsProperties(gke=("pods_cidr",))] = "10.16.0.0/12"
     services_cidr: Annotated[Cidr, SetsProperties(gke=("services_cidr",))] = "10.1.0.0/20"
     control_plane_cidr: Annotated[Cidr, SetsProperties(gke=("control_plane_cidr",))] = "172.16.0.0/28"

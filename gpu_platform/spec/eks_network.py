@@ -30,7 +30,11 @@ class EksNetwork(SpecModel):
     """An existing VPC for an EKS cluster that the program creates. Its subnets, routes and NAT are its owner's."""
 
     vpc: Annotated[VpcId, SetsProperties(eks=("vpc",), karpenter=("vpc",))]
-    subnets: Annotated[dict[Zone, SubnetId], Field(min_length=1, max_length=20)]
+    subnets: Annotated[
+        dict[Zone, SubnetId],
+        Field(min_length=1, max_length=20),
+        SetsProperties(eks=("subnets",), karpenter=("subnets",)),
+    ]
     """Private subnet of the nodes by zone, with a route to the internet or to endpoints of all AWS services."""
     control_plane_subnets: Annotated[tuple[SubnetId, ...], Field(max_length=16)] = ()
     """Subnets, in two zones at least, for the network interfaces of the control plane: a /28 each is enough.
@@ -43,10 +47,12 @@ class EksNetwork(SpecModel):
 class Iam(SpecModel):
     """How the program creates IAM roles, and which it does not create."""
 
-    path: str = Field(default="/", pattern=r"^/([\w+=,.@-]+/)*$", examples=["/gpu-platform/"])
+    path: Annotated[
+        str, SetsProperties(eks=("node_role", "cluster_role"), karpenter=("node_role", "cluster_role"))
+    ] = Field(default="/", pattern=r"^/([\w+=,.@-]+/)*$", examples=["/gpu-platform/"])
     """Path of all roles."""
     permissions_boundary: PolicyArn | None = None
     """Policy that bounds the permissions of all roles."""
-    node_role: RoleArn | None = None
+    node_role: Annotated[RoleArn | None, SetsProperties(eks=("node_role",))] = None
     """An existing role for the nodes of managed node groups, with the policies that EKS nodes need. Nodes of
     Karpenter get a role of the program: EKS deletes the access entry of a role that a node group used."""

@@ -175,7 +175,7 @@ class Karpenter(SpecModel):
     consolidate_after: str | None = Field(default=None, pattern=r"^(Never|(\d+(s|m|h))+)$", examples=["10m"])
     """How long Karpenter keeps an unused or underused node; unset: depends on the workload."""
     expire_after: Annotated[str | None, SetsProperties(karpenter=("template",))] = Field(
-        default=None, pattern=r"^(Never|(\d+(s|m|h))+)$", examples=["336h"]
+        default=None, pattern=r"^(Never|(0+[smh])*0*[1-9]\d*[smh](\d+[smh])*)$", examples=["336h"]
     )
     """Age at which a node is replaced; unset: depends on the workload."""
     limits: Annotated[dict[Literal["cpu", "memory"], Quantity], Field(min_length=1)] | None = None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gpu_platform.spec.declared import SetsProperties
 from gpu_platform.spec.gpu_parts import GpuParts, Part
 from gpu_platform.spec.patterns import worded
 
@@ -17,7 +18,7 @@ class EksParts(GpuParts):
     karpenter: Part = "install"
     """Karpenter and its CRDs; with `present` pools with `provisioner: karpenter` get only NodePools and
     EC2NodeClasses."""
-    karpenter_node_role: str | None = Field(
+    karpenter_node_role: Annotated[str | None, SetsProperties(karpenter=("node_role",))] = Field(
         default=None,
         pattern=worded(r"^[A-Za-z0-9_+=,.@-]{1,64}$", "the name of an IAM role, not its ARN"),
         examples=["KarpenterNodeRole-prod"],

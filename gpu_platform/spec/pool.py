@@ -64,7 +64,9 @@ class Count(SpecModel):
 _BOUGHT = On(("eks", "gke"), "elsewhere the program buys no capacity", fix="remove capacity")
 
 
-_CAPACITY_TYPE = SetsProperties(eks=("capacity_type",), karpenter=("requirements",), gke=("provisioning",))
+_CAPACITY_TYPE = SetsProperties(
+    eks=("capacity_type", "node_group_name"), karpenter=("requirements",), gke=("provisioning",)
+)
 _RESERVATION = SetsProperties(
     eks=("capacity_reservation",), karpenter=("node_class",), gke=("reservation_affinity",)
 )

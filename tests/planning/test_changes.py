@@ -11,12 +11,13 @@ import pytest
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.changes import PoolChange, pool_changes, pool_facts
-from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, IamPlan, VpcPlan
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice, NetworkInterface, UserData
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan, PlacementGroup
 from gpu_platform.planning.clouds.gke.plan import (
     Accelerator,
     CompactPlacement,
+    CreateGkePlan,
     GkeClusterPlan,
     GkeKubelet,
     GkePoolPlan,
@@ -447,3 +448,57 @@ def test_what_is_exported_is_texts_numbers_and_booleans_so_that_every_state_give
         facts = pool_facts(plan)["train"]
         assert deployed(plan)["train"] == facts
         assert all(isinstance(value, str) for value in facts["properties"].values())
+
+
+def test_a_pool_that_gets_a_reservation_is_rolled_and_one_that_loses_it_is_replaced() -> None:
+    reserved = {"capacity_reservation": "cr-0a1b2c3d", "delete_before_replace": True}
+
+    assert what(eks(), eks(**reserved)) == ("rolled", ["pools[0].capacity.reservation"])
+    (back,) = changes(eks(**reserved), eks())
+    assert (back.effect, back.order) == ("replaced", "create-first")
+    assert [cause.field for cause in back.causes] == ["pools[0].capacity.type"]
+
+
+def with_iam(**iam: Any) -> EksClusterPlan:
+    created = filled(CreateEksPlan, vpc=filled(VpcPlan, cidr="10.0.0.0/16"))
+    return dataclasses.replace(EKS, create=created, iam=filled(IamPlan, **{"path": "/"} | iam))
+
+
+def test_another_role_of_the_nodes_replaces_managed_pools_and_another_path_the_cluster() -> None:
+    role, fields = (
+        with_iam(node_role="arn:aws:iam::123456789012:role/gpu"),
+        "cluster.iam.path or cluster.iam.node_role",
+    )
+    assert what(eks(with_iam()), eks(role)) == ("replaced", [fields])
+    assert changes(eks(with_iam()), eks(with_iam(boundary="arn:aws:iam::aws:policy/a"))) == ()
+    _, causes = what(eks(with_iam()), eks(with_iam(path="/ml/")))
+    assert causes == ["cluster.iam.path", fields]
+    nodes = on_cloud(environment({"train": 4}), with_iam(), train=KARPENTER)
+    other = dataclasses.replace(with_iam(), karpenter_node_role="KarpenterNodeRole-ml")
+    (rolled,) = changes(nodes, on_cloud(environment({"train": 4}), other, train=KARPENTER))
+    assert (rolled.effect, rolled.causes[0].new) == ("rolled", "KarpenterNodeRole-ml")
+
+
+def test_another_subnet_of_a_zone_replaces_the_pools_that_name_the_zone() -> None:
+    def plan(zones: tuple[str, ...], **subnets: str) -> EnvironmentPlan:
+        named = {zone.replace("_", "-"): subnet for zone, subnet in subnets.items()}
+        return eks(dataclasses.replace(EKS, subnets=named), zones=zones)
+
+    here = ("us-east-2a",)
+    one, other = {"us_east_2a": "subnet-1"}, {"us_east_2a": "subnet-2"}
+    assert what(plan(here, **one), plan(here, **other)) == (
+        "replaced",
+        ["cluster.create.network.subnets or cluster.subnets"],
+    )
+    assert changes(plan(here, **one), plan(here, **one, us_east_2b="subnet-3")) == ()
+    assert changes(plan((), **one), plan((), **other)) == (), "it stays in the subnets of its creation"
+    assert changes(plan(here), plan(here, **one)) == (), "the one that was looked up"
+
+
+def test_a_node_range_of_gke_may_grow_and_nothing_else() -> None:
+    def plan(cidr: str) -> EnvironmentPlan:
+        return gke(dataclasses.replace(GKE, create=filled(CreateGkePlan, nodes_cidr=cidr, existing_vpc=None)))
+
+    assert changes(plan("10.0.0.0/20"), plan("10.0.0.0/18")) == ()
+    for other in ("10.0.0.0/22", "10.2.0.0/20"):
+        assert what(plan("10.0.0.0/20"), plan(other)) == ("replaced", ["cluster.create.nodes_cidr"])

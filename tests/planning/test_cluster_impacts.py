@@ -139,7 +139,8 @@ def test_multi_networking_of_a_running_gke_cluster_is_announced() -> None:
 def plan_on_gke(pools: Sequence[dict[str, Any]] = (), **create: Any) -> EnvironmentPlan:
     ways = {"api_access": ["203.0.113.0/24"], "authenticator_groups": "gke-security-groups@example.com"}
     created = {key: value for key, value in {**ways, **create}.items() if value is not None}
-    cluster = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
+    cluster: dict[str, Any] = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
+    cluster |= {key: created.pop(key) for key in ("node_service_account", "fqdn_policies") if key in created}
     l4 = pool(machine_type="g2-standard-48", workload="inference", zones=["us-central1-a"])
     plan = plan_platform(environment(*(pools or (l4,)), cluster={**cluster, "create": created}), "test")
     assert isinstance(plan, EnvironmentPlan)
@@ -205,10 +206,44 @@ def test_a_class_of_shared_file_systems_that_goes_cuts_access_and_one_of_disks_d
     before = with_storage(work=work, home=home, fast=fast)
     (found,) = impacts(before, with_storage(work=work, fast=fast))
     assert (found.effect, found.field) == (Effect.CUTS_ACCESS, "storage")
-    assert found.because.startswith("files in volumes of home can no longer be reached")
+    assert found.because.startswith("files in volumes of home, home (new file system")
     assert impacts(before, with_storage(home=home, fast=fast)) == []
     (gained,) = impacts(with_storage(home=home), with_storage(home=home, fast=fast))
     assert gained.effect is Effect.IN_PLACE
+
+
+def test_another_key_or_an_existing_file_system_cuts_off_the_volumes_of_a_created_one() -> None:
+    key = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+    home, owned = {"type": "nfs"}, {"type": "nfs", "file_system": "fs-0a1b2c3d"}
+    for other in ({**home, "kms_key": key}, owned):
+        (found,) = impacts(with_storage(home=home), with_storage(home=other))
+        assert found.effect is Effect.CUTS_ACCESS
+        assert found.because.startswith("files in volumes of home (new file system, default key) can no longer")
+    (back,) = impacts(with_storage(home=owned), with_storage(home=home))
+    assert back.effect is Effect.IN_PLACE, "the owner's file system stays within reach"
+
+
+def test_another_key_of_the_secrets_is_refused_with_the_one_that_the_cluster_has() -> None:
+    key = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+    (found,) = impacts(plan_of({"kms_key": key}), plan_of({"kms_key": key[:-1] + "8"}))
+    assert found.refusal is not None
+    assert (found.refusal.path, found.refusal.fix) == ("cluster.create.kms_key", f"write kms_key: {key}")
+    refused = [one.refusal for one in impacts(plan_of(), plan_of({"kms_key": key})) if one.refusal is not None]
+    assert [one.fix for one in refused] == ["remove kms_key"]
+
+
+def test_another_role_of_the_nodes_is_announced_for_the_system_nodes_too() -> None:
+    role = {"node_role": "arn:aws:iam::123456789012:role/gpu"}
+    (found,) = impacts(plan_of(), plan_of(iam=role))
+    assert (found.effect, found.changes_nodes) == (Effect.ROLLS_NODES, True)
+    (on_gke,) = impacts(plan_on_gke(), plan_on_gke(node_service_account="a@b.iam.gserviceaccount.com"))
+    assert on_gke.effect is Effect.ROLLS_NODES
+
+
+def test_policies_with_host_names_stay_in_a_gke_cluster_that_no_longer_needs_them() -> None:
+    (found,) = impacts(plan_on_gke(fqdn_policies=True), plan_on_gke())
+    assert found.effect is Effect.IN_PLACE
+    assert found.because.startswith("the cluster keeps them")
 
 
 def test_a_bucket_that_a_team_loses_cuts_access_and_deletes_nothing() -> None:

@@ -224,6 +224,23 @@ def test_check_and_preview_name_the_quotas_and_workloads_that_the_pool_takes_alo
     assert "queueing.pods_ready_timeout" in notices[1]
 
 
+def test_check_and_preview_name_what_cannot_be_used_outside_of_capacity_blocks() -> None:
+    block = {"type": "capacity-block", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
+    times = {"starts": "2026-12-20T11:30:00Z", "ends": "2026-12-27T11:30:00Z"}
+    team = {**VISION, "quota": {"gpus": 16}}
+
+    def notices(capacity: dict[str, Any], *teams: dict[str, Any]) -> tuple[str, ...]:
+        return off_notices(plan_eks({"count": {"desired": 2}, "capacity": capacity}, teams=[*teams], queueing={}))
+
+    (notice,) = notices({**block, **times}, team)
+    assert notice.startswith(
+        "pools[0].capacity: pool train has nodes from 2026-12-20T11:30:00Z until 2026-12-27T11:30:00Z; before"
+    )
+    assert "quotas of nvidia.com/gpu (vision 16; none left)" in notice
+    assert "put them back after queueing.pods_ready_timeout" in notice
+    assert notices(block, team) == (), "a block without times"
+
+
 def test_a_quota_that_other_pools_cover_is_not_lost() -> None:
     other = {**LAB, "name": "other", "schedule": None}
     (notice,) = off_notices(plan_eks(LAB, other, teams=[VISION]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpu_platform.errors import Problem
 from gpu_platform.planning.changes.deployed import (
     NOT_DEPLOYED,
     VOLUMES,
@@ -66,10 +67,10 @@ def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
     if plan.cluster.cloud is None:
         return ()
     classes = ClusterSetting(
-        name="shared_storage",
+        name="file_systems",
         what="storage classes of file systems",
         field="storage",
-        values=tuple(one.name for one in plan.storage.classes if one.shared),
+        values=(*(one.name for one in plan.storage.classes if one.shared), *plan.storage.created),
         loss="cuts-access",
         on_loss="files in volumes of {lost} can no longer be reached: their network access is removed, and with "
         "the last class of a type its driver; move the data and delete the claims first",
@@ -129,7 +130,10 @@ def impacts_of_cluster(previous: object, plan: EnvironmentPlan) -> Iterator[Impa
         if old == new:
             continue
         lost = _lost(old, new)
-        effect = Effect(setting.loss if lost else setting.gain)
+        lossy = bool(lost) or setting.fixed
+        effect = Effect(setting.loss if lossy else setting.gain)
+        refusal = _refusal(setting, old, new) if setting.fixed else None
+        because = setting.on_loss.format(lost=", ".join(lost)) if lossy else setting.on_gain
         yield Impact(
             subject="cluster",
             effect=effect,
@@ -138,8 +142,16 @@ def impacts_of_cluster(previous: object, plan: EnvironmentPlan) -> Iterator[Impa
             new=_text(setting, new),
             parts=(Part(Phase.CLUSTER if _lost(new, old) else Phase.DELETION, "cluster", setting.what),),
             changes_nodes=effect is Effect.ROLLS_NODES,
-            because=setting.on_loss.format(lost=", ".join(lost)) if lost else setting.on_gain,
+            because=because if refusal is None else f"{because}, so `up` refuses",
+            refusal=refusal,
         )
+
+
+def _refusal(setting: ClusterSetting, old: int | list[str], new: int | list[str]) -> Problem:
+    """Return why `up` refuses another value of a setting that the cloud cannot change."""
+    name, text = setting.field.rpartition(".")[2], _text(setting, old)
+    fix = f"write {name}: {text.partition(': ')[2]}" if old else f"remove {name}"
+    return Problem(setting.field, _text(setting, new), f"{text}: {setting.on_loss}", fix)
 
 
 def _json(setting: ClusterSetting) -> int | list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from ipaddress import IPv4Network
 from typing import Any, Final, Literal, cast
 
 from gpu_platform.catalog import Catalog
@@ -26,10 +27,17 @@ Order = Literal["delete-first", "create-first"]
 
 BLOCKS: Final = "capacity_blocks"
 # With several capacity blocks each block has its own.
-_OF_A_BLOCK: Final = {"capacity_reservation", "subnet_ids"}
+_OF_A_BLOCK: Final = {"capacity_reservation", "subnet_ids", "subnets"}
 
 # Properties that contain the pool's name: they differ when only the name has changed.
-_NAMED_AFTER_THE_POOL = {"placement_group", "placement_policy", "user_data", "template", "node_class"}
+_NAMED_AFTER_THE_POOL = {
+    "node_group_name",
+    "placement_group",
+    "placement_policy",
+    "user_data",
+    "template",
+    "node_class",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,6 +333,13 @@ def _takes_away(name: str, old: str, new: str) -> bool:
         return new not in (old, NOT_SET)  # a node group keeps the release that it has
     if name == "subnet_ids":
         return new not in (old, ALL_ZONES)
+    if name == "node_group_name":
+        return old != NOT_SET == new  # a group that gets reserved capacity keeps the name that it has
+    if name == "subnets":
+        before, after = (dict(one.split("=") for one in text.split(", ") if one) for text in (old, new))
+        return any(after.get(zone, subnet) != subnet for zone, subnet in before.items())
+    if name == "nodes_cidr" and old and new:
+        return not IPv4Network(old).subnet_of(IPv4Network(new))
     if name == "node_locations" and old.startswith("all") != new.startswith("all"):
         return old.startswith("all")
     if name == "node_locations":

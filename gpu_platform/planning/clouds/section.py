@@ -115,6 +115,8 @@ class ClusterSetting:
     on_loss: str
     gain: SettingEffect = "in-place"
     on_gain: str = ""
+    fixed: bool = False
+    """Whether the cloud cannot change it, so that `up` refuses another value."""
     resizes: bool = False
     """Whether a change of it makes `up` set the number of nodes, which it else leaves to an autoscaler."""
 
@@ -409,6 +411,11 @@ class CloudPool(Protocol):
     @property
     def local_nvme(self) -> bool:
         """Whether images and the own volumes of pods are on local NVMe disks of the node."""
+        ...
+
+    @property
+    def disk_gib(self) -> int:
+        """Size of the volume of a node that has images and data of pods, unless local disks have them."""
         ...
 
     @property

@@ -138,6 +138,8 @@ class StoragePlan:
     team_stack_volumes: tuple[VolumePlan, ...] = ()
     cloud: CloudStorage | None = None
     retained: tuple[str, ...] = ()
+    created: tuple[str, ...] = ()
+    """File systems that the program creates, as text that has what cannot change: another key is another one."""
 
 
 def check_iops(one: DiskStorage, disk: str, limits: tuple[int, int], here: Problems) -> None:

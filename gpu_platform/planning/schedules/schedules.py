@@ -1,10 +1,11 @@
-"""Find quotas and workloads that no team can use while the pools with a schedule are off."""
+"""Find quotas and workloads that no team can use while pools have no nodes: by a schedule, or between blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpu_platform import names
+from gpu_platform.planning.clouds.windows import CapacityWindow, utc_text
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.workloads import workloads_of
@@ -12,21 +13,48 @@ from gpu_platform.quantity import counted
 
 
 def off_notices(plan: EnvironmentPlan) -> tuple[str, ...]:
-    """Return a warning for each pool with a schedule: what cannot be used while it is off."""
-    return tuple(
-        f"{pool.path}.schedule: pool {pool.name} has nodes {pool.schedule}, {pool.schedule.hours_text}; while "
-        f"it is off {_unreachable(pool, plan)}"
-        for pool in plan.pools
-        if pool.schedule is not None
-    )
+    """Return a warning for each pool that has no nodes at times, and what cannot be used then.
+
+    Reserved capacity is paid for in any case: it is named only where somebody could count on it before or after.
+    """
+    return tuple(_notices(plan))
 
 
-def _unreachable(pool: PoolPlan, plan: EnvironmentPlan) -> str:
-    lost = [*_quotas(pool, plan), *_workloads(pool, plan)]
+def _notices(plan: EnvironmentPlan) -> Iterator[str]:
+    for pool in plan.pools:
+        lost = [*_quotas(pool, plan), *_workloads(pool, plan)]
+        if pool.schedule is not None:
+            yield (
+                f"{pool.path}.schedule: pool {pool.name} has nodes {pool.schedule}, {pool.schedule.hours_text}; "
+                f"while it is off {_unreachable(pool, plan, lost)}"
+            )
+        elif _has_times(pool) and (lost or _has_queues(pool, plan)):
+            windows = pool.cloud.windows if pool.cloud is not None else ()
+            yield (
+                f"{pool.path}.capacity: pool {pool.name} has nodes {' and '.join(map(_period, windows))}; before, "
+                f"between and after that {_unreachable(pool, plan, lost)}"
+            )
+
+
+def _has_times(pool: PoolPlan) -> bool:
+    """Return whether the capacity of a pool exists at declared times alone."""
+    return pool.cloud is not None and any(window.starts or window.ends for window in pool.cloud.windows)
+
+
+def _period(window: CapacityWindow) -> str:
+    starts, ends = utc_text(window.starts), utc_text(window.ends)
+    return " ".join([*([f"from {starts}"] if starts else []), *([f"until {ends}"] if ends else [])])
+
+
+def _has_queues(pool: PoolPlan, plan: EnvironmentPlan) -> bool:
+    return plan.queues is not None and any(flavor.pool == pool.name for flavor in plan.queues.flavors)
+
+
+def _unreachable(pool: PoolPlan, plan: EnvironmentPlan, lost: Sequence[str]) -> str:
     what = "pods for it wait"
     if lost:
         what += f", and these cannot be used: {'; '.join(lost)}"
-    if plan.queues is not None and any(flavor.pool == pool.name for flavor in plan.queues.flavors):
+    if _has_queues(pool, plan):
         what += (
             "; queues admit workloads for it all the same, and put them back after queueing.pods_ready_timeout: "
             "they wait for its start"
@@ -35,9 +63,10 @@ def _unreachable(pool: PoolPlan, plan: EnvironmentPlan) -> str:
 
 
 def _quotas(pool: PoolPlan, plan: EnvironmentPlan) -> Iterator[str]:
-    """Yield the quotas that the pools without a schedule do not cover, by resource of the pool."""
+    """Yield the quotas that the pools which always have nodes do not cover, by resource of the pool."""
     for offer in pool.resources:
-        left = sum(each.units_desired.get(offer.name, 0) for each in plan.pools if each.schedule is None)
+        lasting = [one for one in plan.pools if one.schedule is None and not _has_times(one)]
+        left = sum(each.units_desired.get(offer.name, 0) for each in lasting)
         quotas = {
             tenant.namespace: int(count)
             for tenant in plan.tenants

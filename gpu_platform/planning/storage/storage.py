@@ -18,6 +18,7 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.storage.caches import by_caches
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import DiskStorage, StorageClass, TeamStorage
 
@@ -64,7 +65,11 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan], kubernetes: str | 
     planned = context.cloud.plan_storage(storage, context.stack, pools, kubernetes, context.catalog)
     own = tuple(one for one in planned.value.volumes if one.namespace in names)
     others = tuple(one for one in planned.value.volumes if one.namespace not in names)
-    return replace(planned, value=replace(planned.value, volumes=own, team_stack_volumes=others))
+    in_pod = any(one.in_pod for one in planned.value.volumes)
+    return Decided(
+        replace(planned.value, volumes=own, team_stack_volumes=others),
+        (*planned.decisions, *by_caches(storage, pools, context.catalog, in_pod=in_pod)),
+    )
 
 
 def plan_one(team: str, storage: StoragePlan) -> Decided[tuple[VolumePlan, ...]]:

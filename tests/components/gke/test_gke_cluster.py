@@ -49,6 +49,11 @@ def test_a_cluster_keeps_multi_networking_when_its_last_a3_pool_leaves() -> None
     assert "enableMultiNetworking" not in ignored("a3-megagpu-8g")
 
 
+def test_a_cluster_is_not_replaced_to_switch_policies_with_host_names_off() -> None:
+    (off,) = recorded({}).of("Cluster")
+    assert "enableFqdnNetworkPolicy" in off.ignore_changes
+
+
 def test_gke_1_the_cluster_is_vpc_native() -> None:
     recording = recorded({})
     inputs = made({})

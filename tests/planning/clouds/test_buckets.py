@@ -224,3 +224,34 @@ def test_roles_of_teams_and_buckets_named_alike_have_different_names() -> None:
         BucketGrant(bucket="c", namespace="a-b", role="r/x"),
     ]
     assert alike[0].name != alike[1].name
+
+
+def warnings_of_caches(plan: EnvironmentPlan) -> list[str]:
+    return [f"{one.chosen}; {one.why}" for one in plan.decisions if one.what == "warning: caches"]
+
+
+def test_caches_of_all_teams_on_an_eks_node_are_compared_with_its_disk() -> None:
+    def plan(size: int, **pool: Any) -> list[str]:
+        nodes = {"zones": ["us-east-2a"], "local_nvme": False, "disk": {"size_gb": 200}, **pool}
+        storage = {"a": {**DATASETS, "cache_gb": size}, "b": {**DATASETS, "prefix": "b", "cache_gb": size}}
+        return warnings_of_caches(plan_eks(nodes, cluster=CREATED, storage=storage, teams=TEAMS))
+
+    [found] = plan(50)
+    assert found.startswith(
+        "up to 4 caches of buckets with 200 GiB on a node of pool train, whose disk has 200 GiB"
+    )
+    assert found.endswith("write cache_gb: 45 or less for each bucket, or pools[0].disk.size_gb: 223")
+    assert plan(45) == plan(50, disk={"size_gb": 223}) == plan(500, local_nvme=True) == []
+
+
+def test_caches_of_all_pods_on_a_gke_node_are_compared_with_its_disk() -> None:
+    def plan(size: int, machine: str) -> list[str]:
+        pool = {"machine_type": machine, "workload": "inference", "disk": {"size_gb": 200}}
+        stack = {**platform_of(pool, cluster=GKE_CREATED), "teams": TEAMS}
+        made = plan_platform({**stack, "storage": {"a": {**DATASETS, "cache_gb": size}}}, "test")
+        assert made.kind == "environment"
+        return warnings_of_caches(made)
+
+    [found] = plan(50, "g2-standard-96")
+    assert found.startswith("up to 8 caches of buckets with 400 GiB on a node of pool")
+    assert plan(22, "g2-standard-96") == plan(50, "g2-standard-4") == []

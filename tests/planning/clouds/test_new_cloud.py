@@ -57,6 +57,7 @@ class AzurePool:
     windows: tuple[()] = ()
     node_class_reservations: tuple[()] = ()
     local_nvme: bool = True
+    disk_gib: int = 100
     nodes_by_request: bool = False
     nic_resources: Mapping[str, int] = field(default_factory=lambda: {"rdma/hca": 8})
     nic_devices: None = None

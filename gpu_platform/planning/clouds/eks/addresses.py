@@ -108,7 +108,7 @@ def check_addresses(
             worst[short.field] = short
     warnings: list[Decision] = []
     for field, short in worst.items():
-        where = f"{short.room} addresses in {', '.join(short.zones)} (of {getattr(vpc, field)})"
+        where = _where(short, vpc)
         wider = _wider(vpc, field, groups)
         if short.least <= short.room:
             why = f"{short.nodes} take {short.most} when they are full of pods: " + (
@@ -121,19 +121,27 @@ def check_addresses(
             allowed = f"{short.least} or more, which {short.nodes} take, those of a roll included"
             problems.at(field).add(where, allowed, f"write {field}: {wider} before the VPC is created")
         else:
-            _refuse_nodes(short, where, vpc, problems)
+            _refuse_nodes(short, vpc, groups, problems)
     return tuple(warnings)
 
 
-def _refuse_nodes(short: _Shortage, where: str, vpc: VpcPlan, problems: Problems) -> None:
-    """Record the largest of the pools for which no range of a new VPC is large enough."""
+def _where(short: _Shortage, vpc: VpcPlan) -> str:
+    return f"{short.room} addresses in {', '.join(short.zones)} (of {getattr(vpc, short.field)})"
+
+
+def _refuse_nodes(found: _Shortage, vpc: VpcPlan, groups: Sequence[_Group], problems: Problems) -> None:
+    """Record the largest of the pools for which no range of a new VPC is large enough: what the widest has."""
+    widest = _widest(vpc, found.field)
+    alike = (one for one in _shortages(widest, groups) if (one.field, one.zones) == (found.field, found.zones))
+    short = next(alike, found)
+    with_range = "" if widest == vpc else f" and {found.field}: {getattr(widest, found.field)}"
     largest = max(short.groups, key=lambda one: one.nodes if one.path else 0)
     each = largest.takes(short.field, pods_apart=vpc.pods_cidr is not None).least
     fewer = max(0, largest.nodes - ceil((short.least - short.room) / each))
     Problems(largest.path, problems.found).add(
         f"{largest.nodes} nodes with those of a roll, which take {largest.nodes * each} addresses",
-        f"{fewer}, or more zones: there are {where} for {short.nodes}",
-        f"write {max(0, fewer - largest.rolled)}, or {_MORE_ROOM}",
+        f"{fewer}, or more zones: there are {_where(short, widest)} for {short.nodes}",
+        f"write {max(0, fewer - largest.rolled)}{with_range}, or {_MORE_ROOM}",
     )
 
 
@@ -189,9 +197,14 @@ def _room(cidr: str) -> int:
 
 def _wider(vpc: VpcPlan, field: _Field, groups: Sequence[_Group]) -> str | None:
     """Return the widest range of a field, if all nodes have addresses in it."""
+    larger = _widest(vpc, field)
+    short = any(one.field == field and one.least > one.room for one in _shortages(larger, groups))
+    return None if short or larger == vpc else getattr(larger, field)
+
+
+def _widest(vpc: VpcPlan, field: _Field) -> VpcPlan:
+    """Return the VPC with the widest range of a field that it may have."""
     wider = str(IPv4Network(getattr(vpc, field)).supernet(new_prefix=PREFIXES[0]))
     ranges = {"cidr": vpc.cidr, "pods_cidr": vpc.pods_cidr, field: wider}
     zones = tuple(zone_subnets(str(ranges["cidr"]), one.zone, ranges["pods_cidr"]) for one in vpc.zones)
-    larger = replace(vpc, cidr=str(ranges["cidr"]), pods_cidr=ranges["pods_cidr"], zones=zones)
-    short = any(one.field == field and one.least > one.room for one in _shortages(larger, groups))
-    return None if short or larger == vpc else wider
+    return replace(vpc, cidr=str(ranges["cidr"]), pods_cidr=ranges["pods_cidr"], zones=zones)

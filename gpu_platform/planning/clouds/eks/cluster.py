@@ -24,6 +24,7 @@ from gpu_platform.planning.clouds.eks.logins import check_logins, plan_access
 from gpu_platform.planning.clouds.eks.parts import check_parts, explain_parts, plan_parts
 from gpu_platform.planning.clouds.eks.placement import zones_of
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.prerequisites import group_quotas
 from gpu_platform.planning.clouds.eks.system_pool import check_system_pool, plan_system_pool
 from gpu_platform.planning.clouds.eks.tags import check_alike, check_tags
 from gpu_platform.planning.clouds.eks.vpc import (
@@ -287,13 +288,31 @@ def plan_eks_cluster(
         group_keys=_group_keys(clouds, cluster.create),
         karpenter_keys=disk_keys(of_karpenter),
         other_keys=_other_keys(cluster.create, storage_keys),
+        group_sizes=_group_sizes(clouds, created.value),
         minimum_vpc_cni=_minimum_vpc_cni(catalog) if efa and created.value is None else None,
         tags=tags,
         company_tags=dict(cluster.tags),
         protect=cluster.is_protected,
         retained=_retained(cluster, created.value),
     )
-    return Decided(plan, (*chosen.decisions, *created.decisions, *explain_parts(cluster, parts)))
+    quotas = tuple(
+        Decision(
+            subject=f"cluster {cluster.name}",
+            what="warning: quota",
+            chosen=f"{one.name}: {one.amount}",
+            why=f"for {one.what}: request a higher one before `up`, or declare fewer",
+        )
+        for one in group_quotas(plan)
+    )
+    return Decided(plan, (*chosen.decisions, *created.decisions, *explain_parts(cluster, parts), *quotas))
+
+
+def _group_sizes(
+    pools: Sequence[EksPoolPlan | KarpenterPoolPlan], create: CreateEksPlan | None
+) -> tuple[int, ...]:
+    managed = [pool for pool in pools if isinstance(pool, EksPoolPlan)]
+    system = (create.system_pool.max_size,) if create is not None else ()
+    return (*system, *(pool.max_size for pool in managed for _ in pool.node_groups))
 
 
 def _group_keys(pools: Sequence[EksPoolPlan | KarpenterPoolPlan], create: CreateEks | None) -> tuple[str, ...]:

@@ -116,6 +116,11 @@ class IamPlan:
     boundary: str | None
     node_role: str | None
 
+    @property
+    def new_role(self) -> str:
+        """Identifies a role that the program creates in a preview: a role keeps its path."""
+        return f"created in {self.path}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addon:
@@ -295,6 +300,8 @@ class EksClusterPlan:
     """Customer-managed keys of the disks of nodes that Karpenter starts."""
     other_keys: tuple[str, ...] = ()
     """Customer-managed keys of Secrets and volumes."""
+    group_sizes: tuple[int, ...] = ()
+    """The most nodes of each managed node group, those of the system among them."""
     minimum_vpc_cni: str | None
     """Existing cluster: the VPC CNI version that the pools need, where known."""
     tags: Mapping[str, str]
@@ -337,6 +344,12 @@ class EksClusterPlan:
             "group of the cluster admits its nodes and pods alone",
             "name it, such as api_access: [10.0.0.0/16]; nothing was changed",
         )
+
+    @property
+    def known_subnets(self) -> Mapping[str, str]:
+        """Subnets of the nodes that the stack file names, by zone; others are created or looked up."""
+        vpc = self.create.vpc if self.create is not None else None
+        return vpc.subnets if isinstance(vpc, ExistingVpcPlan) else self.subnets
 
     @property
     def common_subnets(self) -> tuple[str, ...]:

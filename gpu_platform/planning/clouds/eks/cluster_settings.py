@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, SystemPool
 
 _REPLICAS = "replicas"  # Karpenter's chart
+_MOVES = "all pods of add-ons and controllers move to new nodes, Karpenter and the GPU Operator, too"
+_NEW_GROUP = f"a new one is created, then the old is deleted; {_MOVES}"
 
 
 def cluster_settings(cluster: EksClusterPlan) -> tuple[ClusterSetting, ...]:
@@ -89,6 +91,25 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         on_gain=later,
     )
     yield from _of_system(create.system_pool)
+    role = cluster.iam.node_role or cluster.iam.new_role
+    replaced = f"a node group keeps the role of its nodes, also the system nodes: {_NEW_GROUP}"
+    yield ClusterSetting(
+        name="node_role",
+        what="IAM role of the nodes",
+        field="cluster.iam.node_role or path",
+        values=(role,),
+        loss="rolls-nodes",
+        on_loss=replaced,
+    )
+    yield ClusterSetting(
+        name="secrets_key",
+        what="existing key of the Secrets",
+        field="cluster.create.kms_key",
+        values=() if create.kms_key is None else (create.kms_key,),
+        loss="cuts-access",
+        on_loss="a cluster keeps the key of its Secrets, and without it they can no longer be read",
+        fixed=True,
+    )
     yield ClusterSetting(
         name="api_access",
         what="networks that reach the API server",
@@ -149,8 +170,7 @@ def _of_system(pool: SystemPool) -> Iterator[ClusterSetting]:
         on_loss="EKS sets the number of system nodes to desired, whatever an autoscaler has set",
         resizes=True,
     )
-    moves = "all pods of add-ons and controllers move to new nodes, Karpenter and the GPU Operator, too"
-    replaced = f"a node group keeps its instance types: a new one is created, then the old is deleted; {moves}"
+    replaced = f"a node group keeps its instance types: {_NEW_GROUP}"
     yield ClusterSetting(
         name="system_machine_types",
         what="machine types of the system nodes",
@@ -169,5 +189,5 @@ def _of_system(pool: SystemPool) -> Iterator[ClusterSetting]:
         field="cluster.create.system.disk_gb, kms_key or release",
         values=(f"{pool.disk.size_gib} GiB{image}{key}",),
         loss="rolls-nodes",
-        on_loss=f"EKS replaces the system nodes one by one; {moves}",
+        on_loss=f"EKS replaces the system nodes one by one; {_MOVES}",
     )

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _ACCOUNT: Final = "123456789012"  # as long as every account's
 _SUFFIX: Final = "-1234567"  # that Pulumi appends
 _ACCESS_BYTES: Final = 3000
-"""Endpoint, certificate and network of the cluster, which a node with an image of its own needs in user data."""
+"""Endpoint, certificate and network of the cluster, which every node needs in user data. EKS and Karpenter add
+them, with labels and taints; the program does for an image of the stack file."""
 _OTHER_TAGS: Final = 6
 """The most tags that EKS or Karpenter adds to an instance (Karpenter docs, NodeClasses, tags; read 2026-11-28)."""
 
@@ -97,13 +98,12 @@ def pool_documents(pools: Sequence[PoolPlan], cluster: EksClusterPlan) -> Iterat
     for pool in pools:
         if not isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan):
             continue
-        if isinstance(pool.cloud, EksPoolPlan) and pool.cloud.user_data is not None:
-            more = _ACCESS_BYTES if pool.cloud.user_data.needs_cluster_access else 0
+        if text := _user_data(pool.cloud):
             yield Document(
                 limit="ec2-user-data",
                 place=f"{pool.path}.bootstrap",
                 what="user data",
-                size=len(write_user_data(pool.cloud.user_data).encode()) + more,
+                size=len(text.encode()) + _ACCESS_BYTES,
                 fix="write fewer commands and settings, or build them into an image",
             )
         yield Document(
@@ -113,3 +113,10 @@ def pool_documents(pools: Sequence[PoolPlan], cluster: EksClusterPlan) -> Iterat
             size=len({**cluster.tags, **pool.cloud.node_tags}) + _OTHER_TAGS,
             fix="write fewer tags",
         )
+
+
+def _user_data(pool: EksPoolPlan | KarpenterPoolPlan) -> str:
+    """Return the user data of the program; empty: none."""
+    if isinstance(pool, KarpenterPoolPlan):
+        return pool.node_class.get("userData", "")
+    return "" if pool.user_data is None else write_user_data(pool.user_data)

@@ -25,6 +25,14 @@ def check_parts(cluster: EksCluster, problems: Problems) -> None:
             "karpenter_node_role only with karpenter: present; the program creates the role of its own Karpenter",
             "write karpenter: present, or remove karpenter_node_role",
         )
+    of_groups = cluster.iam.node_role
+    if of_groups is not None and of_groups.rpartition("/")[2] == parts.karpenter_node_role:
+        problems.at("karpenter_node_role").add(
+            f"{parts.karpenter_node_role!r}, the role of cluster.iam.node_role",
+            "a role of its own: EKS deletes the access entry of a role with the last node group that has it, and "
+            "Karpenter's nodes could no longer join",
+            "write another role, or remove one of the two",
+        )
 
 
 def plan_parts(

@@ -172,6 +172,11 @@ class EksPoolPlan:
         )
 
     @property
+    def disk_gib(self) -> int:
+        """Size of its volume for images and the own volumes of pods."""
+        return self.block_devices[-1].size_gib
+
+    @property
     def node_tags(self) -> Mapping[str, str]:
         """Tags of its instances besides the tags of the cluster."""
         return self.tags
@@ -455,6 +460,11 @@ class KarpenterPoolPlan:
     def local_nvme(self) -> bool:
         """Whether images and the own volumes of pods are on local disks of the node."""
         return self.node_class.get("instanceStorePolicy") == "RAID0"
+
+    @property
+    def disk_gib(self) -> int:
+        """Size of its volume for images and the own volumes of pods."""
+        return int(self.node_class["blockDeviceMappings"][-1]["ebs"]["volumeSize"].removesuffix("Gi"))
 
     @property
     def node_tags(self) -> Mapping[str, str]:

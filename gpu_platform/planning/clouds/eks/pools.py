@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from gpu_platform import names
@@ -31,8 +32,9 @@ from gpu_platform.planning.clouds.eks.reasons import reasons
 from gpu_platform.planning.clouds.eks.schedules import check_schedule, scheduled_sizes
 from gpu_platform.planning.clouds.eks.tags import check_tags
 from gpu_platform.planning.clouds.eks.user_data import user_data, with_own_image
+from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
-from gpu_platform.planning.decision import Decided
+from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.kernel import check_kernel
 from gpu_platform.planning.requirements.section import NodeRequirements
@@ -144,8 +146,10 @@ def plan_eks_pool(
     catalog: Catalog,
 ) -> Decided[EksPoolPlan | KarpenterPoolPlan]:
     """Return the plan of a pool without problems."""
+    price = tuple(_price_of_region(pool, machine, cluster, catalog))
     if pool.provisioner == "karpenter":
-        return plan_karpenter_pool(pool, machine, cluster, requirements, catalog)
+        planned = plan_karpenter_pool(pool, machine, cluster, requirements, catalog)
+        return Decided(planned.value, (*planned.decisions, *price))
     family, image, bought = catalog.aws_family(machine), image_of(pool, catalog), purchase(pool.capacity)
     efa = uses_efa(pool, machine)
     dranet = uses_dranet(pool, machine)
@@ -208,7 +212,24 @@ def plan_eks_pool(
     if scales:
         tags = group_tags(pool, cluster, machines, requirements.resources, plan.nic_resources, plan.huge_pages_mib)
         plan = replace(plan, group_tags=tags)
-    return Decided(plan, tuple(reasons(pool, machine, plan, cluster)))
+    return Decided(plan, (*reasons(pool, machine, plan, cluster), *price))
+
+
+def _price_of_region(
+    pool: Pool, machine: MachineType, cluster: EksCluster, catalog: Catalog
+) -> Iterator[Decision]:
+    """Warn of nodes in a Local Zone, which has prices of its own, where those of its region are counted.
+
+    Source: AWS Well-Architected Framework, COST07-BP02: prices by location type; read 2026-11-29.
+    """
+    local = [zone for zone in zones_of(pool) if is_local_zone(zone)]
+    if local and pool.usd_per_hour is None and catalog.price(machine, cluster.region) is not None:
+        yield Decision(
+            subject=f"pool {pool.name}",
+            what="warning: price",
+            chosen=f"that of {cluster.region} for nodes in {', '.join(local)}",
+            why="a Local Zone has its own prices, which the catalogue does not have: write usd_per_hour",
+        )
 
 
 def _least(pool: Pool) -> int:

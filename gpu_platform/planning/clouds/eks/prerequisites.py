@@ -18,6 +18,9 @@ _EXAMPLE_ACCOUNT: Final = "123456789012"
 _STANDARD: Final = "acdhimrtz"
 _STANDARD_QUOTA: Final = "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"
 _ADDRESS_QUOTA: Final = "EC2-VPC Elastic IPs"
+# EKS user guide, View and manage Amazon EKS service quotas: the defaults, both adjustable; read 2026-11-29.
+_GROUPS: Final = 30
+_NODES: Final = 450
 # EC2 instance types guide: large has 2 vCPUs, xlarge 4, Nxlarge N times as many.
 _SIZE: Final = re.compile(r"(\d*)xlarge")
 # IAM's names for services, where Pulumi's module has another.
@@ -47,7 +50,7 @@ def eks_prerequisites(cluster: EksClusterPlan, resource_types: Iterable[str]) ->
         "or have an access entry of the cluster",
         apis=None,
         examples=tuple(_examples(cluster)),
-        quotas=tuple(_quotas(cluster)),
+        quotas=(*_quotas(cluster), *group_quotas(cluster)),
     )
 
 
@@ -94,6 +97,24 @@ def _quotas(cluster: EksClusterPlan) -> Iterator[CloudQuota]:
             amount=len(vpc.nat_zones),
             what="the NAT gateways",
         )
+
+
+def group_quotas(cluster: EksClusterPlan) -> tuple[CloudQuota, ...]:
+    """Return the quotas of EKS for managed node groups of which the pools need more than every account has."""
+    return tuple(
+        CloudQuota(
+            name=f"{name} (eks)",
+            unit=unit,
+            region=cluster.region,
+            amount=amount,
+            what=f"{what}; an account has {default} unless more were requested",
+        )
+        for name, unit, amount, default, what in (
+            ("Managed node groups per cluster", "groups", len(cluster.group_sizes), _GROUPS, "the pools"),
+            ("Nodes per managed node group", "nodes", max(cluster.group_sizes, default=0), _NODES, "a pool"),
+        )
+        if amount > default
+    )
 
 
 def vcpus_of(instance_type: str) -> int | None:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET, listed
 from gpu_platform.planning.config_maps import content_hash
 from gpu_platform.planning.json_form import plan_to_json
@@ -34,7 +35,13 @@ def karpenter_properties(
 
     Budgets and consolidation replace no node, so only the template of the NodePool is compared.
     """
-    return {**_cluster(cluster), **_karpenter(pool, machine_type, capacity_type)}
+    everywhere = [zone for zone in cluster.known_subnets if not is_local_zone(zone)]
+    return {
+        **_cluster(cluster),
+        "node_role": cluster.karpenter_node_role or cluster.iam.new_role,
+        "subnets": _subnets(cluster, pool.zones or everywhere),
+        **_karpenter(pool, machine_type, capacity_type),
+    }
 
 
 def _cluster(cluster: EksClusterPlan) -> Mapping[str, str]:
@@ -42,9 +49,14 @@ def _cluster(cluster: EksClusterPlan) -> Mapping[str, str]:
         "cluster_name": cluster.name,
         "region": cluster.region,
         "vpc": cluster.create.vpc.shown if cluster.create is not None else NOT_SET,
+        "cluster_role": cluster.iam.new_role if cluster.create is not None else NOT_SET,
         "security_groups": listed(cluster.security_groups),
         "tags": _tags(cluster.company_tags),
     }
+
+
+def _subnets(cluster: EksClusterPlan, zones: Sequence[str]) -> str:
+    return listed(f"{zone}={subnet}" for zone, subnet in cluster.known_subnets.items() if zone in zones)
 
 
 def _tags(tags: Mapping[str, str]) -> str:
@@ -61,6 +73,11 @@ def _interfaces(pool: EksPoolPlan) -> str:
 
 def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]:
     return {
+        # The component leaves the name of a group that has reserved capacity now: it may be older than that.
+        "node_group_name": pool.node_group if pool.delete_before_replace else NOT_SET,
+        "node_role": cluster.iam.node_role or cluster.iam.new_role,
+        # A group without zones stays in the subnets that it was created in.
+        "subnets": _subnets(cluster, pool.zones) if pool.zones else NOT_SET,
         "tags": _tags({**cluster.company_tags, **pool.company_tags}),
         "ami_type": pool.ami_type,
         "version": (cluster.kubernetes or NOT_SET) if pool.ami is None else NOT_SET,

@@ -36,6 +36,7 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksClu
         *disk_key(pool, "AWSServiceRoleForAutoScaling"),
         _repair(pool, machine, plan),
         ("size", *_size(pool, plan, cluster)),
+        *_growing_block(plan),
         *(_late_gpus(pool, plan) if machine.has_gpus else ()),
         ("update", f"{plan.update_strategy}, {plan.max_unavailable} at a time", _why_update(plan)),
     ]
@@ -69,8 +70,10 @@ def _size(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> tuple[str, str]
             "scheduled actions set the number of nodes; `up` does not change it, and an edit of count applies at "
             "once while the pool is on, else at the next start",
         )
+    waits = any(group.scheduled_window is not None for group in plan.node_groups)
+    first = 0 if waits else plan.desired_size
     return (
-        f"{plan.desired_size} at first, then {plan.min_size} to {plan.max_size}",
+        f"{first} at first, then {plan.min_size} to {plan.max_size}",
         f"{_who_scales(pool, plan, cluster)}; `up` does not change the number after the first deployment, "
         "and an edit of "
         "count applies once, with desired as the new number",
@@ -79,9 +82,9 @@ def _size(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> tuple[str, str]
 
 def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
     if plan.capacity_type == "CAPACITY_BLOCK":
-        kept = ": tags keep the owner's away" if plan.group_tags else ""
+        owner = "that of the cluster's owner may add nodes" if plan.group_tags else "no autoscaler changes it"
         who = " or ".join(dict.fromkeys(_who_drains(block) for block in plan.blocks))
-        return f"{who}, at the end of the block, sets the number of nodes, and no autoscaler changes it{kept}"
+        return f"{who}, at the end of the block, sets the number of nodes, and {owner}"
     if plan.autoscaled:
         disruption = DISRUPTION[pool.workload]
         removed = "underused" if disruption.policy == "WhenEmptyOrUnderutilized" else "empty"
@@ -92,6 +95,17 @@ def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
     if cluster.parts.cluster_autoscaler == "none":
         return "cluster.parts.cluster_autoscaler: none, so you set the number of nodes"
     return f"you set the number of nodes: {fixed_because(pool)}"
+
+
+def _growing_block(plan: EksPoolPlan) -> Iterator[_Line]:
+    """Warn of an autoscaler of the cluster's owner: tags keep it from removing nodes, and not from adding them."""
+    if plan.capacity_type == "CAPACITY_BLOCK" and plan.group_tags:
+        yield (
+            "warning: autoscaler",
+            "that of the cluster's owner adds nodes for pending pods, also before the block begins and after EKS "
+            "has drained it",
+            "EKS tags the Auto Scaling group for it: let it discover groups by a tag that only the owner's have",
+        )
 
 
 def _late_gpus(pool: Pool, plan: EksPoolPlan) -> Iterator[_Line]:

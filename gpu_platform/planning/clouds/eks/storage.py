@@ -228,6 +228,9 @@ def plan_eks_storage(
         volumes=tuple(volume for name, one in storage.items() for volume in _volumes(name, one, cluster)),
         cloud=cloud if needed else None,
         retained=tuple(_retained(storage, cloud)),
+        created=tuple(
+            f"{one.storage_class} (new file system, {one.kms_key or 'default key'})" for one in cloud.file_systems
+        ),
     )
     return Decided(plan, tuple(decisions))
 

@@ -11,23 +11,34 @@ from typing import TYPE_CHECKING
 from gpu_platform.planning.clouds.section import ClusterSetting
 
 if TYPE_CHECKING:
-    from gpu_platform.planning.clouds.gke.plan import CreateGkePlan
+    from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
+
+_MOVES = "GKE creates the node pool again, and the pods of controllers move"
 
 
-def cluster_settings(create: CreateGkePlan | None, *, multi_networking: bool) -> tuple[ClusterSetting, ...]:
+def cluster_settings(cluster: GkeClusterPlan) -> tuple[ClusterSetting, ...]:
     """Return the settings of a cluster that a preview compares with the last deployment."""
-    return () if create is None else tuple(_of_create(create, multi_networking))
+    return () if cluster.create is None else tuple(_of_create(cluster, cluster.create))
 
 
-def _of_create(create: CreateGkePlan, multi_networking: bool) -> Iterator[ClusterSetting]:
+def _of_create(cluster: GkeClusterPlan, create: CreateGkePlan) -> Iterator[ClusterSetting]:
     yield ClusterSetting(
         name="multi_networking",
         what="multi-networking",
         field="pools",
-        values=("on",) if multi_networking else (),
+        values=("on",) if cluster.multi_networking else (),
         loss="in-place",
         on_loss="no pool needs it any more; the cluster keeps it",
         on_gain="GKE enables it in the running cluster, for pools of A3 or newer",
+    )
+    yield ClusterSetting(
+        name="fqdn_policies",
+        what="network policies with host names",
+        field="cluster.fqdn_policies",
+        values=("on",) if cluster.fqdn_policies else (),
+        loss="in-place",
+        on_loss="the cluster keeps them: the provider would have to create it again",
+        on_gain="GKE enables them in the running cluster",
     )
     replaced = "GKE replaces the system nodes one by one, and the pods of controllers move"
     yield ClusterSetting(
@@ -44,7 +55,15 @@ def _of_create(create: CreateGkePlan, multi_networking: bool) -> Iterator[Cluste
         field="cluster.create.system.kms_key",
         values=(create.system_kms_key or "the cloud's default",),
         loss="rolls-nodes",
-        on_loss="GKE creates the node pool again, and the pods of controllers move",
+        on_loss=_MOVES,
+    )
+    yield ClusterSetting(
+        name="system_account",
+        what="service account of the system nodes",
+        field="cluster.node_service_account",
+        values=(cluster.node_email or "created by the program",),
+        loss="rolls-nodes",
+        on_loss=f"a node pool keeps its service account: {_MOVES}",
     )
     yield ClusterSetting(
         name="system_nodes",

@@ -298,6 +298,11 @@ class GkePoolPlan:
         return self.local_ssd_count > 0
 
     @property
+    def disk_gib(self) -> int:
+        """Size of its boot disk, which has images and the own volumes of pods."""
+        return self.disk_size_gb
+
+    @property
     def node_fabric(self) -> NodeFabric | None:
         """GPUDirect of its NICs: pods read its libraries on the node, and some write to its devices."""
         if self.fabric == "none":
@@ -531,7 +536,7 @@ class GkeClusterPlan:
     @property
     def settings(self) -> tuple[ClusterSetting, ...]:
         """Settings of the cluster itself that a preview compares with the last deployment."""
-        return cluster_settings(self.create, multi_networking=self.multi_networking)
+        return cluster_settings(self)
 
     @property
     def platforms(self) -> tuple[str, ...]:

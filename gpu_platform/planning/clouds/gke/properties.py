@@ -29,6 +29,7 @@ def _cluster(cluster: GkeClusterPlan) -> Mapping[str, str]:
         "location": cluster.location,
         "network": _network(created.existing_vpc) if created is not None else NOT_SET,
         "service_account": cluster.node_email or NOT_SET,
+        "nodes_cidr": created.nodes_cidr if created is not None and created.existing_vpc is None else NOT_SET,
         "pods_cidr": created.pods_cidr if created is not None else NOT_SET,
         "services_cidr": created.services_cidr if created is not None else NOT_SET,
         "control_plane_cidr": created.control_plane_cidr if created is not None else NOT_SET,

@@ -52,6 +52,13 @@ def test_the_largest_nodes_count_and_those_of_a_roll() -> None:
     assert (problem.path, problem.fix.split(",")[0]) == ("pools[0].count.max", "write 246")
 
 
+def test_the_printed_number_of_nodes_is_the_most_of_the_widest_range() -> None:
+    many = {"count": {"min": 0, "desired": 0, "max": 300}, **ZONE}
+    fix = refused(many, cidr="10.0.0.0/18").fix
+    assert fix.startswith("write 246 and cidr: 10.0.0.0/16, or name more zones")
+    assert warning(many | {"count": {"min": 0, "desired": 0, "max": 246}}, cidr="10.0.0.0/16")
+
+
 def test_pools_of_one_zone_are_counted_together() -> None:
     half = {"count": {"desired": 130}, **ZONE}
     problem = refused(

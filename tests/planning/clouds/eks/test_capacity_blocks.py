@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
-from tests.planning.clouds.eks.eks_pools import node_group, plan_and_decisions, planned, pool, problems_of
+from tests.planning.clouds.eks.eks_pools import eks, node_group, plan_and_decisions, planned, pool, problems_of
 
 FIRST = {
     "reservation": "cr-0a1b2c3d4e5f60718",
@@ -160,3 +160,20 @@ def test_a_block_has_one_form_or_the_other(capacity: dict[str, Any], path: str, 
     (found,) = problems_of(pool(capacity=capacity, zones=["us-east-2a"]))
     assert found.path == f"pool.capacity.{path}"
     assert words in found.allowed
+
+
+def test_a_block_that_has_not_begun_starts_without_nodes_in_the_reasons_too() -> None:
+    _, said = plan_and_decisions(capacity=single(), count={"desired": 4})
+    assert said["size"].chosen == "0 at first, then 0 to 4"
+    _, said = plan_and_decisions(capacity=single(starts=None), count={"desired": 4})
+    assert said["size"].chosen == "4 at first, then 0 to 4"
+
+
+def test_an_autoscaler_of_the_clusters_owner_is_said_to_add_nodes_to_a_block() -> None:
+    owners = eks(parts={"cluster_autoscaler": "present"})
+    _, said = plan_and_decisions(owners, capacity=single(), count={"desired": 4})
+    assert "that of the cluster's owner may add nodes" in said["size"].why
+    assert "also before the block begins" in said["warning: autoscaler"].chosen
+    _, said = plan_and_decisions(capacity=single(), count={"desired": 4})
+    assert "no autoscaler changes it" in said["size"].why
+    assert "warning: autoscaler" not in said

@@ -364,3 +364,38 @@ def test_network_policies_are_enforced_on_a_new_cluster() -> None:
     """The VPC CNI ignores NetworkPolicies unless it is told to: teams would be isolated on paper alone."""
     (vpc_cni,) = [addon for addon in create_plan(created()).addons if addon.name == "vpc-cni"]
     assert vpc_cni.configuration["enableNetworkPolicy"] == "true"
+
+
+def test_more_node_groups_or_nodes_than_an_account_has_are_a_warning_and_a_prerequisite() -> None:
+    groups = [{**SERVE, "name": f"serve{index}", "count": {"desired": 0, "max": 1}} for index in range(30)]
+    large = {**SERVE, "count": {"desired": 0, "max": 451}}
+    for pools, quota, amount in (
+        (groups, "Managed node groups per cluster (eks)", 31),
+        ([large], "Nodes per managed node group (eks)", 451),
+    ):
+        chosen, why = decisions(created({"pods_cidr": "100.64.0.0/16"}), *pools)["warning: quota"]
+        assert chosen == f"{quota}: {amount}"
+        assert "request a higher one" in why
+        needed = cloud(created({"pods_cidr": "100.64.0.0/16"}), *pools).prerequisites(())
+        assert (quota, amount) in {(one.name, one.amount) for one in needed.quotas}
+    assert "warning: quota" not in decisions(created())
+
+
+@pytest.mark.parametrize("age", ["0s", "0h0m", "00m"])
+def test_an_age_at_which_nodes_of_karpenter_are_replaced_is_above_zero(age: str) -> None:
+    with pytest.raises(BadInput, match=r"pools\[0\]\.karpenter\.expire_after"):
+        plan(created(), {**KARPENTER, "karpenter": {"expire_after": age}})
+    assert plan(created(), {**KARPENTER, "karpenter": {"expire_after": "0h90m"}})
+
+
+@pytest.mark.parametrize("pool", [SERVE, KARPENTER], ids=["managed", "karpenter"])
+def test_nodes_in_a_local_zone_are_said_to_be_counted_with_the_prices_of_its_region(pool: dict[str, Any]) -> None:
+    def warned(**fields: Any) -> list[str]:
+        stack = eks(
+            region="us-west-2", subnets={"us-west-2-lax-1a": "subnet-0a1b2c3d", "us-west-2a": "subnet-1a1b2c3d"}
+        )
+        found = plan(stack, {**pool, **fields}).decisions
+        return [one.chosen for one in found if one.what == "warning: price"]
+
+    assert warned(zones=["us-west-2-lax-1a"]) == ["that of us-west-2 for nodes in us-west-2-lax-1a"]
+    assert warned(zones=["us-west-2-lax-1a"], usd_per_hour=5.0) == warned(zones=["us-west-2a"]) == []

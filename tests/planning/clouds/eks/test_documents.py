@@ -73,3 +73,14 @@ def test_a_tag_of_pool_and_cluster_counts_once() -> None:
 def test_an_object_that_kubernetes_does_not_store_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(pulumi.RunError, match="at most"):
         KubernetesObject("big", "v1/ConfigMap", **fields)
+
+
+@pytest.mark.parametrize("pool", [SERVE, KARPENTER], ids=["managed", "karpenter"])
+def test_user_data_leaves_room_for_what_eks_or_karpenter_adds(pool: dict[str, Any]) -> None:
+    def with_sysctls(number: int) -> dict[str, Any]:
+        sysctls = {f"net.ipv4.conf.eth{index}.parameter": "1 " * 40 for index in range(number)}
+        return {**pool, "bootstrap": {"commands": ["x" * 3_300] * 3}, "tuning": {"sysctls": sysctls}}
+
+    plan(created(), with_sysctls(10))
+    with pytest.raises(BadInput, match=r"pools\[0\]\.bootstrap: found user data of 1[67],\d{3} bytes"):
+        plan(created(), with_sysctls(30))

@@ -100,3 +100,10 @@ def test_a_new_cluster_has_no_controllers_of_an_owner(part: str) -> None:
 def test_a_role_of_nodes_is_only_for_a_karpenter_that_is_present() -> None:
     found = problems(eks(parts={"karpenter_node_role": "KarpenterNodeRole-ml"}), KARPENTER)
     assert list(found) == ["cluster.parts.karpenter_node_role"]
+
+
+def test_one_role_for_node_groups_and_for_nodes_of_karpenter_is_refused() -> None:
+    parts = {"karpenter": "present", "karpenter_node_role": "gpu"}
+    shared = eks(parts=parts, iam={"node_role": "arn:aws:iam::123456789012:role/nodes/gpu"})
+    assert "EKS deletes the access entry" in problems(shared, KARPENTER)["cluster.parts.karpenter_node_role"]
+    assert cloud(eks(parts=parts, iam={"node_role": "arn:aws:iam::123456789012:role/nodes"}), KARPENTER)

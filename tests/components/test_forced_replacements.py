@@ -1,0 +1,175 @@
+"""What a preview announces of the inputs that a cloud cannot change, so that another value replaces the resource.
+
+The played clouds know these inputs by kind of resource (`tests/support/played_cloud/kinds.yaml`). Each that the
+program sets is a property of pools (`catalog/facts/pool_changes.yaml`), a setting of the cluster, or constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.changes import cluster_facts
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.stacks import plan_platform
+from tests.components.eks.pool_forms import FORMS as EKS_FORMS
+from tests.components.gke.gke_forms import FORMS as GKE_FORMS
+from tests.components.gke.gke_forms import gke_environment, gke_pool, recorded_of
+from tests.support.eks_stacks import CREATED, eks_environment
+from tests.support.played_cloud.kinds import kinds
+from tests.support.recorded import Recorded, record_platform
+
+
+@dataclass(frozen=True)
+class Property:
+    """Properties of pools whose change is announced as a replacement."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of the cluster that is compared with the last deployment."""
+
+    name: str
+
+
+def by(*names: str) -> Property:
+    return Property(names)
+
+
+CLUSTER = by("cluster_name", "region", "vpc", "cluster_role")
+GKE_CLUSTER = by("cluster", "project", "location", "network")
+CONSTANT = "the program has one value for it"
+NAMED = "Pulumi's name of the resource, which has one name in every stack"
+
+ANNOUNCED: Mapping[str, Mapping[str, Property | Setting | str]] = {
+    "aws:eks/nodeGroup:NodeGroup": {
+        "amiType": by("ami_type"),
+        "capacityType": by("capacity_type"),
+        "clusterName": CLUSTER,
+        "instanceTypes": by("instance_types"),
+        "launchTemplate.id": NAMED,
+        "nodeGroupName": by("node_group_name"),
+        "nodeRoleArn": by("node_role"),
+        "subnetIds": by("subnet_ids", "subnets"),
+    },
+    "aws:eks/cluster:Cluster": {
+        "name": by("cluster_name"),
+        "roleArn": by("cluster_role"),
+        "bootstrapSelfManagedAddons": CONSTANT,
+        "accessConfig.bootstrapClusterCreatorAdminPermissions": CONSTANT,
+    },
+    "aws:efs/fileSystem:FileSystem": {
+        "encrypted": CONSTANT,
+        "kmsKeyId": Setting("file_systems"),
+        "performanceMode": CONSTANT,
+    },
+    "aws:efs/mountTarget:MountTarget": {
+        "fileSystemId": Setting("file_systems"),
+        "subnetId": by("vpc", "subnets"),
+    },
+    "aws:iam/role:Role": {"path": by("node_role", "cluster_role")},
+    "aws:ec2/vpc:Vpc": {"cidrBlock": by("vpc")},
+    "aws:ec2/subnet:Subnet": {
+        "vpcId": by("vpc"),
+        "cidrBlock": by("vpc"),
+        "availabilityZone": "part of the resource's name",
+    },
+    "gcp:container/nodePool:NodePool": {
+        "cluster": GKE_CLUSTER,
+        "project": by("project"),
+        "location": by("location"),
+        "name": "only the system nodes have one, which is constant",
+        "networkConfig.acceleratorNetworkProfile": by("additional_networks"),
+        "networkConfig.additionalNodeNetworkConfigs": by("additional_networks", "gpu_network_ranges"),
+        "placementPolicy": by("placement_policy"),
+        "queuedProvisioning": by("queued_provisioning"),
+        "nodeConfig.bootDiskKmsKey": by("boot_disk_kms_key"),
+        "nodeConfig.ephemeralStorageLocalSsdConfig": by("local_ssd"),
+        "nodeConfig.flexStart": by("provisioning"),
+        "nodeConfig.guestAccelerators": by(
+            "guest_accelerator", "gpu_driver_installation_config", "gpu_sharing_config", "gpu_partition_size"
+        ),
+        "nodeConfig.maxRunDuration": by("max_run_duration"),
+        "nodeConfig.metadata": CONSTANT,
+        "nodeConfig.oauthScopes": CONSTANT,
+        "nodeConfig.reservationAffinity": by("provisioning", "reservation_affinity"),
+        "nodeConfig.secondaryBootDisks": by("secondary_boot_disks"),
+        "nodeConfig.serviceAccount": by("service_account"),
+        "nodeConfig.shieldedInstanceConfig": by("shielded_instance_config"),
+        "nodeConfig.spot": by("provisioning"),
+    },
+    "gcp:container/cluster:Cluster": {
+        "name": by("cluster"),
+        "location": by("location"),
+        "project": by("project"),
+        "network": by("network"),
+        "subnetwork": by("network", "nodes_cidr"),
+        "networkingMode": CONSTANT,
+        "datapathProvider": CONSTANT,
+        "enableFqdnNetworkPolicy": Setting("fqdn_policies"),
+        "enableL4IlbSubsetting": CONSTANT,
+        "ipAllocationPolicy.clusterSecondaryRangeName": by("network"),
+        "ipAllocationPolicy.servicesSecondaryRangeName": by("network"),
+        "masterAuth.clientCertificateConfig": CONSTANT,
+        "privateClusterConfig.masterIpv4CidrBlock": by("control_plane_cidr"),
+    },
+    "gcp:compute/subnetwork:Subnetwork": {
+        "name": "part of the name of the VPC, which follows from the cluster's",
+        "network": by("network"),
+        "region": by("location"),
+        "project": by("project"),
+        "ipCidrRange": by("nodes_cidr", "gpu_network_ranges"),
+    },
+}
+
+
+def eks_stack() -> dict[str, object]:
+    pools = ({**form, "name": name} for name, form in EKS_FORMS.items())
+    return eks_environment(*pools, cluster=CREATED, storage={"home": {"type": "nfs", "kms_key": KEY}})
+
+
+KEY = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+
+
+def set_by(recorded: Recorded) -> Iterator[tuple[str, str]]:
+    """Yield kind and path of each input that is set, that updates do not ignore, and that cannot be changed."""
+    for record in recorded.resources:
+        for path in kinds()[record.type].replaces if record.type in ANNOUNCED else ():
+            value: object = record.inputs
+            for key in path.split("."):
+                value = value.get(key) if isinstance(value, Mapping) else None
+            if value is not None and path not in record.ignore_changes:
+                yield record.type, path
+
+
+def test_every_input_that_forces_a_replacement_is_announced_or_constant() -> None:
+    shown = set(set_by(record_platform(eks_stack())))
+    for form in ("a3-mega-reserved", "a2-high", next(name for name in GKE_FORMS if "a3-ultra" in name)):
+        shown |= set(set_by(recorded_of(form)))
+    assert {kind for kind, _ in shown} == set(ANNOUNCED)
+    missing = {(kind, path) for kind, path in shown if path not in ANNOUNCED[kind]}
+    assert not missing, "another value replaces the resource: announce it, or say why it never changes"
+
+
+@pytest.mark.parametrize("cloud", ["aws", "gcp"])
+def test_what_is_announced_is_a_replacement_in_the_catalogue_or_a_setting(cloud: str) -> None:
+    platform = {"aws": "eks", "gcp": "gke"}[cloud]
+    replaced = {
+        name
+        for (owner, name), known in load_catalog().pool_properties.items()
+        if (owner, known.effect) == (platform, "replace")
+    }
+    stack = eks_stack() if cloud == "aws" else gke_environment(gke_pool("a2", machine_type="a2-highgpu-8g"))
+    plan = plan_platform(stack, "test")
+    assert isinstance(plan, EnvironmentPlan)
+    for kind, inputs in ANNOUNCED.items():
+        for path, known in inputs.items() if kind.startswith(cloud) else ():
+            if isinstance(known, Property):
+                assert set(known.names) <= replaced, (kind, path)
+            elif isinstance(known, Setting):
+                assert known.name in cluster_facts(plan), (kind, path)
