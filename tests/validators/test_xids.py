@@ -47,6 +47,14 @@ def test_only_xid_errors_are_read_from_the_log(tmp_path, monkeypatch):
     ]
 
 
+@pytest.mark.parametrize("instance", ["GPU-I:05", "GPU-I:01 GPU-CI:00"])
+def test_an_error_of_a_mig_instance_is_an_error_of_its_gpu(instance, tmp_path, monkeypatch):
+    line = f"NVRM: Xid (PCI:0000:3b:00 {instance}): 95, pid=7194, name=python, Uncontained: LTC TAG (0x2,0x0)"
+    (tmp_path / "kmsg").write_text(f"4,0,{round(time.monotonic() * 1e6)},-;{line}\n")
+    monkeypatch.setenv("GPU_PLATFORM_KMSG", str(tmp_path / "kmsg"))
+    assert read_xids() == [[95, 0, 0x3B, 0, 0, ", pid=7194, Uncontained: LTC TAG (0x2,0x0)"]]
+
+
 @pytest.mark.parametrize(("number", "codes"), [(0, [31]), (7, [LOG_BEGINS, 31])])
 def test_a_log_that_no_longer_begins_at_the_boot_is_marked(number, codes, tmp_path, monkeypatch):
     (tmp_path / "kmsg").write_text(f"6,{number},1,-;audit\n4,8,1,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=7, Ch 0\n")
