@@ -80,7 +80,7 @@ def _allocatable(node: Mapping[str, Any], expectation: NodeExpectation) -> list[
     found = {
         name: int(parse_quantity(value))
         for name, value in allocatable.items()
-        if name.startswith(names.NVIDIA_PREFIX) or name in expectation.allocatable
+        if names.is_gpu_resource(name) or name in expectation.allocatable
     }
     capacity: Mapping[str, Any] = status.get("capacity") or {}
     results: list[CheckResult] = []
@@ -110,7 +110,7 @@ def _allocatable_remedy(
     expectation: NodeExpectation,
     capacity: Mapping[str, Any],
 ) -> str:
-    if not resource.startswith(names.NVIDIA_PREFIX):
+    if not names.is_gpu_resource(resource):
         return _nic_remedy(node, int(parse_quantity(capacity.get(resource, 0))), observed)
     wanted = expectation.labels.get(names.DEVICE_PLUGIN_CONFIG_LABEL)
     if wanted is not None and _labels(node).get(names.DEVICE_PLUGIN_CONFIG_LABEL) != wanted:

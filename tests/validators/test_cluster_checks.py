@@ -84,6 +84,11 @@ def test_every_nvidia_resource_is_compared_exactly(allocatable, found):
     ]
 
 
+@pytest.mark.parametrize("nic", ["hostdev", "rdma_shared_device_a", "sriov_ib0"])
+def test_nics_of_the_network_operator_are_no_gpus(nic):
+    assert findings(node(allocatable={"nvidia.com/gpu.shared": "16", f"nvidia.com/{nic}": "8"})) == []
+
+
 def test_an_unexpected_resource_says_that_nobody_offers_it():
     [check] = [
         each
