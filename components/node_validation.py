@@ -134,15 +134,15 @@ class NodeValidation(pulumi.ComponentResource):
     def _create_account(self) -> list[pulumi.Resource]:
         """Create the agents' account: reports and Leases in its namespace, marks on nodes, Events about nodes."""
         account = KubernetesObject(_ACCOUNT, "v1/ServiceAccount", metadata=self._meta(_ACCOUNT), opts=self._child)
-        reports = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": _AGENT_VERBS}]
-        if any(self._validation.most_held.values()):
-            reports.append(
-                {
-                    "apiGroups": ["coordination.k8s.io"],
-                    "resources": ["leases"],
-                    "verbs": [*_AGENT_VERBS, "list", "delete"],
-                }
-            )
+        reports = [
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": _AGENT_VERBS},
+            # Also where no node is held back: one that was held back before is released.
+            {
+                "apiGroups": ["coordination.k8s.io"],
+                "resources": ["leases"],
+                "verbs": [*_AGENT_VERBS, "list", "delete"],
+            },
+        ]
         events = [{"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}]
         cluster_role = KubernetesObject(
             _ACCOUNT,

@@ -261,6 +261,13 @@ def test_a_node_that_is_held_back_stays_so_until_it_passes(api, token, verdict):
     assert api.leases == {"held-train-1": "train-0"}
 
 
+@pytest.mark.parametrize("verdict", ["pass", "fail", "unknown"])
+def test_a_held_node_is_released_where_failing_nodes_are_no_longer_held_back(api, token, verdict):
+    api.leases = {"held-train-1": "train-0"}
+    _, sent = tainted(api, token, verdict, [GPU, HELD], most=0)
+    assert (sent["train-0"]["spec"]["taints"], api.leases) == ([GPU], {})
+
+
 @pytest.mark.parametrize("verdict", ["pass", "unknown"])
 def test_a_lease_ends_whoever_removed_the_taint(api, token, verdict):
     api.leases = {"held-train-0": "train-7", "held-train-1": "train-0"}

@@ -4,8 +4,9 @@ A node comes up with the startup taint, by its node group, NodePool or machine i
 The taint of a failing node is set where the stack allows it, on so many nodes of a pool at a time: each needs one
 of the pool's Leases, `held-POOL-NUMBER`, which belongs to the Node object and goes with it. Each report compares
 the node's Leases with its taint, so that a Lease ends whoever removed the taint. A lower maximum releases no node:
-one that has the taint keeps its Lease, or takes one above the maximum, and further nodes wait. The agent has no
-right to read nodes: a patch returns the object that it changed.
+one that has the taint keeps its Lease, or takes one above the maximum, and further nodes wait. Only where failing
+nodes are no longer held back at all the taint goes with the next report. The agent has no right to read nodes: a
+patch returns the object that it changed.
 
 `spec.taints` is one list of all owners, so the list is replaced only as it was read, by its resourceVersion.
 """
@@ -61,7 +62,7 @@ class NodeTaints:
         """
         for attempt in range(_ATTEMPTS):
             taints = _taints(node)
-            holders = self._holders() if self._holding.most else {}
+            holders = self._holders() if self._holding.most or _held(taints) else {}
             leases: Sequence[str] = [name for name, holder in holders.items() if holder == self._identity.node]
             if report["verdict"] == PASS:
                 wanted = [one for one in taints if one["key"] not in (STARTUP_TAINT, FAILED_TAINT)]
@@ -72,6 +73,8 @@ class NodeTaints:
                     return f"as many nodes of the pool as allowed ({self._holding.most}) are held back already"
                 failed = {"key": FAILED_TAINT, "value": lease, "effect": "NoSchedule", "timeAdded": now}
                 wanted = list(taints) if _held(taints) else [*taints, failed]
+            elif not self._holding.most:
+                wanted = [one for one in taints if one["key"] != FAILED_TAINT]
             else:
                 wanted = list(taints)
                 leases = () if _held(taints) else leases

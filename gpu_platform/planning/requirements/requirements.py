@@ -12,7 +12,14 @@ from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.claims import class_resources, offered_devices
-from gpu_platform.planning.nodes.section import Kubelet, Labels, Taint
+from gpu_platform.planning.nodes.section import (
+    FAILED_TAINT,
+    READINESS_TAINT,
+    STARTUP_TAINT,
+    Kubelet,
+    Labels,
+    Taint,
+)
 from gpu_platform.planning.nodes.software import NO_GPU_SOFTWARE, NodeSoftware, driver_version, node_software
 from gpu_platform.planning.requirements.bootstrap import plan_bootstrap
 from gpu_platform.planning.requirements.kernel import plan_kernel
@@ -30,10 +37,6 @@ from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.operations import Validation
 from gpu_platform.spec.pool import Pool
 
-READINESS_TAINT = Taint(key=names.READINESS_TAINT_KEY, value="pending", effect="NoSchedule")
-STARTUP_TAINT = Taint(key=names.STARTUP_TAINT_KEY, value="true", effect="NoSchedule")
-FAILED_TAINT = Taint(key=names.FAILED_TAINT_KEY, value="", effect="NoSchedule")
-"""The agent sets it, with the name of the Lease that allows it as value."""
 GPU_TAINT = Taint(key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="NoSchedule")
 
 
