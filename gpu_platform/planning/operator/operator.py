@@ -46,7 +46,7 @@ from gpu_platform.planning.operator.values import (
 )
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing import ResolvedPool
-from gpu_platform.planning.sharing.sharing import DEFAULT_KEY
+from gpu_platform.planning.sharing.named import DEFAULT_KEY
 
 SYSTEM_PRIORITY_CLASSES = (
     "system-node-critical",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
@@ -32,11 +32,13 @@ from gpu_platform.planning.sharing.sharing import (
     plan_sharing,
     sharing_decisions,
 )
-from gpu_platform.spec._types import NodeGate
+from gpu_platform.quantity import counted
+from gpu_platform.spec._types import NodeGate, is_label_value
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.operations import Validation
 from gpu_platform.spec.pool import Pool
 
+_LONGEST_LABEL: Final = 63
 GPU_TAINT = Taint(key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="NoSchedule")
 
 
@@ -82,6 +84,7 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
         kernel=kernel.value,
         bootstrap=bootstrap.value,
     )
+    _check_label_values(context, resolved, requirements.labels)
     return Decided(
         requirements,
         (
@@ -188,6 +191,19 @@ def _driver_version(context: CompleteContext, pool: Pool, software: NodeSoftware
         return context.operator.driver.version
     releases = context.catalog.operator_releases
     return driver_version(pool, software, context.operator, releases.get(context.operator.release))
+
+
+def _check_label_values(context: CompleteContext, resolved: ResolvedPool, labels: Labels) -> None:
+    """Record labels whose value is composed of names of the stack file, and that Kubernetes refuses."""
+    for key, value in labels.items():
+        if is_label_value(value):
+            continue
+        named = resolved.name is not None and key == names.DEVICE_PLUGIN_CONFIG_LABEL
+        context.at(f"sharing.{resolved.name}" if named else resolved.path).add(
+            f"the name makes {value!r}, the label {key} of nodes, with {len(value)} characters",
+            "labels of at most 63 characters",
+            "shorten the name by " + counted(len(value) - _LONGEST_LABEL, "character"),
+        )
 
 
 def _configures_plugin(context: CompleteContext) -> bool:

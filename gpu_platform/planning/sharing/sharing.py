@@ -22,7 +22,6 @@ from gpu_platform.planning.sharing.section import MigDevicesPlan, MigRollPlan, M
 from gpu_platform.quantity import counted, parse_duration
 from gpu_platform.spec.sharing import Dra, Mig, MigRoll, Mps, Sharing, TimeSlicing
 
-DEFAULT_KEY = "default"  # key of the device-plugin config for nodes of no pool
 WHOLE_GPU_CONFIG: Mapping[str, Any] = {"version": "v1", "flags": {"migStrategy": "none"}}
 
 
