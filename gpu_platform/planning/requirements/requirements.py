@@ -27,6 +27,7 @@ from gpu_platform.planning.requirements.section import ClassPlace, NodeRequireme
 from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.planning.sharing.section import SharingPlan
 from gpu_platform.planning.sharing.sharing import (
+    changes_label,
     no_sharing,
     offered_resources,
     plan_sharing,
@@ -85,6 +86,7 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
         bootstrap=bootstrap.value,
     )
     _check_label_values(context, resolved, requirements.labels)
+    _check_selector(context, resolved, sharing)
     return Decided(
         requirements,
         (
@@ -204,6 +206,18 @@ def _check_label_values(context: CompleteContext, resolved: ResolvedPool, labels
             "labels of at most 63 characters",
             "shorten the name by " + counted(len(value) - _LONGEST_LABEL, "character"),
         )
+
+
+def _check_selector(context: CompleteContext, resolved: ResolvedPool, sharing: SharingPlan) -> None:
+    """Record a selector by a label that the pool's sharing changes: afterwards it selects no node."""
+    nodes = resolved.pool.nodes
+    for key in (nodes.selector or ()) if nodes is not None else ():
+        if changes_label(sharing, key):
+            context.at(f"{resolved.path}.nodes.selector").at(key).add(
+                f"{key!r}, which has another value once {resolved.sharing_path} is in effect",
+                f"labels that sharing does not change, such as {names.INSTANCE_TYPE_LABEL} or your own",
+                "select the nodes by another label, or write nodes.names",
+            )
 
 
 def _configures_plugin(context: CompleteContext) -> bool:
