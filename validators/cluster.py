@@ -112,6 +112,11 @@ def _allocatable_remedy(
 ) -> str:
     if not names.is_gpu_resource(resource):
         return _nic_remedy(node, int(parse_quantity(capacity.get(resource, 0))), observed)
+    if _labels(node).get(names.DEPLOY_OPERANDS_LABEL) == "false":
+        return (
+            "a label keeps the operator's pods off the node: "
+            f"kubectl label node {_name(node)} {names.DEPLOY_OPERANDS_LABEL}-"
+        )
     wanted = expectation.labels.get(names.DEVICE_PLUGIN_CONFIG_LABEL)
     if wanted is not None and _labels(node).get(names.DEVICE_PLUGIN_CONFIG_LABEL) != wanted:
         return f"the node does not have the label {names.DEVICE_PLUGIN_CONFIG_LABEL}={wanted}; see that check"

@@ -99,6 +99,11 @@ def test_an_unexpected_resource_says_that_nobody_offers_it():
     assert "second device plugin" in check.remediation
 
 
+def test_the_label_that_keeps_operands_off_is_named_with_its_fix():
+    reset = node(labels={"nvidia.com/gpu.deploy.operands": "false"}, allocatable={"cpu": "47"})
+    assert remedy(reset).endswith("kubectl label node serve-0 nvidia.com/gpu.deploy.operands-")
+
+
 def test_a_missing_device_plugin_label_is_named_as_the_cause_and_with_its_fix():
     unlabelled = node(labels={"nvidia.com/device-plugin.config": None}, allocatable={"nvidia.com/gpu": "4"})
     checks = {(check.id, check.device): check for check in check_node(unlabelled, EXPECTED)}
