@@ -17,6 +17,7 @@ from agent_tables import DRIVER, findings, of_machine, simulated
 from sandbox.nvml import NodeProfile, _library, install, parse_faults
 from validators.agent.calls import Journal
 from validators.agent.checks import run_checks
+from validators.agent.health import RECOVERY_ACTIONS
 from validators.agent.nvml import read_nvml
 from validators.agent.snapshot import Reading
 from validators.agent.xid_check import Xid, XidTable
@@ -120,6 +121,12 @@ def test_an_error_of_hours_ago_fails_where_only_a_reset_or_a_boot_ends_it(code, 
     assert found["verdict"] == verdict
     assert found["observed"].startswith(f"GPU 2: Xid {code}")
     assert found["observed"].endswith("2 h ago")
+
+
+@pytest.mark.parametrize("action", RECOVERY_ACTIONS)
+def test_every_recovery_action_in_the_log_fails_as_the_check_of_nvml_does(action, monkeypatch, tmp_path):
+    line = f"Xid (PCI:0000:10:00): 154, GPU recovery action changed from 0x0 (None) to 0x{action:x} (Any)"
+    assert logged(monkeypatch, tmp_path, line)["verdict"] == "fail"
 
 
 def logged(monkeypatch, tmp_path, *lines, machine="p5.48xlarge"):
