@@ -124,7 +124,7 @@ def test_helm_values_and_cluster_policy_say_the_same() -> None:
     local, dev = load_stack("local").plan, load_stack("dev").plan
     assert isinstance(local, EnvironmentPlan)
     assert isinstance(dev, EnvironmentPlan)
-    only_here = {"operator", "mig", "node-feature-discovery"}
+    only_here = {"operator", "mig", "node-feature-discovery", "cdi", "clusterPolicy", "nfd"}
     policy = {k: v for k, v in local.operator.cluster_policy.items() if k not in only_here}
     chart = {k: v for k, v in local.operator.helm_values.items() if k not in only_here}
     upgrades = dict(chart["driver"]["upgradePolicy"])

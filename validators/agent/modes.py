@@ -1,7 +1,7 @@
 """Checks of modes and limits that somebody may have set on a GPU: compute mode, clocks, power limit.
 
-Only an administrator sets a limit below the default (nvidia-smi(1), --power-limit, --applications-clocks). One that
-every GPU of the node has is the owner's choice, such as the power budget of a rack. Jobs wait for a GPU that is
+Only an administrator sets a limit below the default (nvidia-smi(1), --power-limit, --applications-clocks). One
+on all GPUs of a node is the owner's choice, such as the power budget of a rack. Jobs wait for a GPU that is
 slower than the others.
 """
 
