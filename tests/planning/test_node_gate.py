@@ -54,6 +54,18 @@ def stack(cloud: str, gate: str = "startup", count: int = 2, **rest: Any) -> dic
     }
 
 
+def test_parts_of_a_pool_share_the_limit_of_the_whole(tmp_path: Path) -> None:
+    platform = stack("existing", "always", 4)
+    [pool] = platform["pools"]
+    pool["nodes"] = {"names": ["a0", "a1", "a2", "a3"]}
+    platform["sharing"] = {"halves": {"mode": "time-slicing", "replicas": 2}}
+    pool |= {"workload": "inference", "per_node": [{"nodes": ["a1", "a2"], "sharing": "halves"}]}
+    platform["validation"]["max_held_percent"] = 50
+    validation = planned(platform).validation
+    (part,) = validation.held_with
+    assert (validation.most_held, validation.held_with) == ({"train": 2, part: 2}, {part: "train"})
+
+
 @pytest.mark.parametrize("gate", ["never", "startup", "always"])
 def test_the_operands_run_on_held_nodes_whatever_the_gate_is_now(gate: str) -> None:
     [pool] = planned(stack("existing", gate)).pools

@@ -28,6 +28,7 @@ from validators.agent.report import Identity, Report
 STARTUP_TAINT = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"
 FAILED_TAINT = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"
 MOST_HELD_VARIABLE = "GPU_PLATFORM_MOST_HELD"
+HELD_WITH_VARIABLE = "GPU_PLATFORM_HELD_WITH"
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}"
 _ATTEMPTS = 5  # a node is changed by its kubelet and controllers, each time between a read and a patch
 
@@ -36,15 +37,19 @@ Taint = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Holding:
-    """How many nodes of the pool failing checks may hold back at a time; 0: none."""
+    """How many nodes of the pool failing checks may hold back at a time; 0: none.
+
+    `pool`: whose nodes are counted together, if it is not the pool of the report.
+    """
 
     most: int
+    pool: str = ""
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> Holding:
         """Return what the pod's variable says; without it no failing node is held back."""
         text = environment.get(MOST_HELD_VARIABLE, "")
-        return cls(int(text) if text.isdigit() else 0)
+        return cls(int(text) if text.isdigit() else 0, environment.get(HELD_WITH_VARIABLE, ""))
 
 
 class NodeTaints:
@@ -67,7 +72,7 @@ class NodeTaints:
             if report["verdict"] == PASS:
                 wanted = [one for one in taints if one["key"] not in (STARTUP_TAINT, FAILED_TAINT)]
             elif report["verdict"] == FAIL and self._holding.most:
-                lease = self._lease(report["pool"], node, holders, held=_held(taints))
+                lease = self._lease(self._holding.pool or report["pool"], node, holders, held=_held(taints))
                 leases = [one for one in leases if one != lease]
                 if not lease and not _held(taints):
                     return f"as many nodes of the pool as allowed ({self._holding.most}) are held back already"
