@@ -20,7 +20,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.validation.section import AgentMetricsPlan, ValidationPlan
 from validators.agent.cordon import ACTION_VARIABLE, FAILING_VARIABLE
 from validators.agent.fabric import SYSFS_VARIABLE
-from validators.agent.hold import MOST_HELD_VARIABLE
+from validators.agent.hold import HELD_WITH_VARIABLE, MOST_HELD_VARIABLE
 from validators.zipapp import build_agent
 
 _ACCOUNT = names.VALIDATION_APP
@@ -134,15 +134,15 @@ class NodeValidation(pulumi.ComponentResource):
     def _create_account(self) -> list[pulumi.Resource]:
         """Create the agents' account: reports and Leases in its namespace, marks on nodes, Events about nodes."""
         account = KubernetesObject(_ACCOUNT, "v1/ServiceAccount", metadata=self._meta(_ACCOUNT), opts=self._child)
-        reports = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": _AGENT_VERBS}]
-        if any(self._validation.most_held.values()):
-            reports.append(
-                {
-                    "apiGroups": ["coordination.k8s.io"],
-                    "resources": ["leases"],
-                    "verbs": [*_AGENT_VERBS, "list", "delete"],
-                }
-            )
+        reports = [
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": _AGENT_VERBS},
+            # Also where no node is held back: one that was held back before is released.
+            {
+                "apiGroups": ["coordination.k8s.io"],
+                "resources": ["leases"],
+                "verbs": [*_AGENT_VERBS, "list", "delete"],
+            },
+        ]
         events = [{"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}]
         cluster_role = KubernetesObject(
             _ACCOUNT,
@@ -368,6 +368,11 @@ class NodeValidation(pulumi.ComponentResource):
                             {"name": MOST_HELD_VARIABLE, "value": str(most)}
                             for most in (self._validation.most_held.get(pool.name),)
                             if most is not None
+                        ),
+                        *(
+                            {"name": HELD_WITH_VARIABLE, "value": declared}
+                            for declared in (self._validation.held_with.get(pool.name),)
+                            if declared is not None
                         ),
                         *self._on_failure(pool),
                         _from_field("NODE_NAME", "spec.nodeName"),

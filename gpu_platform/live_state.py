@@ -13,6 +13,7 @@ from gpu_platform.engine.objects import items_at, mapping_at
 from gpu_platform.live_objects import LiveObjects, read_objects
 from gpu_platform.planning.changes.budgets import DisruptionBudget, block_of
 from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
+from gpu_platform.planning.nodes.section import HOLDING_TAINTS
 from gpu_platform.planning.plan import Plan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.rollout.pods import eviction_action
@@ -34,6 +35,7 @@ def read_live(
     return LiveState(
         kubernetes=client.kubernetes_version(),
         nodes=_by_pool(found.nodes, plan.pools if plan.kind == "environment" else ()),
+        held={one["metadata"]["name"]: marks for one in found.nodes if (marks := _marks(one))},
         pods=tuple(running_pods(found.pods, found.budgets)),
         data={namespace: tuple(_data(client, namespace)) for namespace in namespaces},
     )
@@ -78,6 +80,14 @@ def _by_pool(nodes: Sequence[Mapping[str, Any]], pools: Sequence[PoolPlan]) -> d
         if name is not None:
             found.setdefault(str(name), []).append(node["metadata"]["name"])
     return {name: tuple(members) for name, members in found.items()}
+
+
+def _marks(node: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the keys of the taints and of the cordon by which the node agent holds a node back."""
+    ours = {taint.key for taint in HOLDING_TAINTS}
+    tainted = [str(one["key"]) for one in items_at(node, "spec", "taints") if one["key"] in ours]
+    cordoned = names.CORDON_ANNOTATION in mapping_at(node, "metadata", "annotations")
+    return (*tainted, *([names.CORDON_ANNOTATION] if cordoned else []))
 
 
 def _data(client: KubernetesClient, namespace: str) -> Iterator[DataObject]:

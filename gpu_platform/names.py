@@ -6,6 +6,7 @@ names under `gpu-platform.dev/` by this project.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 RESERVED_DOMAINS: Final = ("gpu-platform.dev", "nvidia.com", "kubernetes.io", "k8s.io")
@@ -115,6 +116,13 @@ GPU_RESOURCE: Final = "nvidia.com/gpu"
 SHARED_GPU_RESOURCE: Final = "nvidia.com/gpu.shared"
 SHARED_SUFFIX: Final = ".shared"  # appended by the device plugin to the names of shared resources
 MIG_RESOURCE_PREFIX: Final = "nvidia.com/mig-"
+GPU_RESOURCES: Final = "nvidia[.]com/([pv]?gpu|mig-|[A-Z]).*"
+"""Names of resources that are GPUs, their shares and instances, as a pattern of Python, RE2 and CEL.
+
+In capitals are whole GPUs and vGPUs for virtual machines, also `pgpu` (NVIDIA/kubevirt-gpu-device-plugin).
+NVIDIA's Network Operator has NICs under the same prefix, with names that its owner chooses: hostdev,
+rdma_shared_device_a (docs.nvidia.com/networking, Network Operator, quick start). Read 2026-11-29.
+"""
 GPU_TAINT_KEY: Final = "nvidia.com/gpu"
 GPU_TAINT_VALUE: Final = "present"
 GPU_PRESENT_LABEL: Final = "nvidia.com/gpu.present"
@@ -162,6 +170,11 @@ def is_platform_namespace(namespace: str) -> bool:
     """Return whether a namespace is one of Kubernetes or of the program; charts have others, in the catalogue."""
     own = (OPERATOR_NAMESPACE, DRA_DRIVER_CHART, SANDBOX_NAMESPACE)
     return namespace.startswith(("kube-", "gpu-platform-")) or namespace in own
+
+
+def is_gpu_resource(name: str) -> bool:
+    """Return whether an extended resource is a GPU, a share of one, or a MIG instance."""
+    return re.fullmatch(GPU_RESOURCES, name) is not None
 
 
 def quota_key(resource: str) -> str:

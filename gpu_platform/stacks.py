@@ -18,6 +18,7 @@ from gpu_platform.spec import (
     parse_platform,
     read_stack_file,
 )
+from gpu_platform.spec._types import is_label_value
 from gpu_platform.spec.placeholders import with_placeholders, with_suggestions
 
 ENVIRONMENT_FOLDER_KEY = "gpu-platform:environmentFolder"  # folder of the environment file of a team stack
@@ -89,6 +90,9 @@ def plan_platform(platform: object, stack: str, *, source: str = "", folder: Pat
     Raises BadInput with every problem.
     """
     source = source or f"stack {stack}"
+    if not is_label_value(stack):
+        allowed = "a name of at most 63 letters, digits, - _ .: it is a label of the stack's objects"
+        raise BadInput(source, [Problem("stack", f"the name {stack!r}", allowed, "rename the stack")])
     try:
         spec = parse_platform(platform, source)
     except BadInput as error:

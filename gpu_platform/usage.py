@@ -10,7 +10,6 @@ from gpu_platform import names
 from gpu_platform.engine.objects import items_at, mapping_at
 from gpu_platform.quantity import parse_quantity
 
-_VENDOR = "nvidia.com/"
 _ENDED = {"Succeeded", "Failed"}
 
 
@@ -28,7 +27,7 @@ def gpu_usage(
     pool_of_node: Mapping[str, str],
     claims: Iterable[Mapping[str, Any]] = (),
 ) -> Usage:
-    """Count the pods that request an `nvidia.com/*` resource or use devices of `claims`, and have not ended.
+    """Count the pods that request a resource of GPUs or use devices of `claims`, and have not ended.
 
     `pool_of_node`: pool by node name; pods on other nodes are not counted. Pods that share a claim are all
     counted, but the devices of the claim only once. A claim with admin access uses no devices.
@@ -100,7 +99,7 @@ def uses_gpus(pod: Mapping[str, Any]) -> bool:
 
 
 def gpu_units(pod: Mapping[str, Any]) -> dict[str, int]:
-    """Return the units of each `nvidia.com/` resource that the containers of a pod use.
+    """Return the units of each resource of GPUs that the containers of a pod use.
 
     Requests and limits of an extended resource are equal; a manifest may have one of them alone.
     """
@@ -108,6 +107,6 @@ def gpu_units(pod: Mapping[str, Any]) -> dict[str, int]:
     for container in items_at(pod, "spec", "containers"):
         resources = mapping_at(container, "resources")
         for name, count in {**mapping_at(resources, "limits"), **mapping_at(resources, "requests")}.items():
-            if name.startswith(_VENDOR):
+            if names.is_gpu_resource(name):
                 units[name] = units.get(name, 0) + int(parse_quantity(count))
     return units

@@ -224,13 +224,8 @@ def with_additions(stack: Stack) -> tuple[Workload, ...]:
     return (*stack.view(workloads), *stack.view(additions))
 
 
-def is_gpu_resource(name: str) -> bool:
-    """Return whether an extended resource is a GPU, a share of one, or a MIG instance."""
-    return name == names.GPU_RESOURCE or name.startswith((names.GPU_RESOURCE + ".", names.MIG_RESOURCE_PREFIX))
-
-
 def _gpu_resources(amounts: Value) -> Mapping[str, Value]:
-    return {name: amount for name, amount in amounts.entries() if is_gpu_resource(name)}
+    return {name: amount for name, amount in amounts.entries() if names.is_gpu_resource(name)}
 
 
 def _allowed(stack: Stack, terms: _Terms) -> tuple[NodePool, ...]:

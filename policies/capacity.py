@@ -15,7 +15,6 @@ from policies._offers import shares, units_per_node
 from policies._pools import NodePool, pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Resource, Stack
-from policies._workloads import is_gpu_resource
 from policies.queues import reaches
 from policies.tenants import namespaces
 
@@ -38,7 +37,7 @@ def _promised(stack: Stack) -> dict[str, list[tuple[str, Value, Decimal]]]:
             continue
         for key, amount in spec.get("hard").entries():
             resource, units = key.removeprefix(_QUOTA_PREFIX), amount.quantity()
-            if key.startswith(_QUOTA_PREFIX) and is_gpu_resource(resource) and units:
+            if key.startswith(_QUOTA_PREFIX) and names.is_gpu_resource(resource) and units:
                 found.setdefault(resource, []).append((namespace, amount, units))
     return found
 

@@ -16,7 +16,7 @@ from policies._pod_templates import KINDS, pod_templates
 from policies._pools import NodePool
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Stack
-from policies._workloads import Workload, is_gpu_resource, workloads
+from policies._workloads import Workload, workloads
 
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 _TOPOLOGY: Final = tuple(names.TOPOLOGY_ANNOTATIONS.values())
@@ -141,7 +141,7 @@ def _borrows_without_end(_: Stack, queue: ClusterQueue, __: Settings) -> Iterato
         for flavor in group.get("flavors").items():
             for resource in flavor.get("resources").items():
                 name = resource.get("name").text() or ""
-                if is_gpu_resource(name) and not resource.get("borrowingLimit").present:
+                if names.is_gpu_resource(name) and not resource.get("borrowingLimit").present:
                     yield Breach(
                         at=resource.get("borrowingLimit"),
                         found=f"no borrowingLimit of {name} in a cohort that takes nothing back",

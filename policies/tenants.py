@@ -12,7 +12,6 @@ from policies._offers import units_per_node
 from policies._pools import pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Stack
-from policies._workloads import is_gpu_resource
 
 _QUOTA_PREFIX = "requests."
 
@@ -100,7 +99,7 @@ def _device_classes(stack: Stack) -> set[str]:
 
 
 def _is_limit_of_gpus(resource: str) -> bool:
-    return is_gpu_resource(resource) or resource == names.GPU_DEVICE_CLASS
+    return names.is_gpu_resource(resource) or resource == names.GPU_DEVICE_CLASS
 
 
 def _limited(stack: Stack, namespace: Namespace) -> tuple[set[str], set[str]]:

@@ -129,7 +129,7 @@ def _allocatable(node: Mapping[str, Any], expectation: NodeExpectation) -> list[
     found = {
         name: int(parse_quantity(value))
         for name, value in allocatable.items()
-        if name.startswith(names.NVIDIA_PREFIX) or name in expectation.allocatable
+        if names.is_gpu_resource(name) or name in expectation.allocatable
     }
     capacity: Mapping[str, Any] = status.get("capacity") or {}
     results: list[CheckResult] = []
@@ -159,8 +159,13 @@ def _allocatable_remedy(
     expectation: NodeExpectation,
     capacity: Mapping[str, Any],
 ) -> str:
-    if not resource.startswith(names.NVIDIA_PREFIX):
+    if not names.is_gpu_resource(resource):
         return _nic_remedy(node, int(parse_quantity(capacity.get(resource, 0))), observed)
+    if _labels(node).get(names.DEPLOY_OPERANDS_LABEL) == "false":
+        return (
+            "a label keeps the operator's pods off the node: "
+            f"kubectl label node {_name(node)} {names.DEPLOY_OPERANDS_LABEL}-"
+        )
     wanted = expectation.labels.get(names.DEVICE_PLUGIN_CONFIG_LABEL)
     if wanted is not None and _labels(node).get(names.DEVICE_PLUGIN_CONFIG_LABEL) != wanted:
         return f"the node does not have the label {names.DEVICE_PLUGIN_CONFIG_LABEL}={wanted}; see that check"

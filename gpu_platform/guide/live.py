@@ -100,7 +100,7 @@ def _free(nodes: list[dict[str, Any]], used: Mapping[str, Mapping[str, int]]) ->
             continue
         units = free.setdefault(node["metadata"]["labels"][names.POOL_LABEL], {})
         for resource, quantity in mapping_at(node, "status", "allocatable").items():
-            if str(resource).startswith(names.NVIDIA_PREFIX):
+            if names.is_gpu_resource(str(resource)):
                 units[str(resource)] = units.get(str(resource), 0) + int(parse_quantity(str(quantity)))
     for pool, units in used.items():
         for resource, count in units.items():

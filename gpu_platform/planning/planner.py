@@ -83,7 +83,8 @@ def _check(context: Context) -> None:
     cluster.check(context, resolved_pools)
     operator.check(context, resolved_pools)
     check_unique("pool", [(resolved.path, resolved.pool.name) for resolved in resolved_pools], context.problems)
-    check_unique("node", _declared_nodes(context), context.problems, field="")
+    fix = "remove one of the two: a node is in one pool, once"
+    check_unique("node", _declared_nodes(context), context.problems, field="", fix=fix)
     dra.check(context, resolved_pools)
     pools.check(context, resolved_pools)
 

@@ -24,14 +24,19 @@ class Problems:
         self.found.append(Problem(self.path, found, allowed, fix))
 
 
-def check_unique(kind: str, found: Sequence[tuple[str, str]], problems: Problems, field: str = ".name") -> None:
-    """Record names used twice. `found`: place in the file, name; `field`: where the name is below the place."""
+def check_unique(
+    kind: str, found: Sequence[tuple[str, str]], problems: Problems, field: str = ".name", fix: str = ""
+) -> None:
+    """Record names used twice. `found`: place in the file, name; `field`: where the name is below the place.
+
+    `fix`: what to do with names that the stack file does not give.
+    """
     first: dict[str, str] = {}
     for path, name in found:
         if name in first:
             Problems(f"{path}{field}", problems.found).add(
                 f"{name!r} again",
                 f"each {kind} name once (it is in {first[name]})",
-                f"rename it, for example to '{name}-2'",
+                fix or f"rename it, for example to '{name}-2'",
             )
         first.setdefault(name, path)

@@ -114,7 +114,7 @@ def _spec(demand: PodDemand, plan: EnvironmentPlan) -> dict[str, Any]:
     pool = next((one for one in plan.pools if one.name == demand.pool), None)
     tenant = next((one for one in plan.tenants if one.namespace == demand.team), None)
     requests = {name: amount for name, amount in demand.requests.items() if name != names.GPU_DEVICE_CLASS}
-    gpus = [name for name in demand.requests if name.startswith(names.NVIDIA_PREFIX) or name not in requests]
+    gpus = [name for name in demand.requests if names.is_gpu_resource(name) or name not in requests]
     if pool is not None:
         tolerated = [(taint.key, taint.effect) for taint in pool.all_taints]
     else:

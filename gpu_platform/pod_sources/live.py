@@ -122,7 +122,7 @@ def _gpus(allocatable: Amounts, planned: Node | None, labels: Mapping[str, str])
     offered = {
         name: count
         for name, count in allocatable.items()
-        if count and (name.startswith(names.NVIDIA_PREFIX) or name == names.GPU_DEVICE_CLASS)
+        if count and (names.is_gpu_resource(name) or name == names.GPU_DEVICE_CLASS)
     }
     if planned is not None and all(
         offered.get(name, 0) == planned.allocatable.get(name, 0) for name in {*offered, *planned.gpu_resources}

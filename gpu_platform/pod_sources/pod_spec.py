@@ -155,9 +155,7 @@ def not_simulated(spec: ManifestMapping) -> Iterator[str]:
 
 def _requests_gpus(containers: PodContainers, spec: ManifestMapping) -> bool:
     requested = {name for one in (*containers.main, *containers.init) for name, n in one.requests.items() if n}
-    return bool(spec.value.get("resourceClaims")) or any(
-        name.startswith(names.NVIDIA_PREFIX) for name in requested
-    )
+    return bool(spec.value.get("resourceClaims")) or any(map(names.is_gpu_resource, requested))
 
 
 def _default_tolerations(

@@ -105,6 +105,11 @@ def _eks_name(value: str) -> str:
     return value
 
 
+def is_label_value(value: str) -> bool:
+    """Return whether Kubernetes accepts a text as the value of a label."""
+    return _LABEL_VALUE.fullmatch(value) is not None
+
+
 def _label_key(value: str) -> str:
     if not _LABEL_KEY.fullmatch(value):
         raise wrong("a Kubernetes label key: [prefix/]name", "for example 'example.com/tier'")
@@ -112,7 +117,7 @@ def _label_key(value: str) -> str:
 
 
 def _label_value(value: str) -> str:
-    if not _LABEL_VALUE.fullmatch(value):
+    if not is_label_value(value):
         raise wrong("a Kubernetes label value: up to 63 letters, digits, - _ .", "shorten or change it")
     return value
 

@@ -18,6 +18,7 @@ def test_only_pods_that_hold_or_request_gpus_count() -> None:
         pod("a", {"nvidia.com/gpu.shared": "1", "cpu": "2"}),
         pod(None, {"nvidia.com/gpu": "8"}, "Pending"),
         pod("a", {"cpu": "2"}),
+        pod("a", {"nvidia.com/hostdev": "1"}),
         pod("a", {"nvidia.com/gpu": "8"}, "Succeeded"),
         pod("somebody-elses", {"nvidia.com/gpu": "8"}),
         {"spec": {"containers": [{}]}, "status": {}},

@@ -155,7 +155,12 @@ def test_the_validation_account_may_write_reports_marks_of_nodes_and_events_and_
     }
     assert rules == {
         ("Role", "gpu-platform-validation"): [
-            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch"]}
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch"]},
+            {
+                "apiGroups": ["coordination.k8s.io"],
+                "resources": ["leases"],
+                "verbs": ["create", "patch", "list", "delete"],
+            },
         ],
         ("Role", "default"): [{"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}],
         ("ClusterRole", None): [{"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["patch"]}],

@@ -154,6 +154,10 @@ def test_an_ephemeral_container_gets_no_gpu_by_a_variable(vision: KubernetesClie
             "containers": {"resources": {"limits": {"nvidia.com/gpu": "1"}}},
             "spec": {"tolerations": [{"operator": "Exists", "effect": "NoExecute"}]},
         },
+        {
+            "containers": {"resources": {"limits": {"nvidia.com/gpu": 4, "nvidia.com/hostdev": 4}}},
+            "spec": {"tolerations": [TOLERATION]},
+        },
         {"containers": {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]}},
         {"containers": {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": ""}]}},
         {"containers": {"env": [{"name": "NVIDIA_VISIBLE_DEVICES"}]}},

@@ -228,6 +228,23 @@ def test_no_pod_starts_on_an_unproven_node_and_a_node_that_fails_later_is_held_b
     eventually(lambda: leases_of(gated), [])
 
 
+def test_an_edit_after_which_no_node_is_held_back_frees_the_nodes_that_are(
+    gated: Platform, base: dict[str, Any]
+) -> None:
+    gated.write_faults()
+    eventually(lambda: condition(gated, "fresh-1")["status"] == "True")
+    gated.write_faults(**{"fresh-1": [LOST]})
+    eventually(lambda: cordoned_by_agent(gated, "fresh-1") == (True, True))
+    assert FAILED in keys(gated, "fresh-1")
+    base["pools"][-1]["gate_nodes"] = "startup"
+    base["validation"] = {"gate": False}
+    assert gated.up(base).code == 0
+    eventually(lambda: cordoned_by_agent(gated, "fresh-1") == (False, False))
+    eventually(lambda: FAILED not in keys(gated, "fresh-1"))
+    eventually(lambda: leases_of(gated), [])
+    assert condition(gated, "fresh-1")["status"] == "False"
+
+
 CLAIMS = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",

@@ -40,6 +40,13 @@ def test_everything_that_is_installed_is_looked_for() -> None:
     assert found == {"gpu_operator", "device_plugin", "node_feature_discovery", "dcgm_exporter"}
 
 
+def test_an_operator_of_the_owner_means_no_rules_and_check_says_so() -> None:
+    plan = planned({"gpu_operator": "present"})
+    assert plan.monitoring is None
+    [decision] = [one for one in plan.decisions if one.subject == "monitoring"]
+    assert (decision.what, decision.chosen) == ("rules, alerts and dashboards", "none")
+
+
 def test_beside_an_operator_of_the_owner_the_program_installs_none_and_configures_no_node_for_one() -> None:
     plan = planned({"gpu_operator": "present"})
     assert (plan.operator.install, plan.operator.helm_values) == ("none", {})

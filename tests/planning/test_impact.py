@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gpu_platform import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.changes import classify, pool_changes, pool_facts, software_facts, team_facts
 from gpu_platform.planning.changes.budgets import Block
@@ -103,6 +104,29 @@ def test_a_removed_pool_removes_its_gpus_and_stops_the_pods_on_its_nodes() -> No
     assert (impact.subject, impact.effect) == ("pool train", Effect.REMOVES_CAPACITY)
     assert (impact.nodes, impact.gpus) == (2, 16)
     assert [one.name for one in impact.pods or ()] == ["a"]
+
+
+@pytest.mark.parametrize("gone", ["pool", "node"])
+def test_held_nodes_that_leave_the_stack_are_named_with_what_frees_them(gone: str) -> None:
+    def plan(**nodes: list[str]) -> EnvironmentPlan:
+        machine = {"machine_type": "p4de.24xlarge", "workload": "training"}
+        pools = [
+            {"name": name, "count": {"desired": len(on)}, "nodes": {"names": on}, **machine}
+            for name, on in nodes.items()
+        ]
+        platform = {"kind": "environment", "cluster": {"provider": "existing", "context": "lab"}, "pools": pools}
+        found = plan_platform(platform, "test")
+        assert found.kind == "environment"
+        return found
+
+    marks = {"a1": (names.FAILED_TAINT_KEY, names.CORDON_ANNOTATION), "b0": (names.FAILED_TAINT_KEY,)}
+    live = LiveState(nodes={"a": ("a0", "a1"), "b": ("b0",)}, held=marks)
+    after = plan(b=["b0"]) if gone == "pool" else plan(a=["a0"], b=["b0"])
+    [found] = [one for one in impacts(plan(a=["a0", "a1"], b=["b0"]), after, live=live) if one.subject == "a1"]
+    assert found.because.partition(": ")[2] == (
+        f"kubectl taint node a1 {names.FAILED_TAINT_KEY}-; kubectl uncordon a1; "
+        f"kubectl annotate node a1 {names.CORDON_ANNOTATION}-"
+    )
 
 
 def test_a_smaller_pool_removes_the_gpus_of_the_nodes_that_go() -> None:

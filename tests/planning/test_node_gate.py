@@ -11,6 +11,7 @@ from gpu_platform import names
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.validation.admission import node_rules
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack, plan_platform
 from tests.support.recorded import Recorded
@@ -51,6 +52,24 @@ def stack(cloud: str, gate: str = "startup", count: int = 2, **rest: Any) -> dic
         "priorities": {"training": 100},
         "validation": {"gate_nodes": gate},
     }
+
+
+def test_parts_of_a_pool_share_the_limit_of_the_whole(tmp_path: Path) -> None:
+    platform = stack("existing", "always", 4)
+    [pool] = platform["pools"]
+    pool["nodes"] = {"names": ["a0", "a1", "a2", "a3"]}
+    platform["sharing"] = {"halves": {"mode": "time-slicing", "replicas": 2}}
+    pool |= {"workload": "inference", "per_node": [{"nodes": ["a1", "a2"], "sharing": "halves"}]}
+    platform["validation"]["max_held_percent"] = 50
+    validation = planned(platform).validation
+    (part,) = validation.held_with
+    assert (validation.most_held, validation.held_with) == ({"train": 2, part: 2}, {part: "train"})
+
+
+@pytest.mark.parametrize("gate", ["never", "startup", "always"])
+def test_the_operands_run_on_held_nodes_whatever_the_gate_is_now(gate: str) -> None:
+    [pool] = planned(stack("existing", gate)).pools
+    assert {STARTUP, FAILED, names.READINESS_TAINT_KEY} <= {taint.key for taint in pool.tolerated_by_daemons}
 
 
 def planned(platform: dict[str, Any]) -> EnvironmentPlan:
@@ -131,9 +150,7 @@ def test_the_agent_is_told_how_many_failing_nodes_are_held_back_at_a_time(
     variables = {one["name"]: one.get("value") for one in container["env"]}
     assert variables.get("GPU_PLATFORM_MOST_HELD") == most
     rules = [rule for role in found.of("Role") for rule in role.inputs["rules"] if rule["resources"] == ["leases"]]
-    assert [rule["verbs"] for rule in rules] == (
-        [["create", "patch", "list", "delete"]] if gate == "always" else []
-    )
+    assert [rule["verbs"] for rule in rules] == [["create", "patch", "list", "delete"]], "to end earlier ones, too"
 
 
 @pytest.mark.parametrize("gate", ["never", "startup"])
@@ -200,8 +217,9 @@ def test_the_agent_may_cordon_and_replace_exactly_where_the_stack_says_so(
     assert claims == ([["delete"]] if action == "replace" else [])
     policies = {one.name for one in found.of("ValidatingAdmissionPolicy")}
     assert ("gpu-node-agent-node-claims" in policies) is (action == "replace")
-    nodes = str(found.one("ValidatingAdmissionPolicy", "gpu-node-agent-nodes").inputs)
-    assert ("gpu-platform.dev/cordoned" in nodes) is (action is not None)
+    validations = found.one("ValidatingAdmissionPolicy", "gpu-node-agent-nodes").inputs["spec"]["validations"]
+    rules_of_nodes = node_rules(cordons=action is not None)
+    assert [one["expression"] for one in validations] == [rule.expression for rule in rules_of_nodes]
     said = [one for one in planned(platform).decisions if one.what == "nodes that stay bad"]
     assert [one.chosen for one in said] == ([] if action is None else [f"{action} after 10 min"])
 

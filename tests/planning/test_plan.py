@@ -12,8 +12,11 @@ from syrupy.extensions.json import JSONSnapshotExtension
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan, plan_to_json
 from gpu_platform.planning.cost import held_shares
+from gpu_platform.planning.nodes.section import HOLDING_TAINTS
 from gpu_platform.stacks import load_stack
 from tests.planning.conftest import PlanMaker, pool, team
+
+HELD = {taint.key for taint in HOLDING_TAINTS}
 
 
 @pytest.mark.parametrize(
@@ -55,7 +58,7 @@ def test_every_gpu_pool_is_tainted(make_plan: PlanMaker) -> None:
         ("team", "a", "NoExecute"),
     ]
     tolerated = {t["key"] for t in plan.operator.cluster_policy["daemonsets"]["tolerations"]}
-    assert tolerated == {"nvidia.com/gpu", "team"}
+    assert tolerated == {"nvidia.com/gpu", "team", *HELD}
 
 
 def test_the_cost_counts_desired_nodes_and_names_pools_of_unknown_price(make_plan: PlanMaker) -> None:
@@ -89,6 +92,7 @@ def test_feature_discovery_tolerates_the_pools_taints_or_the_operator_would_not_
         "node-role.kubernetes.io/control-plane",
         "nvidia.com/gpu",
         "team",
+        *HELD,
     }
     assert "node-feature-discovery" not in plan.operator.cluster_policy
 
@@ -120,7 +124,7 @@ def test_helm_values_and_cluster_policy_say_the_same() -> None:
     local, dev = load_stack("local").plan, load_stack("dev").plan
     assert isinstance(local, EnvironmentPlan)
     assert isinstance(dev, EnvironmentPlan)
-    only_here = {"operator", "mig", "node-feature-discovery"}
+    only_here = {"operator", "mig", "node-feature-discovery", "cdi", "clusterPolicy", "nfd"}
     policy = {k: v for k, v in local.operator.cluster_policy.items() if k not in only_here}
     chart = {k: v for k, v in local.operator.helm_values.items() if k not in only_here}
     upgrades = dict(chart["driver"]["upgradePolicy"])

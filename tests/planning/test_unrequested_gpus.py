@@ -10,6 +10,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.conformance.answers import Status, answers
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.charts.section import ignored
 from gpu_platform.planning.operator import open_policies
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import environment, pool, team
@@ -113,6 +114,35 @@ def test_the_plugin_that_gives_gpus_by_an_annotation_is_refused_among_values_of_
     assert problem.path == "charts.gpu-operator.values.cdi.nriPluginEnabled"
     off = {"charts": {"gpu-operator": {"values": {"cdi": {"nriPluginEnabled": False}}}}}
     assert unknown(planned(EXISTING, off)) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "path"),
+    [
+        ({"driver": {"usePrecompiled": True}}, "driver.usePrecompiled"),
+        ({"devicePlugin": {"env": [{"name": "MIG_STRATEGY", "value": "single"}]}}, "devicePlugin.env[0]"),
+        ({"devicePlugin": {"env": [{"name": "A"}, {"name": "DEVICE_LIST_STRATEGY"}]}}, "devicePlugin.env[1]"),
+        ({"gfd": {"env": [{"name": "MIG_STRATEGY", "value": "single"}]}}, "gfd.env[0]"),
+    ],
+)
+def test_values_that_override_what_is_planned_are_refused_with_their_place(
+    values: dict[str, Any], path: str
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        planned(EXISTING, {"charts": {"gpu-operator": {"values": values}}})
+    assert [problem.path for problem in caught.value.problems] == [f"charts.gpu-operator.values.{path}"]
+
+
+def test_values_that_the_program_relies_on_are_its_own_and_win() -> None:
+    added = {
+        "cdi": {"enabled": False},
+        "nfd": {"enabled": False},
+        "clusterPolicy": {"deployCR": False},
+        "operator": {"runtimeClass": "nvidia-legacy"},
+    }
+    own = planned(EXISTING, {"charts": {"gpu-operator": {"values": added}}}).operator.helm_values
+    lost = ["cdi.enabled", "clusterPolicy.deployCR", "nfd.enabled", "operator.runtimeClass"]
+    assert sorted(ignored(own, added)) == lost
 
 
 def policy(**spec: Any) -> dict[str, Any]:

@@ -61,6 +61,18 @@ def test_json_output_lists_each_problem_with_its_place_and_fix(capsys: pytest.Ca
     assert problems[1]["fix"] == "did you mean 'p5.48xlarge'?"
 
 
+def test_a_stack_name_that_is_no_label_value_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "ml-" + "x" * 61
+    file = tmp_path / f"Pulumi.{name}.yaml"
+    file.write_text((FOLDER.parent.parent / "stacks/Pulumi.local.yaml").read_text())
+    with pytest.raises(SystemExit) as stop:
+        main(["check", str(file)])
+    assert stop.value.code == 2
+    assert f"stack: found the name {name!r}; allowed: a name of at most 63" in capsys.readouterr().err
+
+
 def test_an_unknown_stack_name_names_the_stacks_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["check", "lokal"])

@@ -172,6 +172,22 @@ def test_a_driver_version_that_cannot_be_read_is_unknown(check, expected):
     assert entry["observed"] == "nvmlDeviceGetX: function not found"
 
 
+@pytest.mark.parametrize(
+    ("check", "field", "default", "lower"),
+    [("power-limit", "power_limit", 700_000, 600_000), ("application-clocks", "graphics_clock", 1980, 1500)],
+)
+def test_a_lower_limit_passes_on_all_gpus_alike_and_fails_on_some(check, field, default, lower):
+    def judged(*limits):
+        gpus = (healthy_gpu(index, **{field: (limit, default)}) for index, limit in enumerate(limits))
+        entries = run_checks(node(*gpus), expecting(**{check.replace("-", "_"): True}))
+        return [(entry["device"], entry["verdict"]) for entry in entries if entry["id"] == check]
+
+    assert judged(lower, lower) == [(None, "pass")]
+    assert judged(lower) == [(None, "pass")]
+    assert judged(default, lower) == [("GPU 0", "pass"), ("GPU 1", "fail")]
+    assert judged(lower, lower - 100) == [("GPU 0", "fail"), ("GPU 1", "fail")]
+
+
 def test_seven_of_eight_gpus_fail():
     snapshot = node(*(healthy_gpu(index) for index in range(7)))
     assert findings(snapshot, expecting(gpu_count=8)) == [("gpu-count", None, "fail", "7")]

@@ -25,7 +25,7 @@ def acted(api, token, verdict, action="cordon", *, taints=(), annotations=None, 
     api.node["metadata"] |= {"annotations": annotations or {}, "ownerReferences": list(owners)}
     api.node["spec"] = {"taints": list(taints), **spec}
     cordon = NodeCordon(HERE, ApiServer(api.url, token, ""), OnFailure(action, 600))
-    done = cordon.set({"verdict": verdict}, NOW)
+    done = cordon.set({"verdict": verdict}, api.node, NOW)
     return done, [(path.partition("?")[0], sent) for path, _, sent in api.requests if sent]
 
 
@@ -40,6 +40,12 @@ def test_a_node_that_has_failed_long_enough_is_cordoned_and_marked(api, token):
 
 def test_it_is_uncordoned_when_it_passes(api, token):
     found = acted(api, token, "pass", taints=(), annotations=OURS, unschedulable=True)
+    assert found == ("uncordoned", [changed(None, None)])
+
+
+@pytest.mark.parametrize("verdict", ["pass", "fail", "unknown"])
+def test_it_is_uncordoned_where_the_stack_no_longer_has_nodes_cordoned(api, token, verdict):
+    found = acted(api, token, verdict, "", taints=held(), annotations=OURS, unschedulable=True)
     assert found == ("uncordoned", [changed(None, None)])
 
 

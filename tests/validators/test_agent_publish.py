@@ -254,11 +254,27 @@ def test_a_failing_node_is_held_back_by_a_lease_that_goes_with_the_node_and_ends
     assert api.leases == {}
 
 
+def test_parts_of_a_pool_have_the_leases_of_the_whole(api, token):
+    api.leases = {"held-lab-0": "train-7"}
+    api.node["spec"] = {"taints": [GPU]}
+    holding = Holding.of_environment({"GPU_PLATFORM_MOST_HELD": "1", "GPU_PLATFORM_HELD_WITH": "lab"})
+    report = {**REPORT, "pool": "lab-halves", "verdict": "fail"}
+    said = NodeTaints(HERE, ApiServer(api.url, token, ""), holding).set(report, api.node, "now")
+    assert said == "as many nodes of the pool as allowed (1) are held back already"
+
+
 @pytest.mark.parametrize("verdict", ["fail", "unknown"])
 def test_a_node_that_is_held_back_stays_so_until_it_passes(api, token, verdict):
     api.leases = {"held-train-1": "train-0"}
     assert tainted(api, token, verdict, [GPU, HELD], most=2) == ("", {})
     assert api.leases == {"held-train-1": "train-0"}
+
+
+@pytest.mark.parametrize("verdict", ["pass", "fail", "unknown"])
+def test_a_held_node_is_released_where_failing_nodes_are_no_longer_held_back(api, token, verdict):
+    api.leases = {"held-train-1": "train-0"}
+    _, sent = tainted(api, token, verdict, [GPU, HELD], most=0)
+    assert (sent["train-0"]["spec"]["taints"], api.leases) == ([GPU], {})
 
 
 @pytest.mark.parametrize("verdict", ["pass", "unknown"])

@@ -85,6 +85,11 @@ def test_every_nvidia_resource_is_compared_exactly(allocatable, found):
     ]
 
 
+@pytest.mark.parametrize("nic", ["hostdev", "rdma_shared_device_a", "sriov_ib0"])
+def test_nics_of_the_network_operator_are_no_gpus(nic):
+    assert findings(node(allocatable={"nvidia.com/gpu.shared": "16", f"nvidia.com/{nic}": "8"})) == []
+
+
 def test_an_unexpected_resource_says_that_nobody_offers_it():
     [check] = [
         each
@@ -93,6 +98,11 @@ def test_an_unexpected_resource_says_that_nobody_offers_it():
     ]
     assert check.source == "pool serve offers no such resource"
     assert "second device plugin" in check.remediation
+
+
+def test_the_label_that_keeps_operands_off_is_named_with_its_fix():
+    reset = node(labels={"nvidia.com/gpu.deploy.operands": "false"}, allocatable={"cpu": "47"})
+    assert remedy(reset).endswith("kubectl label node serve-0 nvidia.com/gpu.deploy.operands-")
 
 
 def test_a_missing_device_plugin_label_is_named_as_the_cause_and_with_its_fix():

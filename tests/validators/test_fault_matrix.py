@@ -97,6 +97,8 @@ ALONE = {
     "other-driver",
     "peer-access-lost",
     "other-clique",
+    "clocks-lowered",
+    "power-lowered",
 }
 ELSEWHERE = {
     "nvml-hang",  # tests/validators/test_unanswered_calls.py has each call

@@ -54,6 +54,30 @@ def growth(*snapshots, seconds=60.0):
     return [next(entry for entry in entries if entry["id"] == "error-growth") for entries in passes]
 
 
+def slowed(*passes, check="throttle-reasons", seconds=30.0):
+    """Return the verdict of a check in each pass of a GPU with these values, `seconds` one after the other."""
+    times = iter(seconds * number for number in range(len(passes)))
+    reader = Remembering(
+        Passes(*(node(healthy_gpu(0, **one)) for one in passes)), TABLE, clock=lambda: next(times)
+    )
+    read = [run_checks(reader.read(1), expecting(**{check.replace("-", "_"): True})) for _ in passes]
+    return " ".join(next(entry["verdict"] for entry in entries if entry["id"] == check) for entries in read)
+
+
+def test_a_slowdown_of_one_pass_is_no_fault_and_one_that_lasts_is():
+    fine, slow = {"throttle_reasons": 0x4}, {"throttle_reasons": 0x24}
+    assert slowed(slow) == "fail"
+    assert slowed(fine, fine, slow, fine, slow) == "pass pass pass pass pass"
+    assert slowed(fine, fine, slow, slow) == "pass pass pass fail"
+    assert slowed(slow, slow, fine, seconds=600.0) == "fail fail pass"
+
+
+def test_a_temperature_of_one_pass_is_no_fault_and_one_that_lasts_is():
+    fine, hot = {"temperature": 60}, {"temperature": 90}
+    assert slowed(fine, fine, hot, fine, check="temperature") == "pass pass pass pass"
+    assert slowed(fine, fine, hot, hot, check="temperature") == "pass pass pass fail"
+
+
 def replays(count, **changes):
     return node(healthy_gpu(0, pcie_replays=count, ecc_corrected=0, **changes))
 

@@ -119,7 +119,8 @@ def test_options_that_exclude_each_other_are_all_named(tmp_path):
 
 
 def test_watching_prints_a_report_when_a_verdict_changes(capsys, monkeypatch):
-    readings = [read("g4dn.xlarge"), read("g4dn.xlarge"), read("g4dn.xlarge", {"kind": "thermal", "index": 0})]
+    hot = read("g4dn.xlarge", {"kind": "thermal", "index": 0})
+    readings = [read("g4dn.xlarge"), hot, hot]
 
     class Changing:
         def read(self, deadline_seconds):

@@ -17,6 +17,7 @@ from agent_tables import DRIVER, findings, of_machine, simulated
 from sandbox.nvml import NodeProfile, _library, install, parse_faults
 from validators.agent.calls import Journal
 from validators.agent.checks import run_checks
+from validators.agent.health import RECOVERY_ACTIONS
 from validators.agent.nvml import read_nvml
 from validators.agent.snapshot import Reading
 from validators.agent.xid_check import Xid, XidTable
@@ -45,6 +46,14 @@ def test_only_xid_errors_are_read_from_the_log(tmp_path, monkeypatch):
         [31, 0, 0x3B, 0, 90, ", pid=77, Ch 0"],
         [79, 1, 0, 0x1E, 5, ", GPU has fallen off the bus."],
     ]
+
+
+@pytest.mark.parametrize("instance", ["GPU-I:05", "GPU-I:01 GPU-CI:00"])
+def test_an_error_of_a_mig_instance_is_an_error_of_its_gpu(instance, tmp_path, monkeypatch):
+    line = f"NVRM: Xid (PCI:0000:3b:00 {instance}): 95, pid=7194, name=python, Uncontained: LTC TAG (0x2,0x0)"
+    (tmp_path / "kmsg").write_text(f"4,0,{round(time.monotonic() * 1e6)},-;{line}\n")
+    monkeypatch.setenv("GPU_PLATFORM_KMSG", str(tmp_path / "kmsg"))
+    assert read_xids() == [[95, 0, 0x3B, 0, 0, ", pid=7194, Uncontained: LTC TAG (0x2,0x0)"]]
 
 
 @pytest.mark.parametrize(("number", "codes"), [(0, [31]), (7, [LOG_BEGINS, 31])])
@@ -112,6 +121,12 @@ def test_an_error_of_hours_ago_fails_where_only_a_reset_or_a_boot_ends_it(code, 
     assert found["verdict"] == verdict
     assert found["observed"].startswith(f"GPU 2: Xid {code}")
     assert found["observed"].endswith("2 h ago")
+
+
+@pytest.mark.parametrize("action", RECOVERY_ACTIONS)
+def test_every_recovery_action_in_the_log_fails_as_the_check_of_nvml_does(action, monkeypatch, tmp_path):
+    line = f"Xid (PCI:0000:10:00): 154, GPU recovery action changed from 0x0 (None) to 0x{action:x} (Any)"
+    assert logged(monkeypatch, tmp_path, line)["verdict"] == "fail"
 
 
 def logged(monkeypatch, tmp_path, *lines, machine="p5.48xlarge"):

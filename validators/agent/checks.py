@@ -23,6 +23,7 @@ from validators.agent.health import (
     retired_pages,
     sram_errors,
 )
+from validators.agent.heat import temperature, throttle_reasons
 from validators.agent.modes import application_clocks, compute_mode, persistence, power_limit
 from validators.agent.outcome import (
     FAIL,
@@ -46,12 +47,6 @@ GPU_LOST = "gpu-lost"
 SPARE_ROWS = 512  # rows that NVIDIA's data-centre GPUs remap before they are to be replaced
 
 _NO_ROWS = f"{REPLACE}: it has no spare rows left"
-_BAD_REASONS = {
-    0x08: "hardware slowdown",
-    0x20: "software thermal slowdown",
-    0x40: "hardware thermal slowdown",
-    0x80: "hardware power brake",
-}
 
 
 def run_checks(snapshot: Snapshot, expectations: Expectations) -> list[dict[str, Any]]:
@@ -436,40 +431,6 @@ def _numa_node(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snap
     return compared(f"node {found}" == expected, expected, f"node {found}", remedy)
 
 
-def _throttle_reasons(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    del snapshot
-    mask = gpu.throttle_reasons.value
-    bad: list[str] = [] if mask is None else [words for bit, words in _BAD_REASONS.items() if mask & bit]
-    observed = "" if mask is None else ", ".join(bad) or "none"
-    if expectation is None:
-        return not_expected(observed)
-    expected = "no hardware, thermal or power slowdown"
-    if mask is None:
-        return unanswered(gpu.throttle_reasons, expected)
-    remedy = (
-        "check cooling and power of the node (nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER); "
-        "drain it if the slowdown persists"
-    )
-    return compared(not bad, expected, observed, remedy)
-
-
-def _temperature(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Compare the temperature with the GPU's own slowdown threshold, absolute or (newer GPUs) a margin."""
-    del snapshot
-    now, threshold = gpu.temperature, gpu.slowdown_threshold
-    margin, lowest = gpu.temperature_margin, gpu.slowdown_margin
-    if expectation is None:
-        return not_expected("" if now.value is None else f"{now.value} °C")
-    remedy = "check fans, air flow and inlet temperature; drain the node if it stays too hot"
-    if now.value is not None and threshold.value is not None:
-        expected = f"below {threshold.value} °C"
-        return compared(now.value < threshold.value, expected, f"{now.value} °C", remedy)
-    if margin.value is not None and lowest.value is not None:
-        expected = f"more than {lowest.value} °C to the limit"
-        return compared(margin.value > lowest.value, expected, f"{margin.value} °C to the limit", remedy)
-    return unanswered(threshold if now.ok else now, "below the GPU's slowdown threshold")
-
-
 _NODE_CHECKS: Mapping[str, Callable[[Snapshot, Expectation | None], Outcome]] = {
     "gpu-count": _gpu_count,
     "gpu-uuid": _gpu_uuid,
@@ -496,8 +457,8 @@ _GPU_CHECKS: Mapping[str, Callable[[GpuSnapshot, Expectation | None, Snapshot], 
     "pcie-width": _pcie_width,
     "pcie-generation": _pcie_generation,
     "numa-nodes": _numa_node,
-    "throttle-reasons": _throttle_reasons,
-    "temperature": _temperature,
+    "throttle-reasons": throttle_reasons,
+    "temperature": temperature,
     "ecc-errors": ecc_errors,
     "error-growth": error_growth,
     "sram-errors": sram_errors,

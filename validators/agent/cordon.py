@@ -1,8 +1,9 @@
 """Cordons the agent's own node when it stays bad, and where the stack says so has it replaced.
 
 Only a node that is held back: it has one of the pool's Leases (`hold.py`), so that never more than a share of a
-pool is cordoned. The agent undoes its own cordon alone, which an annotation marks; a node that somebody else has
-cordoned is left as it is, and is not replaced: somebody may be at work there.
+pool is cordoned. The agent undoes its own cordon alone, which an annotation marks, also where the stack no longer
+has nodes cordoned; a node that somebody else has cordoned is left as it is, and is not replaced: somebody may be
+at work there.
 
 Karpenter's Node objects are owned by their NodeClaim; when it is deleted, Karpenter drains the node and ends its
 instance. Source: karpenter.sh docs, Disruption, "Manual Methods"; karpenter 1.9, pkg/utils/nodeclaim,
@@ -54,13 +55,17 @@ class NodeCordon:
         self._server = server
         self._on_failure = on_failure
 
-    def set(self, report: Report, now: str) -> str:
-        """Act by a report, after the taints of the node; return what was done, or "". Raises ApiError."""
-        if not self._on_failure.action or report["verdict"] not in (PASS, FAIL):
+    def set(self, report: Report, node: Mapping[str, Any], now: str) -> str:
+        """Act by a report, after the taints of the node; return what was done, or "". Raises ApiError.
+
+        `node`: as it was returned last.
+        """
+        ends = report["verdict"] == PASS or not self._on_failure.action
+        if CORDON_ANNOTATION not in _annotations(node) if ends else report["verdict"] != FAIL:
             return ""
         node = self._patch({})  # a patch without changes returns the node
         cordoned, ours = bool(node["spec"].get("unschedulable")), CORDON_ANNOTATION in _annotations(node)
-        if report["verdict"] == PASS:
+        if ends:
             return "uncordoned" if ours and self._change(node, annotation=None, unschedulable=None) else ""
         if cordoned and not ours:
             return ""

@@ -41,7 +41,7 @@ _NOT_THERE = ("not-supported", "function-not-found", "not-read")
 
 # nvmlDeviceGpuRecoveryAction_t: what is asked for, and the remedy. NVIDIA, GPU Memory Error Management, "Error
 # Recovery and Response Flags"; read 2026-11-25
-_RECOVERY: Mapping[int, tuple[str, str]] = {
+RECOVERY_ACTIONS: Mapping[int, tuple[str, str]] = {
     1: ("reset the GPU", RESET),
     2: ("reboot the node", "drain and reboot the node"),
     3: ("drain P2P", "stop the processes that use peer access to this GPU, then reset it"),
@@ -121,7 +121,7 @@ def _few(pages: tuple[int, int, bool]) -> bool:
 def recovery_action(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
     """Check that the driver asks for nothing; it also does with MIG, where row remapping is not reported."""
     del snapshot
-    text, remedy = _RECOVERY.get(gpu.recovery_action.value or 0, ("an action that is not known", RESET))
+    text, remedy = RECOVERY_ACTIONS.get(gpu.recovery_action.value or 0, ("an action that is not known", RESET))
     return judged(
         gpu.recovery_action,
         expectation,

@@ -1,4 +1,4 @@
-"""Compares passes with each other: counters that grow, and errors that earlier passes have seen."""
+"""Compares passes with each other: counters that grow, slowdowns that last, errors that earlier ones have seen."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from validators.agent.calls import Journal
+from validators.agent.heat import PASSES, slowed_by
 from validators.agent.reading import NvmlReader
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
 from validators.agent.xid_check import RECENT_SECONDS, Xid, XidTable
@@ -40,6 +41,8 @@ class Remembering:
         self._table = table
         self._clock = clock
         self._passes: deque[tuple[float, dict[str, Counters]]] = deque()
+        self._slowed: deque[tuple[float, dict[str, list[str]]]] = deque()
+        """Time, and what slowed each GPU down."""
         self._events: list[tuple[float, int, int]] = []
         """Time, code and index of the GPU."""
         self._lines: dict[object, tuple[float, Line]] | None = None
@@ -61,6 +64,9 @@ class Remembering:
         self._passes.append((now, {_name(gpu): _counters(gpu) for gpu in snapshot.gpus}))
         while len(self._passes) > 2 and now - self._passes[1][0] >= WINDOW_SECONDS:
             self._passes.popleft()
+        self._slowed.append((now, {_name(gpu): slowed_by(gpu) for gpu in snapshot.gpus}))
+        while now - self._slowed[0][0] >= WINDOW_SECONDS:
+            self._slowed.popleft()
         for gpu in snapshot.gpus:
             self._note_reset(gpu, now)
         gpus = tuple(self._gpu(gpu, now) for gpu in snapshot.gpus)
@@ -90,6 +96,9 @@ class Remembering:
     def _gpu(self, gpu: GpuSnapshot, now: float) -> GpuSnapshot:
         """Return a GPU with the growth of its counters since the oldest pass, or since they were last reset."""
         name, after, since = _name(gpu), _counters(gpu), now
+        slowed = [gpus[name] for _, gpus in self._slowed if name in gpus]
+        counts = {what: sum(what in seen for seen in slowed) for seen in slowed for what in seen}
+        gpu = replace(gpu, slowed=Reading({**counts, PASSES: len(slowed)}))
         grown = dict.fromkeys(after, 0)
         for at, counters in reversed(list(self._passes)[:-1]):
             before = counters.get(name)

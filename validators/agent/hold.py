@@ -4,8 +4,9 @@ A node comes up with the startup taint, by its node group, NodePool or machine i
 The taint of a failing node is set where the stack allows it, on so many nodes of a pool at a time: each needs one
 of the pool's Leases, `held-POOL-NUMBER`, which belongs to the Node object and goes with it. Each report compares
 the node's Leases with its taint, so that a Lease ends whoever removed the taint. A lower maximum releases no node:
-one that has the taint keeps its Lease, or takes one above the maximum, and further nodes wait. The agent has no
-right to read nodes: a patch returns the object that it changed.
+one that has the taint keeps its Lease, or takes one above the maximum, and further nodes wait. Only where failing
+nodes are no longer held back at all the taint goes with the next report. The agent has no right to read nodes: a
+patch returns the object that it changed.
 
 `spec.taints` is one list of all owners, so the list is replaced only as it was read, by its resourceVersion.
 """
@@ -27,6 +28,7 @@ from validators.agent.report import Identity, Report
 STARTUP_TAINT = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"
 FAILED_TAINT = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"
 MOST_HELD_VARIABLE = "GPU_PLATFORM_MOST_HELD"
+HELD_WITH_VARIABLE = "GPU_PLATFORM_HELD_WITH"
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}"
 _ATTEMPTS = 5  # a node is changed by its kubelet and controllers, each time between a read and a patch
 
@@ -35,15 +37,19 @@ Taint = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Holding:
-    """How many nodes of the pool failing checks may hold back at a time; 0: none."""
+    """How many nodes of the pool failing checks may hold back at a time; 0: none.
+
+    `pool`: whose nodes are counted together, if it is not the pool of the report.
+    """
 
     most: int
+    pool: str = ""
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> Holding:
         """Return what the pod's variable says; without it no failing node is held back."""
         text = environment.get(MOST_HELD_VARIABLE, "")
-        return cls(int(text) if text.isdigit() else 0)
+        return cls(int(text) if text.isdigit() else 0, environment.get(HELD_WITH_VARIABLE, ""))
 
 
 class NodeTaints:
@@ -61,17 +67,19 @@ class NodeTaints:
         """
         for attempt in range(_ATTEMPTS):
             taints = _taints(node)
-            holders = self._holders() if self._holding.most else {}
+            holders = self._holders() if self._holding.most or _held(taints) else {}
             leases: Sequence[str] = [name for name, holder in holders.items() if holder == self._identity.node]
             if report["verdict"] == PASS:
                 wanted = [one for one in taints if one["key"] not in (STARTUP_TAINT, FAILED_TAINT)]
             elif report["verdict"] == FAIL and self._holding.most:
-                lease = self._lease(report["pool"], node, holders, held=_held(taints))
+                lease = self._lease(self._holding.pool or report["pool"], node, holders, held=_held(taints))
                 leases = [one for one in leases if one != lease]
                 if not lease and not _held(taints):
                     return f"as many nodes of the pool as allowed ({self._holding.most}) are held back already"
                 failed = {"key": FAILED_TAINT, "value": lease, "effect": "NoSchedule", "timeAdded": now}
                 wanted = list(taints) if _held(taints) else [*taints, failed]
+            elif not self._holding.most:
+                wanted = [one for one in taints if one["key"] != FAILED_TAINT]
             else:
                 wanted = list(taints)
                 leases = () if _held(taints) else leases

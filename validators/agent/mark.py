@@ -46,7 +46,7 @@ class NodeMarks:
         labels = {VALIDATED_LABEL: report["expectations_hash"]} if report["verdict"] == PASS else {}
         live = self._apply(f"/api/v1/nodes/{node}", {"metadata": {"name": node, "labels": labels}})
         not_held = self._taints.set(report, live, now)
-        done = self._cordon.set(report, now)
+        done = self._cordon.set(report, live, now)
         if done:
             print(f"node {node}: {done}", file=sys.stderr, flush=True)
         condition = {

@@ -1,13 +1,18 @@
-"""Checks of modes and limits that somebody may have set on a GPU: compute mode, clocks, power limit."""
+"""Checks of modes and limits that somebody may have set on a GPU: compute mode, clocks, power limit.
+
+Only an administrator sets a limit below the default (nvidia-smi(1), --power-limit, --applications-clocks). One
+on all GPUs of a node is the owner's choice, such as the power budget of a rack. Jobs wait for a GPU that is
+slower than the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from validators.agent.expectations import Expectation
 from validators.agent.health import judged
 from validators.agent.outcome import Outcome, not_expected
-from validators.agent.snapshot import GpuSnapshot, Snapshot
+from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
 
 # nvmlComputeMode_t
 COMPUTE_MODES: Mapping[int, str] = {0: "default", 1: "exclusive-thread", 2: "prohibited", 3: "exclusive-process"}
@@ -43,32 +48,46 @@ def compute_mode(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Sn
 
 
 def application_clocks(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that the application clock is not below its default; a higher one is a choice for speed."""
-    del snapshot
-    reading = gpu.graphics_clock
-    default = reading.value[1] if reading.value else 0
-    return judged(
-        reading,
+    """Check that no GPU has a lower application clock than the others and than its default."""
+    return _limit(
+        gpu.graphics_clock,
         expectation,
-        f"{default} MHz or more",
-        lambda clocks: f"{clocks[0]} MHz",
-        lambda clocks: clocks[0] >= clocks[1],
+        [one.graphics_clock for one in snapshot.gpus],
+        lambda clock: f"{clock} MHz",
         "reset it with nvidia-smi --reset-applications-clocks: jobs would wait for this GPU",
     )
 
 
 def power_limit(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Check that the power limit is not below the GPU's default."""
-    del snapshot
+    """Check that no GPU has a lower power limit than the others and than its default."""
     reading = gpu.power_limit
     if reading.value is not None and reading.value[1] == 0:
         return not_expected(f"{reading.value[0] // _MILLI} W")
-    default = reading.value[1] if reading.value else 0
+    return _limit(
+        reading,
+        expectation,
+        [one.power_limit for one in snapshot.gpus],
+        lambda limit: f"{limit // _MILLI} W",
+        "raise it with nvidia-smi --power-limit, or see who set it: jobs would wait for this GPU",
+    )
+
+
+def _limit(
+    reading: Reading[tuple[int, int]],
+    expectation: Expectation | None,
+    all_gpus: Sequence[Reading[tuple[int, int]]],
+    text: Callable[[int], str],
+    remedy: str,
+) -> Outcome:
+    """Judge a limit: at its default or above, or lower on every GPU of the node alike."""
+    limit, default = reading.value or (0, 0)
+    chosen = all(one.value is not None and one.value[0] == limit for one in all_gpus)
+    on_all = f" on every GPU, below the default of {text(default)}" if chosen and limit < default else ""
     return judged(
         reading,
         expectation,
-        f"{default // _MILLI} W or more",
-        lambda limits: f"{limits[0] // _MILLI} W",
-        lambda limits: limits[0] >= limits[1],
-        "raise it with nvidia-smi --power-limit, or see who set it: jobs would wait for this GPU",
+        f"{text(default)} or more, or one limit on every GPU",
+        lambda found: text(found[0]) + on_all,
+        lambda found: found[0] >= found[1] or chosen,
+        remedy,
     )

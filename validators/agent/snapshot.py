@@ -129,6 +129,9 @@ class GpuSnapshot:
     growth: Reading[dict[str, int]] = field(default_factory=_unread)
     """How much counters of corrected errors have grown in the earlier passes of the last minutes; `seconds`: how
     many. Not read by one pass alone."""
+    slowed: Reading[dict[str, int]] = field(default_factory=_unread)
+    """In how many passes of the last minutes what slows a GPU down was seen, by its name (`heat.py`); `passes`: of
+    how many. Not read by one pass alone."""
     peers: Reading[dict[int, tuple[int, int]]] = field(default_factory=_unread)
     """By the index of each later GPU: common ancestor (nvmlGpuTopologyLevel_t) and status of peer access by NVLink
     (nvmlGpuP2PStatus_t)."""

@@ -16,7 +16,9 @@ NO_ERRORS = (DRIVER_LOADED, LOG_BEGINS)
 _RECORD_BYTES = 8192  # the kernel's longest record
 _MOST_RECORDS = 100_000
 _MOST_TEXT = 200  # characters of a line that are kept
-_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F]+):([0-9a-fA-F]+):([0-9a-fA-F]+)\S*\): (\d+)(.*)")
+# Errors of a MIG instance have its number behind the address: `(PCI:0000:3b:00 GPU-I:05 GPU-CI:00)`. Source:
+# NVIDIA/open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/rc/kernel_rc.c, read 2026-11-29.
+_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F]+):([0-9a-fA-F]+):([0-9a-fA-F]+)[^)]*\): (\d+)(.*)")
 _LOADED = "NVRM: loading NVIDIA "
 _PROCESS_NAME = re.compile(r", name=[^,]*")  # what teams run is in no report and no recording
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from gpu_platform import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.errors import Problem
 from gpu_platform.planning.changes import durations
@@ -294,6 +295,9 @@ def impacts_of_software(
     released = pools.keys() - lost - {pool.name for pool in plan.pools}  # nodes of other owners
     for name in sorted(released):
         yield _of_released_pool(name, mapping_of(pools[name]), live)
+    left = set[str]() if live is None else _released_nodes(plan, released, live)
+    if live is not None and not left.isdisjoint(live.held):
+        yield _of_held({node: keys for node, keys in sorted(live.held.items()) if node in left})
     if gone:
         yield _of_gone(sorted(gone), live)
 
@@ -403,7 +407,37 @@ def _of_released_pool(name: str, old: Mapping[str, Any], live: LiveState | None)
         new=NOT_DEPLOYED,
         nodes=nodes,
         parts=(Part(Phase.DELETION, f"pool {name}", "its nodes are no longer the platform's"),),
-        because="the nodes stay with their owner; the platform no longer offers or validates them",
+        because="the nodes stay with their owner; the platform no longer offers or validates them, and removes no "
+        "taint or cordon of the node agent",
+    )
+
+
+def _released_nodes(plan: EnvironmentPlan, released: Collection[str], live: LiveState) -> set[str]:
+    """Return the nodes of other owners that are in no pool any more."""
+    found = {node for name in released for node in live.nodes.get(name, ())}
+    for pool in plan.pools:
+        if pool.nodes.names:
+            found |= set(live.nodes.get(pool.name, ())) - set(pool.nodes.names)
+    return found - {node for pool in plan.pools for node in pool.nodes.names}
+
+
+def _of_held(held: Mapping[str, Sequence[str]]) -> Impact:
+    """Return that no agent frees nodes any more, and the commands that do."""
+    commands = [
+        f"kubectl uncordon {node}; kubectl annotate node {node} {key}-"
+        if key == names.CORDON_ANNOTATION
+        else f"kubectl taint node {node} {key}-"
+        for node, keys in held.items()
+        for key in keys
+    ]
+    return Impact(
+        subject=", ".join(held),
+        effect=Effect.IN_PLACE,
+        field="pools",
+        old="the node agent holds them back until they pass",
+        new="they stay tainted or cordoned",
+        nodes=len(held),
+        because="no agent frees them any more: " + "; ".join(commands),
     )
 
 

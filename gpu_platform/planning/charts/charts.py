@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.charts.section import ChartsPlan, merged
@@ -20,6 +20,29 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 
+# By section and key. Sources: NVIDIA/cloud-native-docs, gpu-operator/cdi.rst, read 2026-11-26; gpu-operator docs,
+# Precompiled Driver Containers: images have the tag of a driver branch and a kernel; read 2026-11-29.
+_REFUSED_VALUES: Final = (
+    (
+        ("cdi", "nriPluginEnabled"),
+        True,
+        "false: with it a pod of any namespace can take any GPU by an annotation, without requests and quotas",
+        "remove it",
+    ),
+    (
+        ("driver", "usePrecompiled"),
+        True,
+        "false: precompiled drivers have a branch as version, and the program sets a whole version, of which no "
+        "such image is published",
+        "remove it, or install signed drivers on the nodes and write operator.driver.owner: host",
+    ),
+)
+# Sources: NVIDIA k8s-device-plugin, README (flags, variables, config file, in this order); gpu-operator v26.7.0,
+# object_controls.go (it sets the strategy of device lists for CDI); read 2026-11-29.
+_REFUSED_VARIABLES: Final = {
+    "MIG_STRATEGY": "it overrides the strategy of every pool; write sharing.strategy",
+    "DEVICE_LIST_STRATEGY": "pods get their GPUs by CDI, and the toolkit refuses them any other way",
+}
 OPERATOR_CHART = "gpu-operator"  # its versions are the operator's releases, and not in the catalogue's charts
 
 
@@ -42,22 +65,30 @@ def check(context: CompleteContext) -> None:
         if name not in known:
             allowed = "a chart that the program installs: " + ", ".join(known)
             context.at("charts").at(name).add(f"{name!r}", allowed, did_you_mean(name, known) or "remove it")
-    _check_nri_plugin(context)
+    _check_operator_values(context)
 
 
-def _check_nri_plugin(context: CompleteContext) -> None:
-    """Record the plugin by which a pod takes any GPU by an annotation.
-
-    Source: NVIDIA/cloud-native-docs, gpu-operator/cdi.rst; read 2026-11-26.
-    """
+def _check_operator_values(context: CompleteContext) -> None:
+    """Record values of the operator's chart with which GPUs are not handed out as planned, or no driver starts."""
     chart = context.environment.charts.get(OPERATOR_CHART)
-    cdi = chart.values.get("cdi") if chart is not None else None
-    if isinstance(cdi, Mapping) and cast("Mapping[str, object]", cdi).get("nriPluginEnabled") is True:
-        context.at("charts").at(OPERATOR_CHART).at("values").at("cdi").at("nriPluginEnabled").add(
-            "true",
-            "false: with it a pod of any namespace can take any GPU by an annotation, without requests and quotas",
-            "remove it",
-        )
+    values, here = chart.values if chart is not None else {}, context.at("charts").at(OPERATOR_CHART).at("values")
+    for path, value, allowed, fix in _REFUSED_VALUES:
+        section, key = path
+        if _section(values, section).get(key) is value:
+            here.at(section).at(key).add(str(value).lower(), allowed, fix)
+    for section in ("devicePlugin", "gfd"):
+        entries = _section(values, section).get("env")
+        for index, entry in enumerate(cast("list[object]", entries) if isinstance(entries, list) else []):
+            name = cast("Mapping[str, object]", entry).get("name") if isinstance(entry, Mapping) else None
+            if name in _REFUSED_VARIABLES:
+                here.at(section).at("env").at(f"[{index}]").add(
+                    f"{name}", f"other variables: {_REFUSED_VARIABLES[str(name)]}", "remove it"
+                )
+
+
+def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = values.get(name)
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
 def plan(context: CompleteContext) -> Decided[ChartsPlan]:

@@ -96,7 +96,7 @@ class NodeExpectation:
     @property
     def gpu_resources(self) -> Mapping[str, int]:
         """The resources of `allocatable` that are GPUs, their shares or their instances."""
-        return {name: count for name, count in self.allocatable.items() if name.startswith(names.NVIDIA_PREFIX)}
+        return {name: count for name, count in self.allocatable.items() if names.is_gpu_resource(name)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from gpu_platform.spec.operations import Monitoring
 _WHERE: Final = "GPU {{ $labels.gpu }} of {{ $labels.node }}"
 # Labels of one GPU, whoever uses it: a GPU that several pods share alerts once.
 _GPU: Final = "node, pool, gpu, UUID, GPU_I_ID"
+_GPUS: Final = re.sub(r"\[\.]|/|(?<=mig)-", "_", names.GPU_RESOURCES)  # as kube-state-metrics spells them
 _FALLBACK_CELSIUS: Final = 85
 _HOURS_PER_MONTH: Final = 730
 _XID_ALERTS: Final = {
@@ -164,7 +165,7 @@ def missing_alerts(pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool
             summary="no GPU reports metrics: the exporter is down, or nothing scrapes it",
         )
     if kube_state:
-        with_gpus_on = 'kube_node_status_allocatable{resource=~"nvidia_com_.+"} > 0'
+        with_gpus_on = f'kube_node_status_allocatable{{resource=~"{_GPUS}"}} > 0'
         if claimed := "|".join(pool.name for pool in with_gpus if pool.devices):  # a node's status has no devices
             with_gpus_on += f' or kube_node_labels{{label_gpu_platform_dev_pool=~"{claimed}"}}'
         yield AlertRule(
@@ -205,7 +206,7 @@ def cluster_alerts(pools: Sequence[PoolPlan], *, queues: bool) -> Iterator[Alert
     """Yield alerts on nodes, pods and quotas, by kube-state-metrics and Kueue."""
     quota = (
         'max by (namespace, resource) (kube_resourcequota{{type="{}", '
-        'resource=~"requests.nvidia.com/.+|.+.deviceclass.resource.k8s.io/devices"}})'
+        f'resource=~"{names.quota_key(names.GPU_RESOURCES)}|.+.deviceclass.resource.k8s.io/devices"}}}})'
     )
     yield AlertRule(
         alert="GpuPodPending",
@@ -276,10 +277,10 @@ def _requested(pools: Sequence[PoolPlan]) -> str:
     # Of kube-state-metrics 2.19: kubernetes/kube-state-metrics#3005, read 2026-11-28. Its requests have no claims.
     claims = " or kube_pod_resourceclaim_info" if any(pool.devices for pool in pools) else ""
     if not at_times:
-        return f'kube_pod_container_resource_requests{{resource=~"nvidia_com_.+"}} > 0{claims}'
+        return f'kube_pod_container_resource_requests{{resource=~"{_GPUS}"}} > 0{claims}'
     of_schedules = "|".join(sorted(map(_of_kube_state, at_times)))
     return (
-        f'kube_pod_container_resource_requests{{resource=~"nvidia_com_.+", resource!~"{of_schedules}"}} > 0 or '
+        f'kube_pod_container_resource_requests{{resource=~"{_GPUS}", resource!~"{of_schedules}"}} > 0 or '
         f'(kube_pod_container_resource_requests{{resource=~"{of_schedules}"}} > 0 and on (resource) '
         f'group by (resource) (kube_node_status_allocatable{{resource=~"{of_schedules}"}} > 0)){claims}'
     )

@@ -42,8 +42,14 @@ def check(context: CompleteContext) -> None:
 def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[MonitoringPlan | None]:
     """Return scraping, recording rules and alerts, or None where monitoring is off."""
     monitoring, parts = context.environment.monitoring, gpu_parts(context.cloud.cluster)
-    if not monitoring.enabled or parts.gpu_operator == "present":
+    if not monitoring.enabled:
         return Decided(None)
+    if parts.gpu_operator == "present":
+        why = "the GPU Operator is its owner's, and so are its exporter's metrics"
+        if context.environment.validation.metrics:
+            why += "; the agents' metrics have annotations for a Prometheus that looks for them, and no alerts"
+        none = Decision(subject="monitoring", what="rules, alerts and dashboards", chosen="none", why=why)
+        return Decided(None, (none,))
     own_exporter = parts.dcgm_exporter == "install"
     new = context.cloud.creates_cluster
     decisions: tuple[Decision, ...] = ()

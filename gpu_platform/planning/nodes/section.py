@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+from gpu_platform import names
 
 Labels = Mapping[str, str]
 
@@ -26,6 +28,12 @@ class Taint:
         value = {"value": self.value} if self.value else {}
         return {"key": self.key, **value, "effect": self.effect}
 
+
+READINESS_TAINT: Final = Taint(key=names.READINESS_TAINT_KEY, value="pending", effect="NoSchedule")
+STARTUP_TAINT: Final = Taint(key=names.STARTUP_TAINT_KEY, value="true", effect="NoSchedule")
+FAILED_TAINT: Final = Taint(key=names.FAILED_TAINT_KEY, value="", effect="NoSchedule")
+"""The agent sets it, with the name of the Lease that allows it as value."""
+HOLDING_TAINTS: Final = (READINESS_TAINT, STARTUP_TAINT, FAILED_TAINT)
 
 HUGE_PAGE_MIB = 2
 """Size of the huge pages that nodes set aside."""

@@ -9,9 +9,8 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.planning.config_maps import as_yaml
 from gpu_platform.planning.operator.mig_parted import Fleet, config_entries, document
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.sharing.named import ResolvedPool, concrete_sharing
+from gpu_platform.planning.sharing.named import DEFAULT_KEY, ResolvedPool, concrete_sharing
 from gpu_platform.planning.sharing.sharing import (
-    DEFAULT_KEY,
     WHOLE_GPU_CONFIG,
     device_plugin_config,
     layouts_of,

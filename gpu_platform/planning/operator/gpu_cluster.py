@@ -20,6 +20,7 @@ from gpu_platform.planning.operator.driver_upgrades import as_cluster_policy
 from gpu_platform.planning.operator.section import OperatorPlan
 from gpu_platform.planning.operator.values import (
     CONTROLLER,
+    RELIED_ON,
     Daemonsets,
     DcgmExporter,
     DriverValues,
@@ -89,6 +90,7 @@ def plan_gpu_cluster(
             **CONTROLLER,
             "clusterPolicy": {"deployCR": False},
             "gpuCluster": {"deployCR": True},
+            "nfd": RELIED_ON["nfd"],
             # A GPUCluster manages no driver: its container belongs to an NVIDIADriver, which the chart creates.
             "driver": {**camel_case(common.driver), "nvidiaDriverCRD": {"enabled": common.driver.enabled}},
             **shared,

@@ -28,7 +28,8 @@ from gpu_platform.planning.operator.parts import part_decisions
 from gpu_platform.planning.operator.section import OperatorPlan, PriorityQuotaPlan
 from gpu_platform.planning.operator.unrequested import UNPRIVILEGED_DEVICES, unrequested_decisions
 from gpu_platform.planning.operator.values import (
-    CONTROLLER,
+    RELIED_ON,
+    RUNTIME_CLASS,
     ConfigReference,
     ConfiguredComponent,
     Daemonsets,
@@ -46,7 +47,7 @@ from gpu_platform.planning.operator.values import (
 )
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing import ResolvedPool
-from gpu_platform.planning.sharing.sharing import DEFAULT_KEY
+from gpu_platform.planning.sharing.named import DEFAULT_KEY
 
 SYSTEM_PRIORITY_CLASSES = (
     "system-node-critical",
@@ -175,9 +176,14 @@ def _plan(
         namespace=names.OPERATOR_NAMESPACE,
         install="cluster-policy" if settings.writes_object else "helm",
         # The CRD allows no empty strategy: it is omitted there.
-        cluster_policy={"operator": {"runtimeClass": "nvidia"}, **shared, "driver": spec_of_driver, "mig": {}},
+        cluster_policy={
+            "operator": {"runtimeClass": RUNTIME_CLASS},
+            **shared,
+            "driver": spec_of_driver,
+            "mig": {},
+        },
         gpu_cluster={},
-        helm_values={**CONTROLLER, **shared, **_feature_discovery(pools)},
+        helm_values={**RELIED_ON, **shared, **_feature_discovery(pools)},
         device_plugin_config=device_plugin,
         mig_config=mig,
         metrics_config=metrics,

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 from gpu_platform.planning.operator.driver_upgrades import UpgradePolicy
 
+RUNTIME_CLASS: Final = "nvidia"
 CONTROLLER: Final[Mapping[str, Any]] = {
     "operator": {
         "resources": {
@@ -25,6 +26,19 @@ CONTROLLER: Final[Mapping[str, Any]] = {
 """Helm values of the controller's own pod: twice the memory of the chart (350Mi), which NVIDIA's recipes give it.
 
 Source: NVIDIA/aicr v0.11.1, recipes/components/gpu-operator/values.yaml; read 2026-11-25.
+"""
+
+
+RELIED_ON: Final[Mapping[str, Any]] = {
+    "cdi": {"enabled": True},
+    "clusterPolicy": {"deployCR": True},
+    "nfd": {"enabled": True},
+    "operator": {**CONTROLLER["operator"], "runtimeClass": RUNTIME_CLASS},
+}
+"""Helm values that the program relies on, as the chart has them by default: values of the stack file do not win.
+
+The toolkit refuses devices to unprivileged containers by any other way than CDI, the operator acts on nodes that
+Node Feature Discovery has labelled, and the node agents name the runtime class.
 """
 
 

@@ -17,7 +17,8 @@ from gpu_platform.planning.pools.sales import check_sale
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.requirements import GPU_TAINT
 from gpu_platform.planning.sharing import ResolvedPool
-from gpu_platform.planning.sharing.sharing import DEFAULT_KEY, check_sharing
+from gpu_platform.planning.sharing.named import RESERVED_KEYS, reserved_key
+from gpu_platform.planning.sharing.sharing import check_sharing
 from gpu_platform.quantity import counted
 from gpu_platform.spec.pool import Pool
 from gpu_platform.unknown_machine import machines_of_gpu, unknown_machine_type
@@ -37,12 +38,8 @@ def check_pool(context: Context, resolved: ResolvedPool) -> None:
     """Record everything that is wrong with one pool, except its driver."""
     pool, catalog, problems = resolved.pool, context.catalog, context.at(resolved.path)
     machine = catalog.machine_types.get(pool.machine_type)
-    if pool.name == DEFAULT_KEY:
-        problems.at("name").add(
-            f"{pool.name!r}",
-            "any name except 'default', the key of nodes without a pool",
-            "name it after its purpose",
-        )
+    if pool.name in RESERVED_KEYS:
+        problems.at("name").add(*reserved_key(pool.name))
     if machine is None:
         problems.at("machine_type").add(
             *unknown_machine_type(pool.machine_type, catalog, (context.cloud or Cloud).vendor)

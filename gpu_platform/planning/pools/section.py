@@ -12,7 +12,7 @@ from gpu_platform.planning.clouds.schedules import SchedulePlan
 from gpu_platform.planning.clouds.section import AutoscalerPlan, CloudPool
 from gpu_platform.planning.dra.section import DeviceOffer
 from gpu_platform.planning.expectations.section import Expectations, NodeExpectation
-from gpu_platform.planning.nodes.section import Kubelet, Labels, Taint
+from gpu_platform.planning.nodes.section import HOLDING_TAINTS, Kubelet, Labels, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.sharing.section import ResourceOffer, SharingPlan
 from gpu_platform.pod_limits import KEEP_FROM_KARPENTER, SAFE_TO_EVICT
@@ -195,8 +195,11 @@ class PoolPlan:
 
     @property
     def tolerated_by_daemons(self) -> tuple[Taint, ...]:
-        """What the platform's DaemonSets must tolerate: they make a node ready, and run on failing ones."""
-        return (*self.all_taints, *self.startup_taints, *self.failed_taints)
+        """What the platform's DaemonSets must tolerate: they make a node ready, and run on failing ones.
+
+        Whatever `gate_nodes` is: a node that was held back before a change passes only where they run.
+        """
+        return (*self.all_taints, *(HOLDING_TAINTS if self.has_gpus else ()))
 
     @property
     def units_per_node(self) -> dict[str, int]:

@@ -17,7 +17,7 @@ from gpu_platform import names
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.queues.tracking import BY_KUEUE, PRIORITY_LABEL, QUEUED_OWNERS, tracking_rules
 from gpu_platform.planning.teams.admission import asks_for_gpus
-from gpu_platform.planning.teams.cel import text, texts
+from gpu_platform.planning.teams.cel import IS_GPU_RESOURCE, text, texts
 from gpu_platform.planning.teams.pod_rule import PodRule, units_of
 from gpu_platform.planning.teams.pod_templates import (
     QUEUED_KINDS,
@@ -136,7 +136,7 @@ _RUNTIME_PATCH: Final = (
 _TRAIN_JOB_PATCH: Final = (
     "object.kind == 'TrainJob' && ['limits', 'requests'].exists(each, "
     "object.spec.?trainer.?resourcesPerNode[?each].orValue({}).exists(name, "
-    f"name.startsWith('{names.NVIDIA_PREFIX}'))) && !{_PATCHES}.exists(each, "
+    f"{IS_GPU_RESOURCE})) && !{_PATCHES}.exists(each, "
     "each.?trainingRuntimeSpec.?template.?spec.?replicatedJobs.orValue([]).exists(one, "
     "one.?template.?spec.?template.?spec.?tolerations.hasValue())) ? (has(object.spec.runtimePatches) ? "
     f"[JSONPatch{{op: 'add', path: '/spec/runtimePatches/-', value: {_RUNTIME_PATCH}}}] : "

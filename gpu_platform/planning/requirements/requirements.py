@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
@@ -12,7 +12,14 @@ from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.claims import class_resources, offered_devices
-from gpu_platform.planning.nodes.section import Kubelet, Labels, Taint
+from gpu_platform.planning.nodes.section import (
+    FAILED_TAINT,
+    READINESS_TAINT,
+    STARTUP_TAINT,
+    Kubelet,
+    Labels,
+    Taint,
+)
 from gpu_platform.planning.nodes.software import NO_GPU_SOFTWARE, NodeSoftware, driver_version, node_software
 from gpu_platform.planning.requirements.bootstrap import plan_bootstrap
 from gpu_platform.planning.requirements.kernel import plan_kernel
@@ -20,20 +27,19 @@ from gpu_platform.planning.requirements.section import ClassPlace, NodeRequireme
 from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.planning.sharing.section import SharingPlan
 from gpu_platform.planning.sharing.sharing import (
+    changes_label,
     no_sharing,
     offered_resources,
     plan_sharing,
     sharing_decisions,
 )
-from gpu_platform.spec._types import NodeGate
+from gpu_platform.quantity import counted
+from gpu_platform.spec._types import NodeGate, is_label_value
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.operations import Validation
 from gpu_platform.spec.pool import Pool
 
-READINESS_TAINT = Taint(key=names.READINESS_TAINT_KEY, value="pending", effect="NoSchedule")
-STARTUP_TAINT = Taint(key=names.STARTUP_TAINT_KEY, value="true", effect="NoSchedule")
-FAILED_TAINT = Taint(key=names.FAILED_TAINT_KEY, value="", effect="NoSchedule")
-"""The agent sets it, with the name of the Lease that allows it as value."""
+_LONGEST_LABEL: Final = 63
 GPU_TAINT = Taint(key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="NoSchedule")
 
 
@@ -79,6 +85,8 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
         kernel=kernel.value,
         bootstrap=bootstrap.value,
     )
+    _check_label_values(context, resolved, requirements.labels)
+    _check_selector(context, resolved, sharing)
     return Decided(
         requirements,
         (
@@ -185,6 +193,31 @@ def _driver_version(context: CompleteContext, pool: Pool, software: NodeSoftware
         return context.operator.driver.version
     releases = context.catalog.operator_releases
     return driver_version(pool, software, context.operator, releases.get(context.operator.release))
+
+
+def _check_label_values(context: CompleteContext, resolved: ResolvedPool, labels: Labels) -> None:
+    """Record labels whose value is composed of names of the stack file, and that Kubernetes refuses."""
+    for key, value in labels.items():
+        if is_label_value(value):
+            continue
+        named = resolved.name is not None and key == names.DEVICE_PLUGIN_CONFIG_LABEL
+        context.at(f"sharing.{resolved.name}" if named else resolved.path).add(
+            f"the name makes {value!r}, the label {key} of nodes, with {len(value)} characters",
+            "labels of at most 63 characters",
+            "shorten the name by " + counted(len(value) - _LONGEST_LABEL, "character"),
+        )
+
+
+def _check_selector(context: CompleteContext, resolved: ResolvedPool, sharing: SharingPlan) -> None:
+    """Record a selector by a label that the pool's sharing changes: afterwards it selects no node."""
+    nodes = resolved.pool.nodes
+    for key in (nodes.selector or ()) if nodes is not None else ():
+        if changes_label(sharing, key):
+            context.at(f"{resolved.path}.nodes.selector").at(key).add(
+                f"{key!r}, which has another value once {resolved.sharing_path} is in effect",
+                f"labels that sharing does not change, such as {names.INSTANCE_TYPE_LABEL} or your own",
+                "select the nodes by another label, or write nodes.names",
+            )
 
 
 def _configures_plugin(context: CompleteContext) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from gpu_platform import names
 from gpu_platform.planning.scheduling.explain import amount_text, asked_devices, quantity_text
 from gpu_platform.planning.scheduling.model import (
     CPU,
@@ -141,9 +142,7 @@ class Adviser:
 
     def _other_resources(self, index: int, group: PodGroup) -> Iterator[Advice]:
         """Yield other resources of which one unit stands for the one unit that a pod requests."""
-        devices = asked_devices(self._scenario, group) or [
-            name for name in group.requests if name.startswith("nvidia.com/")
-        ]
+        devices = asked_devices(self._scenario, group) or list(filter(names.is_gpu_resource, group.requests))
         if len(devices) != 1 or group.requests[devices[0]] != 1:
             return
         offered = dict.fromkeys(name for node in self._scenario.nodes for name in node.gpu_resources)

@@ -102,7 +102,7 @@ def _allocatable(pool: PoolPlan, catalog: Catalog, gpus: tuple[Amounts, ...]) ->
         **{
             name: count
             for name, count in pool.node_expectation.allocatable.items()
-            if not name.startswith(names.NVIDIA_PREFIX)
+            if not names.is_gpu_resource(name)
         },
     }
     for gpu in gpus:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from gpu_platform import names
 from gpu_platform.catalog import Catalog, Gpu
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
@@ -17,6 +19,16 @@ from gpu_platform.planning.context import Context
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.pool import Count, ExistingNodes, NodeSharing, Pool
 from gpu_platform.spec.sharing import Mig, MigDevices, Mps, NoSharing, Sharing, TimeSlicing
+
+DEFAULT_KEY: Final = "default"
+RESERVED_KEYS: Final = {DEFAULT_KEY: "of nodes without a pool", names.MIG_ALL_DISABLED: "that disables MIG"}
+"""Configs of the program's own in the files of the device plugin and of mig-parted, where names are keys."""
+
+
+def reserved_key(name: str) -> tuple[str, str, str]:
+    """Return what was found, what is allowed and the fix for a reserved name."""
+    reserved = " and ".join(f"{key!r}, the config {what}" for key, what in RESERVED_KEYS.items())
+    return repr(name), f"any name except {reserved}", "rename it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +68,8 @@ def _check_names(
 ) -> None:
     for name, sharing in named.items():
         here = problems.at("sharing").at(name)
-        if name == "default":
-            here.add("'default'", "any name except 'default', the key of nodes without a pool", "rename it")
+        if name in RESERVED_KEYS:
+            here.add(*reserved_key(name))
         _check_models(sharing, here, catalog)
     for index, pool in pools:
         here = problems.at(f"pools[{index}]")

@@ -22,7 +22,6 @@ from gpu_platform.planning.sharing.section import MigDevicesPlan, MigRollPlan, M
 from gpu_platform.quantity import counted, parse_duration
 from gpu_platform.spec.sharing import Dra, Mig, MigRoll, Mps, Sharing, TimeSlicing
 
-DEFAULT_KEY = "default"  # key of the device-plugin config for nodes of no pool
 WHOLE_GPU_CONFIG: Mapping[str, Any] = {"version": "v1", "flags": {"migStrategy": "none"}}
 
 
@@ -55,6 +54,24 @@ def plan_sharing(resolved: ResolvedPool, gpu: Gpu, device_plugin: Owner) -> Shar
         mig_config=cut or whole,
         partitions=sharing.partitions if isinstance(sharing, Dra) else False,
     )
+
+
+def changes_label(sharing: SharingPlan, key: str) -> bool:
+    """Return whether a node label has another value once the GPUs are shared as planned.
+
+    Source: NVIDIA k8s-device-plugin, docs/gpu-feature-discovery/README.md, tables "MIG single" and "MIG mixed";
+    the GPU Operator's MIG manager; read 2026-11-29.
+    """
+    found = {names.DEVICE_PLUGIN_CONFIG_LABEL, names.MIG_CONFIG_LABEL, names.MIG_STATE_LABEL}
+    if sharing.replicas > 1:
+        found |= {names.GPU_REPLICAS_LABEL, names.GPU_SHARING_STRATEGY_LABEL}
+    if sharing.replicas > 1 and not sharing.renamed:
+        found.add(names.GPU_PRODUCT_LABEL)
+    if sharing.mig_strategy != "none":
+        found.add(names.MIG_STRATEGY_LABEL)
+    if sharing.mig_strategy == "single":
+        found |= {names.GPU_PRODUCT_LABEL, names.GPU_COUNT_LABEL, names.GPU_MEMORY_LABEL, names.GPU_REPLICAS_LABEL}
+    return key in found or key.startswith(names.MIG_RESOURCE_PREFIX)
 
 
 def no_sharing(resolved: ResolvedPool) -> SharingPlan:

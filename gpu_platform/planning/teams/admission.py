@@ -18,7 +18,7 @@ from typing import Final
 from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.alignment_rule import AlignedPool, alignment_rules
-from gpu_platform.planning.teams.cel import text, texts
+from gpu_platform.planning.teams.cel import IS_GPU_RESOURCE, text, texts
 from gpu_platform.planning.teams.pod_rule import POD, TEMPLATE, AdmissionSubject, PodRule, of_all, units_of
 from gpu_platform.planning.teams.pod_rules import (
     bare_pod_rule,
@@ -235,7 +235,7 @@ def asks_for_gpus(spec: str) -> str:
     return f"(has({spec}.resourceClaims) && size({spec}.resourceClaims) > 0) || " + " || ".join(
         f"(has({spec}.{kind}) && {spec}.{kind}.exists(one, has(one.resources) && "
         "has(one.resources.limits) && one.resources.limits.exists(name, "
-        f"name.startsWith('{names.NVIDIA_PREFIX}') && "
+        f"{IS_GPU_RESOURCE} && "
         "quantity(string(one.resources.limits[name])).isGreaterThan(quantity('0')))))"
         for kind in _WITH_RESOURCES
     )
@@ -289,9 +289,9 @@ def _gives_a_daemon(of: AdmissionSubject, annotation: str, devices: str) -> str:
 
 def _judged(pools: Sequence[PoolPlan]) -> str:
     """Return CEL that is true if the resource `name` is one of GPUs or, on nodes of a cloud, of NICs."""
-    judged = f"name.startsWith('{names.NVIDIA_PREFIX}')"
     # What NICs the nodes of an existing cluster have is not known.
-    return f"({judged} || name == '{names.EFA_RESOURCE}')" if all(pool.cloud for pool in pools) else judged
+    nics = f"({IS_GPU_RESOURCE} || name == '{names.EFA_RESOURCE}')"
+    return nics if all(pool.cloud for pool in pools) else IS_GPU_RESOURCE
 
 
 def _within(most: Mapping[str, int], judged: str) -> str:
@@ -314,7 +314,7 @@ def _one_share(pools: Sequence[PoolPlan]) -> str:
     """Return that `one` requests at most one share of each shared resource."""
     return (
         "!has(one.resources) || !has(one.resources.limits) || one.resources.limits.all(name, "
-        f"!(name.startsWith('{names.NVIDIA_PREFIX}') && name.endsWith('{names.SHARED_SUFFIX}')) && "
+        f"!({IS_GPU_RESOURCE} && name.endsWith('{names.SHARED_SUFFIX}')) && "
         f"!(name in {_texts(_shared_as_whole(pools))}) || "
         f"quantity(string(one.resources.limits[name])).asInteger() <= {SHARES_PER_CONTAINER})"
     )
@@ -336,7 +336,7 @@ def _most_per_node(pools: Sequence[PoolPlan]) -> Mapping[str, int]:
     most: dict[str, int] = {names.GPU_RESOURCE: 0}
     for pool in pools:
         for offer in pool.resources:
-            if offer.name.startswith(names.NVIDIA_PREFIX):
+            if names.is_gpu_resource(offer.name):
                 most[offer.name] = max(most.get(offer.name, 0), offer.per_node)
         for name, count in pool.cloud.nic_resources.items() if pool.cloud is not None else ():
             most[name] = max(most.get(name, 0), count)

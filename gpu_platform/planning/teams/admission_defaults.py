@@ -165,7 +165,7 @@ def _extended_resources(pool: PoolPlan) -> Mapping[str, Fraction]:
     """Return the part of a node's GPUs that one unit is, by extended resource; none with DRA."""
     if pool.devices:
         return {}
-    offers = [offer for offer in pool.resources if offer.per_node and offer.name.startswith(names.NVIDIA_PREFIX)]
+    offers = [offer for offer in pool.resources if offer.per_node and names.is_gpu_resource(offer.name)]
     gpus = sum((Fraction(offer.gpus) for offer in offers), Fraction(0))
     return {offer.name: Fraction(offer.gpus) / gpus / offer.per_node for offer in offers}
 

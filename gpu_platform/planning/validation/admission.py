@@ -89,13 +89,14 @@ def _other_annotations(where: str) -> str:
     return f"{annotations}.map(key, {key} ? '' : key + '=' + {annotations}[key]).filter(one, one != '')"
 
 
-# It cordons a node that nobody has cordoned, and marks it so; it uncordons a node that it has marked.
-_CORDONS: Final = (
-    f"(({_unschedulable('object')} == {_unschedulable('oldObject')}"
+# It uncordons a node that it has marked, also where it no longer cordons any.
+_UNCORDONS: Final = (
+    f"({_unschedulable('object')} == {_unschedulable('oldObject')}"
     f" && {_marked('object')} == {_marked('oldObject')})"
-    f" || (!{_unschedulable('oldObject')} && {_unschedulable('object')} && {_marked('object')})"
-    f" || ({_marked('oldObject')} && !{_unschedulable('object')} && !{_marked('object')}))"
+    f" || ({_marked('oldObject')} && !{_unschedulable('object')} && !{_marked('object')})"
 )
+# It cordons a node that nobody has cordoned, and marks it so.
+_CORDONS: Final = f"!{_unschedulable('oldObject')} && {_unschedulable('object')} && {_marked('object')}"
 
 CLAIM_RULE: Final = AgentRule(
     f"oldObject.?status.?nodeName.orValue('') == {_NODE}",
@@ -104,14 +105,7 @@ CLAIM_RULE: Final = AgentRule(
 
 
 def node_rules(*, cordons: bool) -> tuple[AgentRule, ...]:
-    """Return what the agent may change of nodes. `cordons`: also whether its own is cordoned."""
-    unchanged = (_same("metadata.annotations", "{}"), _same("spec.unschedulable", "false"))
-    same = f"{_other_annotations('object')}.all(one, one in {_other_annotations('oldObject')})"
-    kept = f"{_other_annotations('oldObject')}.all(one, one in {_other_annotations('object')})"
-    return _node_rules((same, kept, _CORDONS) if cordons else unchanged)
-
-
-def _node_rules(cordon: tuple[str, ...]) -> tuple[AgentRule, ...]:
+    """Return what the agent may change of nodes. `cordons`: it may cordon its own, too."""
     return (
         AgentRule(f"object.metadata.name == {_NODE}", "the node agent marks only its own node"),
         AgentRule(
@@ -119,7 +113,9 @@ def _node_rules(cordon: tuple[str, ...]) -> tuple[AgentRule, ...]:
                 (
                     f"{_others('object')}.all(one, one in {_others('oldObject')})",
                     f"{_others('oldObject')}.all(one, one in {_others('object')})",
-                    *cordon,
+                    f"{_other_annotations('object')}.all(one, one in {_other_annotations('oldObject')})",
+                    f"{_other_annotations('oldObject')}.all(one, one in {_other_annotations('object')})",
+                    f"({_UNCORDONS} || ({_CORDONS}))" if cordons else f"({_UNCORDONS})",
                     _same("metadata.finalizers", "[]"),
                     _same("metadata.ownerReferences", "[]"),
                     f"{_other_taints('object')} == {_other_taints('oldObject')}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -115,6 +116,11 @@ def plan(
     """
     validation = context.environment.validation
     access = [pool.software.gpu_access for pool in pools if pool.has_gpus]
+    # Parts of a pool with per_node share the limit of the whole.
+    declared_pools = {f"pools[{index}]": pool.name for index, pool in enumerate(context.environment.pools)}
+    nodes = Counter[str]()
+    for pool in pools:
+        nodes[pool.path] += pool.nodes.max
     return ValidationPlan(
         gate=validation.gate,
         timeout_seconds=parse_duration(validation.timeout),
@@ -127,9 +133,14 @@ def plan(
             pool.name for pool in pools if validation.host_processes and _has_fabric_manager(pool)
         ),
         most_held={
-            pool.name: max(1, pool.nodes.max * validation.max_held_percent // 100) if pool.failed_taints else 0
+            pool.name: max(1, nodes[pool.path] * validation.max_held_percent // 100) if pool.failed_taints else 0
             for pool in pools
             if pool.startup_taints
+        },
+        held_with={
+            pool.name: declared
+            for pool in pools
+            if pool.failed_taints and (declared := declared_pools[pool.path]) != pool.name
         },
         on_failure={
             pool.name: "replace" if validation.on_failure == "replace" and _replaceable(pool) else "cordon"

@@ -39,6 +39,8 @@ class ValidationPlan:
     """Pools whose agents see the processes of their host."""
     most_held: Mapping[str, int]
     """By pool whose new nodes are held back: how many failing ones are held back at a time, too."""
+    held_with: Mapping[str, str]
+    """By part of a pool with `per_node`: the pool of the stack file whose failing nodes are counted together."""
     on_failure: Mapping[str, Literal["cordon", "replace"]]
     """By pool, what is done with a node that has been held back for `failing_seconds`; none: nothing."""
     failing_seconds: int

@@ -157,6 +157,8 @@ def cases() -> Iterator[Case]:
     yield from _fires_and_not("GpuLost", gpus(8, "60x9 _x30") | gpus(7, "60x40"), gpus(8, "60x40"), 30)
     allocatable = {_NODE: "8x60"}
     yield from _fires_and_not("GpuNodeBlind", allocatable, allocatable | gpus(8, "60x60"), 20)
+    nics = {_NODE.replace("nvidia_com_gpu", "nvidia_com_hostdev"): "8x60"}
+    yield Case("GpuNodeBlind: a node with NICs alone", "GpuNodeBlind", nics, 20, 0)
     yield from _fires_and_not("GpuMetricsMissing", allocatable, gpus(8, "60x60"), 20)
     info = {'kube_node_info{node="train-1"}': "1x60"}
     yield from _fires_and_not("KubeStateMetricsMissing", {}, info, 30)
@@ -165,6 +167,9 @@ def cases() -> Iterator[Case]:
     held = 'kube_pod_status_reason{namespace="vision", pod="train-0", reason="SchedulingGated"}'
     gated = _pending(1, "nvidia_com_gpu") | {held: "1x60"}
     yield Case("GpuPodPending: a pod that its queue holds", "GpuPodPending", gated, 50, 0)
+    yield Case(
+        "GpuPodPending: a pod that waits for a NIC", "GpuPodPending", _pending(1, "nvidia_com_hostdev"), 50, 0
+    )
     yield Case("GpuPodPending: a pod that runs", "GpuPodPending", _pending(0, "nvidia_com_gpu"), 50, 0)
     yield from _fires_and_not("GpuQuotaNearlyUsed", _quota(15, 16), _quota(8, 16), 30)
     yield Case("GpuQuotaNearlyUsed: no quota is not a full one", "GpuQuotaNearlyUsed", _quota(0, 0), 30, 0)
