@@ -54,16 +54,20 @@ def create_system_pool(
     """Create the nodes without GPUs, for pods that must run before any GPU node exists."""
     container = gcp.container
     lowest, highest = create.system_nodes
+    fixed = create.system_nodes_in_zone
     return container.NodePool(
         f"{args.name}-{SYSTEM_POOL}",
         name=SYSTEM_POOL,
         cluster=cluster.id,
         location=args.location,
         project=args.project,
-        initial_node_count=FIRST_POOL_NODES,
+        initial_node_count=FIRST_POOL_NODES if fixed is None else None,
+        node_count=fixed,
         autoscaling=container.NodePoolAutoscalingArgs(
             total_min_node_count=lowest, total_max_node_count=highest, location_policy=_LOCATION_POLICY
-        ),
+        )
+        if fixed is None
+        else None,
         management=container.NodePoolManagementArgs(auto_repair=_AUTO_REPAIR, auto_upgrade=_AUTO_UPGRADE),
         upgrade_settings=container.NodePoolUpgradeSettingsArgs(
             strategy=_UPGRADE_STRATEGY, max_surge=SYSTEM_SURGE, max_unavailable=_MAX_UNAVAILABLE

@@ -306,6 +306,45 @@ def test_what_no_queue_can_have_is_refused_at_its_place(
     assert words in str(problem)
 
 
+def new_gke(system: Mapping[str, Any], **queueing: Any) -> EnvironmentPlan:
+    """Return the plan of a new GKE cluster with queues and these numbers of system nodes."""
+    stack = STACKS["gke"]
+    create = {"api_access": ["198.51.100.0/24"], "system": system}
+    pool = {**stack["pools"][0], "count": {"desired": 2}}
+    plan = plan_platform(
+        {**stack, "cluster": {**stack["cluster"], "create": create}, "queueing": queueing, "pools": [pool]}, "test"
+    )
+    assert plan.kind == "environment"
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("system", "aware"),
+    [({}, "no"), ({"min": 4, "max": 4}, "no"), ({"min": 3, "max": 3}, "yes"), ({"min": 6, "max": 6}, "yes")],
+)
+def test_queues_see_no_nodes_while_gke_adds_system_nodes(system: dict[str, int], aware: str) -> None:
+    plan = new_gke(system)
+    (decision,) = [one for one in plan.decisions if one.what == "topology-aware scheduling"]
+    assert (decision.chosen, "GKE adds system nodes" in decision.why) == (aware, aware == "no")
+    assert plan.queues is not None
+    assert bool(plan.queues.topologies) == (aware == "yes")
+
+
+def test_topology_on_autoscaled_system_nodes_is_refused_and_its_fix_is_taken() -> None:
+    with pytest.raises(BadInput, match=r"GKE adds system nodes \(.*system: \{min: 6, max: 6\}"):
+        new_gke({"max": 5}, topology=True)
+    assert new_gke({"min": 6, "max": 6}, topology=True).queues is not None
+
+
+def test_fixed_nodes_without_gpus_are_an_assumption_on_an_existing_cluster() -> None:
+    (decision,) = [
+        one
+        for one in plan_of_cloud("eks", {"count": {"desired": 2}}).decisions
+        if one.what == "topology-aware scheduling"
+    ]
+    assert decision.why.endswith("; assumed: no autoscaler adds nodes without GPUs")
+
+
 def test_topology_that_pools_cannot_have_is_refused_with_their_names(make_plan: PlanMaker) -> None:
     with pytest.raises(BadInput, match="more is autoscaled"):
         make_plan(pool(), pool("more", count={"desired": 1, "max": 2}), queueing={"topology": True})

@@ -117,7 +117,7 @@ def plan(
     if queueing is None:
         return Decided(None)
     cloud, pools = context.cloud, available.pools
-    aware = is_topology_aware(queueing, pools)
+    aware = is_topology_aware(queueing, pools, cloud)
     flavors = _flavors(cloud, pools, aware=aware)
     divided = _divide(environment, (), available)
     teams = _plan_teams(environment.teams, environment, tenants, cloud, available, divided)
@@ -135,7 +135,7 @@ def plan(
     return Decided(
         planned,
         (
-            *queueing_decisions(context.stack, queueing, planned, pools, aware=aware),
+            *queueing_decisions(context.stack, queueing, planned, pools, cloud),
             *waiting_decisions(pools, environment.teams, queueing),
             *queue_decisions(environment.teams, teams, divided),
         ),
@@ -170,7 +170,7 @@ def _plan_teams(
 ) -> tuple[TeamQueuePlan, ...]:
     assert environment.queueing is not None  # noqa: S101 - both callers have checked it
     queueing = environment.queueing
-    planned = _flavors(cloud, available.pools, aware=is_topology_aware(queueing, available.pools))
+    planned = _flavors(cloud, available.pools, aware=is_topology_aware(queueing, available.pools, cloud))
     flavors = {flavor.pool: flavor.name for flavor in planned}
     checks = {pool.name: _check_name(pool) for pool in available.pools if cloud.provisioning(pool) is not None}
     by_name = {tenant.namespace: tenant for tenant in tenants}

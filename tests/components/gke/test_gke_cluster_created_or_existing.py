@@ -63,6 +63,13 @@ def test_every_input_of_the_system_pool_is_a_field_of_the_gke_api() -> None:
     assert pool.config.workload_metadata_config.mode == container_v1.WorkloadMetadataConfig.Mode.GKE_METADATA
 
 
+def test_a_fixed_number_of_system_nodes_has_no_autoscaler() -> None:
+    create = {"api_access": ["10.8.0.0/16"], "system": {"min": 6, "max": 6}}
+    pool = recorded({}, cluster={**EXISTING, "create": create}).one("NodePool", "ml-system").inputs
+    assert pool["nodeCount"] == 2
+    assert not {"autoscaling", "initialNodeCount"} & pool.keys()
+
+
 def test_nodes_are_private_and_reach_the_internet_by_nat_alone() -> None:
     recording = recorded({})
     assert made({})["privateClusterConfig"]["enablePrivateNodes"] is True

@@ -43,7 +43,7 @@ from gpu_platform.planning.clouds.gke.storage import (
     own_classes,
     plan_gke_storage,
 )
-from gpu_platform.planning.clouds.gke.system_pool import size_system_nodes, system_room
+from gpu_platform.planning.clouds.gke.system_pool import ZONES, nodes_in_zone, size_system_nodes, system_room
 from gpu_platform.planning.clouds.gke.window import check_window, recurring_window
 from gpu_platform.planning.clouds.identities import bucket_rights, google_account
 from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
@@ -132,6 +132,15 @@ class Gke(Cloud):
         if create is not None and create.network is None:
             return None
         return "the control plane reaches private nodes only at 443 and 10250"
+
+    @property
+    def growing_nodes(self) -> str | None:
+        """The system nodes of a new cluster, unless their number is fixed."""
+        system = self._cluster.create.system if self._cluster.create is not None else None
+        if system is None or nodes_in_zone(system.min, system.max) is not None:
+            return None
+        fixed = -(-system.max // ZONES) * ZONES
+        return f"GKE adds system nodes (cluster.create.system: {{min: {fixed}, max: {fixed}}} fixes their number)"
 
     @property
     def managed_prometheus(self) -> bool:

@@ -19,7 +19,7 @@ from gpu_platform.planning.clouds.gke.plan import (
     ExistingVpcPlan,
     MaintenanceExclusion,
 )
-from gpu_platform.planning.clouds.gke.system_pool import DEFAULT_TYPES
+from gpu_platform.planning.clouds.gke.system_pool import DEFAULT_TYPES, nodes_in_zone
 from gpu_platform.planning.clouds.gke.window import BYDAY, days_of, first_window
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
@@ -299,6 +299,7 @@ def plan_create(
         system_machine_type=create.system.machine_type or DEFAULT_TYPES[0],
         system_vcpus=0,
         system_nodes=(create.system.min, create.system.max),
+        system_nodes_in_zone=nodes_in_zone(create.system.min, create.system.max),
         system_disk_gb=create.system.disk_gb,
         system_kms_key=create.system.kms_key,
         kms_key=create.kms_key,

@@ -427,6 +427,8 @@ class CreateGkePlan:
     system_vcpus: int
     system_nodes: tuple[int, int]
     """Lowest and highest number of nodes over all zones."""
+    system_nodes_in_zone: int | None
+    """Fixed number of nodes in each zone; None: GKE's autoscaler changes it."""
     system_disk_gb: int
     system_kms_key: str | None = None
     """Key of the disks of system nodes; None: the cloud's default."""
