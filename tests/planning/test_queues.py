@@ -8,6 +8,7 @@ import pytest
 
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.queues.admission import rules_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import PlanMaker, pool, team
@@ -304,6 +305,21 @@ def test_what_no_queue_can_have_is_refused_at_its_place(
     (problem,) = refused.value.problems
     assert problem.path == place
     assert words in str(problem)
+
+
+@pytest.mark.parametrize("mode", ["time-slicing", "mps"])
+def test_a_container_with_several_gpus_names_a_pool_where_others_share_by_the_same_name(
+    queues: Any, mode: str
+) -> None:
+    sharing = {"mode": mode, "replicas": 4, "rename": False}
+    shared = pool("lab", workload="development", machine_type="g6.12xlarge", sharing=sharing)
+    plan = queues(pool(), shared, teams=[team(quota={"gpus": {"train": 6, "lab": 4}})])
+    messages = [rule.message for rule in rules_of(plan.teams[0]) if rule.id == "queue-pool"]
+    assert [message.partition(":")[0] for message in messages] == [
+        "pods with more than 8 of nvidia.com/gpu fit no node of train, where the queue may start them",
+        "containers with more than 1 of nvidia.com/gpu fit no node of lab, where the queue may start them",
+    ]
+    assert messages[1].endswith("{gpu-platform.dev/pool: train}")
 
 
 def new_gke(system: Mapping[str, Any], **queueing: Any) -> EnvironmentPlan:

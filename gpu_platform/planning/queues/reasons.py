@@ -57,6 +57,17 @@ def queueing_decisions(
     return tuple(found)
 
 
+def _why_topology(queueing: Queueing, planned: QueuesPlan, pools: Sequence[PoolPlan], cloud: Cloud) -> str:
+    if queueing.topology is False:
+        return "queueing.topology"
+    if not planned.topologies:
+        return "Kueue counts nodes that exist, and " + ", ".join(unsuitable(pools, cloud))
+    fixed = "all pools have a fixed size and a device plugin"
+    if cloud.creates_cluster or cloud.runs_kueue:
+        return fixed
+    return f"{fixed}; assumed: no autoscaler adds nodes without GPUs"
+
+
 def queue_decisions(
     teams: Sequence[Team], queues: Sequence[TeamQueuePlan], divided: DividedPools
 ) -> tuple[Decision, ...]:
