@@ -473,7 +473,7 @@ def test_a_cluster_has_gpu_networks_for_the_largest_need_of_its_pools() -> None:
     assert len(cloud(high).networks) == 4
     assert len(cloud(high, mega).networks) == 8
     assert cloud(on("a3-megagpu-8g", workload="inference")).networks == ()
-    assert cloud(on("a3-megagpu-8g", network={"via": "profile"})).networks == ()
+    assert cloud(on("a3-ultragpu-8g", network={"via": "profile"})).networks == ()
 
 
 def test_gpu_networks_are_in_the_declared_range_on_new_and_existing_clusters() -> None:
@@ -525,6 +525,7 @@ def test_gkes_dra_driver_for_networks_is_refused_beside_networks_of_type_device(
     ultra = on("a3-ultragpu-8g", "ultra", network=network)
     problem = refused(ultra, on("a3-megagpu-8g", "mega"))["cluster"]
     assert "GPU networks for mega beside the network profile for ultra" in problem
+    assert "write network: {rdma: false} for mega" in problem
     assert plan(on("a3-ultragpu-8g", "ultra"), on("a3-megagpu-8g", "mega", network={"rdma": False}))
 
 

@@ -197,7 +197,6 @@ def test_a_node_has_as_many_local_ssds_as_its_machine_type(machine: str) -> None
         ({"machine_type": "a3-ultragpu-8g"}, "profile", "rdma", 0),
         ({"machine_type": "a4-highgpu-8g"}, "profile", "rdma", 0),
         ({"machine_type": "a4-highgpu-8g", "network": {"via": "networks"}}, "networks", "rdma", 9),
-        ({"network": {"via": "profile"}}, "profile", "tcpxo", 0),
         ({"workload": "inference"}, "none", "none", 0),
         ({"workload": "inference", "network": {"rdma": True}}, "networks", "tcpxo", 8),
         ({"network": {"rdma": False}}, "none", "none", 0),
