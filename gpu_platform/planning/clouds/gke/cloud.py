@@ -11,7 +11,6 @@ from gpu_platform.planning.clouds import daemonsets
 from gpu_platform.planning.clouds.controllers import ControllerPods, Room
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.gke.buckets import SIDECAR
-from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.clouds.gke.cluster import StackDemands, check_gke_cluster, plan_gke_cluster
 from gpu_platform.planning.clouds.gke.compute_class import CLASS_KEY, check_compute_class, class_taint
 from gpu_platform.planning.clouds.gke.create import AUTOSCALING_PROFILE
@@ -64,6 +63,7 @@ from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import DiskStorage, StorageClass
 from gpu_platform.spec.team_identity import TeamIdentity
+from gpu_platform.zones import google_region
 
 
 class Gke(Cloud):
@@ -111,7 +111,7 @@ class Gke(Cloud):
     @property
     def region(self) -> str:
         """The cluster's region; of a zonal cluster, that of its zone."""
-        return region_of(self._cluster.location)
+        return google_region(self._cluster.location)
 
     @property
     def scheduler(self) -> SchedulerPlan:

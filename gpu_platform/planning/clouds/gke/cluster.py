@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.api_access import check_api_access
-from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.clouds.gke.compute_class import plan_compute_classes
 from gpu_platform.planning.clouds.gke.create import check_create, plan_create
 from gpu_platform.planning.clouds.gke.gpu_networks import (
@@ -46,6 +45,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import BucketStorage, DiskStorage, ExistingStorage, NfsStorage, StorageClass
+from gpu_platform.zones import google_region
 
 MAX_NAME = 40
 MAX_ACCOUNT = 30
@@ -86,7 +86,7 @@ def _check_name(cluster: GkeCluster, problems: Problems) -> None:
 
 
 def _check_location(cluster: GkeCluster, problems: Problems) -> None:
-    region = region_of(cluster.location)
+    region = google_region(cluster.location)
     if cluster.create is not None and region != cluster.location:
         problems.add(
             f"{cluster.location!r}, a zone",
@@ -161,7 +161,7 @@ def plan_gke_cluster(
         name=cluster.name,
         project=cluster.project,
         location=cluster.location,
-        region=region_of(cluster.location),
+        region=google_region(cluster.location),
         kubernetes=cluster.kubernetes,
         create=create,
         multi_networking=bool(newest),

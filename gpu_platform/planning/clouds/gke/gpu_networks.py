@@ -88,7 +88,7 @@ def check_gpu_networks(
             "same NICs",
             "write via: profile for all of them"
             if len(over_rdma) == len(joining)
-            else f"write network: {{rdma: false}} for {names}, or create a separate environment for them",
+            else f"give {names} network: {{rdma: false}}, or create a separate environment for them",
         )
     zones = {zone for pool in over_rdma for zone in locations(pool, cluster)}
     if over_rdma and (len(zones) > 1 or any(not locations(pool, cluster) for pool in over_rdma)):

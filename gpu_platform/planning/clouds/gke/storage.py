@@ -40,6 +40,7 @@ from gpu_platform.spec.storage import (
     StorageClass,
     TeamStorage,
 )
+from gpu_platform.zones import google_region
 
 DISK_DRIVER: Final = "pd.csi.storage.gke.io"
 NFS_DRIVER: Final = "filestore.csi.storage.gke.io"
@@ -162,8 +163,9 @@ def _check_lustre(
     catalog: Catalog,
     here: Problems,
 ) -> None:
-    if one.zone is not None and not one.zone.startswith(f"{_region(cluster)}-"):
-        here.at("zone").add(f"{one.zone!r}", f"a zone of {_region(cluster)}", "change the zone")
+    region = google_region(cluster.location)
+    if one.zone is not None and google_region(one.zone) != region:
+        here.at("zone").add(f"{one.zone!r}", f"a zone of {region}", f"write {region}-a or another of its zones")
     _check_lustre_nodes(cluster, pools, machines, catalog, here.at("type"), "take type: nfs")
 
 
@@ -202,10 +204,6 @@ def _check_lustre_nodes(
 def _has(feature: str, cluster: GkeCluster, catalog: Catalog) -> bool:
     """Return whether the declared version of a cluster may have a feature; without one it may."""
     return cluster.kubernetes is None or minor(cluster.kubernetes) >= minor(catalog.gke_features[feature].minimum)
-
-
-def _region(cluster: GkeCluster) -> str:
-    return cluster.location.rpartition("-")[0] if cluster.location.count("-") > 1 else cluster.location
 
 
 def _disks(machine: MachineType, catalog: Catalog) -> tuple[str, ...]:

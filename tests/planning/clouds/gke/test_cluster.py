@@ -525,7 +525,7 @@ def test_gkes_dra_driver_for_networks_is_refused_beside_networks_of_type_device(
     ultra = on("a3-ultragpu-8g", "ultra", network=network)
     problem = refused(ultra, on("a3-megagpu-8g", "mega"))["cluster"]
     assert "GPU networks for mega beside the network profile for ultra" in problem
-    assert "write network: {rdma: false} for mega" in problem
+    assert "give mega network: {rdma: false}" in problem
     assert plan(on("a3-ultragpu-8g", "ultra"), on("a3-megagpu-8g", "mega", network={"rdma": False}))
 
 

@@ -87,6 +87,13 @@ def test_the_plan_of_a_pool_names_the_placement_that_was_decided(said: dict[str,
     assert decided(**said).placement_type == placement
 
 
+def test_an_ai_zone_of_the_region_has_the_nodes_of_its_reservation() -> None:
+    reserved = {"type": "reservation", "reservation": "b200-a", "zone": "us-central1-ai1a"}
+    assert decided(machine_type="a4-highgpu-8g", zones=None, capacity=reserved).node_locations == (
+        "us-central1-ai1a",
+    )
+
+
 @pytest.mark.parametrize(("machine", "topology"), [("a3-megagpu-8g", None), ("a4x-highgpu-4g", "1x72")])
 def test_an_existing_policy_is_used_by_its_name_and_not_created(machine: str, topology: str | None) -> None:
     said = {"machine_type": machine, "capacity": RESERVED, "placement": {"type": "compact", "group": "rack-7"}}
