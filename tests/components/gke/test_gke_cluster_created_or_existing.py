@@ -108,6 +108,17 @@ def test_secrets_and_system_nodes_have_the_declared_keys() -> None:
     assert {name: system.inputs["nodeConfig"][name] for name in first} == first
 
 
+@pytest.mark.parametrize(
+    ("machine_type", "disk"), [("n4-standard-8", "hyperdisk-balanced"), ("n2-standard-8", "pd-balanced")]
+)
+def test_system_nodes_boot_from_a_disk_that_their_machine_type_has(machine_type: str, disk: str) -> None:
+    create = {"api_access": ["10.8.0.0/16"], "system": {"machine_type": machine_type}}
+    recording = recorded({}, cluster={**EXISTING, "create": create})
+    assert recording.one("NodePool", "ml-system").inputs["nodeConfig"]["diskType"] == disk
+    (record,) = recording.of("Cluster")
+    assert record.inputs["nodeConfig"]["diskType"] == "pd-balanced"
+
+
 def test_the_dns_endpoint_can_be_closed() -> None:
     create = {"dns_access": False, "api_access": ["203.0.113.0/24"]}
     inputs = made({}, cluster={**EXISTING, "create": create})

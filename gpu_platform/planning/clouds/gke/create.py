@@ -298,6 +298,8 @@ def plan_create(
         lustre_driver="lustre" in storage,
         system_machine_type=create.system.machine_type or DEFAULT_TYPES[0],
         system_vcpus=0,
+        system_disk_type="",
+        system_cpu_quota=None,
         system_nodes=(create.system.min, create.system.max),
         system_nodes_in_zone=nodes_in_zone(create.system.min, create.system.max),
         system_disk_gb=create.system.disk_gb,

@@ -425,6 +425,10 @@ class CreateGkePlan:
     """Whether GKE runs the driver of Managed Lustre."""
     system_machine_type: str
     system_vcpus: int
+    system_disk_type: str
+    """Type of their boot disk: the first that the machine family boots from."""
+    system_cpu_quota: str | None
+    """Quota of Compute Engine that their vCPUs count against; None: its name is not known here."""
     system_nodes: tuple[int, int]
     """Lowest and highest number of nodes over all zones."""
     system_nodes_in_zone: int | None

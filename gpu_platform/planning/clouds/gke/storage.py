@@ -16,6 +16,7 @@ from gpu_platform.planning.clouds.gke.buckets import BucketGrant
 from gpu_platform.planning.clouds.gke.cluster import network_name
 from gpu_platform.planning.clouds.gke.keys import check_key
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
+from gpu_platform.planning.clouds.gke.system_pool import DEFAULT_TYPES
 from gpu_platform.planning.clouds.storage import (
     ClaimSizes,
     MountProblem,
@@ -215,13 +216,22 @@ def _attaches(disk: str, machine: MachineType, catalog: Catalog) -> bool:
     return disk in _disks(machine, catalog)
 
 
-def _only_hyperdisk(pools: Sequence[PoolPlan], catalog: Catalog) -> list[str]:
-    machines = ((pool.name, catalog.machine_types[pool.machine_type]) for pool in pools)
+def _system(cluster: GkeCluster, catalog: Catalog) -> MachineType | None:
+    """Return the machine type of the system nodes of a new cluster."""
+    if cluster.create is None:
+        return None
+    return catalog.machine_types[cluster.create.system.machine_type or DEFAULT_TYPES[0]]
+
+
+def _only_hyperdisk(cluster: GkeCluster, pools: Sequence[PoolPlan], catalog: Catalog) -> list[str]:
+    machines = [(pool.name, catalog.machine_types[pool.machine_type]) for pool in pools]
+    if (system := _system(cluster, catalog)) is not None:
+        machines.append(("system", system))
     return [name for name, machine in machines if not _attaches(_PERSISTENT_DISK, machine, catalog)]
 
 
 def _all_hyperdisk(cluster: GkeCluster, pools: Sequence[PoolPlan], catalog: Catalog) -> bool:
-    return bool(pools) and len(_only_hyperdisk(pools, catalog)) == len(pools) and cluster.create is None
+    return bool(pools) and len(_only_hyperdisk(cluster, pools, catalog)) == len(pools) and cluster.create is None
 
 
 def claim_sizes(one: StorageClass) -> ClaimSizes:
@@ -261,7 +271,7 @@ def own_classes(
         for name, disk in CLASSES_OF_GKE.items()
     }
     hyperdisk = HYPERDISK in storage or _has_hyperdisk(storage, _all_hyperdisk(cluster, pools, catalog))
-    if cluster.create is not None and _only_hyperdisk(pools, catalog) and not hyperdisk:
+    if cluster.create is not None and _only_hyperdisk(cluster, pools, catalog) and not hyperdisk:
         found[HYPERDISK] = DiskStorage(type="disk", disk=HYPERDISK)
     return found
 
@@ -271,7 +281,7 @@ def plan_gke_storage(
 ) -> Decided[StoragePlan]:
     """Return the storage classes of a cluster, with the resources of Google Cloud that they need."""
     machines = {pool.name: catalog.machine_types[pool.machine_type] for pool in pools}
-    only_hyperdisk = _only_hyperdisk(pools, catalog)
+    only_hyperdisk = _only_hyperdisk(cluster, pools, catalog)
     all_hyperdisk = _all_hyperdisk(cluster, pools, catalog)
     of_buckets = {name: one for name, one in storage.items() if isinstance(one, BucketStorage)}
     wanted: dict[str, ClaimableStorage] = {
@@ -307,7 +317,7 @@ def plan_gke_storage(
             continue
         decisions.append(_by_class(name, one, cluster, all_hyperdisk))
         decisions.extend(
-            _warning(name, one, machines, catalog, all_hyperdisk=all_hyperdisk, created=cluster.create is not None)
+            _warning(name, one, machines, catalog, all_hyperdisk=all_hyperdisk, system=_system(cluster, catalog))
         )
     in_network = [name for name, one in storage.items() if isinstance(one, NfsStorage | LustreStorage)]
     lustre = any(isinstance(one, LustreStorage) for one in storage.values())
@@ -447,14 +457,14 @@ def _warning(
     catalog: Catalog,
     *,
     all_hyperdisk: bool,
-    created: bool,
+    system: MachineType | None,
 ) -> Iterator[Decision]:
-    """Yield a warning about nodes that cannot attach the disks of a class; `created`: there are system nodes."""
+    """Yield a warning about nodes that cannot attach the disks of a class; `system`: of nodes without GPUs."""
     if not isinstance(one, DiskStorage):
         return
     disk = _disk(one, all_hyperdisk)
     unable = [pool for pool, machine in machines.items() if not _attaches(disk, machine, catalog)]
-    if created and disk == HYPERDISK:
+    if system is not None and not _attaches(disk, system, catalog):
         unable.append("the system nodes")
     if unable:
         yield Decision(

@@ -106,5 +106,13 @@ def size_system_nodes(
         + ("" if fixed else "; GKE adds nodes for them")
         + ("" if declared else "; the smallest machine type that holds them"),
     )
-    plan = replace(create, system_machine_type=name, system_vcpus=catalog.machine_types[name].vcpu)
+    machine = catalog.machine_types[name]
+    quota = catalog.gpu_quota(machine, spot=False)
+    plan = replace(
+        create,
+        system_machine_type=name,
+        system_vcpus=machine.vcpu,
+        system_disk_type=catalog.gcp_family(machine).boot_disk_types[0],
+        system_cpu_quota=quota.name if quota is not None else None,
+    )
     return Decided(plan, (decision,))

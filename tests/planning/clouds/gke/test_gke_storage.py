@@ -59,6 +59,14 @@ def test_nodes_that_attach_only_hyperdisk_get_a_class_of_it_beside_the_default_o
     assert why == "nodes of big cannot attach the disks of standard-rwo"
 
 
+def test_system_nodes_that_attach_only_hyperdisk_get_that_class_and_no_warning_of_it() -> None:
+    create = {**CREATED["create"], "system": {"machine_type": "n4-standard-8"}}
+    plan = planned(MEGA, cluster={**CREATED, "create": create}, fast={"type": "disk", "disk": "pd-ssd"})
+    assert "hyperdisk-balanced" in classes(plan)
+    warnings = {one.what: one.chosen for one in plan.decisions if one.what.startswith("warning: ")}
+    assert warnings["warning: fast"] == "pd-ssd on the system nodes"
+
+
 def test_a_cluster_whose_nodes_attach_persistent_disks_gets_no_class_of_its_own() -> None:
     assert planned(MEGA).storage.classes == ()
 
