@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from gpu_platform import names
+from gpu_platform.planning.clouds.closed_ports import name_closed_ports
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided
@@ -29,6 +30,7 @@ from gpu_platform.planning.queues.kueue import plan_kueue
 from gpu_platform.planning.queues.limits import ceiling, cohort_quotas, cpu_flavor, flavor_quotas
 from gpu_platform.planning.queues.reasons import queue_decisions, queueing_decisions
 from gpu_platform.planning.queues.section import (
+    CHART,
     FlavorPlan,
     ProvisioningPlan,
     QueuesPlan,
@@ -135,6 +137,7 @@ def plan(
     return Decided(
         planned,
         (
+            *name_closed_ports("queueing", {"Kueue": context.catalog.charts[CHART].api_ports}, cloud),
             *queueing_decisions(context.stack, queueing, planned, pools, cloud),
             *waiting_decisions(pools, environment.teams, queueing),
             *queue_decisions(environment.teams, teams, divided),

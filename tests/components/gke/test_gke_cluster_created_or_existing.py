@@ -128,7 +128,7 @@ def test_the_dns_endpoint_can_be_closed() -> None:
 def test_the_control_plane_reaches_webhooks_of_add_ons() -> None:
     rule = recorded({}).one("Firewall", "ml-us-central1-webhooks")
     assert rule.inputs["sourceRanges"] == ["172.16.0.0/28"]
-    assert rule.inputs["allows"] == [{"protocol": "tcp", "ports": ["6443", "8443", "9443"]}]
+    assert rule.inputs["allows"] == [{"protocol": "tcp", "ports": ["6443", "8082", "8443", "9443"]}]
 
 
 def test_the_default_pool_of_gke_is_removed_and_its_settings_are_no_change() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.api_access import check_api_access
+from gpu_platform.planning.clouds.closed_ports import ports_to_open
 from gpu_platform.planning.clouds.gke.compute_class import plan_compute_classes
 from gpu_platform.planning.clouds.gke.create import check_create, plan_create
 from gpu_platform.planning.clouds.gke.gpu_networks import (
@@ -140,6 +141,7 @@ def plan_gke_cluster(
             newest_gpus=newest,
             mtu=cluster_mtu(clouds),
             gke_owned=gke_owned,
+            open_ports=ports_to_open(catalog),
             window=recurring_window(demands.window) if demands.window is not None else None,
             storage={_kind(one) for one in demands.storage.values()},
         )

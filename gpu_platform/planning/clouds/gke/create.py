@@ -222,14 +222,15 @@ def plan_create(
     newest_gpus: Sequence[str],
     mtu: int,
     gke_owned: bool,
+    open_ports: tuple[int, ...],
     window: tuple[datetime, datetime, str] | None = None,
     storage: Collection[str] = (),
 ) -> Decided[CreateGkePlan]:
     """Return the settings of a new cluster.
 
     `network`: name of its VPC, with `mtu`; `newest_gpus`: pools of A3 and newer; `gke_owned`: GKE runs the device
-    plugin of a pool; `window`: start, end and recurrence of the window of `changes`, instead of
-    `create.maintenance`; `storage`: types of the declared storage classes.
+    plugin of a pool; `open_ports`: of nodes, for the control plane; `window`: start, end and recurrence of the
+    window of `changes`, instead of `create.maintenance`; `storage`: types of the declared storage classes.
     """
     public = [cidr for cidr in create.api_access if not is_private(cidr)]
     subject = f"cluster {cluster.name}"
@@ -274,6 +275,7 @@ def plan_create(
         pods_cidr=create.pods_cidr,
         services_cidr=create.services_cidr,
         control_plane_cidr=create.control_plane_cidr,
+        open_ports=open_ports,
         api_access=create.api_access,
         dns_access=create.dns_access,
         private_apis=create.private_apis,

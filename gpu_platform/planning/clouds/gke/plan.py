@@ -401,6 +401,8 @@ class CreateGkePlan:
     pods_cidr: str
     services_cidr: str
     control_plane_cidr: str
+    open_ports: tuple[int, ...]
+    """Ports of nodes that a rule of the created VPC opens for the control plane, beside GKE's own."""
     api_access: tuple[str, ...]
     dns_access: bool
     """Whether clients of any network reach the API server by its DNS endpoint, with IAM."""
