@@ -89,6 +89,8 @@ class GkeStorage:
 
     kind: Literal["gke"] = "gke"
     in_network: tuple[str, ...]
+    filestore: tuple[str, ...] = ()
+    """Those of Filestore, whose connection depends on the project of that network, too."""
     private_access: str | None
     grants: tuple[BucketGrant, ...] = ()
 
@@ -323,6 +325,9 @@ def plan_gke_storage(
     lustre = any(isinstance(one, LustreStorage) for one in storage.values())
     cloud = GkeStorage(
         in_network=tuple(in_network) if cluster.create is None else (),
+        filestore=tuple(name for name in in_network if isinstance(storage[name], NfsStorage))
+        if cluster.create is None
+        else (),
         private_access=f"{network}-services"
         if lustre and network is not None and cluster.create is not None and cluster.create.network is None
         else None,
@@ -399,7 +404,11 @@ def _class(
                 name=name,
                 provisioner=NFS_DRIVER,
                 shared=True,
-                parameters={"tier": _TIERS[one.tier or "zonal"], **in_network, **_connection(cluster), **key},
+                parameters={
+                    "tier": _TIERS[one.tier or "zonal"],
+                    **(filestore_network(network, cluster.project) if network is not None else {}),
+                    **key,
+                },
                 reclaim_policy=reclaim,
                 binding="WaitForFirstConsumer",
                 expandable=True,
@@ -419,11 +428,14 @@ def _class(
             )
 
 
-def _connection(cluster: GkeCluster) -> Mapping[str, str]:
-    """Return how Filestore joins the network: that of another project admits private services access alone."""
-    vpc = cluster.create.network if cluster.create is not None else None
-    shared = vpc is not None and vpc.project not in (None, cluster.project)
-    return {"connect-mode": "PRIVATE_SERVICE_ACCESS"} if shared else {}
+def filestore_network(network: str, project: str) -> Mapping[str, str]:
+    """Return how Filestore joins a network: that of another project admits only private services access.
+
+    `network`: a name, or a path that begins with projects/; `project`: of the cluster. Source: GKE docs, Access
+    Filestore instances with Shared VPC; read 2026-11-28.
+    """
+    shared = network.startswith("projects/") and network.split("/")[1] != project
+    return {"network": network, **({"connect-mode": "PRIVATE_SERVICE_ACCESS"} if shared else {})}
 
 
 def _by_class(name: str, one: ClaimableStorage, cluster: GkeCluster, all_hyperdisk: bool) -> Decision:

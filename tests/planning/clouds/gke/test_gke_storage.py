@@ -9,7 +9,7 @@ import pytest
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
-from gpu_platform.planning.clouds.gke.storage import GkeStorage
+from gpu_platform.planning.clouds.gke.storage import GkeStorage, filestore_network
 from gpu_platform.planning.clouds.storage import StorageClassPlan
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import environment, team
@@ -120,9 +120,24 @@ def test_drivers_are_off_where_no_class_needs_them() -> None:
     assert (cloud.create.nfs_driver, cloud.create.lustre_driver) == (False, False)
 
 
+@pytest.mark.parametrize(
+    ("network", "mode"),
+    [
+        ("ml-vpc", None),
+        ("projects/ml-prod/global/networks/ml", None),
+        ("projects/host/global/networks/shared", "PRIVATE_SERVICE_ACCESS"),
+    ],
+)
+def test_filestore_joins_a_network_of_another_project_by_private_services_access(
+    network: str, mode: str | None
+) -> None:
+    parameters = filestore_network(network, "ml-prod")
+    assert (parameters["network"], parameters.get("connect-mode")) == (network, mode)
+
+
 def test_on_an_existing_cluster_the_network_is_looked_up_and_the_owner_enables_drivers() -> None:
     plan = planned(cluster=CLUSTER, home={"type": "nfs"}, fast={"type": "lustre"})
-    assert plan.storage.cloud == GkeStorage(in_network=("home", "fast"), private_access=None)
+    assert plan.storage.cloud == GkeStorage(in_network=("home", "fast"), filestore=("home",), private_access=None)
     assert "network" not in classes(plan)["home"].parameters
     [why] = [one.why for one in plan.decisions if (one.subject, one.what) == ("storage", "fast")]
     assert "the cluster's owner enables the driver of Managed Lustre" in why
