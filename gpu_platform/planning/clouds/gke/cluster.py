@@ -134,6 +134,7 @@ def plan_gke_cluster(
     create = None
     if cluster.create is not None:
         gke_owned = any(pool.software.device_plugin == "cloud" for pool in pools)
+        dates = catalog.kubernetes_versions.get(("gke", cluster.kubernetes or ""))
         created = plan_create(
             cluster,
             cluster.create,
@@ -142,6 +143,7 @@ def plan_gke_cluster(
             mtu=cluster_mtu(clouds),
             gke_owned=gke_owned,
             open_ports=ports_to_open(catalog),
+            support_end=dates.standard_until if dates is not None else None,
             window=recurring_window(demands.window) if demands.window is not None else None,
             storage={_kind(one) for one in demands.storage.values()},
         )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from gpu_platform.planning.clouds.api_access import is_private
@@ -223,14 +223,16 @@ def plan_create(
     mtu: int,
     gke_owned: bool,
     open_ports: tuple[int, ...],
+    support_end: date | None,
     window: tuple[datetime, datetime, str] | None = None,
     storage: Collection[str] = (),
 ) -> Decided[CreateGkePlan]:
     """Return the settings of a new cluster.
 
     `network`: name of its VPC, with `mtu`; `newest_gpus`: pools of A3 and newer; `gke_owned`: GKE runs the device
-    plugin of a pool; `open_ports`: of nodes, for the control plane; `window`: start, end and recurrence of the
-    window of `changes`, instead of `create.maintenance`; `storage`: types of the declared storage classes.
+    plugin of a pool; `open_ports`: of nodes, for the control plane; `support_end`: of the declared minor version,
+    if it is known; `window`: start, end and recurrence of the window of `changes`, instead of
+    `create.maintenance`; `storage`: types of the declared storage classes.
     """
     public = [cidr for cidr in create.api_access if not is_private(cidr)]
     subject = f"cluster {cluster.name}"
@@ -308,7 +310,8 @@ def plan_create(
         system_kms_key=create.system.kms_key,
         kms_key=create.kms_key,
     )
-    return Decided(plan, (*decisions, *exclusions.decisions))
+    late = _late_exclusions(create, support_end, subject)
+    return Decided(plan, (*decisions, *exclusions.decisions, *late))
 
 
 def _reach(create: CreateGke, public: Sequence[str]) -> str:
@@ -332,6 +335,25 @@ def _existing_vpc(cluster: GkeCluster, vpc: ExistingVpc | None) -> ExistingVpcPl
         pods_range=vpc.pods_range,
         services_range=vpc.services_range,
     )
+
+
+def _late_exclusions(create: CreateGke, support_end: date | None, subject: str) -> Iterator[Decision]:
+    """Yield a warning for each exclusion of minor upgrades that ends after the support of the minor version.
+
+    Google's dates of support are estimates, and that of the Extended channel is not known. Source:
+    GoogleCloudPlatform/magic-modules#12569 (validation on maintenance exclusions); read 2026-11-29.
+    """
+    if support_end is None or create.release_channel == "extended":
+        return
+    for one in create.maintenance.exclusions:
+        if one.scope != "no-upgrades" and one.end.date() > support_end:
+            yield Decision(
+                subject=subject,
+                what=f"warning: exclusion {one.name}",
+                chosen=f"until {_utc(one.end)}",
+                why="GKE refuses an end after the support of the minor version, which Google estimates for "
+                f"{support_end}: write end: {support_end}T00:00:00Z, or release_channel: extended",
+            )
 
 
 def _plan_exclusions(

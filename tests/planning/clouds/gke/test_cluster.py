@@ -341,6 +341,19 @@ def test_exclusions_of_the_stack_stand_alone_and_in_utc() -> None:
     assert exclusion.scope == "NO_MINOR_OR_NODE_UPGRADES"
 
 
+@pytest.mark.parametrize(
+    ("end", "create", "warned"),
+    [("2027-03-01", {}, False), ("2029-06-01", {}, True), ("2029-06-01", {"release_channel": "extended"}, False)],
+)
+def test_an_exclusion_beyond_the_support_of_the_minor_version_is_warned_of(
+    end: str, create: dict[str, str], warned: bool
+) -> None:
+    freeze = {"name": "freeze", "start": "2026-12-01T00:00:00Z", "end": f"{end}T00:00:00Z"}
+    declared = cluster({**create, "maintenance": {"exclusions": [freeze]}}, kubernetes="1.35")
+    found = [one.why for one in plan(on("g2-standard-48"), cluster=declared).decisions if "freeze" in one.what]
+    assert ["write end: 2027-04-11T00:00:00Z" in why for why in found] == [True] * warned
+
+
 def test_the_maintenance_window_ends_its_hours_after_its_start() -> None:
     made = created(on("g2-standard-48"), maintenance={"start": "2026-02-01T22:00:00Z", "hours": 8})
     assert (made.maintenance_start, made.maintenance_end) == ("2026-02-01T22:00:00Z", "2026-02-02T06:00:00Z")
