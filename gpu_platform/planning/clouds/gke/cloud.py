@@ -241,7 +241,7 @@ class Gke(Cloud):
 
     def claim_sizes(self, one: StorageClass) -> ClaimSizes:
         """Return the sizes of instances of Filestore and Managed Lustre."""
-        return claim_sizes(one)
+        return claim_sizes(one, self._cluster)
 
     def mount_problem(
         self, one: StorageClass, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog

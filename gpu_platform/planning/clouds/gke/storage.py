@@ -66,9 +66,11 @@ _TIERS: Final[Mapping[str, str]] = {
     "zonal": "zonal",
     "enterprise": "enterprise",
 }
-# Filestore docs, service tiers; read 2026-11-28.
+# Basic HDD of 100 GiB: GKE docs, Access Filestore instances with the Filestore CSI driver, Requirements. Others:
+# Filestore docs, service tiers. Read 2026-11-29.
+_SMALL_HDD_FROM: Final = "1.33"
 _SMALLEST: Final[Mapping[str, str]] = {
-    "basic-hdd": "1Ti",
+    "basic-hdd": "100Gi",
     "basic-ssd": "2560Gi",
     "zonal": "1Ti",
     "enterprise": "1Ti",
@@ -236,10 +238,11 @@ def _all_hyperdisk(cluster: GkeCluster, pools: Sequence[PoolPlan], catalog: Cata
     return bool(pools) and len(_only_hyperdisk(cluster, pools, catalog)) == len(pools) and cluster.create is None
 
 
-def claim_sizes(one: StorageClass) -> ClaimSizes:
+def claim_sizes(one: StorageClass, cluster: GkeCluster) -> ClaimSizes:
     """Return the sizes of the instances that Google makes for a claim."""
     if isinstance(one, NfsStorage):
-        return ClaimSizes(smallest=_SMALLEST[one.tier or "zonal"])
+        old = cluster.kubernetes is not None and minor(cluster.kubernetes) < minor(_SMALL_HDD_FROM)
+        return ClaimSizes(smallest=_SMALLEST["zonal" if old and one.tier == "basic-hdd" else one.tier or "zonal"])
     if isinstance(one, LustreStorage):
         return ClaimSizes(smallest=_LUSTRE_STEPS[one.throughput], step=_LUSTRE_STEPS[one.throughput])
     return ClaimSizes()
@@ -305,7 +308,7 @@ def plan_gke_storage(
     classes = [
         replace(
             _class(name, one, cluster, catalog, network, zones, all_hyperdisk),
-            smallest=claim_sizes(one).smallest,
+            smallest=claim_sizes(one, cluster).smallest,
             unable=tuple(pool.name for pool in pools if mount_problem(one, cluster, pool, pools, catalog)),
         )
         for name, one in wanted.items()

@@ -9,8 +9,10 @@ import pytest
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
-from gpu_platform.planning.clouds.gke.storage import GkeStorage, filestore_network
+from gpu_platform.planning.clouds.gke.storage import GkeStorage, claim_sizes, filestore_network
 from gpu_platform.planning.clouds.storage import StorageClassPlan
+from gpu_platform.spec.cluster import GkeCluster
+from gpu_platform.spec.storage import NfsStorage
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import environment, team
 from tests.support.sold import sold
@@ -135,6 +137,13 @@ def test_filestore_joins_a_network_of_another_project_by_private_services_access
     assert (parameters["network"], parameters.get("connect-mode")) == (network, mode)
 
 
+@pytest.mark.parametrize(("kubernetes", "smallest"), [(None, "100Gi"), ("1.35", "100Gi"), ("1.32", "1Ti")])
+def test_filestore_makes_small_instances_of_basic_hdd_on_newer_gke(kubernetes: str | None, smallest: str) -> None:
+    cluster = GkeCluster.model_validate({**CLUSTER, "kubernetes": kubernetes})
+    tier = NfsStorage.model_validate({"type": "nfs", "tier": "basic-hdd"})
+    assert claim_sizes(tier, cluster).smallest == smallest
+
+
 def test_on_an_existing_cluster_the_network_is_looked_up_and_the_owner_enables_drivers() -> None:
     plan = planned(cluster=CLUSTER, home={"type": "nfs"}, fast={"type": "lustre"})
     assert plan.storage.cloud == GkeStorage(in_network=("home", "fast"), filestore=("home",), private_access=None)
@@ -227,7 +236,7 @@ def test_claims_that_the_nodes_of_their_pool_cannot_mount_are_refused(
 @pytest.mark.parametrize(
     ("declared", "smallest"),
     [
-        ({"type": "nfs", "tier": "basic-hdd"}, "1Ti"),
+        ({"type": "nfs", "tier": "zonal"}, "1Ti"),
         ({"type": "nfs", "tier": "basic-ssd"}, "2560Gi"),
         ({"type": "lustre"}, "36000Gi"),
         ({"type": "lustre", "throughput": 1000}, "9000Gi"),
