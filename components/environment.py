@@ -24,7 +24,7 @@ from components.node_pool import NodePool
 from components.node_validation import NodeValidation, NodeValidationArgs
 from components.priority_classes import PriorityClasses
 from components.queues import Queues
-from components.storage import StorageClasses, StorageClassesArgs
+from components.storage import ClassParameters, StorageClasses, StorageClassesArgs
 from components.team_volumes import TeamVolumes, TeamVolumesArgs
 from components.tenant import Tenant, TenantArgs
 from gpu_platform.planning.changes import cluster_facts, pool_facts, protected, software_facts, team_facts
@@ -140,7 +140,7 @@ class Environment(pulumi.ComponentResource):
     ) -> None:
         """Create the storage classes and drivers of volumes, after the resources of the cloud that they need."""
         storage, cloud = args.storage, args.cluster.cloud
-        parameters: dict[str, Mapping[str, pulumi.Input[str]]] = {}
+        parameters: ClassParameters = {}
         if storage.cloud is not None:
             module = importlib.import_module(f"components.{storage.cloud.kind}")
             parameters = module.create_storage(cluster, cloud, storage.cloud, pulumi.ResourceOptions(parent=self))

@@ -14,14 +14,17 @@ from gpu_platform.planning.clouds.storage import StorageClassPlan
 _DEFAULT_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
 
 
+Parameters = Mapping[str, pulumi.Input[str]] | pulumi.Output[Mapping[str, str]]
+ClassParameters = Mapping[str, Parameters]
+"""Parameters of storage classes by class."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageClassesArgs:
     """The planned classes. `parameters`: by class, those that are outputs of resources of the cloud."""
 
     classes: tuple[StorageClassPlan, ...]
-    parameters: Mapping[str, Mapping[str, pulumi.Input[str]]] = field(
-        default_factory=dict[str, Mapping[str, pulumi.Input[str]]]
-    )
+    parameters: ClassParameters = field(default_factory=dict[str, Parameters])
 
 
 class StorageClasses(pulumi.ComponentResource):
@@ -44,7 +47,7 @@ class StorageClasses(pulumi.ComponentResource):
                     "annotations": {_DEFAULT_ANNOTATION: "true"} if plan.default else None,
                 },
                 provisioner=plan.provisioner,
-                parameters={**plan.parameters, **args.parameters.get(plan.name, {})},
+                parameters=_parameters(plan, args.parameters.get(plan.name, {})),
                 reclaimPolicy=plan.reclaim_policy,
                 volumeBindingMode=plan.binding,
                 allowVolumeExpansion=plan.expandable,
@@ -53,6 +56,12 @@ class StorageClasses(pulumi.ComponentResource):
             )
         self.names = pulumi.Output.from_input([plan.name for plan in args.classes])
         self.register_outputs({"names": self.names})
+
+
+def _parameters(plan: StorageClassPlan, outputs: Parameters) -> pulumi.Input[Mapping[str, pulumi.Input[str]]]:
+    if isinstance(outputs, pulumi.Output):
+        return outputs.apply(lambda known: {**plan.parameters, **known})
+    return {**plan.parameters, **outputs}
 
 
 def _topologies(plan: StorageClassPlan) -> list[Manifest] | None:

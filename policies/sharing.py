@@ -8,6 +8,7 @@ Source: NVIDIA k8s-device-plugin README and GPU Operator docs, "Time-Slicing GPU
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 from pydantic import Field
 
@@ -122,7 +123,7 @@ def _several_shares(stack: Stack, workload: Workload, _: Settings) -> Iterator[B
             quantity = amount.quantity()
             if quantity is None or quantity <= SHARES_PER_CONTAINER:
                 continue
-            if resource.endswith(names.SHARED_SUFFIX) or _is_share(stack, workload, resource):
+            if resource.endswith(names.SHARED_SUFFIX) or _is_share(stack, workload, resource, quantity):
                 yield Breach(
                     at=amount,
                     found=f"{quantity:f} of the shared resource {resource}",
@@ -131,14 +132,11 @@ def _several_shares(stack: Stack, workload: Workload, _: Settings) -> Iterator[B
                 )
 
 
-def _is_share(stack: Stack, workload: Workload, resource: str) -> bool:
-    """Return whether all pools that a workload may use offer shares by the name of a whole GPU."""
-    shared = [
-        resource in shares(stack, pool)
-        for pool in workload.targets(stack)
-        if resource in units_per_node(stack, pool)
-    ]
-    return bool(shared) and all(shared)
+def _is_share(stack: Stack, workload: Workload, resource: str, quantity: Decimal) -> bool:
+    """Return whether all pools with as many units that a workload may use offer them as shares."""
+    offers = {pool: units_per_node(stack, pool).get(resource, 0) for pool in workload.targets(stack)}
+    offering = [pool for pool, units in offers.items() if units >= quantity] or [*filter(offers.get, offers)]
+    return bool(offering) and all(resource in shares(stack, pool) for pool in offering)
 
 
 gpu_shared_request_one = Rule(

@@ -15,6 +15,7 @@ from components.gke.compute_class import GkeComputeClass, GkeComputeClassArgs
 from components.gke.identities import GkeTeamIdentities, GkeTeamIdentitiesArgs
 from components.gke.node_pool import GkeNodePool, GkeNodePoolArgs
 from components.gke.storage import GkeFileSystems, GkeFileSystemsArgs
+from components.storage import ClassParameters
 from gpu_platform.planning.clouds.gke.identities import GkeIdentities
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.planning.clouds.gke.storage import GkeStorage
@@ -53,7 +54,7 @@ def build(
 
 def create_storage(
     created: GkeCluster, cluster: GkeClusterPlan, storage: GkeStorage, opts: pulumi.ResourceOptions
-) -> Mapping[str, Mapping[str, pulumi.Input[str]]]:
+) -> ClassParameters:
     """Connect the network to file systems; return by storage class the parameters that are outputs."""
     args = GkeFileSystemsArgs(storage=storage, plan=cluster, cluster=created.outputs)
     on_google = pulumi.ResourceOptions(providers=[created.outputs.provider], depends_on=[created])

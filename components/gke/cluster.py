@@ -20,7 +20,7 @@ from components.gke.networks import (
     GkePodNetworksArgs,
     JoinedNetworks,
 )
-from components.gke.system_pool import FIRST_POOL_NODES, create_system_pool, node_settings
+from components.gke.system_pool import FIRST_DISK_TYPE, FIRST_POOL_NODES, create_system_pool, node_settings
 from components.gke.vpc import PODS_RANGE, SERVICES_RANGE, GkeVpc, GkeVpcArgs
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.gke.existing_cluster import (
@@ -324,7 +324,7 @@ class GkeCluster(pulumi.ComponentResource):
             ),
             remove_default_node_pool=True,
             initial_node_count=FIRST_POOL_NODES,
-            node_config=container.ClusterNodeConfigArgs(**node_settings(create, self._account)),
+            node_config=container.ClusterNodeConfigArgs(**node_settings(create, self._account, FIRST_DISK_TYPE)),
             opts=pulumi.ResourceOptions.merge(
                 self._child,
                 pulumi.ResourceOptions(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pulumi
@@ -10,8 +9,9 @@ import pulumi_gcp as gcp
 
 from components._cloud import GkeOutputs
 from components._options import child_options
+from components.storage import ClassParameters
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
-from gpu_platform.planning.clouds.gke.storage import GkeStorage
+from gpu_platform.planning.clouds.gke.storage import GkeStorage, filestore_network
 
 _SERVICE = "servicenetworking.googleapis.com"
 # Managed Lustre takes a /23 for each instance, and the range cannot grow.
@@ -36,7 +36,7 @@ class GkeFileSystems(pulumi.ComponentResource):
     Outputs: `parameters`, by storage class: the parameters that are known only after the deploy.
     """
 
-    parameters: Mapping[str, Mapping[str, pulumi.Input[str]]]
+    parameters: ClassParameters
 
     def __init__(self, name: str, args: GkeFileSystemsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:GkeFileSystems", name, None, opts)
@@ -46,7 +46,11 @@ class GkeFileSystems(pulumi.ComponentResource):
             self._connect(storage.private_access, args, child)
         if storage.grants:
             self._grant(args, child)
-        self.parameters = {one: {"network": cluster.network} for one in storage.in_network}
+        project = args.plan.project
+        joined = cluster.network.apply(lambda network: filestore_network(network, project))
+        self.parameters = {
+            one: joined if one in storage.filestore else {"network": cluster.network} for one in storage.in_network
+        }
         self.register_outputs({"parameters": self.parameters})
 
     def _grant(self, args: GkeFileSystemsArgs, child: pulumi.ResourceOptions) -> None:

@@ -17,7 +17,7 @@ FIRST_POOL_NODES = 1
 SECURE_BOOT = True
 _IMAGE_TYPE = "COS_CONTAINERD"
 # GKE's own defaults, written down so that a new default replaces no nodes.
-_DISK_TYPE = "pd-balanced"
+FIRST_DISK_TYPE = "pd-balanced"  # of the first pool, whose machine type is GKE's default, e2-medium
 _LOCATION_POLICY = "BALANCED"
 _AUTO_REPAIR = True
 _AUTO_UPGRADE = True
@@ -28,11 +28,11 @@ _GVNIC = True
 _METADATA = {"disable-legacy-endpoints": "true"}
 
 
-def node_settings(create: CreateGkePlan, account: pulumi.Input[str]) -> dict[str, Any]:
+def node_settings(create: CreateGkePlan, account: pulumi.Input[str], disk_type: str) -> dict[str, Any]:
     """Return the settings that the first pool and the system nodes share: a policy of the company is for both."""
     return {
         "image_type": _IMAGE_TYPE,
-        "disk_type": _DISK_TYPE,
+        "disk_type": disk_type,
         "boot_disk_kms_key": create.system_kms_key,
         "service_account": account,
         "oauth_scopes": OAUTH_SCOPES,
@@ -54,16 +54,20 @@ def create_system_pool(
     """Create the nodes without GPUs, for pods that must run before any GPU node exists."""
     container = gcp.container
     lowest, highest = create.system_nodes
+    fixed = create.system_nodes_in_zone
     return container.NodePool(
         f"{args.name}-{SYSTEM_POOL}",
         name=SYSTEM_POOL,
         cluster=cluster.id,
         location=args.location,
         project=args.project,
-        initial_node_count=FIRST_POOL_NODES,
+        initial_node_count=FIRST_POOL_NODES if fixed is None else None,
+        node_count=fixed,
         autoscaling=container.NodePoolAutoscalingArgs(
             total_min_node_count=lowest, total_max_node_count=highest, location_policy=_LOCATION_POLICY
-        ),
+        )
+        if fixed is None
+        else None,
         management=container.NodePoolManagementArgs(auto_repair=_AUTO_REPAIR, auto_upgrade=_AUTO_UPGRADE),
         upgrade_settings=container.NodePoolUpgradeSettingsArgs(
             strategy=_UPGRADE_STRATEGY, max_surge=SYSTEM_SURGE, max_unavailable=_MAX_UNAVAILABLE
@@ -74,7 +78,7 @@ def create_system_pool(
             gvnic=container.NodePoolNodeConfigGvnicArgs(enabled=_GVNIC),
             workload_metadata_config=container.NodePoolNodeConfigWorkloadMetadataConfigArgs(mode=METADATA_MODE),
             resource_labels=dict(args.resource_labels),
-            **node_settings(create, account),
+            **node_settings(create, account, create.system_disk_type),
         ),
         opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(ignore_changes=["initial_node_count"])),
     )

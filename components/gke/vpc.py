@@ -27,10 +27,6 @@ _NAT_ADDRESSES = "AUTO_ONLY"
 # Translations are too many to log; an error shows that ports have run out.
 _NAT_LOGS = "ERRORS_ONLY"
 _DNS_SECONDS = 300
-# Webhooks and API servers of add-ons and of controllers that users install: GKE itself opens 443 and 10250 alone.
-# Source: GKE docs, Add firewall rules for specific use cases; terraform-google-kubernetes-engine,
-# firewall_inbound_ports; read 2026-11-28.
-_WEBHOOK_PORTS = ["6443", "8443", "9443"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +113,7 @@ class GkeVpc(pulumi.ComponentResource):
             project=project,
             network=network.id,
             source_ranges=[create.control_plane_cidr],
-            allows=[gcp.compute.FirewallAllowArgs(protocol="tcp", ports=_WEBHOOK_PORTS)],
+            allows=[gcp.compute.FirewallAllowArgs(protocol="tcp", ports=[*map(str, create.open_ports)])],
             opts=child,
         )
         self.network = network.id

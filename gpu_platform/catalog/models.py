@@ -330,6 +330,9 @@ class Chart(Fact):
     repository: str = Field(description="https://... or oci://...")
     version: str
     namespace: str = Field(description="where the program installs it; no team may have this name")
+    api_ports: tuple[int, ...] = Field(
+        default=(), description="of its pods, where the API server calls webhooks and API servers"
+    )
     source: Source
 
 

@@ -19,6 +19,7 @@ from gpu_platform.quantity import counted, parse_duration, parse_memory_mib, par
 from gpu_platform.spec.declared import described
 from gpu_platform.spec.docstrings import field_description
 from gpu_platform.spec.patterns import worded
+from gpu_platform.zones import is_zone, zone_examples
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _EKS_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")  # EKS API reference, CreateCluster; read 2026-11-28
@@ -27,7 +28,6 @@ _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _MIG_PROFILE = re.compile(r"[1-9]g\.\d+gb(\+me(\.all)?|-me|\+gfx)?")
 _MIG_LAYOUT = re.compile(r"all-(balanced|[1-9]g\.\d+gb([+.-][a-z]+)*)")
 _VERSION = re.compile(r"v\d+\.\d+\.\d+")
-_ZONE = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d(-[a-z]{3}-\d)?[a-z]|[a-z]+-[a-z]+\d+-[a-z]")
 _YEAR = 8760 * 3600
 # Above what 200 pools of 1,000 nodes have; beyond them a number is a mistake, and sums lose their meaning.
 _MAX_CPUS = 100_000_000
@@ -330,9 +330,8 @@ def _host_name(value: str) -> str:
 
 
 def _zone(value: str) -> str:
-    if not _ZONE.fullmatch(value):
-        examples = [zone for zone in (f"{value}a", f"{value}-a") if _ZONE.fullmatch(zone)]
-        raise wrong("a zone, not a region", f"write for example {(*examples, 'us-east-2a')[0]}")
+    if not is_zone(value):
+        raise wrong("a zone, not a region", f"write for example {zone_examples(value)}")
     return value
 
 

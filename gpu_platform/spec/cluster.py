@@ -30,6 +30,7 @@ from gpu_platform.spec.gpu_parts import GpuParts
 from gpu_platform.spec.keys import AwsKey, GoogleKey
 from gpu_platform.spec.parts import EksParts
 from gpu_platform.spec.patterns import worded
+from gpu_platform.zones import GOOGLE_LOCATION
 
 _PROJECT_ID = worded(
     r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$",
@@ -260,7 +261,7 @@ class GkeCluster(SpecModel):
     name: Annotated[DnsLabel, SetsProperties(gke=("cluster",))]
     project: Annotated[str, SetsProperties(gke=("project",))] = Field(pattern=_PROJECT_ID, examples=["my-project"])
     location: Annotated[str, SetsProperties(gke=("location",))] = Field(
-        pattern=r"^[a-z]+-[a-z]+\d+(-[a-z])?$", examples=["us-central1"]
+        pattern=GOOGLE_LOCATION, examples=["us-central1"]
     )
     """Region, or the zone of an existing zonal cluster."""
     kubernetes: KubernetesVersion | None = None

@@ -94,8 +94,8 @@ class Network(SpecModel):
     ] = None
     """How pods get the interfaces. EKS: `device-plugin`: they request vpc.amazonaws.com/efa; `dranet`: they claim
     devices of the class efa.networking.k8s.aws. Unset: device-plugin. GKE: `networks`: additional VPCs with a
-    Network object each; `profile`: the accelerator network profile, and claims of the class mrdma.google.com.
-    Unset: networks for A3 High and Mega, profile for newer types."""
+    Network object each; `profile`: the accelerator network profile, and claims of the class mrdma.google.com,
+    from A3 Ultra on. Unset: networks for A3 High and Mega, profile for newer types."""
 
 
 class Disk(SpecModel):

@@ -35,7 +35,7 @@ class Queueing(SpecModel):
     topology: bool | None = None
     """Start a workload only when nodes have room for its pods, near each other if it asks for that
     (topology-aware scheduling). It sees only nodes that exist. Unset: yes if all pools have a fixed size and a
-    device plugin."""
+    device plugin, and the system nodes of a new cluster have a fixed number, too."""
     pods_ready_timeout: Duration = "2h"
     """Time until all pods of a started workload must be ready, with the pull of images and the load of models;
     after it the workload goes back to the queue."""

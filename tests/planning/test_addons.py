@@ -106,6 +106,10 @@ def test_gke_is_told_which_ports_the_webhooks_need() -> None:
     ]
     assert ports("gke", {"prometheus": "install", "kuberay": "install"}) == []
     assert ports("eks", {"trainer": "install"}) == []
+    queued = plan_of("gke", {}, queueing={}).decisions
+    assert [one.chosen for one in queued if one.what == "firewall"] == [
+        "TCP 8082 from the control plane to the nodes"
+    ]
     own = {**STACKS["eks"]["cluster"], "security_groups": ["sg-0a1b2c3d4e5f60718"]}
     notes = plan_of("eks", {"trainer": "install"}, cluster=own).decisions
     [firewall] = [one for one in notes if one.what == "firewall"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -20,7 +20,7 @@ from gpu_platform.planning.clouds.gke.plan import (
     UpgradeSettings,
 )
 from gpu_platform.planning.prerequisites import account_needs, examples_left, gpu_quotas, prerequisites
-from gpu_platform.stacks import load_stack
+from gpu_platform.stacks import load_stack, plan_platform
 from tests.support.cloud_plans import environment, filled, on_cloud
 
 EKS = filled(EksClusterPlan, name="ml", region="us-east-2")
@@ -161,6 +161,24 @@ def test_google_counts_vpc_networks_disks_and_vcpus_beside_gpus() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("machine_type", "cpus", "disks"),
+    [("n2-standard-8", "N2_CPUS", "SSD_TOTAL_GB"), ("n4-standard-8", None, "HDB_TOTAL_GB")],
+)
+def test_system_nodes_count_against_the_quotas_of_their_machine_type(
+    machine_type: str, cpus: str | None, disks: str
+) -> None:
+    shipped = cast("dict[str, Any]", load_stack("gke-training").platform)
+    create = {**shipped["cluster"]["create"], "system": {"machine_type": machine_type}}
+    plan = plan_platform({**shipped, "cluster": {**shipped["cluster"], "create": create}}, "test")
+    assert plan.kind == "environment"
+    needed = prerequisites(plan, ())
+    assert needed is not None
+    quotas = [(quota.name, quota.unit) for quota in needed.quotas if quota.what == "system nodes, rolls included"]
+    assert quotas == [(cpus, "vCPU")]
+    assert disks in [quota.name for quota in needed.quotas]
+
+
 def test_hyperdisks_count_against_a_quota_of_their_own() -> None:
     cluster = filled(GkeClusterPlan, name="ml", disks_gb={"hyperdisk-balanced": 400, "pd-ssd": 100})
     quotas = cluster.prerequisites(["gcp:container/nodePool:NodePool"]).quotas
@@ -171,7 +189,8 @@ def test_hyperdisks_count_against_a_quota_of_their_own() -> None:
 def test_an_existing_account_of_nodes_and_an_existing_subnetwork_need_roles_on_them() -> None:
     own = filled(GkeClusterPlan, name="ml", node_email="nodes@p.iam.gserviceaccount.com")
     vpc = ExistingVpcPlan(network="n", subnetwork="projects/host/s", pods_range="p", services_range="s")
-    shared = dataclasses.replace(own, create=filled(CreateGkePlan, existing_vpc=vpc, system_nodes=(2, 6)))
+    create = filled(CreateGkePlan, existing_vpc=vpc, system_nodes=(2, 6), system_disk_type="pd-balanced")
+    shared = dataclasses.replace(own, create=create)
     needed = shared.prerequisites(["gcp:container/cluster:Cluster"]).permissions
     assert "roles/iam.serviceAccountUser on nodes@p.iam.gserviceaccount.com" in needed
     assert "roles/compute.networkUser on projects/host/s" in needed

@@ -8,6 +8,7 @@ import pytest
 
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.queues.admission import rules_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import PlanMaker, pool, team
@@ -304,6 +305,60 @@ def test_what_no_queue_can_have_is_refused_at_its_place(
     (problem,) = refused.value.problems
     assert problem.path == place
     assert words in str(problem)
+
+
+@pytest.mark.parametrize("mode", ["time-slicing", "mps"])
+def test_a_container_with_several_gpus_names_a_pool_where_others_share_by_the_same_name(
+    queues: Any, mode: str
+) -> None:
+    sharing = {"mode": mode, "replicas": 4, "rename": False}
+    shared = pool("lab", workload="development", machine_type="g6.12xlarge", sharing=sharing)
+    plan = queues(pool(), shared, teams=[team(quota={"gpus": {"train": 6, "lab": 4}})])
+    messages = [rule.message for rule in rules_of(plan.teams[0]) if rule.id == "queue-pool"]
+    assert [message.partition(":")[0] for message in messages] == [
+        "pods with more than 8 of nvidia.com/gpu fit no node of train, where the queue may start them",
+        "containers with more than 1 of nvidia.com/gpu fit no node of lab, where the queue may start them",
+    ]
+    assert messages[1].endswith("{gpu-platform.dev/pool: train}")
+
+
+def new_gke(system: Mapping[str, Any], **queueing: Any) -> EnvironmentPlan:
+    """Return the plan of a new GKE cluster with queues and these numbers of system nodes."""
+    stack = STACKS["gke"]
+    create = {"api_access": ["198.51.100.0/24"], "system": system}
+    pool = {**stack["pools"][0], "count": {"desired": 2}}
+    plan = plan_platform(
+        {**stack, "cluster": {**stack["cluster"], "create": create}, "queueing": queueing, "pools": [pool]}, "test"
+    )
+    assert plan.kind == "environment"
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("system", "aware"),
+    [({}, "no"), ({"min": 4, "max": 4}, "no"), ({"min": 3, "max": 3}, "yes"), ({"min": 6, "max": 6}, "yes")],
+)
+def test_queues_see_no_nodes_while_gke_adds_system_nodes(system: dict[str, int], aware: str) -> None:
+    plan = new_gke(system)
+    (decision,) = [one for one in plan.decisions if one.what == "topology-aware scheduling"]
+    assert (decision.chosen, "GKE adds system nodes" in decision.why) == (aware, aware == "no")
+    assert plan.queues is not None
+    assert bool(plan.queues.topologies) == (aware == "yes")
+
+
+def test_topology_on_autoscaled_system_nodes_is_refused_and_its_fix_is_taken() -> None:
+    with pytest.raises(BadInput, match=r"GKE adds system nodes \(.*system: \{min: 6, max: 6\}"):
+        new_gke({"max": 5}, topology=True)
+    assert new_gke({"min": 6, "max": 6}, topology=True).queues is not None
+
+
+def test_fixed_nodes_without_gpus_are_an_assumption_on_an_existing_cluster() -> None:
+    (decision,) = [
+        one
+        for one in plan_of_cloud("eks", {"count": {"desired": 2}}).decisions
+        if one.what == "topology-aware scheduling"
+    ]
+    assert decision.why.endswith("; assumed: no autoscaler adds nodes without GPUs")
 
 
 def test_topology_that_pools_cannot_have_is_refused_with_their_names(make_plan: PlanMaker) -> None:

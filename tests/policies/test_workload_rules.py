@@ -219,6 +219,9 @@ def test_a_share_is_one_only_where_every_pool_that_the_pod_may_use_shares():
     )
     whole = gke_node_pool(machineType="a3-highgpu-8g")
     assert violations("gpu-shared-request-one", shared_pool, whole, asking(None, {"nvidia.com/gpu": 2})) == []
+    small = gke_node_pool(machineType="a2-highgpu-2g")
+    three = asking(None, {"nvidia.com/gpu": 3})
+    assert only(violations("gpu-shared-request-one", shared_pool, small, three))
 
 
 def test_instances_that_gke_partitions_are_counted():

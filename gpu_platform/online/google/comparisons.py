@@ -16,6 +16,7 @@ from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.quantity import counted
+from gpu_platform.zones import google_region
 
 _SOON: Final = timedelta(hours=24)
 
@@ -35,7 +36,7 @@ def compare_apis(project: str, disabled: Sequence[str]) -> OnlineFinding:
 
 def compare_offers(pool: PoolPlan, wanted: tuple[str, ...], region: str, offered: frozenset[str]) -> OnlineFinding:
     """Return whether the zones of a pool offer its machine type; `wanted` empty: the zones of the cluster."""
-    here = sorted(zone for zone in offered if zone.rpartition("-")[0] == region)
+    here = sorted(zone for zone in offered if google_region(zone) == region)
     missing = [zone for zone in wanted if zone not in offered]
     looked_at = f"zones of pool {pool.name} that offer {pool.machine_type}"
     used = ", ".join(wanted) or "the zones of the cluster"

@@ -7,15 +7,13 @@ from typing import Any, cast
 
 from gpu_platform.planning.addons.known import GATEWAY_CLASS, HIDDEN_CONTROL_PLANE, KNOWN, PROMETHEUS_KEEPS
 from gpu_platform.planning.addons.section import AddonPlan, AddonsPlan
+from gpu_platform.planning.clouds.closed_ports import name_closed_ports
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.addons import Addons
-
-# From a private control plane; other ports of nodes need a rule of the network's owner.
-_OPEN_PORTS = frozenset({443, 10250})
 
 
 def check(addons: Addons, cloud: Cloud, problems: Problems) -> None:
@@ -46,7 +44,9 @@ def plan(context: CompleteContext) -> Decided[AddonsPlan]:
     )
     gateway = any(addon.name == "gateway" and addon.install for addon in addons)
     section = AddonsPlan(addons=addons, gateway_class=GATEWAY_CLASS if gateway else None)
-    decisions = (*_needed(declared, parts), *_closed_ports(section, cloud), *_kept(section, context))
+    ports = {KNOWN[one.name].title: context.catalog.charts[one.chart].api_ports for one in section.addons}
+    closed = name_closed_ports("addons", ports, cloud)
+    decisions = (*_needed(declared, parts), *closed, *_kept(section, context))
     return Decided(section, decisions)
 
 
@@ -134,24 +134,4 @@ def _needed(declared: Mapping[str, str], parts: Mapping[str, str | None]) -> tup
         )
         for name, part in parts.items()
         if part is not None and name not in declared
-    )
-
-
-def _closed_ports(section: AddonsPlan, cloud: Cloud) -> tuple[Decision, ...]:
-    """Return which ports the owner of the network must open for the webhooks of the add-ons."""
-    ports = sorted({port for one in section.addons for port in KNOWN[one.name].webhook_ports} - _OPEN_PORTS)
-    if not ports or cloud.closed_ports is None:
-        return ()
-    titles = ", ".join(
-        KNOWN[one.name].title
-        for one in section.addons
-        if not _OPEN_PORTS.issuperset(KNOWN[one.name].webhook_ports)
-    )
-    return (
-        Decision(
-            subject="addons",
-            what="firewall",
-            chosen="TCP " + ", ".join(map(str, ports)) + " from the control plane to the nodes",
-            why=f"webhooks of {titles} listen there, and {cloud.closed_ports}: add a rule to the network",
-        ),
     )

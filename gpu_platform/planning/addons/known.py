@@ -14,13 +14,12 @@ from gpu_platform import names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownAddon:
-    """One add-on. `webhook_ports`: ports of its pods that the API server calls; `label`, `image`: see PartPlan."""
+    """One add-on. `label`, `image`: see PartPlan."""
 
     title: str
     chart: str
     label: str
     image: str
-    webhook_ports: tuple[int, ...]
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
     needs: tuple[str, ...] = ()
 
@@ -52,14 +51,12 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
         chart="jobset",
         label="jobset",
         image="jobset/jobset",
-        webhook_ports=(9443,),
     ),
     "trainer": KnownAddon(
         title="Kubeflow Trainer",
         chart="kubeflow-trainer",
         label="trainer",
         image="trainer/trainer-controller-manager",
-        webhook_ports=(9443,),
         # JobSet is an add-on of its own; the runtimes of the chart are applied by a Job that downloads kubectl.
         values={"jobset": {"install": False}},
         needs=("jobset",),
@@ -69,21 +66,18 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
         chart="kuberay-operator",
         label="kuberay-operator",
         image="kuberay/operator",
-        webhook_ports=(),
     ),
     "leaderworkerset": KnownAddon(
         title="LeaderWorkerSet",
         chart="lws",
         label="lws",
         image="lws/lws",
-        webhook_ports=(9443,),
     ),
     "prometheus": KnownAddon(
         title="Prometheus operator",
         chart="kube-prometheus-stack",
         label="prometheus-operator",
         image="prometheus-operator/prometheus-operator",
-        webhook_ports=(10250,),
         values=_PROMETHEUS,
     ),
     "keda": KnownAddon(
@@ -91,7 +85,6 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
         chart="keda",
         label="keda-operator",
         image="kedacore/keda",
-        webhook_ports=(6443, 9443),
         # ScaledObjects of members outlive the release.
         values={"crds": {"additionalAnnotations": {"helm.sh/resource-policy": "keep"}}},
     ),
@@ -100,7 +93,6 @@ KNOWN: Final[Mapping[str, KnownAddon]] = {
         chart="gateway-helm",
         label="gateway-helm",
         image="envoyproxy/gateway",
-        webhook_ports=(),
     ),
 }
 """By field of the stack file, in the order of installation."""

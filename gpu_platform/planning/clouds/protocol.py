@@ -136,6 +136,11 @@ class Cloud(Protocol):
         return None
 
     @property
+    def growing_nodes(self) -> str | None:
+        """Which nodes an autoscaler adds beside those of pools, and how to fix their number, or None."""
+        return None
+
+    @property
     def chooses_kubernetes(self) -> bool:
         """Whether planning chooses a Kubernetes version where the stack file names none."""
         return False

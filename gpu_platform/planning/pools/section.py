@@ -15,6 +15,7 @@ from gpu_platform.planning.expectations.section import Expectations, NodeExpecta
 from gpu_platform.planning.nodes.section import HOLDING_TAINTS, Kubelet, Labels, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.sharing.section import ResourceOffer, SharingPlan
+from gpu_platform.pod_devices import SHARES_PER_CONTAINER
 from gpu_platform.pod_limits import KEEP_FROM_KARPENTER, SAFE_TO_EVICT
 
 LOWEST_WITH_NODES: Final = -10
@@ -205,6 +206,14 @@ class PoolPlan:
     def units_per_node(self) -> dict[str, int]:
         """Units of each extended resource, or device class, on one node."""
         return {offer.name: offer.per_node for offer in self.resources}
+
+    @property
+    def units_in_container(self) -> Mapping[str, int]:
+        """Most units of each extended resource that device plugins give to one container: one share, no more."""
+        return {
+            name: SHARES_PER_CONTAINER if self.sharing.shares(name) else units
+            for name, units in self.units_per_node.items()
+        }
 
     @property
     def units_desired(self) -> Mapping[str, int]:

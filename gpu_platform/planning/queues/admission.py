@@ -10,7 +10,7 @@ whose owner is queued are not queued themselves); Kubernetes API reference, Vali
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from gpu_platform import names
@@ -200,32 +200,43 @@ def _names_pool(fits: str) -> str:
 
 
 def _pool_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
-    """Yield for each resource the rule that a pod names its pool where some nodes are too small for it.
+    """Yield for each resource the rules that a pod names its pool where some nodes are too small for it.
 
-    Kueue compares quotas, and does not know how much one node has: it would start the pod on such nodes, where it
-    waits. It reads labels of flavors in the pod's node selector and required node affinity.
+    Kueue compares quotas, and does not know how much one node has, nor that a container gets only one share. It
+    would start the pod on such nodes, where it waits or ends (UnexpectedAdmissionError). It reads labels of
+    flavors in the pod's node selector and required node affinity.
     """
     for resource in (one for one in queue.resources if "/" in one):
-        sizes = {one.pool: one.on_node[resource] for one in queue.flavors if one.pool and one.serves(resource)}
-        if len(set(sizes.values())) < 2:
-            continue
-        least, largest = min(sizes.values()), max(sizes, key=lambda pool: sizes[pool])
-        small = ", ".join(pool for pool, units in sizes.items() if units == least)
+        flavors = [(one.pool, one) for one in queue.flavors if one.pool and one.serves(resource)]
         each = units_of(resource)
-        units = (
-            f"([spec.containers.map(one, {each}).sum()] + spec.?initContainers.orValue([]).map(one, {each})).max()"
+        of_containers, of_inits = (
+            f"spec.containers.map(one, {each})",
+            f"spec.?initContainers.orValue([]).map(one, {each})",
         )
-        table = f"{{{', '.join(f'{text(pool)}: {size}' for pool, size in sorted(sizes.items()))}}}"
-        fits = f"pool in {table} && units <= {table}[pool]"
-        yield PodRule(
-            id="queue-pool",
-            expression=(
-                f"request.operation != 'CREATE' || {_OWNERS}.size() > 0 || {_specs(TEMPLATE_KINDS)}.all(spec, "
-                f"[{units}].all(units, units <= {least} || {_names_pool(fits)}))"
-            ),
-            message=f"pods with more than {least} of {resource} fit no node of {small}, where the queue may start "
-            f"them: name a pool, as in nodeSelector: {{{names.POOL_LABEL}: {largest}}}",
-        )
+        on_node = {pool: one.on_node[resource] for pool, one in flavors}
+        yield from _pool_rule(resource, "pods", on_node, f"([{of_containers}.sum()] + {of_inits}).max()")
+        in_container = {pool: one.in_container.get(resource, on_node[pool]) for pool, one in flavors}
+        if in_container != on_node:
+            yield from _pool_rule(resource, "containers", in_container, f"({of_containers} + {of_inits}).max()")
+
+
+def _pool_rule(resource: str, whose: str, sizes: Mapping[str, int], units: str) -> Iterator[PodRule]:
+    """Yield the rule for the most units of a resource by pool, if they differ. `units`: of a pod spec, as CEL."""
+    if len(set(sizes.values())) < 2:
+        return
+    least, largest = min(sizes.values()), max(sizes, key=lambda pool: sizes[pool])
+    small = ", ".join(pool for pool, most in sizes.items() if most == least)
+    table = f"{{{', '.join(f'{text(pool)}: {size}' for pool, size in sorted(sizes.items()))}}}"
+    fits = f"pool in {table} && units <= {table}[pool]"
+    yield PodRule(
+        id="queue-pool",
+        expression=(
+            f"request.operation != 'CREATE' || {_OWNERS}.size() > 0 || {_specs(TEMPLATE_KINDS)}.all(spec, "
+            f"[{units}].all(units, units <= {least} || {_names_pool(fits)}))"
+        ),
+        message=f"{whose} with more than {least} of {resource} fit no node of {small}, where the queue may start "
+        f"them: name a pool, as in nodeSelector: {{{names.POOL_LABEL}: {largest}}}",
+    )
 
 
 def _class_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:

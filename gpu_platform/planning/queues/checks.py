@@ -43,11 +43,11 @@ def check_queueing(environment: Environment, cloud: Cloud, available: Available,
             "1: a queue starts a workload when its quota is free, and then nodes must be free, too",
             "remove overcommit, and lower the quotas: teams borrow what others do not use",
         )
-    if queueing.topology and (found := unsuitable(available.pools)):
+    if queueing.topology and (found := unsuitable(available.pools, cloud)):
         here.at("topology").add(
             f"true, and {', '.join(found)}",
-            "true only if all pools have a fixed size and a device plugin: Kueue counts nodes that exist",
-            "remove topology, or write only count: {desired: N}",
+            "true only if all nodes exist and all pools have a device plugin: Kueue counts nodes that exist",
+            "remove topology, or write only count: {desired: N} in pools",
         )
     check_offered(queueing.reserve, available, here.at("reserve"))
     _check_by_pool(queueing.reserve, queueing, offers_of(available), here.at("reserve"))

@@ -74,6 +74,7 @@ def flavor_quotas(
                 on_node={
                     name: offer.per_node for name, found in offers.items() for offer in found if offer.pool is pool
                 },
+                in_container=pool.units_in_container,
             )
             for pool in used
         ),

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from gpu_platform import names
+from gpu_platform.planning.clouds.closed_ports import name_closed_ports
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided
@@ -29,6 +30,7 @@ from gpu_platform.planning.queues.kueue import plan_kueue
 from gpu_platform.planning.queues.limits import ceiling, cohort_quotas, cpu_flavor, flavor_quotas
 from gpu_platform.planning.queues.reasons import queue_decisions, queueing_decisions
 from gpu_platform.planning.queues.section import (
+    CHART,
     FlavorPlan,
     ProvisioningPlan,
     QueuesPlan,
@@ -117,7 +119,7 @@ def plan(
     if queueing is None:
         return Decided(None)
     cloud, pools = context.cloud, available.pools
-    aware = is_topology_aware(queueing, pools)
+    aware = is_topology_aware(queueing, pools, cloud)
     flavors = _flavors(cloud, pools, aware=aware)
     divided = _divide(environment, (), available)
     teams = _plan_teams(environment.teams, environment, tenants, cloud, available, divided)
@@ -135,7 +137,8 @@ def plan(
     return Decided(
         planned,
         (
-            *queueing_decisions(context.stack, queueing, planned, pools, aware=aware),
+            *name_closed_ports("queueing", {"Kueue": context.catalog.charts[CHART].api_ports}, cloud),
+            *queueing_decisions(context.stack, queueing, planned, pools, cloud),
             *waiting_decisions(pools, environment.teams, queueing),
             *queue_decisions(environment.teams, teams, divided),
         ),
@@ -170,7 +173,7 @@ def _plan_teams(
 ) -> tuple[TeamQueuePlan, ...]:
     assert environment.queueing is not None  # noqa: S101 - both callers have checked it
     queueing = environment.queueing
-    planned = _flavors(cloud, available.pools, aware=is_topology_aware(queueing, available.pools))
+    planned = _flavors(cloud, available.pools, aware=is_topology_aware(queueing, available.pools, cloud))
     flavors = {flavor.pool: flavor.name for flavor in planned}
     checks = {pool.name: _check_name(pool) for pool in available.pools if cloud.provisioning(pool) is not None}
     by_name = {tenant.namespace: tenant for tenant in tenants}

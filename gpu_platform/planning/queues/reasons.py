@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
@@ -17,7 +18,7 @@ from gpu_platform.spec.team import Team
 
 
 def queueing_decisions(
-    stack: str, queueing: Queueing, planned: QueuesPlan, pools: Sequence[PoolPlan], *, aware: bool
+    stack: str, queueing: Queueing, planned: QueuesPlan, pools: Sequence[PoolPlan], cloud: Cloud
 ) -> tuple[Decision, ...]:
     """Return the decisions about Kueue, topology and ResourceQuotas."""
     kueue = planned.kueue
@@ -33,12 +34,17 @@ def queueing_decisions(
         Decision(
             subject=subject,
             what="topology-aware scheduling",
-            chosen="yes" if aware else "no",
-            why="all pools have a fixed size and a device plugin"
-            if aware
-            else "queueing.topology"
+            chosen="yes" if planned.topologies else "no",
+            why="queueing.topology"
             if queueing.topology is False
-            else "Kueue counts nodes that exist, and " + ", ".join(unsuitable(pools)),
+            else "Kueue counts nodes that exist, and " + ", ".join(unsuitable(pools, cloud))
+            if not planned.topologies
+            else "all pools have a fixed size and a device plugin"
+            + (
+                ""
+                if cloud.creates_cluster or cloud.runs_kueue
+                else "; assumed: no autoscaler adds nodes without GPUs"
+            ),
         ),
         Decision(
             subject=subject,
@@ -49,6 +55,17 @@ def queueing_decisions(
         ),
     ]
     return tuple(found)
+
+
+def _why_topology(queueing: Queueing, planned: QueuesPlan, pools: Sequence[PoolPlan], cloud: Cloud) -> str:
+    if queueing.topology is False:
+        return "queueing.topology"
+    if not planned.topologies:
+        return "Kueue counts nodes that exist, and " + ", ".join(unsuitable(pools, cloud))
+    fixed = "all pools have a fixed size and a device plugin"
+    if cloud.creates_cluster or cloud.runs_kueue:
+        return fixed
+    return f"{fixed}; assumed: no autoscaler adds nodes without GPUs"
 
 
 def queue_decisions(

@@ -88,7 +88,8 @@ class FlavorQuota:
     """Limits of all resources of a queue on one flavor.
 
     `pool`: the pool of the flavor, None for nodes that no pool describes; `check`: of its nodes, where they are
-    provisioned; `on_node`: units of GPU resources on one of its nodes.
+    provisioned; `on_node`: units of GPU resources on one of its nodes; `in_container`: the most of them that one
+    container can have there.
     """
 
     flavor: str
@@ -96,6 +97,7 @@ class FlavorQuota:
     limits: tuple[Limits, ...]
     check: str | None = None
     on_node: Mapping[str, int] = field(default_factory=dict[str, int])
+    in_container: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def serves(self, resource: str) -> bool:
         """Return whether the queue has or may borrow any of a resource here."""

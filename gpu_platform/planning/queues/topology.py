@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.spec.queueing import Queueing
 
 
-def is_topology_aware(queueing: Queueing, pools: Sequence[PoolPlan]) -> bool:
+def is_topology_aware(queueing: Queueing, pools: Sequence[PoolPlan], cloud: Cloud) -> bool:
     """Return whether workloads start only when nodes have room for their pods."""
-    return not unsuitable(pools) if queueing.topology is None else queueing.topology
+    return not unsuitable(pools, cloud) if queueing.topology is None else queueing.topology
 
 
 def closest_level(levels: Sequence[str]) -> str | None:
@@ -23,10 +24,14 @@ def closest_level(levels: Sequence[str]) -> str | None:
     return levels[-2] if len(levels) > 1 else None
 
 
-def unsuitable(pools: Sequence[PoolPlan]) -> tuple[str, ...]:
-    """Return the pools whose nodes may not exist yet, or whose devices are claimed, each with the reason."""
-    return tuple(
-        f"{pool.name} " + ("has DRA" if pool.devices else "is autoscaled")
-        for pool in pools
-        if pool.devices or pool.nodes.desired < pool.nodes.max
+def unsuitable(pools: Sequence[PoolPlan], cloud: Cloud) -> tuple[str, ...]:
+    """Return the nodes that may not exist yet, and the pools whose devices are claimed, each with the reason."""
+    growing = cloud.growing_nodes
+    return (
+        *(
+            f"pool {pool.name} " + ("has DRA" if pool.devices else "is autoscaled")
+            for pool in pools
+            if pool.devices or pool.nodes.desired < pool.nodes.max
+        ),
+        *((growing,) if growing is not None else ()),
     )

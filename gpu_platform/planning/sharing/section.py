@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gpu_platform import names
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceOffer:
@@ -66,3 +68,8 @@ class SharingPlan:
     mig_config: str | None
     partitions: bool = False
     """With DRA: the driver creates MIG instances for claims that request them."""
+
+    def shares(self, resource: str) -> bool:
+        """Return whether units of a resource are shares. Beside MIG instances, GPUs without a layout are whole."""
+        whole = self.mode == "mig" and self.mig_strategy != "single" and resource == names.GPU_RESOURCE
+        return self.replicas > 1 and not whole

@@ -312,23 +312,34 @@ def _sum_within(of: AdmissionSubject, name: str, most: int) -> str:
 
 def _one_share(pools: Sequence[PoolPlan]) -> str:
     """Return that `one` requests at most one share of each shared resource."""
-    return (
-        "!has(one.resources) || !has(one.resources.limits) || one.resources.limits.all(name, "
+    units = "quantity(string(one.resources.limits[name])).asInteger()"
+    whole, shared = _most_whole_and_shared(pools)
+    only_shared = [name for name in shared if name not in whole]
+    clauses = [
         f"!({IS_GPU_RESOURCE} && name.endsWith('{names.SHARED_SUFFIX}')) && "
-        f"!(name in {_texts(_shared_as_whole(pools))}) || "
-        f"quantity(string(one.resources.limits[name])).asInteger() <= {SHARES_PER_CONTAINER})"
-    )
+        f"!(name in {_texts(only_shared)}) || {units} <= {SHARES_PER_CONTAINER}",
+        *(
+            f"name != '{name}' || {units} <= {whole[name]} || {units} > {most}"
+            for name, most in shared.items()
+            if most > whole.get(name, most)
+        ),
+    ]
+    judged = clauses[0] if len(clauses) == 1 else " && ".join(f"({one})" for one in clauses)
+    return f"!has(one.resources) || !has(one.resources.limits) || one.resources.limits.all(name, {judged})"
 
 
-def _shared_as_whole(pools: Sequence[PoolPlan]) -> Sequence[str]:
-    """Return the resources without the suffix of shares that are shares on every node that offers them."""
-    by_name: dict[str, list[bool]] = {}
+def _most_whole_and_shared(pools: Sequence[PoolPlan]) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """Return the most units on a node by resource, of pools that do not share it and of pools that do.
+
+    Without the names of shares, which have a suffix.
+    """
+    found: tuple[dict[str, int], dict[str, int]] = ({}, {})
     for pool in pools:
         for offer in pool.resources:
-            by_name.setdefault(offer.name, []).append(pool.sharing.mode in ("time-slicing", "mps"))
-    return sorted(
-        name for name, shared in by_name.items() if all(shared) and not name.endswith(names.SHARED_SUFFIX)
-    )
+            if not offer.name.endswith(names.SHARED_SUFFIX):
+                most = found[pool.sharing.shares(offer.name)]
+                most[offer.name] = max(most.get(offer.name, 0), offer.per_node)
+    return {name: found[0][name] for name in sorted(found[0])}, {name: found[1][name] for name in sorted(found[1])}
 
 
 def _most_per_node(pools: Sequence[PoolPlan]) -> Mapping[str, int]:

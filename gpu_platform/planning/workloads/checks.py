@@ -324,14 +324,12 @@ def _check_topology(
     place = here.at("topology")
     if job.topology is None:
         return
-    if queueing is None or not is_topology_aware(queueing, available.pools):
-        autoscaled = ", ".join(unsuitable(available.pools))
+    if queueing is None or not is_topology_aware(queueing, available.pools, cloud):
+        growing = ", ".join(unsuitable(available.pools, cloud))
         place.add(
             f"{job.topology!r}, and " + ("no queues" if queueing is None else "queues that do not look at nodes"),
             "topology with queues that know which nodes are close to each other",
-            f"remove topology: pool {autoscaled}"
-            if autoscaled
-            else "write `queueing: {topology: true}`, or remove topology",
+            f"remove topology: {growing}" if growing else "write `queueing: {topology: true}`, or remove topology",
         )
         return
     pool = next((pool for pool in available.pools if pool.name == job.pool), None)

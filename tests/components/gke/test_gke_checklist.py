@@ -59,13 +59,6 @@ def test_gke_2_the_alternative_is_accelerator_network_profile_auto_with_the_dra_
     assert config(form)["labels"][DRA_NETWORKING] == "true"
 
 
-def test_gke_2_the_alternative_is_there_for_a3_mega_when_it_is_asked_for():
-    recorded = record_gke(gke_pool("train", network={"via": "profile"}))
-    made = node_pool_of("train", recorded).inputs
-    assert made["networkConfig"] == {"acceleratorNetworkProfile": "auto"}
-    assert made["nodeConfig"]["labels"][DRA_NETWORKING] == "true"
-
-
 @pytest.mark.parametrize("form", ["a2-high", "g2-spot", "g4"])
 def test_gke_2_machines_without_gpu_nics_have_no_network_of_their_own(form: str):
     assert "networkConfig" not in inputs(form)

@@ -171,7 +171,7 @@ def test_gke_2_a_pool_waits_for_the_kubernetes_networks_that_its_pods_join() -> 
 
 
 def test_gke_2_the_alternative_is_accelerator_network_profile_auto_and_no_extra_networks() -> None:
-    recording = recorded({"network": {"via": "profile"}})
+    recording = recorded({"machine_type": "a3-ultragpu-8g", "network": {"via": "profile"}})
     pool = recording.one("NodePool", "train").inputs
     assert pool["networkConfig"]["acceleratorNetworkProfile"] == "auto"
     assert pool["nodeConfig"]["labels"]["cloud.google.com/gke-networking-dra-driver"] == "true"

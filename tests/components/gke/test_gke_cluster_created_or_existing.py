@@ -63,6 +63,13 @@ def test_every_input_of_the_system_pool_is_a_field_of_the_gke_api() -> None:
     assert pool.config.workload_metadata_config.mode == container_v1.WorkloadMetadataConfig.Mode.GKE_METADATA
 
 
+def test_a_fixed_number_of_system_nodes_has_no_autoscaler() -> None:
+    create = {"api_access": ["10.8.0.0/16"], "system": {"min": 6, "max": 6}}
+    pool = recorded({}, cluster={**EXISTING, "create": create}).one("NodePool", "ml-system").inputs
+    assert pool["nodeCount"] == 2
+    assert not {"autoscaling", "initialNodeCount"} & pool.keys()
+
+
 def test_nodes_are_private_and_reach_the_internet_by_nat_alone() -> None:
     recording = recorded({})
     assert made({})["privateClusterConfig"]["enablePrivateNodes"] is True
@@ -101,6 +108,17 @@ def test_secrets_and_system_nodes_have_the_declared_keys() -> None:
     assert {name: system.inputs["nodeConfig"][name] for name in first} == first
 
 
+@pytest.mark.parametrize(
+    ("machine_type", "disk"), [("n4-standard-8", "hyperdisk-balanced"), ("n2-standard-8", "pd-balanced")]
+)
+def test_system_nodes_boot_from_a_disk_that_their_machine_type_has(machine_type: str, disk: str) -> None:
+    create = {"api_access": ["10.8.0.0/16"], "system": {"machine_type": machine_type}}
+    recording = recorded({}, cluster={**EXISTING, "create": create})
+    assert recording.one("NodePool", "ml-system").inputs["nodeConfig"]["diskType"] == disk
+    (record,) = recording.of("Cluster")
+    assert record.inputs["nodeConfig"]["diskType"] == "pd-balanced"
+
+
 def test_the_dns_endpoint_can_be_closed() -> None:
     create = {"dns_access": False, "api_access": ["203.0.113.0/24"]}
     inputs = made({}, cluster={**EXISTING, "create": create})
@@ -110,7 +128,7 @@ def test_the_dns_endpoint_can_be_closed() -> None:
 def test_the_control_plane_reaches_webhooks_of_add_ons() -> None:
     rule = recorded({}).one("Firewall", "ml-us-central1-webhooks")
     assert rule.inputs["sourceRanges"] == ["172.16.0.0/28"]
-    assert rule.inputs["allows"] == [{"protocol": "tcp", "ports": ["6443", "8443", "9443"]}]
+    assert rule.inputs["allows"] == [{"protocol": "tcp", "ports": ["6443", "8082", "8443", "9443"]}]
 
 
 def test_the_default_pool_of_gke_is_removed_and_its_settings_are_no_change() -> None:

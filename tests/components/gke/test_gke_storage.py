@@ -51,8 +51,9 @@ def test_without_lustre_the_network_has_no_peering() -> None:
 
 def test_the_classes_of_an_existing_cluster_are_in_its_network_which_is_looked_up() -> None:
     recorded = made(EXISTING, **SHARED)
-    for name in SHARED:
-        assert recorded.one("StorageClass", name).inputs["parameters"]["network"] == UNKNOWN
+    assert recorded.one("StorageClass", "checkpoints").inputs["parameters"]["network"] == UNKNOWN
+    # Whether Filestore needs a connect-mode depends on the project of the network.
+    assert recorded.one("StorageClass", "home").inputs["parameters"] == UNKNOWN
     assert not recorded.has("Connection")
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
-_LOCAL_ZONE: Final = re.compile(r"(?<=\d)-[a-z]{3}-\d[a-z]$")
+from gpu_platform.zones import AWS_ZONE
 
 
 def region_of_zone(zone: str) -> str:
     """Return the region of a zone: us-east-1 of us-east-1a, and of the Local Zone us-east-1-dfw-2a."""
-    return _LOCAL_ZONE.sub("", zone) if is_local_zone(zone) else zone[:-1]
+    found = AWS_ZONE.fullmatch(zone)
+    return zone[:-1] if found is None else found["region"]
 
 
 def is_local_zone(zone: str) -> bool:
     """Return whether a zone is a Local Zone. Source: AWS Local Zones user guide, read 2026-11-23."""
-    return _LOCAL_ZONE.search(zone) is not None
+    found = AWS_ZONE.fullmatch(zone)
+    return found is not None and found["local"] is not None
 
 
 def availability_zones(region: str) -> str:

@@ -11,8 +11,9 @@ Sources: kubernetes/autoscaler#8095, and cluster-autoscaler/processors/customres
 from __future__ import annotations
 
 from gpu_platform import names
-from gpu_platform.catalog import MachineType
+from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.gke.capacity import Sizes
+from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing.sharing import layouts_of
 from gpu_platform.quantity import counted
@@ -20,7 +21,7 @@ from gpu_platform.spec.pool import FlexStart, Pool
 from gpu_platform.spec.sharing import Mig, Mps, TimeSlicing
 
 
-def check_autoscaler(pool: Pool, machine: MachineType, nodes: Sizes, problems: Problems) -> None:
+def check_autoscaler(pool: Pool, machine: MachineType, nodes: Sizes, catalog: Catalog, problems: Problems) -> None:
     """Record an autoscaled pool whose GPUs the cluster autoscaler cannot see; `problems` is at the pool."""
     if not machine.has_gpus or not nodes.autoscaled or pool.device_plugin == "provider":
         return
@@ -40,16 +41,28 @@ def check_autoscaler(pool: Pool, machine: MachineType, nodes: Sizes, problems: P
         f"{found} and no {names.GPU_RESOURCE}",
         f"a fixed number of nodes: GKE's cluster autoscaler knows GPUs only as {names.GPU_RESOURCE}; it adds no "
         "node for pods that request another resource, and counts nodes without it as unready",
-        _fix(pool),
+        _fix(pool, machine, catalog),
     )
 
 
-def _fix(pool: Pool) -> str:
-    mode = " with sharing.mode: time-slicing" if isinstance(pool.sharing, Mps) else ""
-    own = f"write device_plugin: provider{mode}, GKE's own sharing, which offers {names.GPU_RESOURCE}"
+def _fix(pool: Pool, machine: MachineType, catalog: Catalog) -> str:
+    fixed = f"count: {{desired: {pool.count.desired or pool.count.maximum}}}"
     if isinstance(pool.capacity, FlexStart):
-        return own + ", or another capacity with a fixed number of nodes"
-    return own + f", or count: {{desired: {pool.count.desired or pool.count.maximum}}}"
+        fixed = "another capacity with a fixed number of nodes"
+    sharing, mode = pool.sharing, ""
+    if isinstance(sharing, Mps):
+        declared = sharing.model_dump(by_alias=True, exclude_unset=True)
+        sharing, mode = (
+            TimeSlicing.model_validate({**declared, "mode": "time-slicing"}),
+            " with sharing.mode: time-slicing",
+        )
+    refused = Problems()
+    shared = pool.model_copy(update={"declared_sharing": sharing})
+    check_provider_sharing(shared, "cloud", machine, catalog.gpu_of(machine), refused)
+    if refused.found:
+        return f"write {fixed}"
+    own = f"write device_plugin: provider{mode}, GKE's own sharing, which offers {names.GPU_RESOURCE}"
+    return f"{own}, or {fixed}"
 
 
 def _offered(pool: Pool, machine: MachineType) -> tuple[bool, str]:

@@ -17,6 +17,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted, parse_duration
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import FlexStart, Pool, Reservation
+from gpu_platform.zones import google_region, is_google_zone
 
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 MAX_FLEX_START_SECONDS = 7 * 24 * 3600
@@ -36,16 +37,6 @@ class Sizes:
     max: int
 
 
-def region_of(location: str) -> str:
-    """Return the region of a region or zone: us-central1 of us-central1-a."""
-    return location[:-2] if is_zone(location) else location
-
-
-def is_zone(location: str) -> bool:
-    """Return whether a location is a zone."""
-    return re.fullmatch(r"[a-z]+-[a-z]+\d+-[a-z]", location) is not None
-
-
 def locations(pool: Pool, cluster: GkeCluster) -> tuple[str, ...]:
     """Return the zones that the stack file names for a pool, or none in a regional cluster.
 
@@ -55,7 +46,7 @@ def locations(pool: Pool, cluster: GkeCluster) -> tuple[str, ...]:
         return (pool.capacity.zone,)
     if pool.zones is not None:
         return pool.zones
-    return (cluster.location,) if is_zone(cluster.location) else ()
+    return (cluster.location,) if is_google_zone(cluster.location) else ()
 
 
 def zones_of(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> tuple[str, ...]:
@@ -231,8 +222,8 @@ def _check_zones(pool: Pool, cluster: GkeCluster, problems: Problems) -> None:
 
 
 def _check_in_region(zone: str, cluster: GkeCluster, here: Problems) -> None:
-    region = region_of(cluster.location)
-    if region_of(zone) != region:
+    region = google_region(cluster.location)
+    if google_region(zone) != region:
         here.add(
             f"{zone!r}",
             f"a zone of {region}, the cluster's region",

@@ -11,7 +11,6 @@ from gpu_platform.planning.clouds import daemonsets
 from gpu_platform.planning.clouds.controllers import ControllerPods, Room
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.gke.buckets import SIDECAR
-from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.clouds.gke.cluster import StackDemands, check_gke_cluster, plan_gke_cluster
 from gpu_platform.planning.clouds.gke.compute_class import CLASS_KEY, check_compute_class, class_taint
 from gpu_platform.planning.clouds.gke.create import AUTOSCALING_PROFILE
@@ -43,7 +42,7 @@ from gpu_platform.planning.clouds.gke.storage import (
     own_classes,
     plan_gke_storage,
 )
-from gpu_platform.planning.clouds.gke.system_pool import size_system_nodes, system_room
+from gpu_platform.planning.clouds.gke.system_pool import ZONES, nodes_in_zone, size_system_nodes, system_room
 from gpu_platform.planning.clouds.gke.window import check_window, recurring_window
 from gpu_platform.planning.clouds.identities import bucket_rights, google_account
 from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
@@ -64,6 +63,7 @@ from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import DiskStorage, StorageClass
 from gpu_platform.spec.team_identity import TeamIdentity
+from gpu_platform.zones import google_region
 
 
 class Gke(Cloud):
@@ -111,7 +111,7 @@ class Gke(Cloud):
     @property
     def region(self) -> str:
         """The cluster's region; of a zonal cluster, that of its zone."""
-        return region_of(self._cluster.location)
+        return google_region(self._cluster.location)
 
     @property
     def scheduler(self) -> SchedulerPlan:
@@ -132,6 +132,15 @@ class Gke(Cloud):
         if create is not None and create.network is None:
             return None
         return "the control plane reaches private nodes only at 443 and 10250"
+
+    @property
+    def growing_nodes(self) -> str | None:
+        """The system nodes of a new cluster, unless their number is fixed."""
+        system = self._cluster.create.system if self._cluster.create is not None else None
+        if system is None or nodes_in_zone(system.min, system.max) is not None:
+            return None
+        fixed = -(-system.max // ZONES) * ZONES
+        return f"GKE adds system nodes (cluster.create.system: {{min: {fixed}, max: {fixed}}} fixes their number)"
 
     @property
     def managed_prometheus(self) -> bool:
@@ -232,7 +241,7 @@ class Gke(Cloud):
 
     def claim_sizes(self, one: StorageClass) -> ClaimSizes:
         """Return the sizes of instances of Filestore and Managed Lustre."""
-        return claim_sizes(one)
+        return claim_sizes(one, self._cluster)
 
     def mount_problem(
         self, one: StorageClass, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.api_access import check_api_access
-from gpu_platform.planning.clouds.gke.capacity import region_of
+from gpu_platform.planning.clouds.closed_ports import ports_to_open
 from gpu_platform.planning.clouds.gke.compute_class import plan_compute_classes
 from gpu_platform.planning.clouds.gke.create import check_create, plan_create
 from gpu_platform.planning.clouds.gke.gpu_networks import (
@@ -46,6 +46,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import BucketStorage, DiskStorage, ExistingStorage, NfsStorage, StorageClass
+from gpu_platform.zones import google_region
 
 MAX_NAME = 40
 MAX_ACCOUNT = 30
@@ -86,7 +87,7 @@ def _check_name(cluster: GkeCluster, problems: Problems) -> None:
 
 
 def _check_location(cluster: GkeCluster, problems: Problems) -> None:
-    region = region_of(cluster.location)
+    region = google_region(cluster.location)
     if cluster.create is not None and region != cluster.location:
         problems.add(
             f"{cluster.location!r}, a zone",
@@ -133,6 +134,7 @@ def plan_gke_cluster(
     create = None
     if cluster.create is not None:
         gke_owned = any(pool.software.device_plugin == "cloud" for pool in pools)
+        dates = catalog.kubernetes_versions.get(("gke", cluster.kubernetes or ""))
         created = plan_create(
             cluster,
             cluster.create,
@@ -140,6 +142,8 @@ def plan_gke_cluster(
             newest_gpus=newest,
             mtu=cluster_mtu(clouds),
             gke_owned=gke_owned,
+            open_ports=ports_to_open(catalog),
+            support_end=dates.standard_until if dates is not None else None,
             window=recurring_window(demands.window) if demands.window is not None else None,
             storage={_kind(one) for one in demands.storage.values()},
         )
@@ -161,7 +165,7 @@ def plan_gke_cluster(
         name=cluster.name,
         project=cluster.project,
         location=cluster.location,
-        region=region_of(cluster.location),
+        region=google_region(cluster.location),
         kubernetes=cluster.kubernetes,
         create=create,
         multi_networking=bool(newest),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from gpu_platform.planning.clouds.api_access import is_private
@@ -19,7 +19,7 @@ from gpu_platform.planning.clouds.gke.plan import (
     ExistingVpcPlan,
     MaintenanceExclusion,
 )
-from gpu_platform.planning.clouds.gke.system_pool import DEFAULT_TYPES
+from gpu_platform.planning.clouds.gke.system_pool import DEFAULT_TYPES, nodes_in_zone
 from gpu_platform.planning.clouds.gke.window import BYDAY, days_of, first_window
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
@@ -222,13 +222,16 @@ def plan_create(
     newest_gpus: Sequence[str],
     mtu: int,
     gke_owned: bool,
+    open_ports: tuple[int, ...],
+    support_end: date | None,
     window: tuple[datetime, datetime, str] | None = None,
     storage: Collection[str] = (),
 ) -> Decided[CreateGkePlan]:
     """Return the settings of a new cluster.
 
     `network`: name of its VPC, with `mtu`; `newest_gpus`: pools of A3 and newer; `gke_owned`: GKE runs the device
-    plugin of a pool; `window`: start, end and recurrence of the window of `changes`, instead of
+    plugin of a pool; `open_ports`: of nodes, for the control plane; `support_end`: of the declared minor version,
+    if it is known; `window`: start, end and recurrence of the window of `changes`, instead of
     `create.maintenance`; `storage`: types of the declared storage classes.
     """
     public = [cidr for cidr in create.api_access if not is_private(cidr)]
@@ -274,6 +277,7 @@ def plan_create(
         pods_cidr=create.pods_cidr,
         services_cidr=create.services_cidr,
         control_plane_cidr=create.control_plane_cidr,
+        open_ports=open_ports,
         api_access=create.api_access,
         dns_access=create.dns_access,
         private_apis=create.private_apis,
@@ -298,12 +302,16 @@ def plan_create(
         lustre_driver="lustre" in storage,
         system_machine_type=create.system.machine_type or DEFAULT_TYPES[0],
         system_vcpus=0,
+        system_disk_type="",
+        system_cpu_quota=None,
         system_nodes=(create.system.min, create.system.max),
+        system_nodes_in_zone=nodes_in_zone(create.system.min, create.system.max),
         system_disk_gb=create.system.disk_gb,
         system_kms_key=create.system.kms_key,
         kms_key=create.kms_key,
     )
-    return Decided(plan, (*decisions, *exclusions.decisions))
+    late = _late_exclusions(create, support_end, subject)
+    return Decided(plan, (*decisions, *exclusions.decisions, *late))
 
 
 def _reach(create: CreateGke, public: Sequence[str]) -> str:
@@ -327,6 +335,25 @@ def _existing_vpc(cluster: GkeCluster, vpc: ExistingVpc | None) -> ExistingVpcPl
         pods_range=vpc.pods_range,
         services_range=vpc.services_range,
     )
+
+
+def _late_exclusions(create: CreateGke, support_end: date | None, subject: str) -> Iterator[Decision]:
+    """Yield a warning for each exclusion of minor upgrades that ends after the support of the minor version.
+
+    Google's dates of support are estimates, and that of the Extended channel is not known. Source:
+    GoogleCloudPlatform/magic-modules#12569 (validation on maintenance exclusions); read 2026-11-29.
+    """
+    if support_end is None or create.release_channel == "extended":
+        return
+    for one in create.maintenance.exclusions:
+        if one.scope != "no-upgrades" and one.end.date() > support_end:
+            yield Decision(
+                subject=subject,
+                what=f"warning: exclusion {one.name}",
+                chosen=f"until {_utc(one.end)}",
+                why="GKE refuses an end after the support of the minor version, which Google estimates for "
+                f"{support_end}: write end: {support_end}T00:00:00Z, or release_channel: extended",
+            )
 
 
 def _plan_exclusions(

@@ -142,7 +142,7 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
         problems.add(
             "no multi-networking",
             "multi-networking, for pools that join GPU networks",
-            f"{update} --enable-multi-networking, or give the pools network: {{via: profile}}",
+            f"{update} --enable-multi-networking, or {_without_networks(plan)}",
         )
     if plan.fqdn_policies and not found.fqdn_policies:
         problems.at("fqdn_policies").add(
@@ -163,6 +163,12 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
         raise BadInput(f"GKE cluster {plan.name}", problems.found)
 
 
+def _without_networks(plan: GkeClusterPlan) -> str:
+    """Return what the pools that join GPU networks can have instead of them."""
+    rdma = any(network.device_mode == "RDMA" for network in plan.networks)
+    return f"give the pools network: {{{'via: profile' if rdma else 'rdma: false'}}}"
+
+
 def _check_ranges(plan: GkeClusterPlan, found: ExistingGke, problems: Problems) -> None:
     """Record ranges that overlap a GPU network: nodes, with an interface in each, would route them there."""
     for what, cidr in found.ranges.items():
@@ -172,5 +178,5 @@ def _check_ranges(plan: GkeClusterPlan, found: ExistingGke, problems: Problems) 
             problems.add(
                 f"{cidr} for {what}, which overlaps {taken[0]} of the GPU networks",
                 "ranges of their own for the cluster and its GPU networks",
-                "give the pools network: {via: profile}, or create another cluster",
+                f"{_without_networks(plan)}, or create another cluster",
             )

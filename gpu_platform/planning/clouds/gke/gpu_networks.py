@@ -86,8 +86,9 @@ def check_gpu_networks(
             f"GPU networks for {names} beside the network profile for {_named(claimed)}",
             "one of both in a cluster: GKE's DRA driver for networks and Networks of type Device would manage the "
             "same NICs",
-            "write the same network.via for all of them where their machine types allow it, or create a separate "
-            "environment",
+            "write via: profile for all of them"
+            if len(over_rdma) == len(joining)
+            else f"give {names} network: {{rdma: false}}, or create a separate environment for them",
         )
     zones = {zone for pool in over_rdma for zone in locations(pool, cluster)}
     if over_rdma and (len(zones) > 1 or any(not locations(pool, cluster) for pool in over_rdma)):

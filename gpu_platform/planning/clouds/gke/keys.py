@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gpu_platform.planning.clouds.gke.capacity import region_of
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
+from gpu_platform.zones import google_region
 
 _MULTI_REGIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "asia": ("asia-",),
@@ -42,7 +42,7 @@ def check_key(key: str | None, cluster: GkeCluster, problems: Problems, *, regio
             "see gcloud kms keys list",
         )
         return
-    location, region = key.split("/")[3], region_of(cluster.location)
+    location, region = key.split("/")[3], google_region(cluster.location)
     around = _MULTI_REGIONS.get(location.rstrip("0123456789"))
     contains = region.startswith(around) if around is not None else "-" not in location
     if location == region or (contains and not regional):

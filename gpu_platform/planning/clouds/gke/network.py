@@ -47,6 +47,15 @@ def check_network(
             "cos: GPUDirect and networks of GPU NICs need Container-Optimized OS",
             "write family: cos, or network: {rdma: false}",
         )
+    fabric = catalog.gcp_family(machine).fabric
+    if via == "profile" and fabric != "rdma":
+        # GKE docs, Allocate network resources by using GKE managed DRANET, Requirements; read 2026-11-29.
+        here.at("via").add(
+            f"'profile' on {machine.name}",
+            "networks: GKE's DRA driver for networks has no NICs of A3 High and A3 Mega, so pods would get none",
+            "remove via, or write network: {rdma: false}",
+        )
+        return
     feature = catalog.gke_features[PROFILE_FEATURE]
     if via == "profile" and cluster.kubernetes is not None and minor(cluster.kubernetes) < minor(feature.minimum):
         here.at("via").add(

@@ -406,6 +406,8 @@ class CreateGkePlan:
     pods_cidr: str
     services_cidr: str
     control_plane_cidr: str
+    open_ports: tuple[int, ...]
+    """Ports of nodes that a rule of the created VPC opens for the control plane, beside GKE's own."""
     api_access: tuple[str, ...]
     dns_access: bool
     """Whether clients of any network reach the API server by its DNS endpoint, with IAM."""
@@ -430,8 +432,14 @@ class CreateGkePlan:
     """Whether GKE runs the driver of Managed Lustre."""
     system_machine_type: str
     system_vcpus: int
+    system_disk_type: str
+    """Type of their boot disk: the first that the machine family boots from."""
+    system_cpu_quota: str | None
+    """Quota of Compute Engine that their vCPUs count against; None: its name is not known here."""
     system_nodes: tuple[int, int]
     """Lowest and highest number of nodes over all zones."""
+    system_nodes_in_zone: int | None
+    """Fixed number of nodes in each zone; None: GKE's autoscaler changes it."""
     system_disk_gb: int
     system_kms_key: str | None = None
     """Key of the disks of system nodes; None: the cloud's default."""

@@ -109,9 +109,10 @@ def _quotas(cluster: GkeClusterPlan) -> Iterator[CloudQuota]:
         disks[name] = disks.get(name, 0) + gb
     if create is not None:
         system = create.most_system_nodes
-        disks["SSD_TOTAL_GB"] = disks.get("SSD_TOTAL_GB", 0) + system * create.system_disk_gb
+        name = _DISK_QUOTAS[create.system_disk_type]
+        disks[name] = disks.get(name, 0) + system * create.system_disk_gb
         yield CloudQuota(
-            name="CPUS",
+            name=create.system_cpu_quota,
             unit="vCPU",
             region=cluster.region,
             amount=system * create.system_vcpus,

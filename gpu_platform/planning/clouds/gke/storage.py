@@ -16,6 +16,7 @@ from gpu_platform.planning.clouds.gke.buckets import BucketGrant
 from gpu_platform.planning.clouds.gke.cluster import network_name
 from gpu_platform.planning.clouds.gke.keys import check_key
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
+from gpu_platform.planning.clouds.gke.system_pool import DEFAULT_TYPES
 from gpu_platform.planning.clouds.storage import (
     ClaimSizes,
     MountProblem,
@@ -40,6 +41,7 @@ from gpu_platform.spec.storage import (
     StorageClass,
     TeamStorage,
 )
+from gpu_platform.zones import google_region
 
 DISK_DRIVER: Final = "pd.csi.storage.gke.io"
 NFS_DRIVER: Final = "filestore.csi.storage.gke.io"
@@ -64,9 +66,11 @@ _TIERS: Final[Mapping[str, str]] = {
     "zonal": "zonal",
     "enterprise": "enterprise",
 }
-# Filestore docs, service tiers; read 2026-11-28.
+# Basic HDD of 100 GiB: GKE docs, Access Filestore instances with the Filestore CSI driver, Requirements. Others:
+# Filestore docs, service tiers. Read 2026-11-29.
+_SMALL_HDD_FROM: Final = "1.33"
 _SMALLEST: Final[Mapping[str, str]] = {
-    "basic-hdd": "1Ti",
+    "basic-hdd": "100Gi",
     "basic-ssd": "2560Gi",
     "zonal": "1Ti",
     "enterprise": "1Ti",
@@ -87,6 +91,8 @@ class GkeStorage:
 
     kind: Literal["gke"] = "gke"
     in_network: tuple[str, ...]
+    filestore: tuple[str, ...] = ()
+    """Those of Filestore, whose connection depends on the project of that network, too."""
     private_access: str | None
     grants: tuple[BucketGrant, ...] = ()
 
@@ -162,8 +168,9 @@ def _check_lustre(
     catalog: Catalog,
     here: Problems,
 ) -> None:
-    if one.zone is not None and not one.zone.startswith(f"{_region(cluster)}-"):
-        here.at("zone").add(f"{one.zone!r}", f"a zone of {_region(cluster)}", "change the zone")
+    region = google_region(cluster.location)
+    if one.zone is not None and google_region(one.zone) != region:
+        here.at("zone").add(f"{one.zone!r}", f"a zone of {region}", f"write {region}-a or another of its zones")
     _check_lustre_nodes(cluster, pools, machines, catalog, here.at("type"), "take type: nfs")
 
 
@@ -204,10 +211,6 @@ def _has(feature: str, cluster: GkeCluster, catalog: Catalog) -> bool:
     return cluster.kubernetes is None or minor(cluster.kubernetes) >= minor(catalog.gke_features[feature].minimum)
 
 
-def _region(cluster: GkeCluster) -> str:
-    return cluster.location.rpartition("-")[0] if cluster.location.count("-") > 1 else cluster.location
-
-
 def _disks(machine: MachineType, catalog: Catalog) -> tuple[str, ...]:
     """Return the disk types that a machine type attaches, as far as known: those that it boots from."""
     return catalog.gcp_family(machine).boot_disk_types
@@ -217,19 +220,29 @@ def _attaches(disk: str, machine: MachineType, catalog: Catalog) -> bool:
     return disk in _disks(machine, catalog)
 
 
-def _only_hyperdisk(pools: Sequence[PoolPlan], catalog: Catalog) -> list[str]:
-    machines = ((pool.name, catalog.machine_types[pool.machine_type]) for pool in pools)
+def _system(cluster: GkeCluster, catalog: Catalog) -> MachineType | None:
+    """Return the machine type of the system nodes of a new cluster."""
+    if cluster.create is None:
+        return None
+    return catalog.machine_types[cluster.create.system.machine_type or DEFAULT_TYPES[0]]
+
+
+def _only_hyperdisk(cluster: GkeCluster, pools: Sequence[PoolPlan], catalog: Catalog) -> list[str]:
+    machines = [(pool.name, catalog.machine_types[pool.machine_type]) for pool in pools]
+    if (system := _system(cluster, catalog)) is not None:
+        machines.append(("system", system))
     return [name for name, machine in machines if not _attaches(_PERSISTENT_DISK, machine, catalog)]
 
 
 def _all_hyperdisk(cluster: GkeCluster, pools: Sequence[PoolPlan], catalog: Catalog) -> bool:
-    return bool(pools) and len(_only_hyperdisk(pools, catalog)) == len(pools) and cluster.create is None
+    return bool(pools) and len(_only_hyperdisk(cluster, pools, catalog)) == len(pools) and cluster.create is None
 
 
-def claim_sizes(one: StorageClass) -> ClaimSizes:
+def claim_sizes(one: StorageClass, cluster: GkeCluster) -> ClaimSizes:
     """Return the sizes of the instances that Google makes for a claim."""
     if isinstance(one, NfsStorage):
-        return ClaimSizes(smallest=_SMALLEST[one.tier or "zonal"])
+        old = cluster.kubernetes is not None and minor(cluster.kubernetes) < minor(_SMALL_HDD_FROM)
+        return ClaimSizes(smallest=_SMALLEST["zonal" if old and one.tier == "basic-hdd" else one.tier or "zonal"])
     if isinstance(one, LustreStorage):
         return ClaimSizes(smallest=_LUSTRE_STEPS[one.throughput], step=_LUSTRE_STEPS[one.throughput])
     return ClaimSizes()
@@ -263,7 +276,7 @@ def own_classes(
         for name, disk in CLASSES_OF_GKE.items()
     }
     hyperdisk = HYPERDISK in storage or _has_hyperdisk(storage, _all_hyperdisk(cluster, pools, catalog))
-    if cluster.create is not None and _only_hyperdisk(pools, catalog) and not hyperdisk:
+    if cluster.create is not None and _only_hyperdisk(cluster, pools, catalog) and not hyperdisk:
         found[HYPERDISK] = DiskStorage(type="disk", disk=HYPERDISK)
     return found
 
@@ -273,7 +286,7 @@ def plan_gke_storage(
 ) -> Decided[StoragePlan]:
     """Return the storage classes of a cluster, with the resources of Google Cloud that they need."""
     machines = {pool.name: catalog.machine_types[pool.machine_type] for pool in pools}
-    only_hyperdisk = _only_hyperdisk(pools, catalog)
+    only_hyperdisk = _only_hyperdisk(cluster, pools, catalog)
     all_hyperdisk = _all_hyperdisk(cluster, pools, catalog)
     of_buckets = {name: one for name, one in storage.items() if isinstance(one, BucketStorage)}
     wanted: dict[str, ClaimableStorage] = {
@@ -295,7 +308,7 @@ def plan_gke_storage(
     classes = [
         replace(
             _class(name, one, cluster, catalog, network, zones, all_hyperdisk),
-            smallest=claim_sizes(one).smallest,
+            smallest=claim_sizes(one, cluster).smallest,
             unable=tuple(pool.name for pool in pools if mount_problem(one, cluster, pool, pools, catalog)),
         )
         for name, one in wanted.items()
@@ -309,12 +322,15 @@ def plan_gke_storage(
             continue
         decisions.append(_by_class(name, one, cluster, all_hyperdisk))
         decisions.extend(
-            _warning(name, one, machines, catalog, all_hyperdisk=all_hyperdisk, created=cluster.create is not None)
+            _warning(name, one, machines, catalog, all_hyperdisk=all_hyperdisk, system=_system(cluster, catalog))
         )
     in_network = [name for name, one in storage.items() if isinstance(one, NfsStorage | LustreStorage)]
     lustre = any(isinstance(one, LustreStorage) for one in storage.values())
     cloud = GkeStorage(
         in_network=tuple(in_network) if cluster.create is None else (),
+        filestore=tuple(name for name in in_network if isinstance(storage[name], NfsStorage))
+        if cluster.create is None
+        else (),
         private_access=f"{network}-services"
         if lustre and network is not None and cluster.create is not None and cluster.create.network is None
         else None,
@@ -391,7 +407,11 @@ def _class(
                 name=name,
                 provisioner=NFS_DRIVER,
                 shared=True,
-                parameters={"tier": _TIERS[one.tier or "zonal"], **in_network, **_connection(cluster), **key},
+                parameters={
+                    "tier": _TIERS[one.tier or "zonal"],
+                    **(filestore_network(network, cluster.project) if network is not None else {}),
+                    **key,
+                },
                 reclaim_policy=reclaim,
                 binding="WaitForFirstConsumer",
                 expandable=True,
@@ -411,11 +431,14 @@ def _class(
             )
 
 
-def _connection(cluster: GkeCluster) -> Mapping[str, str]:
-    """Return how Filestore joins the network: that of another project admits private services access alone."""
-    vpc = cluster.create.network if cluster.create is not None else None
-    shared = vpc is not None and vpc.project not in (None, cluster.project)
-    return {"connect-mode": "PRIVATE_SERVICE_ACCESS"} if shared else {}
+def filestore_network(network: str, project: str) -> Mapping[str, str]:
+    """Return how Filestore joins a network: that of another project admits only private services access.
+
+    `network`: a name, or a path that begins with projects/; `project`: of the cluster. Source: GKE docs, Access
+    Filestore instances with Shared VPC; read 2026-11-28.
+    """
+    shared = network.startswith("projects/") and network.split("/")[1] != project
+    return {"network": network, **({"connect-mode": "PRIVATE_SERVICE_ACCESS"} if shared else {})}
 
 
 def _by_class(name: str, one: ClaimableStorage, cluster: GkeCluster, all_hyperdisk: bool) -> Decision:
@@ -449,14 +472,14 @@ def _warning(
     catalog: Catalog,
     *,
     all_hyperdisk: bool,
-    created: bool,
+    system: MachineType | None,
 ) -> Iterator[Decision]:
-    """Yield a warning about nodes that cannot attach the disks of a class; `created`: there are system nodes."""
+    """Yield a warning about nodes that cannot attach the disks of a class; `system`: of nodes without GPUs."""
     if not isinstance(one, DiskStorage):
         return
     disk = _disk(one, all_hyperdisk)
     unable = [pool for pool, machine in machines.items() if not _attaches(disk, machine, catalog)]
-    if created and disk == HYPERDISK:
+    if system is not None and not _attaches(disk, system, catalog):
         unable.append("the system nodes")
     if unable:
         yield Decision(

@@ -1,6 +1,7 @@
 """Decide the machine type of a new GKE cluster's nodes without GPUs.
 
-GKE's autoscaler adds nodes for pending pods, up to `max`.
+GKE's autoscaler adds nodes for pending pods, up to `max`. It adds none only because there are fewer than `min`, so
+nodes whose number is fixed have no autoscaler.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ DEFAULT_TYPES: Final = ("e2-standard-4", "e2-standard-8", "e2-standard-16", "e2-
 
 ZONES: Final = 3
 """Zones of a regional cluster by default (GKE docs, "Regional clusters"; read 2026-11-28)."""
+
+
+def nodes_in_zone(lowest: int, highest: int) -> int | None:
+    """Return the system nodes of each zone where their number is fixed; None: GKE's autoscaler changes it."""
+    return lowest // ZONES if lowest == highest and lowest % ZONES == 0 else None
 
 
 def check_system_nodes(create: CreateGke, catalog: Catalog, problems: Problems) -> None:
@@ -78,6 +84,7 @@ def size_system_nodes(
     """
     pods = (*controller_pods("gke", catalog), *controllers)
     most = create.system_nodes[1]
+    fixed = create.system_nodes_in_zone is not None
 
     def missing(name: str) -> tuple[str, ...]:
         return without_room(pods, [system_room(name, catalog)] * most, others)
@@ -94,9 +101,18 @@ def size_system_nodes(
     decision = Decision(
         subject=subject,
         what="system nodes",
-        chosen=f"{create.system_nodes[0]} to {most} of {name}",
-        why=f"controllers request {requests_text(pods)}, the most {largest(pods)}; GKE adds nodes for them"
+        chosen=f"{most} of {name}" if fixed else f"{create.system_nodes[0]} to {most} of {name}",
+        why=f"controllers request {requests_text(pods)}, the most {largest(pods)}"
+        + ("" if fixed else "; GKE adds nodes for them")
         + ("" if declared else "; the smallest machine type that holds them"),
     )
-    plan = replace(create, system_machine_type=name, system_vcpus=catalog.machine_types[name].vcpu)
+    machine = catalog.machine_types[name]
+    quota = catalog.gpu_quota(machine, spot=False)
+    plan = replace(
+        create,
+        system_machine_type=name,
+        system_vcpus=machine.vcpu,
+        system_disk_type=catalog.gcp_family(machine).boot_disk_types[0],
+        system_cpu_quota=quota.name if quota is not None else None,
+    )
     return Decided(plan, (decision,))

@@ -341,6 +341,19 @@ def test_exclusions_of_the_stack_stand_alone_and_in_utc() -> None:
     assert exclusion.scope == "NO_MINOR_OR_NODE_UPGRADES"
 
 
+@pytest.mark.parametrize(
+    ("end", "create", "warned"),
+    [("2027-03-01", {}, False), ("2029-06-01", {}, True), ("2029-06-01", {"release_channel": "extended"}, False)],
+)
+def test_an_exclusion_beyond_the_support_of_the_minor_version_is_warned_of(
+    end: str, create: dict[str, str], warned: bool
+) -> None:
+    freeze = {"name": "freeze", "start": "2026-12-01T00:00:00Z", "end": f"{end}T00:00:00Z"}
+    declared = cluster({**create, "maintenance": {"exclusions": [freeze]}}, kubernetes="1.35")
+    found = [one.why for one in plan(on("g2-standard-48"), cluster=declared).decisions if "freeze" in one.what]
+    assert ["write end: 2027-04-11T00:00:00Z" in why for why in found] == [True] * warned
+
+
 def test_the_maintenance_window_ends_its_hours_after_its_start() -> None:
     made = created(on("g2-standard-48"), maintenance={"start": "2026-02-01T22:00:00Z", "hours": 8})
     assert (made.maintenance_start, made.maintenance_end) == ("2026-02-01T22:00:00Z", "2026-02-02T06:00:00Z")
@@ -473,7 +486,7 @@ def test_a_cluster_has_gpu_networks_for_the_largest_need_of_its_pools() -> None:
     assert len(cloud(high).networks) == 4
     assert len(cloud(high, mega).networks) == 8
     assert cloud(on("a3-megagpu-8g", workload="inference")).networks == ()
-    assert cloud(on("a3-megagpu-8g", network={"via": "profile"})).networks == ()
+    assert cloud(on("a3-ultragpu-8g", network={"via": "profile"})).networks == ()
 
 
 def test_gpu_networks_are_in_the_declared_range_on_new_and_existing_clusters() -> None:
@@ -525,6 +538,7 @@ def test_gkes_dra_driver_for_networks_is_refused_beside_networks_of_type_device(
     ultra = on("a3-ultragpu-8g", "ultra", network=network)
     problem = refused(ultra, on("a3-megagpu-8g", "mega"))["cluster"]
     assert "GPU networks for mega beside the network profile for ultra" in problem
+    assert "give mega network: {rdma: false}" in problem
     assert plan(on("a3-ultragpu-8g", "ultra"), on("a3-megagpu-8g", "mega", network={"rdma": False}))
 
 

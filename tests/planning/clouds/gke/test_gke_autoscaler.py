@@ -44,7 +44,10 @@ def test_an_autoscaled_pool_without_whole_gpus_is_refused_with_what_works_instea
     assert problem.path == "pools[0].count"
     assert resource in problem.found
     assert "counts nodes without it as unready" in problem.allowed
-    assert "device_plugin: provider" in problem.fix
+    own = {**pool, "device_plugin": "provider"}
+    if pool["sharing"]["mode"] == "mps":
+        own["sharing"] = {**pool["sharing"], "mode": "time-slicing"}
+    assert ("device_plugin: provider" in problem.fix) == (found(**own) == [])
     assert "count: {desired: 2}" in problem.fix
 
 
@@ -80,15 +83,13 @@ def test_whole_gpus_beside_instances_make_nodes_ready_but_let_no_instance_grow_f
 @pytest.mark.parametrize(
     "sharing",
     [
-        {"mode": "none"},
-        {**SLICES, "rename": False},
-        {**INSTANCES, "strategy": "single"},
+        {"mode": "mig", "layout": {"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 1}},
+        {"mode": "mig", "strategy": "mixed", "layout": {"1g.10gb": 7}},
+        {"mode": "time-slicing", "replicas": 4, "fail_requests_greater_than_one": False},
+        {"mode": "mps", "replicas": 4, "rename": True},
     ],
 )
-def test_pools_that_offer_nvidia_gpu_grow_from_zero(sharing: dict[str, Any]) -> None:
-    assert found(**A2, sharing=sharing, count=GROW) == []
-
-
-def test_a_layout_that_no_gpu_has_is_one_mistake_of_an_autoscaled_pool() -> None:
-    problems = found(**A2, sharing={"mode": "mig", "layout": "all-9g.90gb"}, count=GROW)
-    assert [problem.path for problem in problems] == ["pools[0].sharing.layout"]
+def test_gkes_own_sharing_is_no_fix_where_it_cannot_share_so(sharing: dict[str, Any]) -> None:
+    (problem,) = found(**A2, sharing=sharing, count=GROW)
+    assert problem.fix == "write count: {desired: 2}"
+    assert found(**A2, sharing=sharing, count={"desired": 2}) == []

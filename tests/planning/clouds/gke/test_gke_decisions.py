@@ -87,6 +87,13 @@ def test_the_plan_of_a_pool_names_the_placement_that_was_decided(said: dict[str,
     assert decided(**said).placement_type == placement
 
 
+def test_an_ai_zone_of_the_region_has_the_nodes_of_its_reservation() -> None:
+    reserved = {"type": "reservation", "reservation": "b200-a", "zone": "us-central1-ai1a"}
+    assert decided(machine_type="a4-highgpu-8g", zones=None, capacity=reserved).node_locations == (
+        "us-central1-ai1a",
+    )
+
+
 @pytest.mark.parametrize(("machine", "topology"), [("a3-megagpu-8g", None), ("a4x-highgpu-4g", "1x72")])
 def test_an_existing_policy_is_used_by_its_name_and_not_created(machine: str, topology: str | None) -> None:
     said = {"machine_type": machine, "capacity": RESERVED, "placement": {"type": "compact", "group": "rack-7"}}
@@ -197,7 +204,6 @@ def test_a_node_has_as_many_local_ssds_as_its_machine_type(machine: str) -> None
         ({"machine_type": "a3-ultragpu-8g"}, "profile", "rdma", 0),
         ({"machine_type": "a4-highgpu-8g"}, "profile", "rdma", 0),
         ({"machine_type": "a4-highgpu-8g", "network": {"via": "networks"}}, "networks", "rdma", 9),
-        ({"network": {"via": "profile"}}, "profile", "tcpxo", 0),
         ({"workload": "inference"}, "none", "none", 0),
         ({"workload": "inference", "network": {"rdma": True}}, "networks", "tcpxo", 8),
         ({"network": {"rdma": False}}, "none", "none", 0),

@@ -196,6 +196,7 @@ NODE: list[tuple[dict[str, Any], str, str]] = [
     ({**A2, "network": {"rdma": True}}, "network.rdma", "from a3-highgpu-8g on"),
     ({"machine_type": "a3-highgpu-4g", "network": {"rdma": True}}, "network.rdma", "no GPU NICs"),
     ({**G4, "network": {"via": "profile"}}, "network.via", "no GPU NICs"),
+    ({"network": {"via": "profile"}}, "network.via", "pods would get none. Fix: remove via"),
     ({**A2, "network": {"via": "networks"}}, "network.via", "remove via"),
     ({"network": {"rdma": False, "via": "networks"}}, "network.via", "with rdma false"),
     ({"image": {"family": "ubuntu"}}, "image.family", "need Container-Optimized OS"),
@@ -235,7 +236,6 @@ NODE: list[tuple[dict[str, Any], str, str]] = [
 OLD_VERSIONS: list[tuple[dict[str, Any], str, str]] = [
     (A4, "network.via", "1.34.1-gke.1829001"),
     (A3_ULTRA, "network.via", "write via: networks"),
-    ({"network": {"via": "profile"}}, "network.via", "Kubernetes 1.33"),
 ]
 
 

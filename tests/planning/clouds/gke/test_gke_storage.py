@@ -9,8 +9,10 @@ import pytest
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
-from gpu_platform.planning.clouds.gke.storage import GkeStorage
+from gpu_platform.planning.clouds.gke.storage import GkeStorage, claim_sizes, filestore_network
 from gpu_platform.planning.clouds.storage import StorageClassPlan
+from gpu_platform.spec.cluster import GkeCluster
+from gpu_platform.spec.storage import NfsStorage
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import environment, team
 from tests.support.sold import sold
@@ -57,6 +59,14 @@ def test_nodes_that_attach_only_hyperdisk_get_a_class_of_it_beside_the_default_o
     )
     [why] = [one.why for one in plan.decisions if one.what == "hyperdisk-balanced"]
     assert why == "nodes of big cannot attach the disks of standard-rwo"
+
+
+def test_system_nodes_that_attach_only_hyperdisk_get_that_class_and_no_warning_of_it() -> None:
+    create = {**CREATED["create"], "system": {"machine_type": "n4-standard-8"}}
+    plan = planned(MEGA, cluster={**CREATED, "create": create}, fast={"type": "disk", "disk": "pd-ssd"})
+    assert "hyperdisk-balanced" in classes(plan)
+    warnings = {one.what: one.chosen for one in plan.decisions if one.what.startswith("warning: ")}
+    assert warnings["warning: fast"] == "pd-ssd on the system nodes"
 
 
 def test_a_cluster_whose_nodes_attach_persistent_disks_gets_no_class_of_its_own() -> None:
@@ -112,9 +122,31 @@ def test_drivers_are_off_where_no_class_needs_them() -> None:
     assert (cloud.create.nfs_driver, cloud.create.lustre_driver) == (False, False)
 
 
+@pytest.mark.parametrize(
+    ("network", "mode"),
+    [
+        ("ml-vpc", None),
+        ("projects/ml-prod/global/networks/ml", None),
+        ("projects/host/global/networks/shared", "PRIVATE_SERVICE_ACCESS"),
+    ],
+)
+def test_filestore_joins_a_network_of_another_project_by_private_services_access(
+    network: str, mode: str | None
+) -> None:
+    parameters = filestore_network(network, "ml-prod")
+    assert (parameters["network"], parameters.get("connect-mode")) == (network, mode)
+
+
+@pytest.mark.parametrize(("kubernetes", "smallest"), [(None, "100Gi"), ("1.35", "100Gi"), ("1.32", "1Ti")])
+def test_filestore_makes_small_instances_of_basic_hdd_on_newer_gke(kubernetes: str | None, smallest: str) -> None:
+    cluster = GkeCluster.model_validate({**CLUSTER, "kubernetes": kubernetes})
+    tier = NfsStorage.model_validate({"type": "nfs", "tier": "basic-hdd"})
+    assert claim_sizes(tier, cluster).smallest == smallest
+
+
 def test_on_an_existing_cluster_the_network_is_looked_up_and_the_owner_enables_drivers() -> None:
     plan = planned(cluster=CLUSTER, home={"type": "nfs"}, fast={"type": "lustre"})
-    assert plan.storage.cloud == GkeStorage(in_network=("home", "fast"), private_access=None)
+    assert plan.storage.cloud == GkeStorage(in_network=("home", "fast"), filestore=("home",), private_access=None)
     assert "network" not in classes(plan)["home"].parameters
     [why] = [one.why for one in plan.decisions if (one.subject, one.what) == ("storage", "fast")]
     assert "the cluster's owner enables the driver of Managed Lustre" in why
@@ -204,7 +236,7 @@ def test_claims_that_the_nodes_of_their_pool_cannot_mount_are_refused(
 @pytest.mark.parametrize(
     ("declared", "smallest"),
     [
-        ({"type": "nfs", "tier": "basic-hdd"}, "1Ti"),
+        ({"type": "nfs", "tier": "zonal"}, "1Ti"),
         ({"type": "nfs", "tier": "basic-ssd"}, "2560Gi"),
         ({"type": "lustre"}, "36000Gi"),
         ({"type": "lustre", "throughput": 1000}, "9000Gi"),

@@ -1,0 +1,41 @@
+"""Zones and regions by the form of their names, for each cloud in one place.
+
+Sources: AWS Local Zones user guide, read 2026-11-23; Compute Engine docs, Regions and zones, and AI zones, read
+2026-11-29.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_AWS_REGION: Final = r"[a-z]{2,}(?:-[a-z]+)+-\d"
+AWS_ZONE: Final = re.compile(rf"(?P<region>{_AWS_REGION})(?P<local>-[a-z]{{3}}-\d)?[a-z]")
+_GOOGLE_REGION: Final = r"[a-z]+-[a-z]+\d+"
+_GOOGLE_ZONE: Final = re.compile(rf"(?P<region>{_GOOGLE_REGION})-([a-z]|ai\d[a-z])")
+GOOGLE_LOCATION: Final = rf"^{_GOOGLE_REGION}(-([a-z]|ai\d[a-z]))?$"
+"""Pattern of a region or zone of Google Cloud. AI zones, as us-central1-ai1a, belong to a region, too."""
+
+
+def is_zone(name: str) -> bool:
+    """Return whether a name is that of a zone of any cloud."""
+    return is_google_zone(name) or AWS_ZONE.fullmatch(name) is not None
+
+
+def is_google_zone(name: str) -> bool:
+    """Return whether a name is that of a zone of Google Cloud."""
+    return _GOOGLE_ZONE.fullmatch(name) is not None
+
+
+def google_region(location: str) -> str:
+    """Return the region of a region or zone: us-central1 of us-central1-a and us-central1-ai1a."""
+    zone = _GOOGLE_ZONE.fullmatch(location)
+    return location if zone is None else zone["region"]
+
+
+def zone_examples(name: str) -> str:
+    """Return a zone of the region that a name begins with, else one of each cloud."""
+    if (google := re.match(_GOOGLE_REGION, name)) is not None:
+        return f"{google[0]}-a"
+    aws = re.match(_AWS_REGION, name)
+    return f"{aws[0]}a" if aws is not None else "us-east-2a on EKS, or us-central1-a on GKE"
