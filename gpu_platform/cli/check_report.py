@@ -63,6 +63,8 @@ def findings(report: PolicyReport, spec: Environment | TeamStack, positions: Pos
 
 def placed(report: PolicyReport, loaded: LoadedStack) -> PolicyReport:
     """Return a report for people, whose violations have the line and name of what the stack file declares."""
+    if not report.violations:
+        return report
     spec, positions = parse_platform(loaded.platform, str(loaded.path)), Positions(loaded.path)
 
     def at_origin(violation: Violation) -> Violation:

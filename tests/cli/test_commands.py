@@ -255,7 +255,7 @@ def test_check_warns_of_machine_types_that_the_region_is_not_known_to_offer_and_
     assert code == 0
     assert "warning: pools[1].machine_type: region us-west-1 is not known to offer g6e.12xlarge; offered in" in err
     assert "eu-north-1, eu-south-2, us-east-1, us-east-2, us-west-2 (list of 2025-11-30;" in err
-    assert "pools[0]" not in err, "us-west-1 has p5.48xlarge"
+    assert "pools[0].machine_type" not in err, "us-west-1 has p5.48xlarge"
     _, out, _ = run("check", _elsewhere(tmp_path), "--format", "json")
     document = json.loads(out)
     assert any("is not known to offer g6e.12xlarge" in warning for warning in document["warnings"])

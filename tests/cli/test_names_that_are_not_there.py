@@ -22,6 +22,6 @@ def test_a_fault_for_a_sandbox_that_is_not_there_is_refused_with_its_name() -> N
 
 
 def test_a_sandbox_that_is_not_there_is_not_stopped(tmp_path: Path) -> None:
-    ran = run("sandbox", "down", "--name", "nowhere", env={"XDG_STATE_HOME": str(tmp_path)})
+    ran = run("sandbox", "down", "--name", "nowhere", env={"GPU_PLATFORM_SANDBOX_DIR": str(tmp_path)})
     assert (ran.code, ran.out) == (2, "")
     assert "--name: found 'nowhere'; allowed: none: there is no sandbox" in ran.err

@@ -11,6 +11,7 @@ import yaml
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.validate_page import validation_page
+from gpu_platform.html_page import html_page
 from gpu_platform.paths import PROJECT_ROOT
 from tests.cli.test_validate_page import FAULTS, TIME, node_report
 from tests.support.command_line import Ran
@@ -102,15 +103,19 @@ def test_the_page_of_cost_has_what_the_text_has(run: Run) -> None:
     assert 'aria-label="vision 13.72, search 6.86, no team 6.86 USD/h"' in out
 
 
-def test_the_page_of_cost_says_what_has_no_price_and_escapes_what_the_file_says(run: Run, tmp_path: Path) -> None:
+def test_a_page_escapes_its_title() -> None:
+    assert "<title>a&amp;b</title>" in html_page("a&b", "")
+
+
+def test_the_page_of_cost_says_what_has_no_price(run: Run, tmp_path: Path) -> None:
     document = yaml.safe_load((PROJECT_ROOT / "stacks" / "Pulumi.local.yaml").read_text("utf-8"))
     platform = document["config"]["gpu-platform:platform"]
     platform["pools"][0]["machine_type"] = "dgx-a100-640gb"
     platform["budget"] = {"usd_per_month": 50000}
-    file = tmp_path / "Pulumi.a&b.yaml"
+    file = tmp_path / "Pulumi.a_b.yaml"
     file.write_text(yaml.safe_dump(document), "utf-8")
     code, out, err = run("cost", str(file), "--format", "html")
     assert code == 0, err
     assert "Not included, because their price is unknown: train." in out
     assert "Budget: 50,000.00 USD a month." in out
-    assert "<h1>Cost of stack a&amp;b</h1>" in out
+    assert "<h1>Cost of stack a_b</h1>" in out

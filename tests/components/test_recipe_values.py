@@ -37,14 +37,14 @@ def variables(component: dict[str, Any]) -> dict[str, str]:
 
 
 @each_cloud
-def test_the_device_plugin_hands_devices_over_by_cdi_as_the_operator_sets_it_by_default(cloud: str) -> None:
-    """The chart of v26.7.0 has `cdi.enabled: true`, and the operator then sets `cdi-annotations,cdi-cri`.
+def test_the_device_plugin_hands_devices_over_by_cdi_as_the_operator_sets_it(cloud: str) -> None:
+    """With `cdi.enabled: true`, the default of the chart of v26.7.0, the operator sets `cdi-annotations,cdi-cri`.
 
     Source: NVIDIA/gpu-operator v26.7.0, deployments/gpu-operator/values.yaml and controllers/object_controls.go.
     """
     plugin = values(cloud)["devicePlugin"]
     assert plugin["enabled"] is True
-    assert "cdi" not in values(cloud)
+    assert values(cloud)["cdi"] == {"enabled": True}
     assert "DEVICE_LIST_STRATEGY" not in variables(plugin)
     for text in configuration_of_the_plugin(cloud).values():
         assert "deviceListStrategy" not in yaml.safe_load(text)["flags"].get("plugin", {})

@@ -686,8 +686,8 @@ def test_cpus_of_a_pod_that_is_not_guaranteed_are_no_matter_of_numa_nodes(place:
 
 
 @operator
-def test_admission_alone_refuses_resources_of_nvidia_that_are_no_gpus(place: Place):
-    assert verdicts(place, a_pod([main({"nvidia.com/hostdev": 1})])) == (set(), MOST)
+def test_both_leave_resources_of_nvidia_that_are_no_gpus_alone(place: Place):
+    assert verdicts(place, a_pod([main({"nvidia.com/hostdev": 1})])) == (set(), NO_RULE)
 
 
 def test_admission_alone_counts_the_interfaces_of_efa_and_those_of_a_part_of_a_node(client: KubernetesClient):

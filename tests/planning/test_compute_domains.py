@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpu_platform import names
 from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.operator.section import DraDriverPlan
@@ -69,7 +70,8 @@ def test_the_driver_runs_on_the_nodes_of_racks_alone_and_tolerates_all_their_tai
         "nodeSelectorTerms"
     ]
     assert term == {"matchExpressions": [{"key": "gpu-platform.dev/pool", "operator": "In", "values": ["rack"]}]}
-    assert [one["key"] for one in plugin["tolerations"]] == ["nvidia.com/gpu", "kubernetes.io/arch"]
+    gate = {names.STARTUP_TAINT_KEY, names.READINESS_TAINT_KEY, names.FAILED_TAINT_KEY}
+    assert {one["key"] for one in plugin["tolerations"]} == {"nvidia.com/gpu", "kubernetes.io/arch", *gate}
 
 
 def test_nodes_that_a_selector_finds_are_found_by_the_driver_with_the_same_labels() -> None:

@@ -18,7 +18,7 @@ JOB = {"name": "pretrain", "pool": "train", "image": "example.com/t:1", "command
 TWO = {"count": {"desired": 2}}
 ON_EKS = {"cluster": EKS, "pool": {**TWO, "zones": ["us-east-2a"]}}
 ULTRA = {
-    "cluster": {**GKE, "gpu_networks_cidr": "192.168.0.0/16", "create": {}},
+    "cluster": {**GKE, "gpu_networks_cidr": "192.168.0.0/16", "create": {"system": {"min": 3, "max": 3}}},
     "pool": {
         **TWO,
         "machine_type": "a3-ultragpu-8g",
@@ -28,7 +28,7 @@ ULTRA = {
     },
 }
 L4 = {
-    "cluster": {**GKE, "create": {}},
+    "cluster": {**GKE, "create": {"system": {"min": 3, "max": 3}}},
     "pool": {**TWO, "machine_type": "g2-standard-96", "zones": ["europe-west1-b"]},
 }
 G6 = {"cluster": EKS, "pool": {**TWO, "machine_type": "g6.48xlarge", "zones": ["us-east-2a"]}}

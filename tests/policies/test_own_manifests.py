@@ -15,7 +15,7 @@ from gpu_platform.planning.queues import queue_of
 from gpu_platform.stacks import plan_platform
 from policies import evaluate
 from policies._rule import Level
-from tests.components.gke.gke_forms import CLUSTER as GKE
+from tests.components.gke.gke_forms import CLUSTER
 from tests.planning.conftest import environment, pool, team
 from tests.support.recorded import Recorded, record_platform
 
@@ -27,6 +27,10 @@ CLUSTER_AUTOSCALER = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 KEEPING = {*KARPENTER, *CLUSTER_AUTOSCALER}
 ANYWHERE = "kueue.x-k8s.io/podset-unconstrained-topology"
 
+GKE = {
+    **CLUSTER,
+    "create": {"system": {"min": 3, "max": 3}},
+}  # topologies need a number of system nodes that stays
 FIXED, RANGE = {"desired": 8}, {"desired": 0, "max": 8}
 POOLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "managed": (EKS, {"count": FIXED, "zones": ["us-east-2a"]}),

@@ -177,6 +177,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     ),
     "cluster(eks).create": {"cluster.create": _EKS_CREATE},
     "cluster(eks).create.network": {"cluster.create.network": _EKS_NETWORK},
+    "cluster(eks).iam.path": {"cluster.create": _EKS_CREATE},  # an existing cluster has its own role
     # EFA beside the plain primary interface takes both interfaces that pods of p5.48xlarge could have.
     "cluster(eks).create.network.pod_subnets": {
         "cluster.create.network": _EKS_NETWORK,
@@ -545,7 +546,10 @@ ALTERNATIVES: Mapping[str, Any] = {
     "cluster(eks).kubernetes": ["1.34"],
     "cluster(eks).create.network": [_EKS_NETWORK],
     "cluster(eks).create.network.vpc": ["vpc-1a1b2c3d4e5f60718"],
-    "cluster(eks).create.network.subnets": [{**_EKS_NETWORK["subnets"], "us-east-2c": "subnet-2a1b2c3d4e5f60718"}],
+    "cluster(eks).create.network.subnets": [
+        {**_EKS_NETWORK["subnets"], "us-east-2c": "subnet-2a1b2c3d4e5f60718"},
+        {**_EKS_NETWORK["subnets"], "us-east-2a": "subnet-2a1b2c3d4e5f60718"},
+    ],
     "cluster(eks).create.network.control_plane_subnets": [
         ["subnet-3a1b2c3d4e5f60718", "subnet-4a1b2c3d4e5f60718"]
     ],

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gpu_platform import names
 from gpu_platform.engine.record import ResourceRecord
 from tests.components.eks.deploy import deploy
 from tests.components.eks.karpenter_shapes import ALWAYS, EC2_NODE_CLASS, NODE_POOL, misfits
@@ -71,6 +72,9 @@ def requests_of(team: dict[str, Any], form: dict[str, Any], **rest: Any) -> dict
 
 
 MANAGED = {**TRAIN, "provisioner": "managed", "count": {"desired": 1}}
+OF_THE_GATE = {
+    (key, "NoSchedule") for key in (names.STARTUP_TAINT_KEY, names.READINESS_TAINT_KEY, names.FAILED_TAINT_KEY)
+}
 
 
 @pytest.mark.parametrize("form", [MANAGED, TRAIN], ids=["managed", "karpenter"])
@@ -86,7 +90,7 @@ def test_eks_9_the_efa_device_plugin_runs_where_nodes_have_efa_interfaces(form: 
         "values": ["true"],
     }
     tolerated = {(one["key"], one["effect"]) for one in chart["values"]["tolerations"]}
-    assert tolerated == {("nvidia.com/gpu", "NoSchedule"), ("team", "NoExecute")}
+    assert tolerated == {("nvidia.com/gpu", "NoSchedule"), ("team", "NoExecute"), *OF_THE_GATE}
 
 
 def test_eks_9_no_efa_device_plugin_where_no_pool_has_efa() -> None:

@@ -8,6 +8,7 @@ import pytest
 from gke_api import node_pool
 from gke_forms import FORMS, RACK, ZONE, gke_pool, node_pool_of, record_gke, recorded_of
 
+from gpu_platform import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.errors import BadInput
@@ -328,7 +329,8 @@ def test_gke_6_gke_adds_it_itself_a_taint_of_gke_is_tolerated_by_the_operator_an
 def test_gke_6_only_pools_that_gke_taints_itself_make_the_operator_tolerate_more():
     recorded = record_gke(gke_pool("pool", **FORMS["a3-ultra-flex"]))
     tolerations = recorded.one("Release", "gpu-operator").inputs["values"]["daemonsets"]["tolerations"]
-    assert [each["key"] for each in tolerations] == ["nvidia.com/gpu"]
+    gate = {names.STARTUP_TAINT_KEY, names.READINESS_TAINT_KEY, names.FAILED_TAINT_KEY}
+    assert {each["key"] for each in tolerations} == {"nvidia.com/gpu", *gate}
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -135,7 +135,8 @@ def test_the_default_pool_of_gke_is_removed_and_its_settings_are_no_change() -> 
     (record,) = recorded({}).of("Cluster")
     assert record.inputs["removeDefaultNodePool"] is True
     assert record.inputs["initialNodeCount"] == 1
-    assert set(record.ignore_changes) == {"nodeConfig", "initialNodeCount"}
+    # Of the provider: to turn FQDN policies off replaces the cluster.
+    assert set(record.ignore_changes) == {"nodeConfig", "initialNodeCount", "enableFqdnNetworkPolicy"}
 
 
 def test_all_nodes_run_as_one_service_account_with_the_least_roles() -> None:
