@@ -18,7 +18,7 @@ _MIG_MANAGER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-mig-manage
 DEAD_ENDS: Final = ("driver-upgrade", "mig-config-state")
 """Checks whose failure no waiting ends: a controller has given up on the node, and a person has to act."""
 _UPGRADED: Final = "upgrade-done"
-_UPGRADE_FAILED: Final = "upgrade-failed"
+UPGRADE_FAILED: Final = "upgrade-failed"
 _STUCK_REMEDY: Final = (
     "the MIG manager has stopped without a result: run `up` again, which drains the node, restarts the manager "
     f"and requests the layout again; its log: {_MIG_MANAGER_LOG}"
@@ -86,7 +86,7 @@ def _ready(node: Mapping[str, Any]) -> CheckResult:
 
 def upgrade_failed(node: Mapping[str, Any]) -> bool:
     """Return whether the operator has given up replacing the driver of a node, which stays cordoned."""
-    return _labels(node).get(names.DRIVER_UPGRADE_STATE_LABEL) == _UPGRADE_FAILED
+    return _labels(node).get(names.DRIVER_UPGRADE_STATE_LABEL) == UPGRADE_FAILED
 
 
 def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str]) -> Iterator[CheckResult]:
@@ -100,13 +100,13 @@ def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str]) -> Iterator[Ch
         return
     again = f"kubectl label node {_name(node)} --overwrite {names.DRIVER_UPGRADE_STATE_LABEL}=upgrade-required"
     remedy = "the operator is replacing the driver: wait"
-    if state == _UPGRADE_FAILED and left:
+    if state == UPGRADE_FAILED and left:
         remedy = (
             "no controller starts these pods again, so the operator does not evict them: tell their owners, "
             + "".join(f"kubectl delete pod -n {pod.replace('/', ' ')}, " for pod in left)
             + f"then {again}"
         )
-    elif state == _UPGRADE_FAILED:
+    elif state == UPGRADE_FAILED:
         remedy = (
             "see why: kubectl logs -n gpu-operator deploy/gpu-operator, and the driver's pod on the node "
             f"(kubectl get pods -n gpu-operator -o wide -l app=nvidia-driver-daemonset); then {again}"
@@ -114,7 +114,7 @@ def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str]) -> Iterator[Ch
     yield CheckResult(
         id="driver-upgrade",
         device=names.DRIVER_UPGRADE_STATE_LABEL,
-        verdict=FAIL if state == _UPGRADE_FAILED else UNKNOWN,
+        verdict=FAIL if state == UPGRADE_FAILED else UNKNOWN,
         expected=_UPGRADED,
         observed=state + (f", with {', '.join(left)} on the node" if left else ""),
         source="the operator's upgrade controller",

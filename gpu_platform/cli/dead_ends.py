@@ -8,14 +8,20 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from gpu_platform import interruption
+from gpu_platform import interruption, names
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.errors import Finding, UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan, Plan
+from gpu_platform.planning.mig.progress import IN_PROGRESS
 from gpu_platform.validation import collect_report
-from validators.cluster import DEAD_ENDS
+from validators.cluster import DEAD_ENDS, UPGRADE_FAILED
 
+_SUSPECT: Final = (
+    f"{names.DRIVER_UPGRADE_STATE_LABEL}={UPGRADE_FAILED}",
+    f"{names.MIG_STATE_LABEL} in (failed, {', '.join(IN_PROGRESS)})",
+)
+"""Labels of nodes that a controller may have given up."""
 _POLL_SECONDS: Final = 10.0
 _NEW: Final = 3
 """Looks in a row that find a node given up in this run: a controller may take it up again at once."""
@@ -69,6 +75,8 @@ def _watched(plan: Plan, cluster: ClusterAccess) -> _Watch | None:
 
 def dead_ends(client: KubernetesClient, plan: EnvironmentPlan) -> dict[str, str]:
     """Return by node of the plan why no waiting brings it back, and what to do; raises UnknownOutcome."""
+    if not any(True for labels in _SUSPECT for _ in client.objects("v1", "Node", label_selector=labels)):
+        return {}  # most of the time: the nodes of a large cluster are not read again and again
     report = collect_report(client, plan)
     return {
         node.node: f"node {node.node}: {check.id} is {check.observed}: {check.remediation}"
