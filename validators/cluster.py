@@ -84,9 +84,15 @@ def _ready(node: Mapping[str, Any]) -> CheckResult:
     )
 
 
+def driver_upgrade_state(node: Mapping[str, Any]) -> str:
+    """Return what the operator's upgrade controller does on a node; empty where it has nothing to do."""
+    state = _labels(node).get(names.DRIVER_UPGRADE_STATE_LABEL) or ""
+    return "" if state == _UPGRADED else state
+
+
 def upgrade_failed(node: Mapping[str, Any]) -> bool:
     """Return whether the operator has given up replacing the driver of a node, which stays cordoned."""
-    return _labels(node).get(names.DRIVER_UPGRADE_STATE_LABEL) == UPGRADE_FAILED
+    return driver_upgrade_state(node) == UPGRADE_FAILED
 
 
 def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str]) -> Iterator[CheckResult]:
@@ -95,8 +101,8 @@ def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str]) -> Iterator[Ch
     A failed upgrade is taken up again when its label says that one is required (NVIDIA/k8s-operator-libs,
     pkg/upgrade/upgrade_state.go, read 2026-11-29).
     """
-    state = _labels(node).get(names.DRIVER_UPGRADE_STATE_LABEL) or _UPGRADED
-    if state == _UPGRADED:
+    state = driver_upgrade_state(node)
+    if not state:
         return
     again = f"kubectl label node {_name(node)} --overwrite {names.DRIVER_UPGRADE_STATE_LABEL}=upgrade-required"
     remedy = "the operator is replacing the driver: wait"

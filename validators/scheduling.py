@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from gpu_platform import names
 from gpu_platform.planning.expectations.section import NodeExpectation
+from validators.cluster import driver_upgrade_state
 
 _CORDON_TAINT: Final = "node.kubernetes.io/unschedulable"
 
@@ -49,14 +50,13 @@ def _cordon(node: Mapping[str, Any]) -> Iterator[str]:
     if not node.get("spec", {}).get("unschedulable"):
         return
     manager, since = _writer(node, "f:unschedulable")
-    labels: Mapping[str, str] = node["metadata"].get("labels") or {}
     if names.MIG_ROLLOUT_ANNOTATION in (node["metadata"].get("annotations") or {}):
         yield (
             f"cordoned by `gpu-platform up`{_since(since)}, which changes its MIG layout; if no run is at work, "
             "the next finishes it"
         )
         return
-    if (state := labels.get(names.DRIVER_UPGRADE_STATE_LABEL, "upgrade-done")) != "upgrade-done":
+    if state := driver_upgrade_state(node):
         yield f"cordoned by the operator{_since(since)}, which replaces its driver: {state}"
         return
     added = next((str(one.get("timeAdded") or "") for one in _taints(node) if one["key"] == _CORDON_TAINT), "")

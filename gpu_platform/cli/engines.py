@@ -293,7 +293,7 @@ class PulumiDeployment:
         try:
             return look(self.cluster.client(), kubernetes_objects(self.recorded.resources))
         except (Refused, UnknownOutcome) as reason:
-            self.progress.line(f"whether others changed access is unknown: {reason}")
+            self.progress.line(f"access that others changed was not read, or not taken back: {reason}")
             return ()
 
     def _settle(self, tenants: Collection[TenantPlan]) -> None:

@@ -40,6 +40,14 @@ def test_a_cordon_of_unknown_origin_says_no_more_than_is_known():
     assert notes(cordoned(), EXPECTED) == ("cordoned",)
 
 
+def test_the_cordon_of_a_driver_upgrade_names_the_operator_and_the_state():
+    live = cordoned(written_by("python-urllib3", "f:unschedulable"))
+    live["metadata"]["labels"]["nvidia.com/gpu-driver-upgrade-state"] = "upgrade-failed"
+    assert notes(live, EXPECTED) == (
+        "cordoned by the operator since 2026-11-22 19:05 UTC, which replaces its driver: upgrade-failed",
+    )
+
+
 def test_the_cordon_of_a_rollout_has_its_age_and_a_way_on():
     annotations = {"gpu-platform.dev/mig-rollout": "{}"}
     live = cordoned(written_by("gpu-platform-mig-prod", "f:unschedulable"), annotations=annotations)
