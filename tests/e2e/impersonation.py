@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.engine.client import KubernetesClient, Refused
 
 
 def member(kubeconfig: Path, group: str, user: str = "ada", node: str = "") -> KubernetesClient:
@@ -24,3 +24,15 @@ def member(kubeconfig: Path, group: str, user: str = "ada", node: str = "") -> K
 
     pool.request = request
     return client
+
+
+def admitted(client: KubernetesClient, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Return an object as admission would leave it; empty, if it is refused.
+
+    For tests that wait until new policies are in effect: the API server reads each of them by itself within a
+    second or two, so that for a moment a policy refuses what another one does not complete yet.
+    """
+    try:
+        return client.create(wanted, dry_run=True)
+    except Refused:
+        return {}

@@ -10,7 +10,7 @@ from typing import Any
 from gpu_platform.engine.client import Refused
 from sandbox.control_plane import Status
 from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform
-from tests.e2e.impersonation import member
+from tests.e2e.impersonation import admitted, member
 from tests.support.eventually import eventually
 from tests.support.restricted import satisfying
 
@@ -193,8 +193,8 @@ def bring(platform: Platform, wanted: dict[str, Any]) -> None:
     for team in wanted["teams"]:
         client = member(platform.kubeconfig, team["name"])
         probe = job(team["name"], "probe", 1)
-        eventually(lambda client=client, probe=probe: _priority_class(client.create(probe, dry_run=True)))
+        eventually(lambda client=client, probe=probe: _priority_class(admitted(client, probe)))
 
 
 def _priority_class(live: dict[str, Any]) -> str | None:
-    return live["metadata"]["labels"].get("kueue.x-k8s.io/priority-class")
+    return live.get("metadata", {}).get("labels", {}).get("kueue.x-k8s.io/priority-class")

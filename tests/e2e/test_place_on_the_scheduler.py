@@ -22,6 +22,7 @@ from gpu_platform.progress import Progress
 from gpu_platform.stacks import load_stack
 from sandbox.build import binaries
 from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform, quotas_are_free
+from tests.e2e.impersonation import admitted
 from tests.support.eventually import eventually
 from tests.support.restricted import satisfying
 from tests.support.size import size
@@ -75,12 +76,13 @@ def placing(platform: Platform) -> Platform:
         assert ran.code == 0, ran.err
     platform.write(STACK)
     for team in ("vision", "search"):
-        # The API server reads new policies within a second or two.
         probe = _pod("probe", {GPU: 1}, team)
-        eventually(
-            lambda one=probe: TOLERATION in platform.client.create(one, dry_run=True)["spec"]["tolerations"]
-        )
+        eventually(lambda one=probe: TOLERATION in _tolerations(admitted(platform.client, one)))
     return platform
+
+
+def _tolerations(live: dict[str, Any]) -> list[dict[str, Any]]:
+    return live.get("spec", {}).get("tolerations", [])
 
 
 class Members:
