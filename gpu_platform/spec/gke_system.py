@@ -13,10 +13,10 @@ class GkeSystemNodes(SpecModel):
 
     machine_type: str | None = Field(default=None, examples=["e2-standard-8"])
     """Compute Engine machine type. Unset: the smallest e2-standard from 4 vCPUs on that holds controllers."""
-    min: int = Field(default=2, ge=1, le=100)
-    max: int = Field(default=6, ge=1, le=100)
+    min: int = Field(default=3, ge=1, le=100)
+    max: int = Field(default=3, ge=1, le=100)
     """Nodes over all zones, 3 or more; GKE's autoscaler adds and deletes them between `min` and `max`. The same
-    multiple of 3 in both is a fixed number."""
+    multiple of 3 in both is a fixed number, which topology-aware queues need."""
     disk_gb: int = Field(default=100, ge=20, le=16384)
     kms_key: GoogleKey | None = None
     """Customer-managed key of their disks; unset: the cloud's default key."""

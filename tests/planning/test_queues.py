@@ -336,7 +336,13 @@ def new_gke(system: Mapping[str, Any], **queueing: Any) -> EnvironmentPlan:
 
 @pytest.mark.parametrize(
     ("system", "aware"),
-    [({}, "no"), ({"min": 4, "max": 4}, "no"), ({"min": 3, "max": 3}, "yes"), ({"min": 6, "max": 6}, "yes")],
+    [
+        ({}, "yes"),
+        ({"max": 6}, "no"),
+        ({"min": 4, "max": 4}, "no"),
+        ({"min": 3, "max": 3}, "yes"),
+        ({"min": 6, "max": 6}, "yes"),
+    ],
 )
 def test_queues_see_no_nodes_while_gke_adds_system_nodes(system: dict[str, int], aware: str) -> None:
     plan = new_gke(system)

@@ -56,7 +56,8 @@ def test_the_mapper_of_clusters_names_fields_that_the_api_has_and_refuses_others
 
 
 def test_every_input_of_the_system_pool_is_a_field_of_the_gke_api() -> None:
-    pool = node_pool(recorded({}).one("NodePool", "ml-system").inputs)
+    create = {"api_access": ["10.8.0.0/16"], "system": {"min": 2, "max": 6}}
+    pool = node_pool(recorded({}, cluster={**EXISTING, "create": create}).one("NodePool", "ml-system").inputs)
     assert not pool.config.accelerators
     assert (pool.autoscaling.total_min_node_count, pool.autoscaling.total_max_node_count) == (2, 6)
     assert pool.config.shielded_instance_config.enable_secure_boot is True

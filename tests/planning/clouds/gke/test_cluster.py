@@ -239,7 +239,7 @@ def test_ranges_and_system_nodes_that_gke_cannot_have_are_refused(
 def test_a_range_without_room_for_every_node_is_refused(field: str, value: str) -> None:
     """Nodes of the pool and of the system, one more of each while they are rolled: 12 addresses, 16 ranges /24."""
     many = on("g2-standard-48", count={"desired": 16})
-    assert "enough for 24" in refused(many, cluster=cluster({field: value}))[f"cluster.create.{field}"]
+    assert "enough for 21" in refused(many, cluster=cluster({field: value}))[f"cluster.create.{field}"]
     few = on("g2-standard-48", count={"desired": 4})
     assert plan(few, cluster=cluster({field: value}))
 
@@ -250,7 +250,7 @@ def test_a_range_without_room_for_every_node_is_refused(field: str, value: str) 
 def test_ranges_have_room_for_nodes_while_they_are_rolled(upgrade: dict[str, Any], nodes: int) -> None:
     rolled = on("g2-standard-48", workload="inference", count={"desired": 10}, upgrade=upgrade)
     found = refused(rolled, cluster=cluster({"pods_cidr": "10.16.0.0/21"}))["cluster.create.pods_cidr"]
-    assert f"enough for {nodes + 6 + 1} nodes" in found
+    assert f"enough for {nodes + 3 + 1} nodes" in found
 
 
 # -- who reaches it ---------------------------------------------------------------------------------------
