@@ -132,19 +132,20 @@ class Tenant(pulumi.ComponentResource):
                 self._child,
             ).guards
         self._create_network_policies()
+        if queue is not None:
+            subjects = [_rbac_subject(member) for member in plan.members]
+            queue_args = TeamQueueArgs(plan=queue, subjects=subjects)
+            guards += TeamQueue(self._logical("team-queue"), queue_args, self._child).guards
+        judged = pulumi.ResourceOptions(parent=self, depends_on=policies_in_effect(guards))
         for claim in plan.claims:
             template = claim_template(
                 claim.name,
                 plan.namespace,
                 of_team(claim),
-                self._child,
+                judged,
                 logical_name=self._logical(claim.name),
             )
             guards.append(template)
-        if queue is not None:
-            subjects = [_rbac_subject(member) for member in plan.members]
-            queue_args = TeamQueueArgs(plan=queue, subjects=subjects)
-            guards += TeamQueue(self._logical("team-queue"), queue_args, self._child).guards
         # Members come when everything that judges what they create is there.
         self._create_access(guards)
         if plan.service_account is not None:
@@ -155,7 +156,7 @@ class Tenant(pulumi.ComponentResource):
                 "v1/ConfigMap",
                 metadata=self._meta(GUIDE_CONFIG_MAP),
                 data=config_map_data(guide, plan, queue),
-                opts=self._child,
+                opts=judged,
             )
         guarded = pulumi.ResourceOptions(parent=self, depends_on=policies_in_effect(guards))
         declared: list[pulumi.Resource] = []
@@ -165,7 +166,7 @@ class Tenant(pulumi.ComponentResource):
                     workload.name,
                     plan.namespace,
                     workload.compute_domain,
-                    self._child,
+                    judged,
                     logical_name=self._logical(f"domain/{workload.name}"),
                 )
                 declared.append(domain)
