@@ -1,4 +1,4 @@
-"""Whatever the API server judges by policies and quotas is written after them, so that one change can widen and use.
+"""What the API server judges by policies and quotas is written after them: one change may widen and use them.
 
 With the Pulumi CLI objects are written side by side, in no other order than that of their dependencies.
 """
