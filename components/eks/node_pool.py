@@ -130,7 +130,7 @@ class EksNodePool(pulumi.ComponentResource):
             block_device_mappings=[block_device(one) for one in plan.block_devices],
             placement=_placement(plan),
             instance_market_options=_market(plan),
-            capacity_reservation_specification=_reservation(group),
+            capacity_reservation_specification=_reservation(plan, group),
             metadata_options=metadata_options(plan.metadata_hop_limit),
             user_data=_user_data(plan, cluster),
             tag_specifications=tag_specifications({**cluster.tags, **plan.node_tags}),
@@ -280,7 +280,11 @@ def _market(plan: EksPoolPlan) -> aws.ec2.LaunchTemplateInstanceMarketOptionsArg
     return aws.ec2.LaunchTemplateInstanceMarketOptionsArgs(market_type=plan.market_type)
 
 
-def _reservation(group: NodeGroupPlan) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs | None:
+def _reservation(
+    plan: EksPoolPlan, group: NodeGroupPlan
+) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs | None:
+    if plan.avoids_reservations:
+        return aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(capacity_reservation_preference="none")
     if group.reservation is None:
         return None
     target = aws.ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs(

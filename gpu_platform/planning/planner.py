@@ -115,6 +115,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             members=[member for team in spec.teams for member in team.everybody],
             identities=tuple(teams.identities_of(spec)),
             teams=[team.name for team in spec.teams],
+            pools=spec.pools,
         ),
         operator=spec.operator,
         pools=tuple(enumerate(spec.pools)),

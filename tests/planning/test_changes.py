@@ -129,6 +129,7 @@ def test_a_change_says_pool_field_old_new_reason_source_and_gpus() -> None:
         ({"zones": ("us-east-2b",)}, "replaced", "pools[0].capacity.zone or zones"),
         ({"instance_type": "p5.48xlarge"}, "rolled", "pools[0].machine_type"),
         ({"capacity_reservation": "cr-0a1b2c3d"}, "rolled", "pools[0].capacity.reservation"),
+        ({"avoids_reservations": True}, "rolled", "pools[0].capacity.reservation"),
         (
             {"placement_group": PlacementGroup(name="train", create=True)},
             "rolled",

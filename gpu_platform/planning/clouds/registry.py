@@ -11,6 +11,7 @@ from gpu_platform.planning.clouds.first_stack import FirstStack
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.spec.cluster import Cluster, EksCluster, ExistingCluster, GkeCluster, SandboxCluster
+from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import StorageClass
 
 
@@ -22,11 +23,12 @@ def cloud_of(
     members: Sequence[str] = (),
     identities: Sequence[str] = (),
     teams: Sequence[str] = (),
+    pools: Sequence[Pool] = (),
 ) -> Cloud:
     """Return the provider of a stack file's cluster.
 
     `window`: that of `changes`; `storage`: declared classes; `teams`: names of all its teams, `members`: of all of
-    them; `identities`: teams that have one.
+    them; `identities`: teams that have one; `pools`: all of the stack.
     """
     match cluster:
         case SandboxCluster():
@@ -43,7 +45,7 @@ def cloud_of(
             from gpu_platform.planning.clouds.eks.cloud import Eks
 
             # pyrefly: ignore[bad-instantiation] - an empty method is a default, not abstract
-            return Eks(cluster, storage, identities)
+            return Eks(cluster, storage, identities, pools)
         case GkeCluster():
             from gpu_platform.planning.clouds.gke.cloud import Gke
 

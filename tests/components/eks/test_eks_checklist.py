@@ -208,6 +208,15 @@ def test_eks_5_on_demand_capacity_reservation_the_target_only_on_demand() -> Non
     assert node_group(FORMS["p4d-reserved"])["capacityType"] == "ON_DEMAND"
 
 
+def test_the_template_of_a_pool_on_demand_keeps_out_of_the_reservation_of_another_pool() -> None:
+    reserved = {"name": "reserved", "capacity": RESERVED}
+    recorded = record_eks(reserved, {"name": "more", "zones": [ZONE]}, cluster=EXISTING)
+    more = recorded.one("LaunchTemplate", "more").inputs["capacityReservationSpecification"]
+    assert more == {"capacityReservationPreference": "none"}
+    of_reserved = recorded.one("LaunchTemplate", "reserved").inputs["capacityReservationSpecification"]
+    assert of_reserved == {"capacityReservationTarget": {"capacityReservationId": RESERVED["reservation"]}}
+
+
 def test_eks_5_spot_spot_never_with_a_reservation() -> None:
     found = template(FORMS["g5-spot"])
     assert node_group(FORMS["g5-spot"])["capacityType"] == "SPOT"

@@ -7,6 +7,7 @@ and On-Demand Capacity Reservations; read 2026-11-21.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from gpu_platform.catalog.models import AwsFamily, MachineType
@@ -21,7 +22,7 @@ from gpu_platform.planning.clouds.eks.blocks import (
 from gpu_platform.planning.clouds.eks.zones import region_of_zone
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.pool import Capacity, CapacityBlock, Pool, Reservation, Spot
+from gpu_platform.spec.pool import Capacity, CapacityBlock, OnDemand, Pool, Reservation, Spot
 
 _RESERVATION = re.compile(r"cr-([0-9a-f]{17}|[0-9a-f]{8})")
 
@@ -50,6 +51,26 @@ def purchase(capacity: Capacity) -> Purchase:
 def reserved(capacity: Capacity) -> bool:
     """Return whether capacity is a fixed number of instances, which does not suffice for a second pool."""
     return isinstance(capacity, Reservation | CapacityBlock)
+
+
+def avoids_reservations(pool: Pool, pools: Iterable[Pool]) -> bool:
+    """Return whether a pool on demand must stay out of reservations, because one of `pools` names one.
+
+    EC2 runs an instance in any open reservation of its machine type and zone unless it is told not to: such nodes
+    would take instances that the reserved pool waits for. Without a reserved pool the default stays, since the
+    owner may have open reservations for these nodes. Karpenter uses no open reservation for nodes on demand.
+    Sources: EC2 API, CapacityReservationSpecification; Karpenter docs, On-Demand Capacity Reservations, migration;
+    read 2026-11-29.
+    """
+    if not isinstance(pool.capacity, OnDemand):
+        return False
+    types = {pool.machine_type, *pool.alternatives}
+    return any(
+        isinstance(one.capacity, Reservation)
+        and one.machine_type in types
+        and (not pool.zones or one.capacity.zone in pool.zones)
+        for one in pools
+    )
 
 
 def check_capacity(

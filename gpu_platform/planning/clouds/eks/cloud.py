@@ -68,10 +68,12 @@ class Eks(Cloud):
         cluster: EksCluster,
         storage: Mapping[str, StorageClass] | None = None,
         identities: Sequence[str] = (),
+        pools: Sequence[Pool] = (),
     ) -> None:
         self._cluster = cluster
         self._storage = storage or {}
         self._identities = identities
+        self._pools = pools
 
     @property
     def cluster(self) -> EksCluster:
@@ -220,7 +222,7 @@ class Eks(Cloud):
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
     ) -> Decided[EksPoolPlan | KarpenterPoolPlan]:
         """Return the plan of a node group, or of Karpenter's objects."""
-        return plan_eks_pool(pool, machine, self._cluster, requirements, catalog)
+        return plan_eks_pool(pool, machine, self._cluster, requirements, catalog, self._pools)
 
     def plan_cluster(
         self, stack: str, pools: Sequence[PoolPlan], release: OperatorRelease, catalog: Catalog

@@ -111,6 +111,8 @@ class EksPoolPlan:
     market_type: Literal["capacity-block"] | None
     capacity_reservation: str | None
     """With several blocks: of the earliest."""
+    avoids_reservations: bool = False
+    """Whether the nodes run in no open reservation, because it is another pool's."""
     blocks: tuple[BlockPlan, ...]
     """Capacity blocks, in the order of their times; each has a node group."""
     several_blocks: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpu_platform import names
@@ -10,7 +10,7 @@ from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.eks.alternatives import check_alternatives, machines_of
 from gpu_platform.planning.clouds.eks.blocks import plan_blocks, windows_of
 from gpu_platform.planning.clouds.eks.bootstrap import check_bootstrap
-from gpu_platform.planning.clouds.eks.capacity import check_capacity, purchase, reserved
+from gpu_platform.planning.clouds.eks.capacity import avoids_reservations, check_capacity, purchase, reserved
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import accelerator_label, group_tags, kept_tags, scaled
 from gpu_platform.planning.clouds.eks.disks import block_devices, check_disk
 from gpu_platform.planning.clouds.eks.images import check_image, image_of
@@ -144,8 +144,9 @@ def plan_eks_pool(
     cluster: EksCluster,
     requirements: NodeRequirements,
     catalog: Catalog,
+    pools: Sequence[Pool] = (),
 ) -> Decided[EksPoolPlan | KarpenterPoolPlan]:
-    """Return the plan of a pool without problems."""
+    """Return the plan of a pool without problems; `pools`: all of the stack."""
     price = tuple(_price_of_region(pool, machine, cluster, catalog))
     if pool.provisioner == "karpenter":
         planned = plan_karpenter_pool(pool, machine, cluster, requirements, catalog)
@@ -181,6 +182,7 @@ def plan_eks_pool(
         capacity_type=bought.capacity_type,
         market_type=bought.market_type,
         capacity_reservation=next((window.reservation for window in windows_of(pool)), None),
+        avoids_reservations=avoids_reservations(pool, pools),
         blocks=plan_blocks(pool, family),
         several_blocks=isinstance(pool.capacity, CapacityBlock) and pool.capacity.blocks is not None,
         interfaces=nics,

@@ -88,7 +88,7 @@ def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]
         "instance_type": pool.instance_type,
         "instance_types": listed(pool.instance_types),
         "image_id": pool.ami or NOT_SET,
-        "capacity_reservation": pool.capacity_reservation or NOT_SET,
+        "capacity_reservation": pool.capacity_reservation or ("none" if pool.avoids_reservations else NOT_SET),
         "capacity_blocks": _blocks(pool.blocks) if pool.several_blocks else NOT_SET,
         "placement_group": pool.placement_group.name if pool.placement_group is not None else NOT_SET,
         "network_interfaces": _interfaces(pool),

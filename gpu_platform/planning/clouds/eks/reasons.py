@@ -26,6 +26,7 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksClu
         _network(pool, machine, plan),
         _placement(pool, plan),
         *_capacity(pool, plan),
+        *_no_reservation(plan),
         _image(machine, plan),
         *_local_nvme(pool, machine),
         (
@@ -43,6 +44,16 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksClu
     return [
         Decision(subject=f"pool {pool.name}", what=what, chosen=chosen, why=why) for what, chosen, why in lines
     ]
+
+
+def _no_reservation(plan: EksPoolPlan) -> Iterator[_Line]:
+    if plan.avoids_reservations:
+        yield (
+            "reservations",
+            "none",
+            "another pool has a reservation of the machine type: if it is open, nodes on demand would take its "
+            "instances",
+        )
 
 
 def _image(machine: MachineType, plan: EksPoolPlan) -> _Line:

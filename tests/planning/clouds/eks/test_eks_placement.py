@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.planning.clouds.eks.plan import PlacementGroup
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, PlacementGroup
 from tests.planning.clouds.eks.eks_pools import BLOCK, RESERVATION, node_group, plan_and_decisions, planned
+from tests.support.eks_stacks import plan_eks
 
 OWN = PlacementGroup(name="ml-train", create=True)
 THERE = PlacementGroup(name="rack-7", create=False)
@@ -122,3 +123,44 @@ def test_a_decision_states_why_spot_training_is_not_placed() -> None:
     _, decisions = plan_and_decisions(**TWO, capacity={"type": "spot"})
     assert "spot" in decisions["placement"].why
     assert "placement: {type: cluster}" in decisions["placement"].why
+
+
+@pytest.mark.parametrize(
+    ("other", "avoids"),
+    [
+        ({"zones": ["us-east-2a"]}, True),
+        ({}, True),
+        ({"provisioner": "managed", "machine_type": "g6e.8xlarge", "workload": "inference"}, False),
+        ({"zones": ["us-east-2b"]}, False),
+        ({"capacity": {"type": "spot"}, "zones": ["us-east-2a"]}, False),
+        ({"capacity": BLOCK}, False),
+    ],
+)
+def test_nodes_on_demand_stay_out_of_a_reservation_of_another_pool(other: dict[str, Any], avoids: bool) -> None:
+    reserved = {"name": "reserved", "capacity": {**RESERVATION, "reservation": "cr-1a1b2c3d4e5f60718"}}
+    plan = plan_eks(reserved, {"name": "more", **other})
+    clouds = {pool.name: pool.cloud for pool in plan.pools}
+    assert isinstance(clouds["more"], EksPoolPlan)
+    assert isinstance(clouds["reserved"], EksPoolPlan)
+    assert clouds["more"].avoids_reservations == avoids
+    assert not clouds["reserved"].avoids_reservations
+
+
+def test_an_alternative_of_the_reserved_machine_type_stays_out_of_the_reservation() -> None:
+    reserved = {
+        "name": "reserved",
+        "machine_type": "g6e.16xlarge",
+        "workload": "inference",
+        "capacity": RESERVATION,
+    }
+    capacity = {"type": "on-demand", "alternatives": ["g6e.16xlarge"]}
+    more = {"name": "more", "machine_type": "g6e.8xlarge", "workload": "inference", "capacity": capacity}
+    cloud = plan_eks(reserved, more).pools[1].cloud
+    assert isinstance(cloud, EksPoolPlan)
+    assert cloud.avoids_reservations
+
+
+def test_nodes_on_demand_may_use_open_reservations_that_no_pool_names() -> None:
+    cloud = plan_eks({"zones": ["us-east-2a"]}).pools[0].cloud
+    assert isinstance(cloud, EksPoolPlan)
+    assert not cloud.avoids_reservations
