@@ -219,8 +219,8 @@ def test_check_and_preview_name_the_quotas_and_workloads_that_the_pool_takes_alo
     notices = off_notices(plan_eks(LAB, train, teams=[team], queueing={}))
     assert [one.partition(":")[0] for one in notices] == ["pools[0].schedule", "pools[1].schedule"]
     assert "mon-fri 07:00 to 20:00 (Europe/Berlin), 65 of 168 h a week" in notices[0]
-    assert "quotas of nvidia.com/mig-1g.10gb (vision 7; none left)" in notices[0]
-    assert "quotas of nvidia.com/gpu (vision 16; none left); vision/pretrain (gang of 2 pods)" in notices[1]
+    assert "quotas of nvidia.com/mig-1g.10gb on it (vision 7)" in notices[0]
+    assert "quotas of nvidia.com/gpu on it (vision 16); vision/pretrain (gang of 2 pods)" in notices[1]
     assert "queueing.pods_ready_timeout" in notices[1]
 
 
@@ -236,13 +236,38 @@ def test_check_and_preview_name_what_cannot_be_used_outside_of_capacity_blocks()
     assert notice.startswith(
         "pools[0].capacity: pool train has nodes from 2026-12-20T11:30:00Z until 2026-12-27T11:30:00Z; before"
     )
-    assert "quotas of nvidia.com/gpu (vision 16; none left)" in notice
+    assert "quotas of nvidia.com/gpu on it (vision 16)" in notice
     assert "put them back after queueing.pods_ready_timeout" in notice
     assert notices(block, team) == (), "a block without times"
 
 
 def test_a_quota_that_other_pools_cover_is_not_lost() -> None:
     other = {**LAB, "name": "other", "schedule": None}
+    (notice,) = off_notices(plan_eks(LAB, other, teams=[VISION]))
+    assert notice.endswith("while it is off pods for it wait")
+
+
+def test_a_queue_loses_only_its_quota_on_the_pool_that_has_no_nodes() -> None:
+    block = {
+        "count": {"desired": 2},
+        "capacity": {
+            "type": "capacity-block",
+            "reservation": "cr-0a1b2c3d4e5f60718",
+            "zone": "us-east-2a",
+            "starts": "2026-12-20T11:30:00Z",
+        },
+    }
+    steady = {"name": "steady", "count": {"desired": 2}, "zones": ["us-east-2a"]}
+    teams = [
+        {**VISION, "quota": {"gpus": {"train": 8, "steady": 16}}},
+        {**VISION, "name": "speech", "members": ["group:speech"], "quota": {"gpus": {"train": 8}}},
+    ]
+    (notice,) = off_notices(plan_eks(block, steady, teams=teams, queueing={}))
+    assert "these cannot be used: quotas of nvidia.com/gpu on it (vision 8, speech 8);" in notice
+
+
+def test_a_pool_that_may_grow_covers_a_quota_while_another_is_off() -> None:
+    other = {**LAB, "name": "other", "schedule": None, "count": {"min": 0, "desired": 0, "max": 2}}
     (notice,) = off_notices(plan_eks(LAB, other, teams=[VISION]))
     assert notice.endswith("while it is off pods for it wait")
 

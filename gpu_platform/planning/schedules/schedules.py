@@ -8,6 +8,7 @@ from gpu_platform import names
 from gpu_platform.planning.clouds.windows import CapacityWindow, utc_text
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.queues.section import QueuesPlan
 from gpu_platform.planning.workloads import workloads_of
 from gpu_platform.quantity import counted
 
@@ -63,10 +64,16 @@ def _unreachable(pool: PoolPlan, plan: EnvironmentPlan, lost: Sequence[str]) -> 
 
 
 def _quotas(pool: PoolPlan, plan: EnvironmentPlan) -> Iterator[str]:
-    """Yield the quotas that the pools which always have nodes do not cover, by resource of the pool."""
+    """Yield the quotas of the pool's resources that cannot be used without it.
+
+    A queue has a quota on each pool; without queues those count that the other pools do not cover at their most.
+    """
+    if plan.queues is not None:
+        yield from _queued_quotas(pool, plan.queues)
+        return
     for offer in pool.resources:
         lasting = [one for one in plan.pools if one.schedule is None and not _has_times(one)]
-        left = sum(each.units_desired.get(offer.name, 0) for each in lasting)
+        left = sum(each.max_units.get(offer.name, 0) for each in lasting)
         quotas = {
             tenant.namespace: int(count)
             for tenant in plan.tenants
@@ -75,6 +82,20 @@ def _quotas(pool: PoolPlan, plan: EnvironmentPlan) -> Iterator[str]:
         if sum(quotas.values()) > left:
             of_teams = ", ".join(f"{team} {count}" for team, count in quotas.items())
             yield f"quotas of {offer.name} ({of_teams}; {left or 'none'} left)"
+
+
+def _queued_quotas(pool: PoolPlan, queues: QueuesPlan) -> Iterator[str]:
+    for offer in pool.resources:
+        quotas = {
+            team.namespace: limits.nominal
+            for team in queues.teams
+            for flavor in team.flavors
+            for limits in flavor.limits
+            if flavor.pool == pool.name and limits.resource == offer.name and limits.nominal != "0"
+        }
+        if quotas:
+            of_teams = ", ".join(f"{team} {count}" for team, count in quotas.items())
+            yield f"quotas of {offer.name} on it ({of_teams})"
 
 
 def _workloads(pool: PoolPlan, plan: EnvironmentPlan) -> Iterator[str]:
