@@ -320,6 +320,11 @@ class CloudPool(Protocol):
         ...
 
     @property
+    def leaves_zones(self) -> bool:
+        """Whether new nodes may be in other zones than the disks of the pods that wait for them."""
+        ...
+
+    @property
     def placement_type(self) -> str:
         """How the nodes are placed: `none`, or the cloud's name of close placement."""
         ...

@@ -44,7 +44,7 @@ from gpu_platform.planning.workloads.section import (
     TrainingApi,
     TrainingJobPlan,
 )
-from gpu_platform.planning.workloads.statements import StatementContext, entry_decisions
+from gpu_platform.planning.workloads.statements import StatementContext, disk_classes, entry_decisions
 from gpu_platform.quantity import parse_duration, parse_quantity
 from gpu_platform.scaling_triggers import PROMETHEUS
 from gpu_platform.spec.addons import Addons
@@ -162,6 +162,7 @@ def _plan(
         volumes=of.volumes,
         levels=of.levels,
         queue=queue,
+        disks=disk_classes(storage),
     )
     decisions = (
         *entry_decisions(plan, asked),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_platform import names
-from gpu_platform.planning.clouds.storage import VolumePlan
+from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.queues.work import declared_work
@@ -48,6 +48,14 @@ class StatementContext:
     volumes: Mapping[str, VolumePlan]
     levels: Mapping[str, tuple[str, ...]]
     queue: TeamQueuePlan | None
+    disks: frozenset[str | None] = frozenset()
+    """Classes whose volumes are in the zone of their first pod; None: the default class is one."""
+
+
+def disk_classes(storage: StoragePlan) -> frozenset[str | None]:
+    """Return the classes whose volumes are in the zone of their first pod; None: the default class is one."""
+    of_disks = [one for one in storage.classes if not one.shared and not one.zones]
+    return frozenset([*(one.name for one in of_disks), *(None for one in of_disks if one.default)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +89,7 @@ def entry_decisions(plan: TeamWorkloadsPlan, asked: StatementContext) -> tuple[D
             _queue(entry, declared, asked),
             _topology(entry, asked),
             _storage(entry),
+            *_left_volume(entry, asked),
             _room(entry, declared, asked),
         )
     )
@@ -276,6 +285,25 @@ def _storage(entry: _Entry) -> Decision:
         chosen="; ".join(found) or "none",
         why="claims outlive the pods" if kept else "what the pods write is deleted with them",
     )
+
+
+def _left_volume(entry: _Entry, asked: StatementContext) -> Iterator[Decision]:
+    """Warn of a claim on a disk, which is in one zone, where the pod's next node may be in another."""
+    claim = entry.claim
+    if claim is None or claim.shared or claim.storage_class not in asked.disks:
+        return
+    named = {pod.workload.pool for pod in entry.pods.values()}
+    for pool in asked.available.pools:
+        if pool.name in named and pool.cloud is not None and pool.cloud.leaves_zones:
+            zones = ", ".join(pool.cloud.zones) or "the zones of the cluster"
+            yield Decision(
+                subject=entry.subject,
+                what="warning: storage",
+                chosen=f"the disk of claim {claim.name} is in one zone, and nodes of pool {pool.name} start in "
+                f"any of {zones}",
+                why="the pod waits as long as no node starts in the zone of its disk: name a storage_class of "
+                "type nfs, or write one zone in zones of the pool",
+            )
 
 
 def _mount(mount: MountPlan, claim: KeptClaimPlan | None) -> str:

@@ -46,6 +46,7 @@ class AzurePool:
     kind: str = "azure"
     protect: bool = True
     zones: tuple[str, ...] = ()
+    leaves_zones: bool = False
     placement_type: str = "proximity"
     replaced_delete_first: bool = False
     rolled_delete_first: bool = False

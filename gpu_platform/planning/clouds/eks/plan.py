@@ -199,6 +199,16 @@ class EksPoolPlan:
         return tuple(block.window for block in self.blocks)
 
     @property
+    def leaves_zones(self) -> bool:
+        """Whether its Auto Scaling group starts nodes in any of several zones, or the next block is in another.
+
+        The Cluster Autoscaler takes the first zone of a group for that of its next node, and EC2 chooses another.
+        Sources: Cluster Autoscaler, cloudprovider/aws/README.md, common notes and gotchas; kubernetes/autoscaler
+        #1431; read 2026-11-29.
+        """
+        return self.keeps_size and len(self.zones) != 1
+
+    @property
     def placement_type(self) -> str:
         """How the nodes are placed."""
         return "cluster" if self.placement_group is not None else "none"
@@ -342,6 +352,11 @@ class KarpenterPoolPlan:
     node_class: Mapping[str, Any]
     node_pool: Mapping[str, Any]
     protect: bool
+
+    @property
+    def leaves_zones(self) -> bool:
+        """Whether the next block is in another zone; Karpenter creates nodes in the zone of a pod's disk."""
+        return self.several_blocks and len(self.zones) > 1
 
     @property
     def placement_type(self) -> str:

@@ -189,6 +189,11 @@ class GkePoolPlan:
         return self.node_locations
 
     @property
+    def leaves_zones(self) -> bool:
+        """False: a node pool has a group of instances in each zone, and the autoscaler chooses the disk's."""
+        return False
+
+    @property
     def placement_type(self) -> str:
         """How the nodes are placed."""
         return "compact" if self.placement is not None else "none"

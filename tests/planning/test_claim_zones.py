@@ -1,0 +1,90 @@
+"""Claims on disks, which are in one zone, of pods whose next node may be in another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_platform.planning.decision import Decision
+from gpu_platform.stacks import plan_platform
+from tests.planning.conftest import environment, pool, team
+from tests.support.eks_stacks import CREATED, plan_eks
+
+HOME = {"directory": "/home/me", "size": "100Gi"}
+HOURS = {"start": "07:00", "stop": "20:00"}
+GROWS = {"count": {"min": 0, "desired": 0, "max": 4}}
+LAB: dict[str, Any] = {"name": "labs", "machine_type": "g6.12xlarge", "workload": "development"}
+ZONES = {"zones": ["us-east-2a", "us-east-2b"]}
+
+
+def lab_team(**home: Any) -> dict[str, Any]:
+    lab = {"name": "lab", "pool": "labs", "gpus": 1, "home": {**HOME, **home}}
+    return team(
+        "vision", quota={"gpus": 4}, priority="training", members=["user:ana@example.com"], notebooks=[lab]
+    )
+
+
+def warnings(pool: dict[str, Any], storage: dict[str, Any] | None = None, **home: Any) -> list[Decision]:
+    cluster = {**CREATED, "create": {**CREATED["create"], **ZONES}}
+    plan = plan_eks({**LAB, **pool}, cluster=cluster, storage=storage or {}, teams=[lab_team(**home)])
+    return [one for one in plan.decisions if one.what == "warning: storage" and "notebook" in one.subject]
+
+
+@pytest.mark.parametrize("pool", [GROWS, {**GROWS, **ZONES}, {"count": {"desired": 1}, "schedule": HOURS}])
+def test_check_warns_of_a_disk_whose_next_node_may_be_in_another_zone(pool: dict[str, Any]) -> None:
+    (warning,) = warnings(pool)
+    assert warning.subject == "notebook vision/lab"
+    assert "claim lab-home is in one zone" in warning.chosen
+    assert "storage_class of type nfs" in warning.why
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        {**GROWS, "zones": ["us-east-2a"]},
+        {"count": {"desired": 0, "max": 4}, "provisioner": "karpenter"},
+        {"count": {"desired": 1}},
+    ],
+)
+def test_a_pool_whose_nodes_come_back_in_the_zone_of_the_disk_has_no_warning(pool: dict[str, Any]) -> None:
+    assert not warnings(pool)
+
+
+def test_a_directory_of_a_shared_file_system_is_in_every_zone() -> None:
+    assert not warnings(GROWS, {"home": {"type": "nfs"}}, storage_class="home")
+
+
+def test_a_declared_class_of_disks_is_in_one_zone_too() -> None:
+    assert warnings(GROWS, {"fast": {"type": "disk"}}, storage_class="fast")
+
+
+def test_checkpoints_on_a_disk_stay_behind_where_the_next_block_is_in_another_zone() -> None:
+    block = {"reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
+    next_ = {"reservation": "cr-1a1b2c3d4e5f60718", "zone": "us-east-2b"}
+    first = {**block, "starts": "2026-12-01T11:30:00Z", "ends": "2026-12-08T11:30:00Z"}
+    second = {**next_, "starts": "2026-12-08T11:30:00Z", "ends": "2026-12-15T11:30:00Z"}
+    job = {
+        "name": "pretrain",
+        "pool": "train",
+        "image": "registry.example.com/train:1",
+        "command": ["train"],
+        "gpus": 8,
+        "checkpoints": {"directory": "/checkpoints", "size": "100Gi"},
+    }
+    own = team(
+        "vision", quota={"gpus": 8}, priority="training", members=["user:ana@example.com"], training_jobs=[job]
+    )
+    for provisioner, count in (("managed", {"desired": 1}), ("karpenter", {"desired": 0, "max": 1})):
+        blocks = {"type": "capacity-block", "blocks": [first, second]}
+        plan = plan_eks({"provisioner": provisioner, "count": count, "capacity": blocks}, teams=[own])
+        (warning,) = (one for one in plan.decisions if one.what == "warning: storage")
+        assert "start in any of us-east-2a, us-east-2b" in warning.chosen
+
+
+def test_node_pools_of_gke_grow_in_the_zone_of_the_disk() -> None:
+    cluster = {"provider": "gke", "name": "prod", "project": "my-project", "location": "us-central1", "create": {}}
+    zones = ["us-central1-a", "us-central1-b"]
+    nodes = {**pool("labs"), "machine_type": "g2-standard-48", "workload": "development", "zones": zones, **GROWS}
+    plan = plan_platform(environment(nodes, cluster=cluster, teams=[lab_team()]), "test")
+    assert not [one for one in plan.decisions if one.what == "warning: storage"]
