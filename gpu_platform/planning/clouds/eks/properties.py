@@ -15,6 +15,7 @@ from gpu_platform.planning.config_maps import content_hash
 from gpu_platform.planning.json_form import plan_to_json
 
 _ZONE = "topology.kubernetes.io/zone"
+_OUTSIDE = "outside open reservations"
 
 if TYPE_CHECKING:
     from gpu_platform.planning.clouds.eks.blocks import BlockPlan
@@ -88,7 +89,7 @@ def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]
         "instance_type": pool.instance_type,
         "instance_types": listed(pool.instance_types),
         "image_id": pool.ami or NOT_SET,
-        "capacity_reservation": pool.capacity_reservation or ("none" if pool.avoids_reservations else NOT_SET),
+        "capacity_reservation": pool.capacity_reservation or (_OUTSIDE if pool.avoids_reservations else NOT_SET),
         "capacity_blocks": _blocks(pool.blocks) if pool.several_blocks else NOT_SET,
         "placement_group": pool.placement_group.name if pool.placement_group is not None else NOT_SET,
         "network_interfaces": _interfaces(pool),

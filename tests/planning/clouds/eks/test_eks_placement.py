@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.changes import pool_changes, pool_facts
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, PlacementGroup
 from tests.planning.clouds.eks.eks_pools import BLOCK, RESERVATION, node_group, plan_and_decisions, planned
 from tests.support.eks_stacks import plan_eks
@@ -164,3 +166,11 @@ def test_nodes_on_demand_may_use_open_reservations_that_no_pool_names() -> None:
     cloud = plan_eks({"zones": ["us-east-2a"]}).pools[0].cloud
     assert isinstance(cloud, EksPoolPlan)
     assert not cloud.avoids_reservations
+
+
+def test_preview_shows_that_a_new_reservation_rolls_the_pool_on_demand_beside_it() -> None:
+    more, reserved = {"name": "more", "zones": ["us-east-2a"]}, {"name": "reserved", "capacity": RESERVATION}
+    deployed = pool_facts(plan_eks(more))
+    (change,) = pool_changes(deployed, plan_eks(more, reserved), load_catalog())
+    assert (change.pool, change.effect) == ("more", "rolled")
+    assert change.causes[0].new == "outside open reservations"
