@@ -31,7 +31,9 @@ def warnings(pool: dict[str, Any], storage: dict[str, Any] | None = None, **home
     return [one for one in plan.decisions if one.what == "warning: storage" and "notebook" in one.subject]
 
 
-@pytest.mark.parametrize("pool", [GROWS, {**GROWS, **ZONES}, {"count": {"desired": 1}, "schedule": HOURS}])
+@pytest.mark.parametrize(
+    "pool", [GROWS, {**GROWS, **ZONES}, {"count": {"desired": 1}, "schedule": HOURS}, {"count": {"desired": 1}}]
+)
 def test_check_warns_of_a_disk_whose_next_node_may_be_in_another_zone(pool: dict[str, Any]) -> None:
     (warning,) = warnings(pool)
     assert warning.subject == "notebook vision/lab"
@@ -44,7 +46,7 @@ def test_check_warns_of_a_disk_whose_next_node_may_be_in_another_zone(pool: dict
     [
         {**GROWS, "zones": ["us-east-2a"]},
         {"count": {"desired": 0, "max": 4}, "provisioner": "karpenter"},
-        {"count": {"desired": 1}},
+        {"count": {"desired": 2}, **ZONES},
     ],
 )
 def test_a_pool_whose_nodes_come_back_in_the_zone_of_the_disk_has_no_warning(pool: dict[str, Any]) -> None:

@@ -203,10 +203,12 @@ class EksPoolPlan:
         """Whether its Auto Scaling group starts nodes in any of several zones, or the next block is in another.
 
         The Cluster Autoscaler takes the first zone of a group for that of its next node, and EC2 chooses another.
+        With fewer nodes than zones the successor of a node may be in another one, too.
         Sources: Cluster Autoscaler, cloudprovider/aws/README.md, common notes and gotchas; kubernetes/autoscaler
         #1431; read 2026-11-29.
         """
-        return self.keeps_size and len(self.zones) != 1
+        fewer_than_zones = self.desired_size < max(len(self.zones), 2)
+        return len(self.zones) != 1 and (self.keeps_size or fewer_than_zones)
 
     @property
     def placement_type(self) -> str:
