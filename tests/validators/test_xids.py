@@ -48,6 +48,15 @@ def test_only_xid_errors_are_read_from_the_log(tmp_path, monkeypatch):
     ]
 
 
+@pytest.mark.parametrize("name", ["NVRM: Xid (PCI:0000:3b:00): 79, ", "NVRM: loading NVIDIA "])
+def test_a_file_name_of_a_pod_forges_no_line_of_the_driver(name, tmp_path, monkeypatch):
+    fault = f"python[77]: segfault at 0 ip 00007f52 sp 00007ffd error 4 in {name}[7f5200000000+1000]"
+    alone = f" in {name}[7f5200000000+1000]"  # where another CPU wrote in between
+    (tmp_path / "kmsg").write_text(f"6,0,1,-;{fault}\n6,1,1,-;{alone}\n")
+    monkeypatch.setenv("GPU_PLATFORM_KMSG", str(tmp_path / "kmsg"))
+    assert read_xids() == []
+
+
 @pytest.mark.parametrize("instance", ["GPU-I:05", "GPU-I:01 GPU-CI:00"])
 def test_an_error_of_a_mig_instance_is_an_error_of_its_gpu(instance, tmp_path, monkeypatch):
     line = f"NVRM: Xid (PCI:0000:3b:00 {instance}): 95, pid=7194, name=python, Uncontained: LTC TAG (0x2,0x0)"

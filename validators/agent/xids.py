@@ -18,6 +18,8 @@ _MOST_RECORDS = 100_000
 _MOST_TEXT = 200  # characters of a line that are kept
 # Errors of a MIG instance have its number behind the address: `(PCI:0000:3b:00 GPU-I:05 GPU-CI:00)`. Source:
 # NVIDIA/open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/rc/kernel_rc.c, read 2026-11-29.
+# The driver's lines begin so. The kernel's lines about a program may contain anything: they have the name of the
+# file in which it failed, which a pod chooses (Linux, mm/memory.c, print_vma_addr; read 2026-11-29).
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F]+):([0-9a-fA-F]+):([0-9a-fA-F]+)[^)]*\): (\d+)(.*)")
 _LOADED = "NVRM: loading NVIDIA "
 _PROCESS_NAME = re.compile(r", name=[^,]*")  # what teams run is in no report and no recording
@@ -33,8 +35,8 @@ def read_xids() -> list[list[Any]]:
     found: list[list[Any]] = []
     for number, record in enumerate(_records(os.environ.get(KMSG_VARIABLE, "/dev/kmsg"))):
         fields, _, text = record.partition(";")
-        match = _XID.search(text)
-        if number and not match and _LOADED not in text:
+        match, loaded = _XID.match(text), text.startswith(_LOADED)
+        if number and not match and not loaded:
             continue
         _, sequence, microseconds, *_ = fields.split(",")
         age = max(0, round(now - int(microseconds) / 1e6))
@@ -44,7 +46,7 @@ def read_xids() -> list[list[Any]]:
             address = [int(part, 16) for part in match.groups()[:3]]
             detail = _PROCESS_NAME.sub("", match[5])[:_MOST_TEXT]
             found.append([int(match[4]), *address, age, detail])
-        elif _LOADED in text:
+        elif loaded:
             found.append([DRIVER_LOADED, 0, 0, 0, age, ""])
     return found
 
