@@ -14,12 +14,16 @@ import urllib.request
 import pytest
 from agent_tables import DRIVER
 
+from gpu_platform import names
+from gpu_platform.planning.mig.progress import CHANGE_SECONDS, IN_PROGRESS
 from sandbox.nvml import NodeProfile
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.http_servers import start_server, stop_server
 from tests.support.ports import free_port
 from validators.agent import serve
 from validators.agent.api_server import ApiError
+from validators.agent.mig_change import MigChange
+from validators.agent.report import Identity
 from validators.agent.serve import Publisher, Readiness
 from validators.zipapp import build_agent
 
@@ -98,13 +102,14 @@ def service(tmp_path):
     """Return a function that serves a simulated node, and returns its process and port."""
     running = []
 
-    def start(*faults, **environment):
+    def start(*faults, expect=None, **environment):
         agent, profile = tmp_path / "agent.pyz", tmp_path / "profile.json"
         expectations = tmp_path / "expectations.json"
         agent.write_bytes(build_agent())
         node = NodeProfile(machine_type="g4dn.xlarge", driver_version=DRIVER, faults=faults)
         profile.write_text(node.model_dump_json())
-        expectations.write_text(json.dumps({"version": 1, "expect": {"gpu-count": {"value": 1}}}))
+        expected = {"gpu-count": {"value": 1}, **(expect or {})}
+        expectations.write_text(json.dumps({"version": 1, "expect": expected}))
         port = free_port()
         command = [sys.executable, "-m", "sandbox.nvml.run", "--profile", str(profile), "--", str(agent), "serve"]
         command += ["--expect", str(expectations), "--port", str(port)]
@@ -152,6 +157,34 @@ def test_a_service_on_a_node_that_passes_publishes_it_and_is_ready(service, api,
     assert wait_for(port, "/ready", lambda answer: answer[0] == 200) == (200, "pass\n")
     [(_, _, sent)] = api.reports
     assert json.loads(sent["data"]["report.json"]) == json.loads(get(port, "/report")[1])
+
+
+def test_the_gpus_are_not_read_while_the_mig_manager_changes_them(service, api, token):
+    api.node["metadata"]["labels"] = {names.MIG_STATE_LABEL: "pending"}
+    _, port = service(
+        NODE_NAME="train-0",
+        POD_NAMESPACE="proofs",
+        GPU_PLATFORM_API_SERVER=api.url,
+        GPU_PLATFORM_TOKEN_FILE=token,
+        expect={"mig-mode": {"value": False}},
+    )
+    assert eventually(lambda: api.requests)
+    assert {path.partition("?")[0] for path, *_ in api.requests} == {"/api/v1/nodes/train-0"}
+    assert get(port, "/ready") == (503, "the first check has not finished\n")
+    api.node["metadata"]["labels"] = {names.MIG_STATE_LABEL: "success"}
+    assert wait_for(port, "/ready", lambda answer: answer[0] == 200) == (200, "pass\n")
+
+
+@pytest.mark.parametrize("state", IN_PROGRESS)
+def test_a_mig_manager_that_has_stopped_is_not_waited_for(state, api, token, monkeypatch):
+    monkeypatch.setenv("GPU_PLATFORM_API_SERVER", api.url)
+    monkeypatch.setenv("GPU_PLATFORM_TOKEN_FILE", token)
+    api.node["metadata"]["labels"] = {names.MIG_STATE_LABEL: state}
+    clock = Clock()
+    change = MigChange(Identity("train-0"), clock)
+    assert change.why_wait() == f"the MIG manager changes the GPUs: {state}"
+    clock.now = CHANGE_SECONDS
+    assert change.why_wait() == ""
 
 
 def test_a_service_that_cannot_publish_keeps_its_report_and_is_not_ready(service):

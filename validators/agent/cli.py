@@ -16,6 +16,7 @@ from validators.agent.expectations import BadExpectations, Expectations, parse_e
 from validators.agent.history import Remembering
 from validators.agent.hold import Holding
 from validators.agent.mark import NodeMarks
+from validators.agent.mig_change import reason_to_wait
 from validators.agent.publish import publish
 from validators.agent.reading import READ_COMMAND, NvmlReader, write_snapshot
 from validators.agent.recording import BadRecording, Recorded, read_recording, write_recording
@@ -91,7 +92,8 @@ def _serve(parsed: argparse.Namespace, expectations: Expectations | None) -> int
     most = OnFailure.of_environment().failing_seconds or REPUBLISH_SECONDS
     publisher = Publisher(publish_all, republish_seconds=min(REPUBLISH_SECONDS, most))
     readiness = Readiness(parsed.interval + parsed.deadline + _SLACK_SECONDS)
-    serve(check, publisher, readiness, parsed.port, parsed.interval)
+    why_wait = reason_to_wait(expectations, identity)
+    serve(check, publisher, readiness, parsed.port, parsed.interval, why_wait)
     return 0
 
 

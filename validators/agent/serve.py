@@ -21,6 +21,7 @@ from validators.agent.report import Report, content_of
 
 REPUBLISH_SECONDS = 600  # minimum time between equal reports, to reduce the load of the API server
 _REQUEST_SECONDS = 5
+_WAIT_SECONDS = 5.0  # until a node whose GPUs are left alone is asked again
 # Probes come from the kubelet alone; somebody who holds connections must not keep it out, nor fill the memory.
 MOST_CONNECTIONS = 32
 MOST_CONNECTIONS_OF_ADDRESS = 4
@@ -109,13 +110,21 @@ def serve(
     readiness: Readiness,
     port: int,
     interval_seconds: float,
+    why_wait: Callable[[], str],
 ) -> None:
-    """Check every `interval_seconds` and serve on `port` until a signal ends the process."""
+    """Check every `interval_seconds` and serve on `port` until a signal ends the process.
+
+    `why_wait`: why the node is not to be checked now, or "".
+    """
     server = _Server(port, readiness)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)  # PID 1 of a container has no default handlers
     while True:
+        if waits := why_wait():
+            print(waits, file=sys.stderr, flush=True)
+            time.sleep(min(_WAIT_SECONDS, interval_seconds))
+            continue
         report = check()
         unpublished = publisher.offer(report) if publisher else ""
         readiness.set(report, unpublished)

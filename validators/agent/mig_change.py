@@ -1,0 +1,64 @@
+"""Leaves the GPUs alone while the MIG manager changes them.
+
+To change MIG mode the manager resets all GPUs of the node. A reset is refused while any process has one open, such
+as this agent during a pass. The manager stops the operands of the GPU Operator for that, not this agent. It sets
+the state `pending` before it stops them, and that takes longer than a pass that has begun.
+
+Sources: NVIDIA/mig-parted, pkg/mig/reconfigure/reconfigure.go, cmd/nvidia-mig-parted/apply/mode.go and issue 181
+("In use by another client"); read 2026-11-29.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from validators.agent.api_server import MERGE, ApiError, ApiServer, send
+from validators.agent.expectations import Expectations
+from validators.agent.publish import FIELD_MANAGER
+from validators.agent.report import Identity
+
+MIG_STATE_LABEL = "nvidia.com/mig.config.state"
+IN_PROGRESS = ("pending", "rebooting")
+MOST_SECONDS = 1800.0  # a manager that takes longer has stopped without a result, and the node is read again
+_CHECKS = ("mig-mode", "mig-instances")  # expected of GPUs that the manager may change
+
+
+class MigChange:
+    """Asks before each pass whether the MIG manager works on the node."""
+
+    def __init__(self, identity: Identity, clock: Callable[[], float] = time.monotonic) -> None:
+        self._identity = identity
+        self._clock = clock
+        self._since: float | None = None
+
+    def why_wait(self) -> str:
+        """Return why the GPUs are not to be read now, or "". Without an API server nothing is waited for."""
+        try:
+            state = self._labels().get(MIG_STATE_LABEL)
+        except ApiError:
+            return ""
+        if state not in IN_PROGRESS:
+            self._since = None
+            return ""
+        now = self._clock()
+        self._since = now if self._since is None else self._since
+        return f"the MIG manager changes the GPUs: {state}" if now - self._since < MOST_SECONDS else ""
+
+    def _labels(self) -> Mapping[str, Any]:
+        """Return the labels of the node by a patch without changes: the agent has no right to read nodes."""
+        path, query = f"/api/v1/nodes/{self._identity.node}", {"fieldManager": FIELD_MANAGER}
+        node = send(ApiServer.of_environment(), "PATCH", path, {}, query, patch=MERGE)
+        return (node.get("metadata") or {}).get("labels") or {}
+
+
+def reason_to_wait(expectations: Expectations | None, identity: Identity) -> Callable[[], str]:
+    """Return a function that returns why the GPUs are not to be read now, or ""."""
+    if expectations is None or not any(check in expectations.expect for check in _CHECKS):
+        return _nothing
+    return MigChange(identity).why_wait
+
+
+def _nothing() -> str:
+    return ""
