@@ -87,6 +87,21 @@ def test_nodes_without_operands_are_not_compared_with_labels_of_feature_discover
     assert [dict(one.node_expectation.allocatable) for one in plan.pools] == [{"nvidia.com/gpu.shared": 16}] * 2
 
 
+@pytest.mark.parametrize(
+    ("sharing", "product"),
+    [
+        ({"mode": "time-slicing"}, "NVIDIA-H200-SHARED"),
+        ({"mode": "mps"}, "NVIDIA-H200-SHARED"),
+        ({"mode": "mig", "layout": {"3g.71gb": 2}}, "NVIDIA-H200"),
+    ],
+)
+def test_only_shares_of_whole_gpus_change_the_product_label(
+    sharing: dict[str, object], product: str, make_plan: PlanMaker
+) -> None:
+    plan = make_plan(pool(machine_type="p5en.48xlarge", sharing=sharing | {"replicas": 2, "rename": False}))
+    assert plan.pools[0].node_expectation.labels["nvidia.com/gpu.product"] == product
+
+
 def test_bottlerocket_offers_its_mig_instances_as_gpus_and_no_mig_manager_touches_them(
     make_plan: PlanMaker,
 ) -> None:

@@ -83,9 +83,11 @@ def _node(
         of_cloud = cloud.gpu_labels(machine, sharing)
         expected |= of_cloud
         sources |= dict.fromkeys(of_cloud, f"{of_sharing} on {of_machine}")
-    # Feature discovery is an operand. Single renames the product and counts instances, not GPUs.
+    # Feature discovery is an operand. Single renames the product and counts instances, not GPUs. Shares of MIG
+    # instances change only the instances' label: k8s-device-plugin v0.20.0, internal/lm/mig-strategy.go,
+    # newGPULabelers; read 2026-11-29.
     if requirements.gpu is not None and software.device_plugin == "operator" and sharing.mig_strategy != "single":
-        unrenamed = sharing.replicas > 1 and not sharing.renamed
+        unrenamed = sharing.shares(names.GPU_RESOURCE) and not sharing.renamed
         expected[names.GPU_PRODUCT_LABEL] = requirements.gpu.product_label + ("-SHARED" if unrenamed else "")
         expected[names.GPU_COUNT_LABEL] = str(machine.gpu_count)
         sources |= {names.GPU_PRODUCT_LABEL: of_machine, names.GPU_COUNT_LABEL: of_machine}
