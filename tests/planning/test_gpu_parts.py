@@ -47,6 +47,16 @@ def test_an_operator_of_the_owner_means_no_rules_and_check_says_so() -> None:
     assert (decision.what, decision.chosen) == ("rules, alerts and dashboards", "none")
 
 
+@pytest.mark.parametrize("release", ["v26.7.0", "v25.10.1"])
+def test_an_operator_of_the_owner_may_be_older_than_what_the_program_installs(release: str) -> None:
+    cluster = {"provider": "existing", "kubernetes": "1.32", "parts": {"gpu_operator": "present"}}
+    operator = {"release": release, "driver": {"version": "570.195.03"}}
+    form = {"kind": "environment", "cluster": cluster, "operator": operator, "pools": [POOL]}
+    plan = plan_platform(form, "test")
+    assert plan.kind == "environment"
+    assert plan.pools[0].expectations.expect["driver-version"].value == "570.195.03"
+
+
 def test_beside_an_operator_of_the_owner_the_program_installs_none_and_configures_no_node_for_one() -> None:
     plan = planned({"gpu_operator": "present"})
     assert (plan.operator.install, plan.operator.helm_values) == ("none", {})

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.errors import did_you_mean
+from gpu_platform.planning.clouds.gpu_parts import gpu_parts
 from gpu_platform.planning.context import Context
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.nodes.software import node_software
@@ -37,6 +38,8 @@ def _check_release(operator: Operator, context: Context, resolved_pools: Sequenc
         fix = did_you_mean(operator.release, known) or f"write release: {known[-1] if known else ''}"
         problems.at("release").add(f"{operator.release!r}", "one of " + ", ".join(known), fix)
         return
+    if context.cloud is not None and gpu_parts(context.cloud.cluster).gpu_operator == "present":
+        return  # its owner installs and upgrades it, with a driver and on a Kubernetes of the owner's choice
     if release.status == "end-of-support":
         problems.at("release").add(
             f"{release.version!r}, which is out of support",
