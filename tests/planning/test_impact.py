@@ -164,6 +164,30 @@ def test_another_driver_rolls_the_nodes_and_stops_their_gpu_pods_and_no_others()
     assert impact.order.startswith("1 of all nodes at a time: cordon, evict")
 
 
+def test_another_driver_of_an_operator_of_the_owner_rolls_no_node() -> None:
+    found: list[EnvironmentPlan] = []
+    for version in ("580.126.20", "580.173.02"):
+        document = {
+            "kind": "environment",
+            "cluster": {"provider": "existing", "parts": {"gpu_operator": "present"}},
+            "operator": {"driver": {"version": version}},
+            "pools": [
+                {
+                    "name": "train",
+                    "machine_type": "dgx-h100",
+                    "count": {"desired": 1},
+                    "nodes": {"names": ["h0"]},
+                    "workload": "training",
+                }
+            ],
+        }
+        plan = plan_platform(document, "test")
+        assert plan.kind == "environment"
+        found.append(plan)
+    before, after = found
+    assert impacts(before, after) == ()
+
+
 def test_a_pod_that_nobody_starts_again_is_said_to_block_another_driver_and_not_to_stop() -> None:
     versions = load_catalog().operator_releases["v26.7.0"].drivers
     before, after = (plan_of(operator={"driver": {"version": one}}) for one in (versions[0], versions[1]))

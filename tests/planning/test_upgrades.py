@@ -222,6 +222,17 @@ def test_a_cluster_of_unknown_version_gets_no_kubernetes_step() -> None:
     assert steps_of(plan_of(EXISTING)) == Steps(())
 
 
+THEIRS = EXISTING | {"kubernetes": "1.35", "parts": {"gpu_operator": "present"}}
+
+
+def test_an_operator_of_the_owner_gets_no_driver_and_holds_up_no_kubernetes() -> None:
+    operator = {"release": "v25.10.1", "driver": {"version": "535.309.01"}}
+    steps = steps_of(plan_of(THEIRS, operator), declared=True)
+    assert (texts(steps), steps.blocked) == (["Kubernetes 1.35 -> 1.36"], ())
+    assert "GPU Operator" in steps.steps[0].why
+    assert "v25.10.1" not in steps.steps[0].why
+
+
 # -- the fix of a version that the operator does not support (U15) ------------------------------------------
 
 

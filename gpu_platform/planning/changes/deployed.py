@@ -33,7 +33,7 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
         "operator": plan.operator.release if plan.operator.install != "none" else NOT_DEPLOYED,
         "pools": {
             pool.name: {
-                "driver": driver_of(pool),
+                "driver": driver_of(pool) if plan.operator.install != "none" else NOT_DEPLOYED,
                 "sharing": sharing_text(pool),
                 "layout": layout_text(pool),
                 "offers": pool.units_per_node,

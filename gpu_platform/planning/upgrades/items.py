@@ -129,9 +129,9 @@ def _operator(plan: EnvironmentPlan, running: RunningVersions | None, catalog: C
 def _drivers(
     plan: EnvironmentPlan, running: RunningVersions | None, today: datetime.date, catalog: Catalog
 ) -> Iterator[Item]:
-    """Yield one item for the pools of each driver."""
+    """Yield one item for the GPU pools of each driver."""
     groups: dict[tuple[str | None, tuple[str, ...], str], list[PoolPlan]] = {}
-    for pool in plan.pools:
+    for pool in (one for one in plan.pools if one.gpus_per_node):
         drivers = running.drivers.get(pool.name, ()) if running is not None else ()
         groups.setdefault((pool.driver_version, drivers, pool.software.driver), []).append(pool)
     for (planned, drivers, owner), pools in groups.items():

@@ -65,7 +65,8 @@ class _Walk:
         self._plan, self._platform, self._today, self._catalog = plan, platform, today, catalog
         self._kubernetes = kubernetes
         self._release = catalog.operator_releases[plan.operator.release]
-        owned = [pool for pool in plan.pools if pool.software.driver == "operator"]
+        self._installed = plan.operator.install != "none"
+        owned = [pool for pool in plan.pools if self._installed and pool.software.driver == "operator"]
         self._driver = owned[0].driver_version if owned else None
         self._gpus = [catalog.gpus[pool.gpu_model] for pool in owned]
         self.steps: list[Step] = []
@@ -88,7 +89,7 @@ class _Walk:
 
     def _next_operator(self) -> bool:
         """Add the newest release of the same or the next major release that supports the current Kubernetes."""
-        if self._plan.operator.install == "none":
+        if not self._installed:
             return False
         majors = sorted({_major(release) for release in self._catalog.operator_releases.values()})
         here = majors.index(_major(self._release))
@@ -132,11 +133,14 @@ class _Walk:
         if current is None or target is None or minor(current) >= minor(target):
             return False
         following = f"1.{minor(current) + 1}"
-        if not _supports(self._release, following):
+        if self._installed and not _supports(self._release, following):
             text = f"Kubernetes {following}: no operator release of the catalogue supports it from {current}"
             self.blocked.append(text)
             return False
-        self._add_kubernetes(current, following, f"GPU Operator {self._release.version} supports both versions")
+        why = f"GPU Operator {self._release.version} supports both versions"
+        if not self._installed:
+            why = "compare the support matrix of the GPU Operator, which the owner of the cluster upgrades"
+        self._add_kubernetes(current, following, why)
         self._kubernetes = following
         return True
 
