@@ -133,7 +133,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     workloads.check(context, available)
     object_names.check(spec, available, context.problems)
     addons.check(spec.addons, context.cloud, context.problems)
-    charts.check(context)
+    charts.check(context, planned.value)
     validation.check(context)
     validation.check_replaced(context, planned.value)
     burn_in.check(context, planned.value)

@@ -133,6 +133,31 @@ def test_values_that_override_what_is_planned_are_refused_with_their_place(
     assert [problem.path for problem in caught.value.problems] == [f"charts.gpu-operator.values.{path}"]
 
 
+@pytest.mark.parametrize(
+    ("machine", "modules", "driver", "refused"),
+    [
+        ("dgx-b200", "proprietary", {}, True),
+        ("dgx-b200", "open", {}, False),
+        ("dgx-b200", "proprietary", {"owner": "host"}, False),
+        ("p3dn.24xlarge", "open", {"version": "580.173.02"}, True),
+        ("dgx-h100", "proprietary", {}, False),
+    ],
+)
+def test_kernel_modules_that_do_not_drive_the_gpus_are_refused(
+    machine: str, modules: str, driver: dict[str, str], refused: bool
+) -> None:
+    charts = {"gpu-operator": {"values": {"driver": {"kernelModuleType": modules}}}}
+    named = {"sharing": {"whole": {"mode": "none"}}}
+    rest = {"charts": charts, "operator": {"driver": driver}, **named}
+    form = platform(EXISTING, rest, machine_type=machine, sharing="whole")
+    found: list[str] = []
+    try:
+        plan_platform(form, "test")
+    except BadInput as error:
+        found = [problem.path for problem in error.problems]
+    assert found == (["charts.gpu-operator.values.driver.kernelModuleType"] if refused else [])
+
+
 def test_values_that_the_program_relies_on_are_its_own_and_win() -> None:
     added = {
         "cdi": {"enabled": False},

@@ -43,10 +43,13 @@ _REFUSED_VARIABLES: Final = {
     "MIG_STRATEGY": "it overrides the strategy of every pool; write sharing.strategy",
     "DEVICE_LIST_STRATEGY": "pods get their GPUs by CDI, and the toolkit refuses them any other way",
 }
+# The kernel modules that do not drive GPUs of an architecture, by it. Sources: NVIDIA, Driver Installation Guide,
+# Kernel Modules; NVIDIA, transition to open-source kernel modules (Blackwell); read 2026-11-29.
+_OTHER_MODULES: Final = {"volta": "open", "blackwell": "proprietary"}
 OPERATOR_CHART = "gpu-operator"  # its versions are the operator's releases, and not in the catalogue's charts
 
 
-def check(context: CompleteContext) -> None:
+def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
     """Record settings of charts that are not known, and of any where the cluster has none."""
     environment = context.environment
     known = [OPERATOR_CHART, *context.catalog.charts]
@@ -65,10 +68,10 @@ def check(context: CompleteContext) -> None:
         if name not in known:
             allowed = "a chart that the program installs: " + ", ".join(known)
             context.at("charts").at(name).add(f"{name!r}", allowed, did_you_mean(name, known) or "remove it")
-    _check_operator_values(context)
+    _check_operator_values(context, pools)
 
 
-def _check_operator_values(context: CompleteContext) -> None:
+def _check_operator_values(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
     """Record values of the operator's chart with which GPUs are not handed out as planned, or no driver starts."""
     chart = context.environment.charts.get(OPERATOR_CHART)
     values, here = chart.values if chart is not None else {}, context.at("charts").at(OPERATOR_CHART).at("values")
@@ -76,6 +79,16 @@ def _check_operator_values(context: CompleteContext) -> None:
         section, key = path
         if _section(values, section).get(key) is value:
             here.at(section).at(key).add(str(value).lower(), allowed, fix)
+    modules = _section(values, "driver").get("kernelModuleType")
+    for pool in pools:
+        if not pool.has_gpus or pool.software.driver != "operator":
+            continue
+        if modules == _OTHER_MODULES.get(context.catalog.gpus[pool.gpu_model].architecture, ""):
+            here.at("driver").at("kernelModuleType").add(
+                f"{modules!r} for pool {pool.name}",
+                f"auto: {modules} modules drive no {pool.gpu_product}, so its nodes would have no driver",
+                "remove it: the driver's container chooses by the GPUs of each node",
+            )
     for section in ("devicePlugin", "gfd"):
         entries = _section(values, section).get("env")
         for index, entry in enumerate(cast("list[object]", entries) if isinstance(entries, list) else []):
