@@ -65,6 +65,15 @@ def test_a_stack_without_a_pool_that_can_be_measured_is_refused() -> None:
         planned("sandbox", pool("serve", "g4dn.xlarge", sharing={"mode": "mps", "replicas": 4}))
 
 
+def test_a_timeout_that_ends_before_the_program_is_refused_and_its_fix_is_taken() -> None:
+    with pytest.raises(BadInput) as caught:
+        planned("sandbox", burn_in={"matrix": "19m", "timeout": "20m"})
+    [problem] = caught.value.problems
+    assert problem.path == "validation.burn_in.timeout"
+    fixed = problem.fix.removeprefix("write timeout: ")
+    assert planned("sandbox", burn_in={"matrix": "19m", "timeout": fixed})
+
+
 def test_a_timeout_that_ends_before_the_products_is_refused() -> None:
     with pytest.raises(BadInput, match="a timeout longer than matrix"):
         planned("sandbox", burn_in={"matrix": "30m", "timeout": "20m"})

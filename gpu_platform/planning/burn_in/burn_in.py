@@ -44,6 +44,7 @@ _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", value="", effec
 _START_SECONDS: Final = 40
 _SECONDS_PER_GPU: Final = 4
 _REDUCE_SECONDS: Final = 20
+_PULL_SECONDS: Final = 900  # what a suggested time limit has for the image, about as much as the default has
 # A process of PyTorch with CUDA and NCCL, and pinned memory for copies; NCCL's own in /dev/shm beside it.
 _MIB_PER_GPU: Final = 6144
 
@@ -60,6 +61,29 @@ def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
             "burn_in with a pool whose pods have whole GPUs",
             "remove burn_in",
         )
+    _check_timeout(context, [pool for pool in pools if pool.has_gpus and not reasons[pool.name]])
+
+
+def _check_timeout(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
+    """Record a time limit in which the program cannot end on the nodes of a pool, even with its image there."""
+    burn_in = context.environment.validation.burn_in
+    if burn_in is None or not pools:
+        return
+    matrix = int(parse_duration(burn_in.matrix))
+    longest = max(pools, key=lambda pool: _seconds(pool, matrix))
+    needed = _seconds(longest, matrix)
+    if parse_duration(burn_in.timeout) < needed:
+        context.at("validation").at("burn_in").at("timeout").add(
+            f"{burn_in.timeout}",
+            f"{duration_text(needed)}, which the program takes on a node of pool {longest.name} with matrix: "
+            f"{burn_in.matrix}, and the pull of the image",
+            f"write timeout: {-(-(needed + _PULL_SECONDS) // 60)}m",
+        )
+
+
+def _seconds(pool: PoolPlan, matrix: int) -> int:
+    """Return how long the program takes on a node with the image; `matrix`: seconds for products."""
+    return _START_SECONDS + pool.gpus_per_node * _SECONDS_PER_GPU + matrix + _REDUCE_SECONDS
 
 
 def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[BurnInPlan | None]:
@@ -114,7 +138,7 @@ def _pool(
         network=network,
         claims=() if skipped else _claims(pool, together),
         least=_least(pool, catalog, least, together=together is not None),
-        seconds=_START_SECONDS + pool.gpus_per_node * _SECONDS_PER_GPU + seconds + _REDUCE_SECONDS,
+        seconds=_seconds(pool, seconds),
     )
 
 
