@@ -20,6 +20,7 @@ from sandbox.nvml._mig_tables import mig_table
 from sandbox.nvml._profile import Nics, NodeProfile
 from sandbox.nvml._recording import Recording
 
+_TWO_ON_A_BOARD: Final = ("gb200", "gb300")  # NVIDIA/k8s-test-infra#727, from nvidia-smi of nodes; read 2026-11-29
 _UUIDS: Final = uuid.UUID("8f3a1c52-6d0e-4a67-9b7c-2f5d1e904c11")  # any fixed namespace: same node, same UUIDs
 _HGX_GPUS: Final = 8
 _FIRST_BUS: Final = 0x10
@@ -104,8 +105,8 @@ class SimulatedGpu:
     retired_pages: tuple[int, int, bool] = (0, 0, False)
     """For single-bit errors, for double-bit errors, one is pending. Only without `remapped_rows`."""
     recovery_action: int = 0
-    severed: frozenset[str] = frozenset()
-    """Serial numbers of GPUs that it cannot reach over NVLink."""
+    severed: frozenset[int] = frozenset()
+    """Numbers of the PCI bus of GPUs that it cannot reach over NVLink."""
     processes: tuple[tuple[int, int], ...] = ()
     """PID and memory in MiB."""
     xids: tuple[tuple[int, int, str], ...] = ()
@@ -221,6 +222,12 @@ def simulated_node(profile: NodeProfile, machine: MachineType, catalog: Catalog)
     )
 
 
+def _serial(profile: NodeProfile, gpu: Gpu, index: int) -> str:
+    """Return the serial number of the GPU's board, which has two GPUs where it is one with a Grace CPU."""
+    board = index // 2 * 2 if gpu.model in _TWO_ON_A_BOARD else index
+    return str(uuid.uuid5(_UUIDS, f"{profile.node}/{board}").int % 10**13).zfill(13)
+
+
 def healthy_gpu(
     profile: NodeProfile, machine: MachineType, gpu: Gpu, index: int, *, in_rack: bool
 ) -> SimulatedGpu:
@@ -235,7 +242,7 @@ def healthy_gpu(
     return SimulatedGpu(
         index=index,
         uuid=f"GPU-{identity}",
-        serial=str(identity.int % 10**13).zfill(13),
+        serial=_serial(profile, gpu, index),
         product=gpu.product,
         memory_mib=gpu.memory_mib,
         bus=_FIRST_BUS + index,
@@ -357,13 +364,13 @@ def _gpu_with(
                 raise wrong(f"{path}.counter", fault.counter, f"another counter: no ECC on {gpu.model}")
             return replace(state, growth={**state.growth, fault.counter: fault.per_minute})
         case faults.DuplicateSerial():
-            others = [other for other in gpus if other is not None and other is not state]
-            return replace(state, serial=others[0].serial) if others else state
+            others = [other.serial for other in gpus if other is not None and other.serial != state.serial]
+            return replace(state, serial=others[0]) if others else state
         case faults.PeerAccessLost():
             other = gpus[fault.peer] if fault.peer < len(gpus) and fault.peer != fault.index else None
             if other is None or not state.links:
                 raise wrong(f"{path}.peer", str(fault.peer), f"another GPU with NVLink, 0 to {len(gpus) - 1}")
-            return replace(state, severed=state.severed | {other.serial})
+            return replace(state, severed=state.severed | {other.bus})
         case faults.NvlinkDegraded():
             if fault.link >= len(state.links):
                 allowed = f"0 to {len(state.links) - 1}" if state.links else f"none: no NVLink on {gpu.model}"

@@ -114,7 +114,7 @@ def common_ancestor(node: SimulatedNode, one: Any, other: Any, target: Any) -> N
 def p2p_status(node: SimulatedNode, one: Any, other: Any, index: Any, target: Any) -> None:  # noqa: ANN401
     first, _ = resolve(node, value_of(one))
     second, _ = resolve(node, value_of(other))
-    severed = second.serial in first.severed or first.serial in second.severed
+    severed = second.bus in first.severed or first.bus in second.severed
     linked = any(first.links) and any(second.links) and not severed
     if value_of(index) == _P2P_NVLINK:
         status = _P2P_OK if linked else _P2P_NOT_SUPPORTED

@@ -194,7 +194,7 @@ class GrowingErrors(GpuFault):
 
 
 class DuplicateSerial(GpuFault):
-    """The GPU reports the serial number of its neighbour, GPU 0 (GPU 0 that of GPU 1)."""
+    """The GPU reports the serial number of the first GPU on another board."""
 
     kind: Literal["duplicate-serial"] = "duplicate-serial"
 

@@ -167,6 +167,18 @@ def test_a_duplicate_serial_number_is_found():
     assert observed.startswith("GPU 0 and GPU 5 are ")
 
 
+def test_the_two_gpus_of_a_grace_blackwell_board_have_its_serial_number():
+    with install(NodeProfile(machine_type="p6e-gb200.36xlarge", driver_version=DRIVER)):
+        snapshot = read_nvml(Journal(), lambda message: None)
+    serials = [gpu.serial.value for gpu in snapshot.gpus]
+    assert serials[0] == serials[1] != serials[2] == serials[3]
+    third = {"kind": "duplicate-serial", "index": 2}
+    found = findings(simulated("p6e-gb200.36xlarge", third), of_machine("p6e-gb200.36xlarge"))
+    [(check, _, verdict, observed)] = found
+    assert (check, verdict) == ("gpu-serial", "fail")
+    assert observed.startswith("GPU 0 and GPU 1 and GPU 2 are ")
+
+
 @pytest.mark.parametrize("machine_type", ["g4dn.12xlarge", "g5.48xlarge", "g6.48xlarge", "g6e.12xlarge"])
 def test_a_link_of_a_card_that_uses_fewer_lanes_than_its_slot_has_is_found(machine_type):
     fault = {"kind": "pcie-width", "index": 1}

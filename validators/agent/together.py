@@ -10,6 +10,10 @@ from validators.agent.outcome import FAIL, PASS, UNKNOWN, Outcome, compared, not
 from validators.agent.snapshot import Reading, Snapshot
 
 P2P_OK = 0
+# Two GPUs share a board with a Grace CPU, and the board's serial number. Source: nvidia-smi of nodes with GB200
+# and GB300 in NVIDIA/k8s-test-infra (tests/e2e/go/assertions/nvidiasmi/testdata/hardware) and its pull request
+# 727; read 2026-11-29.
+_TWO_ON_A_BOARD = "NVIDIA GB"
 # nvmlGpuP2PStatus_t
 _P2P_STATES = {
     1: "not supported by the chipset",
@@ -27,14 +31,19 @@ _FIRMWARE = (
 
 
 def unique(snapshot: Snapshot, name: str) -> Outcome:
-    """Check that no two GPUs have the same UUID or serial number; not applicable where they have none."""
+    """Check that no two GPUs have the same UUID, or no two boards the same serial number.
+
+    Not applicable where they have no serial number.
+    """
     owners: dict[str, list[str]] = {}
+    in_pairs = all((gpu.name.value or "").startswith(_TWO_ON_A_BOARD) for gpu in snapshot.gpus)
+    most = 2 if name == "serial" and in_pairs else 1
     for gpu in snapshot.gpus:
         reading: Reading[str] = getattr(gpu, name)
         if reading.value is None:
             return unanswered(reading, "unique") if name == "uuid" or reading.supported else not_expected("none")
         owners.setdefault(reading.value, []).append(f"GPU {gpu.index}")
-    shared = [f"{' and '.join(gpus)} are {value}" for value, gpus in owners.items() if len(gpus) > 1]
+    shared = [f"{' and '.join(gpus)} are {value}" for value, gpus in owners.items() if len(gpus) > most]
     remedy = "reboot the node; replace the GPU if this does not help"
     return compared(not shared, "unique", ", ".join(shared) or "unique", remedy)
 
