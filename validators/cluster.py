@@ -17,6 +17,7 @@ _NOTHING: Final = "none"
 _MIG_MANAGER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-mig-manager --all-pods"
 DEAD_ENDS: Final = ("driver-upgrade", "mig-config-state")
 """Checks whose failure no waiting ends: a controller has given up on the node, and a person has to act."""
+_REQUIRED: Final = "upgrade-required"
 _UPGRADED: Final = "upgrade-done"
 UPGRADE_FAILED: Final = "upgrade-failed"
 _STUCK_REMEDY: Final = (
@@ -98,14 +99,18 @@ def upgrade_failed(node: Mapping[str, Any]) -> bool:
 def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str]) -> Iterator[CheckResult]:
     """Yield what the operator's upgrade controller does on a node, unless it has nothing to do.
 
-    A failed upgrade is taken up again when its label says that one is required (NVIDIA/k8s-operator-libs,
-    pkg/upgrade/upgrade_state.go, read 2026-11-29).
+    A failed upgrade is taken up again when its label says that one is required, and none begins on a node with the
+    label that skips it (NVIDIA/k8s-operator-libs, pkg/upgrade/upgrade_state.go and upgrade_inplace.go; read
+    2026-11-29).
     """
     state = driver_upgrade_state(node)
     if not state:
         return
-    again = f"kubectl label node {_name(node)} --overwrite {names.DRIVER_UPGRADE_STATE_LABEL}=upgrade-required"
-    remedy = "the operator is replacing the driver: wait"
+    again = f"kubectl label node {_name(node)} --overwrite {names.DRIVER_UPGRADE_STATE_LABEL}={_REQUIRED}"
+    remedy, shown = "the operator is replacing the driver: wait", state
+    if state == _REQUIRED and _labels(node).get(names.DRIVER_UPGRADE_SKIP_LABEL) == "true":
+        shown += ", and a label keeps the driver"
+        remedy = f"for another driver: kubectl label node {_name(node)} {names.DRIVER_UPGRADE_SKIP_LABEL}-"
     if state == UPGRADE_FAILED and left:
         remedy = (
             "no controller starts these pods again, so the operator does not evict them: tell their owners, "
@@ -122,7 +127,7 @@ def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str]) -> Iterator[Ch
         device=names.DRIVER_UPGRADE_STATE_LABEL,
         verdict=FAIL if state == UPGRADE_FAILED else UNKNOWN,
         expected=_UPGRADED,
-        observed=state + (f", with {', '.join(left)} on the node" if left else ""),
+        observed=shown + (f", with {', '.join(left)} on the node" if left else ""),
         source="the operator's upgrade controller",
         remediation=remedy,
     )

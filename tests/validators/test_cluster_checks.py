@@ -212,6 +212,14 @@ def test_a_driver_upgrade_that_is_not_done_is_a_finding_until_it_is(state, verdi
     ]
 
 
+def test_a_node_whose_label_keeps_its_driver_is_not_waited_for():
+    state = {names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-required"}
+    kept = node(labels=state | {names.DRIVER_UPGRADE_SKIP_LABEL: "true"})
+    [check] = [each for each in check_node(kept, EXPECTED) if each.needs_attention]
+    assert (check.verdict, check.observed) == ("unknown", "upgrade-required, and a label keeps the driver")
+    assert f"kubectl label node serve-0 {names.DRIVER_UPGRADE_SKIP_LABEL}-" in check.remediation
+
+
 def test_a_driver_upgrade_that_is_done_is_no_finding():
     assert not findings(node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-done"}))
 
