@@ -17,6 +17,9 @@ _NOTHING: Final = "none"
 _MIG_MANAGER_LOG: Final = "kubectl logs -n gpu-operator -l app=nvidia-mig-manager --all-pods"
 DEAD_ENDS: Final = ("driver-upgrade", "mig-config-state")
 """Checks whose failure no waiting ends: a controller has given up on the node, and a person has to act."""
+# A MIG manager or a driver's pod that ends in the middle of a change leaves it: NVIDIA/gpu-operator#2833 and #316;
+# read 2026-11-29.
+_PAUSED: Final = "paused-for-"
 _REQUIRED: Final = "upgrade-required"
 _UPGRADED: Final = "upgrade-done"
 UPGRADE_FAILED: Final = "upgrade-failed"
@@ -176,6 +179,13 @@ def _allocatable_remedy(
         return (
             "a label keeps the operator's pods off the node: "
             f"kubectl label node {_name(node)} {names.DEPLOY_OPERANDS_LABEL}-"
+        )
+    paused = _labels(node).get(names.DEPLOY_DEVICE_PLUGIN_LABEL) or ""
+    if paused.startswith(_PAUSED):
+        again = f"kubectl label node {_name(node)} --overwrite {names.DEPLOY_DEVICE_PLUGIN_LABEL}=true"
+        return (
+            f"a change of the MIG layout or the driver keeps the device plugin off the node ({paused}); "
+            f"where none goes on any more: {again}"
         )
     wanted = expectation.labels.get(names.DEVICE_PLUGIN_CONFIG_LABEL)
     if wanted is not None and _labels(node).get(names.DEVICE_PLUGIN_CONFIG_LABEL) != wanted:

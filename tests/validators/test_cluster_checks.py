@@ -212,6 +212,16 @@ def test_a_driver_upgrade_that_is_not_done_is_a_finding_until_it_is(state, verdi
     ]
 
 
+@pytest.mark.parametrize("why", ["paused-for-mig-change", "paused-for-driver-upgrade"])
+def test_a_device_plugin_that_was_left_paused_is_named_with_its_label(why):
+    labels = {"nvidia.com/gpu.deploy.device-plugin": why}
+    expectation = NodeExpectation(pool="train", allocatable={"nvidia.com/gpu": 8}, labels={})
+    live = {"metadata": {"name": "a", "labels": labels}, "status": {"allocatable": {"nvidia.com/gpu": "0"}}}
+    [check] = [each for each in check_node(live, expectation) if each.id == "allocatable"]
+    assert why in check.remediation
+    assert check.remediation.endswith("kubectl label node a --overwrite nvidia.com/gpu.deploy.device-plugin=true")
+
+
 def test_a_node_whose_label_keeps_its_driver_is_not_waited_for():
     state = {names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-required"}
     kept = node(labels=state | {names.DRIVER_UPGRADE_SKIP_LABEL: "true"})
