@@ -16,7 +16,14 @@ FULL = Path("/dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
     "arguments",
-    ["review local", "check local --format json", "machines list", "--version", "--help", "sandbox down --help"],
+    [
+        "check local --format json",
+        "--version",
+        *(
+            pytest.param(other, marks=pytest.mark.long)
+            for other in ("review local", "machines list", "--help", "sandbox down --help")
+        ),
+    ],
 )
 def test_a_command_that_cannot_print_says_so_in_one_line(arguments: str, unbuffered: str) -> None:
     environment = {"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": unbuffered}

@@ -40,7 +40,13 @@ _CLOUDS = {
 }
 
 
-@pytest.mark.parametrize(("stack", "clouds"), [("local", ("eks", "gke")), ("gke-training", ("eks", "sandbox"))])
+@pytest.mark.parametrize(
+    ("stack", "clouds"),
+    [
+        ("gke-training", ("eks", "sandbox")),
+        pytest.param("local", ("eks", "gke"), marks=pytest.mark.long),
+    ],
+)
 def test_a_render_imports_nothing_of_other_clouds_commands_and_reports_and_ends_without_collection(
     stack: str, clouds: tuple[str, ...], tmp_path: Path
 ) -> None:

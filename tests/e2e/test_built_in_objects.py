@@ -27,7 +27,15 @@ BUILT_IN = {
 }
 
 
-@pytest.mark.parametrize("stack", ["eks-training", "gke-training", "eks-monitoring", "gke-monitoring"])
+@pytest.mark.parametrize(
+    "stack",
+    [
+        "eks-training",
+        "gke-monitoring",
+        pytest.param("gke-training", marks=pytest.mark.long),
+        pytest.param("eks-monitoring", marks=pytest.mark.long),
+    ],
+)
 def test_every_built_in_object_has_only_fields_of_its_kind(sandbox: Status, stack: str) -> None:
     client = KubernetesClient(sandbox.kubeconfig)
     types = [(record, record.type.split(":")) for record in record_shipped(stack).resources]
