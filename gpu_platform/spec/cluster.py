@@ -29,7 +29,7 @@ from gpu_platform.spec.gke_system import GkeSystemNodes
 from gpu_platform.spec.gpu_parts import GpuParts
 from gpu_platform.spec.keys import AwsKey, GoogleKey
 from gpu_platform.spec.parts import EksParts
-from gpu_platform.spec.patterns import worded
+from gpu_platform.spec.patterns import SERVICE_ACCOUNT, worded
 from gpu_platform.zones import GOOGLE_LOCATION
 
 _PROJECT_ID = worded(
@@ -276,7 +276,7 @@ class GkeCluster(SpecModel):
     roles/artifactregistry.reader. Unset: the program creates one."""
     impersonate: str | None = Field(
         default=None,
-        pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]@[a-z0-9-]+\.iam\.gserviceaccount\.com$",
+        pattern=SERVICE_ACCOUNT,
         examples=["deployer@my-project.iam.gserviceaccount.com"],
     )
     """Service account that `up` and the kubeconfig impersonate; unset: the credentials as they are."""

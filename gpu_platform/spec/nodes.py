@@ -65,7 +65,10 @@ class Image(SpecModel):
         SetsProperties(eks=("block_device_mappings",), karpenter=("node_class",), gke=("secondary_boot_disks",)),
     ] = Field(
         default=None,
-        pattern=r"^(snap-[0-9a-f]{8,17}|projects/[a-z][a-z0-9:.-]*/global/images/[a-z][a-z0-9-]{0,62})$",
+        pattern=worded(
+            r"^(snap-[0-9a-f]{8,17}|projects/[a-z][a-z0-9:.-]*/global/images/[a-z][a-z0-9-]{0,62})$",
+            "the id of a snapshot, or projects/PROJECT/global/images/NAME with a name of up to 63 characters",
+        ),
         examples=["snap-0a1b2c3d4e5f60718", "projects/my-project/global/images/torch-2-9"],
     )
     """Container images that a new node has from the beginning. EKS: snapshot of the data volume of a Bottlerocket

@@ -20,7 +20,7 @@ class EksParts(GpuParts):
     EC2NodeClasses."""
     karpenter_node_role: Annotated[str | None, SetsProperties(karpenter=("node_role",))] = Field(
         default=None,
-        pattern=worded(r"^[A-Za-z0-9_+=,.@-]{1,64}$", "the name of an IAM role, not its ARN"),
+        pattern=worded(r"^[A-Za-z0-9_+=,.@-]{1,64}$", "the name of an IAM role, up to 64 characters, not its ARN"),
         examples=["KarpenterNodeRole-prod"],
     )
     """With `karpenter: present`: name of the IAM role of nodes that the controller may pass, with an access entry.

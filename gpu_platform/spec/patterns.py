@@ -18,4 +18,9 @@ def in_words(pattern: str) -> str:
 
 NO_SPACES = worded(r"^\S+$", "a text without spaces")
 NOT_BLANK = worded(r"\S", "a text that is not empty")
+SERVICE_ACCOUNT = worded(
+    r"^[a-z][a-z0-9-]{4,28}[a-z0-9]@[a-z0-9-]+\.iam\.gserviceaccount\.com$",
+    "the e-mail of a service account: 6 to 30 lower-case letters, digits and hyphens, then "
+    "@PROJECT.iam.gserviceaccount.com",
+)
 URL_PATH = worded(r"^/\S*$", "a path that starts with / and has no spaces")

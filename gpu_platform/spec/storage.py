@@ -10,6 +10,7 @@ from gpu_platform.spec._types import DnsLabel, SpecModel, Zone
 from gpu_platform.spec.bucket_paths import BUCKET_NAME, BUCKET_PATH_SEGMENT, BUCKET_PREFIX, KMS_OF_BUCKET
 from gpu_platform.spec.declared import On
 from gpu_platform.spec.keys import AwsKey, Key
+from gpu_platform.spec.patterns import worded
 
 _KMS_ON_EKS = On(("eks",), "the driver of Managed Lustre takes no key", fix="remove kms_key, or take type: nfs")
 
@@ -141,7 +142,9 @@ class ExistingStorage(SpecModel):
     """EKS: its id; GKE: location and name of the instance, with the project before them if it is another than the
     cluster's. The program neither creates nor deletes it."""
     mount_name: Annotated[str | None, _ON_EKS] = Field(
-        default=None, pattern=r"^[a-z0-9]{3,10}$", examples=["fsx", "abcdefgh"]
+        default=None,
+        pattern=worded(r"^[a-z0-9]{3,10}$", "a mount name: 3 to 10 lower-case letters and digits"),
+        examples=["fsx", "abcdefgh"],
     )
     """fsx-lustre: its mount name, which `aws fsx describe-file-systems` prints."""
     address: Annotated[str | None, _ON_GKE] = Field(
@@ -149,7 +152,11 @@ class ExistingStorage(SpecModel):
     )
     """GKE: IP address of the instance."""
     share: Annotated[str | None, _ON_GKE] = Field(
-        default=None, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,31}$", examples=["vol1"]
+        default=None,
+        pattern=worded(
+            r"^[A-Za-z][A-Za-z0-9_]{0,31}$", "the name of a share: up to 32 letters, digits and _, a letter first"
+        ),
+        examples=["vol1"],
     )
     """GKE: name of the file share (Filestore) or of the file system (Managed Lustre)."""
     directory: str | None = Field(

@@ -10,6 +10,7 @@ from gpu_platform.spec._types import SpecModel
 from gpu_platform.spec.bucket_paths import BUCKET_NAME, BUCKET_PREFIX, KMS_OF_BUCKET
 from gpu_platform.spec.declared import ON_CLOUDS, On
 from gpu_platform.spec.keys import AwsKey
+from gpu_platform.spec.patterns import SERVICE_ACCOUNT
 
 
 class TeamBucket(SpecModel):
@@ -61,7 +62,7 @@ class TeamIdentity(SpecModel):
         On(("gke", "existing"), "it is an account of Google Cloud", fix="write role_arn, or buckets on EKS"),
     ] = Field(
         default=None,
-        pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]@[a-z0-9-]+\.iam\.gserviceaccount\.com$",
+        pattern=SERVICE_ACCOUNT,
         examples=["vision@my-project.iam.gserviceaccount.com"],
     )
     """E-mail of an existing service account of Google Cloud instead. On GKE the program lets the team use it

@@ -202,7 +202,13 @@ class Autoscaling(SpecModel):
 class Route(SpecModel):
     """An HTTPRoute of Gateway API to the service."""
 
-    gateway: str = Field(pattern=r"^[a-z0-9-]{1,63}/[a-z0-9.-]{1,253}$", examples=["edge/public"])
+    gateway: str = Field(
+        pattern=worded(
+            r"^[a-z0-9-]{1,63}/[a-z0-9.-]{1,253}$",
+            "namespace/name of a Gateway, up to 63 and 253 of a-z, 0-9 and -",
+        ),
+        examples=["edge/public"],
+    )
     """Gateway as namespace/name; it exists, and admits routes of the team's namespace."""
     hostname: str | None = Field(
         default=None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,6 +42,19 @@ def test_each_pattern_has_words_or_an_example(adapter: str) -> None:
         (place, pattern) for place, pattern, example in _patterns(schema) if not example and not in_words(pattern)
     ]
     assert silent == []
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_each_pattern_that_limits_the_length_of_a_name_says_so(adapter: str) -> None:
+    """A short value can look like every example; numbers of ids, such as those of AWS, are copied."""
+    schema = ADAPTERS[adapter].json_schema(mode="validation")
+    limits = re.compile(r"\[[^\]]*(a-z0-9|A-Za-z0-9)[^\]]*\]\{\d+,\d+\}")
+    silent = {
+        pattern
+        for _, pattern, _ in _patterns(schema)
+        if limits.search(pattern) and not re.search(r"\d", in_words(pattern))
+    }
+    assert silent == set()
 
 
 def _problems(**changed: Any) -> list[Problem]:
