@@ -173,6 +173,30 @@ def test_a_stack_file_that_is_not_in_the_current_folder_is_one_error_with_the_st
     assert f"give the name 'local' for {PROJECT_ROOT}/stacks/Pulumi.local.yaml" in str(failure.value)
 
 
+@pytest.mark.parametrize(
+    ("stack", "fix"),
+    [
+        ("mine", "give the path: ./Pulumi.mine.yaml"),
+        ("Pulumi.mine.yml", "give the path: ./Pulumi.mine.yaml"),
+        ("sub/Pulumi.other.yml", "give the path: sub/Pulumi.other.yaml"),
+        (".", "give the path of a file: Pulumi.mine.yaml"),
+        ("lcal", "did you mean 'local'?"),
+        ("Pulumi.lcal.yaml", "did you mean 'local'?"),
+    ],
+)
+def test_a_stack_file_beside_the_one_that_is_named_is_the_fix(
+    stack: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sub").mkdir()
+    for file in ("Pulumi.mine.yaml", "sub/Pulumi.other.yaml"):
+        (tmp_path / file).touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput) as failure:
+        find_stack_file(stack)
+    (problem,) = failure.value.problems
+    assert problem.fix == fix
+
+
 def test_what_pulumi_writes_into_a_stack_file_is_taken(tmp_path: Path) -> None:
     shipped = (PROJECT_ROOT / "stacks" / "Pulumi.dev.yaml").read_text()
     file = tmp_path / "Pulumi.dev.yaml"

@@ -66,6 +66,8 @@ class KubernetesClient:
         `limits`: time limits of a request. `diagnose`: returns more about a server that does not answer.
         """
         source = source or (str(kubeconfig) if kubeconfig else "the default kubeconfig")
+        if kubeconfig is not None and not kubeconfig.exists():
+            raise UnknownOutcome(f"{source} does not exist. {HOW_TO_REACH}")
         try:
             api: Any = new_client_from_config(str(kubeconfig) if kubeconfig else None, context)
         except (ConfigException, OSError, ValueError, yaml.YAMLError) as error:

@@ -37,7 +37,11 @@ def read_text(path: Path) -> str | Problem:
     except FileNotFoundError:
         fix = f"give the path of a file; the current folder is {Path.cwd()}"
         return Problem("(the whole file)", "no such file", "a readable UTF-8 file", fix)
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        return Problem(
+            "(the whole file)", "bytes that are no UTF-8 text", "a readable UTF-8 file", "save it as UTF-8"
+        )
+    except OSError as error:
         return Problem("(the whole file)", str(error), "a readable UTF-8 file", "name another file")
 
 

@@ -115,7 +115,8 @@ class EksCluster(SpecModel):
     provider: Literal["eks"]
     name: Annotated[EksName, SetsProperties(eks=("cluster_name",), karpenter=("cluster_name",))]
     region: Annotated[str, SetsProperties(eks=("region",), karpenter=("region",))] = Field(
-        pattern=r"^[a-z]{2,}(-[a-z]+)+-\d$", examples=["us-east-2"]
+        pattern=worded(r"^[a-z]{2,}(-[a-z]+)+-\d$", "a region of AWS such as us-east-2, not a zone"),
+        examples=["us-east-2"],
     )
     account: str | None = Field(default=None, pattern=r"^\d{12}$", examples=["123456789012"])
     """AWS account; when set, credentials of any other account are refused."""

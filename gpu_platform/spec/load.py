@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -96,16 +96,25 @@ def find_stack_file(stack: str) -> Path:
     path = Path(stack) if by_path else folder / f"Pulumi.{stack}.yaml"
     if path.is_file():
         return path
+    found, meant = repr(stack), stack_name(path)
     if by_path:
-        found = f"{stack!r}, which is no file" + ("" if path.is_absolute() else f" in {Path.cwd()}")
-        meant = stack_name(path)
-        fix = f"give the name {meant!r} for {folder / path.name}" if meant in known else ""
-    else:
-        found = repr(stack)
-        fix = did_you_mean(stack, known)
+        found += ", which is no file" + ("" if path.is_absolute() else f" in {Path.cwd()}")
     allowed = f"the path of a stack file, or the name of one in {folder}: {', '.join(known) or 'none is there'}"
-    new = f"`gpu-platform init {stack_name(path)}` writes {folder / f'Pulumi.{stack_name(path)}.yaml'}"
-    raise BadInput(stack, [Problem("STACK", found, allowed, fix or new)])
+    raise BadInput(stack, [Problem("STACK", found, allowed, _other_stack(stack, meant, path, known))])
+
+
+def _other_stack(stack: str, meant: str, path: Path, known: Sequence[str]) -> str:
+    """Return the fix for a stack that there is not: the file that was meant, or how to write a new one."""
+    if Path(stack).is_dir():
+        files = sorted(Path(stack).glob("Pulumi.*.yaml"))
+        return f"give the path of a file: {files[0]}" if files else "give the path of a file, or a name"
+    beside = [path.with_name(f"Pulumi.{meant}.yaml"), Path(f"Pulumi.{meant}.yaml")]
+    if file := next((one for one in beside if one.is_file()), None):
+        return f"give the path: {file if len(file.parts) > 1 else f'./{file}'}"
+    if meant in known and meant != stack:
+        return f"give the name {meant!r} for {stacks_dir() / f'Pulumi.{meant}.yaml'}"
+    new = f"`gpu-platform init {meant}` writes {stacks_dir() / f'Pulumi.{meant}.yaml'}"
+    return did_you_mean(meant, known) or new
 
 
 def stack_name(path: Path) -> str:

@@ -10,6 +10,7 @@ from pydantic import Field, TypeAdapter
 
 from gpu_platform.spec._types import Cpu, DnsLabel, GpuMemory, Memory, SpecModel, UsdPerHour, Zone
 from gpu_platform.spec.load import parse_document, read_yaml_file
+from gpu_platform.spec.patterns import worded
 from gpu_platform.spec.pool import GpuWorkload
 
 
@@ -60,7 +61,11 @@ class Demands(SpecModel):
 
     provider: Literal["aws", "gcp", "on-prem"] | None = None
     """Vendor of the machine types (`vendor` in the catalogue); unset: the cheapest one."""
-    region: str | None = Field(default=None, pattern=r"^[a-z]+(-[a-z]+)+-?\d{1,2}$", examples=["us-east-1"])
+    region: str | None = Field(
+        default=None,
+        pattern=worded(r"^[a-z]+(-[a-z]+)+-?\d{1,2}$", "a region such as us-east-1, not a zone"),
+        examples=["us-east-1"],
+    )
     """Region whose list prices are compared; machine types without a price there are left out. Unset: us-east-1
     (AWS) and us-central1 (GCP)."""
     zone: Zone | None = None

@@ -44,7 +44,7 @@ def _text(path: Path) -> str:
             raise BadInput(str(path), [Problem(_WHOLE, found, f"at most {bytes_text(MOST_BYTES)}", "cut it")])
         text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        found = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        found = error.strerror or str(error) if isinstance(error, OSError) else "bytes that are no UTF-8 text"
         raise BadInput(
             str(path), [Problem(_WHOLE, found, "a readable UTF-8 file", "give the path of a file")]
         ) from None
