@@ -337,6 +337,7 @@ def _no_report(observed: str, node: str) -> CheckResult:
         source="always: every node of a pool is validated",
         remediation=(
             f"kubectl get pods -n {names.VALIDATION_NAMESPACE} -o wide --field-selector spec.nodeName={node}, "
-            "then describe the pod and read its log"
+            "then describe the pod and read its log; where no DaemonSet validate-* is left, `gpu-platform up` "
+            "makes them again"
         ),
     )
