@@ -7,6 +7,7 @@ from typing import Final
 
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.kueue import MAX_DEVICE_CLASSES, device_classes
 from gpu_platform.planning.queues.shares import ByPool, Offers, Shares, offers_of, queue_settings
@@ -47,11 +48,22 @@ def check_queueing(environment: Environment, cloud: Cloud, available: Available,
         here.at("topology").add(
             f"true, and {', '.join(found)}",
             "true only if all nodes exist and all pools have a device plugin: Kueue counts nodes that exist",
-            "remove topology, or write only count: {desired: N} in pools",
+            _how_to_fix_numbers(available.pools, cloud),
         )
     check_offered(queueing.reserve, available, here.at("reserve"))
     _check_by_pool(queueing.reserve, queueing, offers_of(available), here.at("reserve"))
     _check_sizes(available, here)
+
+
+def _how_to_fix_numbers(pools: Sequence[PoolPlan], cloud: Cloud) -> str:
+    """Return the fix for queues that cannot look at nodes: all that is needed for it, or to do without."""
+    ways: list[str] = []
+    if not any(pool.devices for pool in pools):
+        if any(pool.nodes.desired < pool.nodes.max for pool in pools):
+            ways.append("write only count: {desired: N} in pools")
+        if cloud.growing_nodes is not None:
+            ways.append("fix the number of system nodes by that")
+    return "remove topology" + (f", or {' and '.join(ways)}" if ways else "")
 
 
 def _check_sizes(available: Available, here: Problems) -> None:
