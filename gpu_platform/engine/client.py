@@ -66,12 +66,12 @@ class KubernetesClient:
         `limits`: time limits of a request. `diagnose`: returns more about a server that does not answer.
         """
         source = source or (str(kubeconfig) if kubeconfig else "the default kubeconfig")
-        if kubeconfig is not None and not kubeconfig.exists():
-            raise UnknownOutcome(f"{source} does not exist. {HOW_TO_REACH}")
         try:
             api: Any = new_client_from_config(str(kubeconfig) if kubeconfig else None, context)
         except (ConfigException, OSError, ValueError, yaml.YAMLError) as error:
-            raise UnknownOutcome(f"{source} cannot be used: {error}. {HOW_TO_REACH}") from error
+            missing = kubeconfig is not None and not kubeconfig.expanduser().exists()
+            why = "does not exist" if missing else f"cannot be used: {error}"
+            raise UnknownOutcome(f"{source} {why}. {HOW_TO_REACH}") from error
         pool: urllib3.PoolManager = api.rest_client.pool_manager
         self._connection = Connection(
             pool, api.configuration, source, limits=limits or Limits(), diagnose=diagnose

@@ -197,7 +197,7 @@ def test_a_kubeconfig_that_is_missing_is_an_unknown_line(tmp_path: Path) -> None
     (finding,) = installed_lookup(plan_of(kubeconfig=str(tmp_path / "none")), None).findings()
 
     assert finding.severity == "unknown"
-    assert "cannot be used" in finding.why
+    assert "does not exist" in finding.why
 
 
 def test_another_cluster_autoscaler_stops_a_stack_that_installs_its_own() -> None:
