@@ -219,18 +219,12 @@ def test_the_expectations_of_a_pool_are_the_plans(stack: Stack) -> None:
 
 def test_teams_start_only_on_nodes_that_are_proven(stack: Stack) -> None:
     local = stack("local")
-    known = {r.urn: set(r.dependencies) for r in local.resources}
-
-    def all_before(urn: str) -> set[str]:
-        direct = known.get(urn, set())
-        return direct.union(*(all_before(one) for one in direct))
-
     proofs = {r.urn for r in local.of("DaemonSet")}
     for kind in ("Namespace", "Deployment", "RoleBinding"):
         of_teams = [record for record in local.of(kind) if "gpu-platform:index:Tenant" in record.parent]
         assert of_teams
         for record in of_teams:
-            assert proofs <= all_before(record.urn), record.urn
+            assert proofs <= local.before(record), record.urn
 
 
 def test_nodes_are_proven_only_after_the_operator_is_there(stack: Stack) -> None:

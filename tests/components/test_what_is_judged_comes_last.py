@@ -124,20 +124,6 @@ def judges(found: Recorded, team: str) -> Iterator[tuple[ResourceRecord, set[str
             yield quota, counted_kinds(quota)
 
 
-def before(found: Recorded, record: ResourceRecord) -> set[str]:
-    """Return the URNs of all that is there before a resource is written."""
-    by_urn = {one.urn: one for one in found.resources}
-    seen: set[str] = set()
-    left = [record.urn]
-    while left:
-        one = by_urn[left.pop()]
-        wanted = {*one.dependencies, *(urn for urns in one.property_dependencies.values() for urn in urns)}
-        new = wanted & by_urn.keys() - seen
-        seen |= new
-        left += new
-    return seen
-
-
 @pytest.mark.parametrize("stack", STACKS_OF_WORK.values(), ids=STACKS_OF_WORK)
 def test_what_a_team_s_policies_and_quotas_judge_is_written_after_them(stack: dict[str, Any]) -> None:
     found = record_platform(stack)
@@ -152,7 +138,7 @@ def test_what_a_team_s_policies_and_quotas_judge_is_written_after_them(stack: di
     early: set[str] = set()
     tried = 0
     for one in objects:
-        there = before(found, one)
+        there = found.before(one)
         for judge, kinds in rules:
             if kind_of(one) in kinds:
                 tried += 1

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.client import Refused
 from gpu_platform.engine.objects import kubernetes_objects
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack
@@ -87,13 +86,13 @@ def test_what_a_change_allows_is_used_in_the_same_run(
     assert ran.code == 0, ran.err
     wider = stack(base, case.wider_pool, case.wider_team)
     file = platform.write(wider)
-    refused = []
-    for one in kubernetes_objects(record_stack(load_stack(str(file))).resources):
-        if one.key.kind == "Job" and one.key.namespace == "vision":
-            try:
-                platform.client.apply(one.manifest, dry_run=True)
-            except Refused as refusal:
-                refused.append(refusal.message)
+    refused = [
+        refusal.message
+        for one in kubernetes_objects(record_stack(load_stack(str(file))).resources)
+        if one.key.kind == "Job" and one.key.namespace == "vision"
+        for refusal in [platform.client.refusal_of_new(one.manifest)]
+        if refusal is not None
+    ]
     assert any(case.refusal in one for one in refused), f"as deployed, nothing is refused: {refused}"
     previewed = platform.run("preview", str(file), "--engine", "embedded")
     assert previewed.code == 0, previewed.err

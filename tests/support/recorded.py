@@ -36,6 +36,24 @@ class Recorded:
         assert len(found) == 1, [r.urn for r in self._of(kind)]
         return found[0]
 
+    def before(self, record: ResourceRecord, *, above: bool = False) -> set[str]:
+        """Return the URNs of what is there before a resource, by any number of dependencies.
+
+        `above`: by parents and providers, too, which are registered first.
+        """
+        by_urn = {one.urn: one for one in self.resources}
+        found: set[str] = set()
+        left = [record.urn]
+        while left:
+            one = by_urn.get(left.pop())
+            if one is None:
+                continue
+            others = {one.parent, one.provider.rpartition("::")[0]} & by_urn.keys() if above else set[str]()
+            new = {*one.dependencies, *others} - found
+            found |= new
+            left += new
+        return found
+
     def _of(self, kind: str) -> list[ResourceRecord]:
         return [record for record in self.resources if _kind(record) == kind]
 

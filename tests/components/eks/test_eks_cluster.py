@@ -58,22 +58,6 @@ def the(recorded: Recorded, kind: str) -> Mapping[str, Any]:
     return record.inputs
 
 
-def waits_for(recorded: Recorded, later: ResourceRecord) -> set[str]:
-    """URNs of all that must be there before `later`, by any number of steps."""
-    by_urn = {record.urn: record for record in recorded.resources}
-    seen: set[str] = set()
-    left = [later.urn]
-    while left:
-        record = by_urn[left.pop()]
-        provider = record.provider.rpartition("::")[0]
-        for urn in (
-            {*record.dependencies, record.parent, *([provider] if provider in by_urn else [])} - seen - {""}
-        ):
-            seen.add(urn)
-            left.append(urn)
-    return seen
-
-
 def statements(documents: Iterable[str]) -> list[dict[str, Any]]:
     return [one for text in documents for one in json.loads(text)["Statement"]]
 
@@ -313,7 +297,7 @@ def test_production_protects_private_subnets_since_the_control_plane_cannot_lose
 
 def test_nodes_can_reach_out_as_long_as_they_are_there() -> None:
     recorded = made()
-    before = waits_for(recorded, recorded.one("NodeGroup", "system"))
+    before = recorded.before(recorded.one("NodeGroup", "system"), above=True)
     ways_out = [*recorded.of("RouteTableAssociation"), *recorded.of("NatGateway"), *recorded.of("InternetGateway")]
     assert len(ways_out) == 4 + 2 + 1
     assert {r.name for r in ways_out if r.urn not in before} == set()
@@ -396,20 +380,20 @@ def test_nodes_wait_for_network_and_identity_and_what_needs_nodes_waits_for_them
         recorded.one("Addon", f"ml-{name}").urn for name in ("vpc-cni", "kube-proxy", "eks-pod-identity-agent")
     }
     routes = {record.urn for record in recorded.of("RouteTableAssociation") if "private" in record.name}
-    assert before | routes <= waits_for(recorded, nodes)
+    assert before | routes <= recorded.before(nodes, above=True)
     for name in ("coredns", "aws-ebs-csi-driver", "eks-node-monitoring-agent"):
-        assert nodes.urn in waits_for(recorded, recorded.one("Addon", f"ml-{name}"))
+        assert nodes.urn in recorded.before(recorded.one("Addon", f"ml-{name}"), above=True)
 
 
 def test_the_vpc_cni_waits_for_the_agent_that_gives_it_credentials() -> None:
     recorded = made()
     agent = recorded.one("Addon", "ml-eks-pod-identity-agent")
-    assert agent.urn in waits_for(recorded, recorded.one("Addon", "ml-vpc-cni"))
+    assert agent.urn in recorded.before(recorded.one("Addon", "ml-vpc-cni"), above=True)
 
 
 def test_gpu_nodes_wait_for_what_every_node_needs() -> None:
     recorded = made()
-    waited = waits_for(recorded, recorded.one("NodeGroup", "train"))
+    waited = recorded.before(recorded.one("NodeGroup", "train"), above=True)
     assert recorded.one("Addon", "ml-vpc-cni").urn in waited
     assert recorded.one("RolePolicyAttachment", "ml-nodes-AmazonEKSWorkerNodePolicy").urn in waited
 
@@ -537,7 +521,7 @@ def test_the_kubeconfig_is_a_secret_of_the_component_and_of_the_stack(where: dic
 
 def test_kubernetes_objects_wait_until_admins_are_let_in_and_pods_can_be_placed() -> None:
     recorded = made()
-    waited = waits_for(recorded, recorded.one("Namespace", "gpu-operator"))
+    waited = recorded.before(recorded.one("Namespace", "gpu-operator"), above=True)
     assert {one.urn for one in recorded.of("AccessPolicyAssociation")} <= waited
     assert {one.urn for one in recorded.of("Addon")} <= waited
     assert recorded.one("NodeGroup", "system").urn in waited

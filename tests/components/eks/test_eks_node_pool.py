@@ -30,19 +30,6 @@ def of_pools(recorded: Recorded) -> list[ResourceRecord]:
     return [r for r in recorded.resources if r.custom and "index:EksNodePool" in r.parent]
 
 
-def all_before(recorded: Recorded, later: ResourceRecord) -> set[str]:
-    """URNs of what is there before a resource."""
-    direct = {r.urn: set(r.dependencies) for r in recorded.resources}
-    found: set[str] = set()
-    waiting = list(later.dependencies)
-    while waiting:
-        urn = waiting.pop()
-        if urn not in found:
-            found.add(urn)
-            waiting.extend(direct.get(urn, ()))
-    return found
-
-
 def test_everything_of_a_pool_hangs_below_its_component_and_goes_through_the_clusters_aws_provider() -> None:
     made = of_pools(all_forms())
     assert {r.type for r in made} == {
@@ -143,7 +130,7 @@ def test_a_pool_that_names_no_zones_is_not_replaced_when_another_pool_adds_one()
 
 def test_nodes_are_created_after_their_role_the_network_and_the_vpc_cni() -> None:
     recorded = record_eks(FORMS["p5-block"], cluster=CREATED)
-    before = all_before(recorded, recorded.one("NodeGroup", "train"))
+    before = recorded.before(recorded.one("NodeGroup", "train"))
     policies = [r for r in recorded.of("RolePolicyAttachment") if "-nodes-" in r.name]
     assert policies
     assert {r.urn for r in policies} <= before
