@@ -356,7 +356,7 @@ def test_topology_on_autoscaled_system_nodes_is_refused_and_its_fix_is_taken() -
     with pytest.raises(BadInput, match=r"GKE adds system nodes \(.*system: \{min: 6, max: 6\}") as caught:
         new_gke({"max": 5}, topology=True)
     (problem,) = caught.value.problems
-    assert problem.fix == "remove topology, or fix the number of system nodes by that"
+    assert problem.fix == "remove topology, or write cluster.create.system: {min: 6, max: 6}"
     assert new_gke({"min": 6, "max": 6}, topology=True).queues is not None
 
 

@@ -21,6 +21,7 @@ from gpu_platform.planning.clouds.section import (
     AutoscalerPlan,
     CloudCluster,
     CloudPool,
+    GrowingNodes,
     HostPolicy,
     PodEgress,
     Provisioning,
@@ -136,8 +137,8 @@ class Cloud(Protocol):
         return None
 
     @property
-    def growing_nodes(self) -> str | None:
-        """Which nodes an autoscaler adds beside those of pools, and how to fix their number, or None."""
+    def growing_nodes(self) -> GrowingNodes | None:
+        """Nodes that an autoscaler adds beside those of pools, or None."""
         return None
 
     @property

@@ -34,6 +34,14 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GrowingNodes:
+    """Nodes beside those of pools whose number an autoscaler changes, and the setting that fixes their number."""
+
+    what: str
+    setting: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CloudQuota:
     """A quota beside those of GPUs. `name` None: the cloud's name for it is not known here.
 

@@ -7,12 +7,11 @@ from typing import Final
 
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
-from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.kueue import MAX_DEVICE_CLASSES, device_classes
 from gpu_platform.planning.queues.shares import ByPool, Offers, Shares, offers_of, queue_settings
 from gpu_platform.planning.queues.starts import Start, main_lacks
-from gpu_platform.planning.queues.topology import unsuitable
+from gpu_platform.planning.queues.topology import unsuitable, what_to_write
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.quota_of_pods import quota_place, quota_units, units_by_pool
 from gpu_platform.planning.teams.tenants import check_offered
@@ -45,25 +44,15 @@ def check_queueing(environment: Environment, cloud: Cloud, available: Available,
             "remove overcommit, and lower the quotas: teams borrow what others do not use",
         )
     if queueing.topology and (found := unsuitable(available.pools, cloud)):
+        ways = what_to_write(available.pools, cloud)
         here.at("topology").add(
             f"true, and {', '.join(found)}",
             "true only if all nodes exist and all pools have a device plugin: Kueue counts nodes that exist",
-            _how_to_fix_numbers(available.pools, cloud),
+            "remove topology" + (f", or write {ways}" if ways else ""),
         )
     check_offered(queueing.reserve, available, here.at("reserve"))
     _check_by_pool(queueing.reserve, queueing, offers_of(available), here.at("reserve"))
     _check_sizes(available, here)
-
-
-def _how_to_fix_numbers(pools: Sequence[PoolPlan], cloud: Cloud) -> str:
-    """Return the fix for queues that cannot look at nodes: all that is needed for it, or to do without."""
-    ways: list[str] = []
-    if not any(pool.devices for pool in pools):
-        if any(pool.nodes.desired < pool.nodes.max for pool in pools):
-            ways.append("write only count: {desired: N} in pools")
-        if cloud.growing_nodes is not None:
-            ways.append("fix the number of system nodes by that")
-    return "remove topology" + (f", or {' and '.join(ways)}" if ways else "")
 
 
 def _check_sizes(available: Available, here: Problems) -> None:

@@ -48,7 +48,7 @@ from gpu_platform.planning.clouds.identities import bucket_rights, google_accoun
 from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
-from gpu_platform.planning.clouds.section import CloudCluster, PodEgress, Provisioning, SchedulerPlan
+from gpu_platform.planning.clouds.section import CloudCluster, GrowingNodes, PodEgress, Provisioning, SchedulerPlan
 from gpu_platform.planning.clouds.storage import ClaimSizes, MountProblem, StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
@@ -134,13 +134,15 @@ class Gke(Cloud):
         return "the control plane reaches private nodes only at 443 and 10250"
 
     @property
-    def growing_nodes(self) -> str | None:
+    def growing_nodes(self) -> GrowingNodes | None:
         """The system nodes of a new cluster, unless their number is fixed."""
         system = self._cluster.create.system if self._cluster.create is not None else None
         if system is None or nodes_in_zone(system.min, system.max) is not None:
             return None
         fixed = -(-system.max // ZONES) * ZONES
-        return f"GKE adds system nodes (cluster.create.system: {{min: {fixed}, max: {fixed}}} fixes their number)"
+        return GrowingNodes(
+            what="GKE adds system nodes", setting=f"cluster.create.system: {{min: {fixed}, max: {fixed}}}"
+        )
 
     @property
     def managed_prometheus(self) -> bool:
