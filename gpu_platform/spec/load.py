@@ -111,7 +111,7 @@ def _other_stack(stack: str, meant: str, path: Path, known: Sequence[str]) -> st
     beside = [path.with_name(f"Pulumi.{meant}.yaml"), Path(f"Pulumi.{meant}.yaml")]
     if file := next((one for one in beside if one.is_file()), None):
         return f"give the path: {file if len(file.parts) > 1 else f'./{file}'}"
-    if meant in known and meant != stack:
+    if meant in known:
         return f"give the name {meant!r} for {stacks_dir() / f'Pulumi.{meant}.yaml'}"
     new = f"`gpu-platform init {meant}` writes {stacks_dir() / f'Pulumi.{meant}.yaml'}"
     return did_you_mean(meant, known) or new
