@@ -1,36 +1,96 @@
-"""How far profiles of kube-scheduler are from the placement planner, on traces in the form of openb.
+"""How many GPUs of a fleet profiles of kube-scheduler get to work, on traces in the form of openb.
 
     python benchmarks/scheduler_profiles.py --nodes NODES.csv --pods PODS.csv [PODS.csv ...] [--seeds 42-44]
 
-kube-scheduler knows no thousandths of a GPU, so a pod with a share requests a whole GPU here, for every placer.
-The pods arrive as in the protocol `resampled` of placement.py. The figure is the allocated share of all GPUs when
-the pods that arrived demand 130 % of them. Placers: the planner's, the default profile, and the profile
-`gpu-packed` that `gpu-platform scheduler-config` prints, with the scores of planning/scheduling/state.py. Models
-that a pod accepts are kept by all.
+Nodes: columns cpu_milli, memory_mib, gpu, model. Pods: cpu_milli, memory_mib, num_gpu and gpu_spec (models that
+will do, joined by |; empty: any). The traces: alibaba/clusterdata, cluster-trace-gpu-v2023,
+openb_node_list_gpu_node.csv and openb_pod_list_*.csv. kube-scheduler knows no parts of a GPU, so a pod with a
+share requests a whole GPU here.
+
+Pods are drawn from the trace with replacement until they request 130 % of all GPUs, and placed one by one without
+departures (Weng et al., "Beware of Fragmentation", USENIX ATC 2023, as the paper describes it). The figure is the
+part of all GPUs that is in use then, in percent. Profiles: the default one, and `gpu-packed`, which
+`gpu-platform scheduler-config` prints, with the scores of planning/scheduling/state.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import random
 import statistics
 import sys
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from placement import read_nodes, read_pods, resampled, seeds_of
 from rich.console import Console
 from rich.table import Table
 
-from gpu_platform.planning.placement import WHOLE_GPU, NodeShape, OnlinePlacer, PodShape
-from gpu_platform.planning.scheduling.model import CPU, MEMORY, PODS, Amounts, Node, PodGroup, ProfileName
+from gpu_platform.planning.scheduling.model import CPU, MEMORY, PODS, Node, PodGroup, ProfileName
 from gpu_platform.planning.scheduling.state import NodeState
 
 GPU: Final = "nvidia.com/gpu"
 MIB: Final = 2**20
-PLACERS: Final = ("planner", "default", "packed")
+OVERLOAD: Final = 1.3
+PROFILES: Final[tuple[ProfileName, ...]] = ("default", "packed")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShape:
+    """What pods can use on a node: CPU in millicores, memory in MiB, GPUs of one model."""
+
+    cpu_milli: int
+    memory_mib: int
+    gpus: int
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodShape:
+    """What a pod requests: CPU in millicores, memory in MiB, whole GPUs of one of `models` (empty: of any)."""
+
+    cpu_milli: int
+    memory_mib: int
+    gpus: int
+    models: tuple[str, ...] = ()
+
+
+def read_nodes(path: Path) -> list[NodeShape]:
+    """Read the node list; raises OSError, ValueError and KeyError where the file cannot be read."""
+    with path.open(newline="") as file:
+        return [
+            NodeShape(int(row["cpu_milli"]), int(row["memory_mib"]), int(row["gpu"]), row["model"])
+            for row in csv.DictReader(file)
+        ]
+
+
+def read_pods(path: Path) -> list[PodShape]:
+    """Read the pod list; raises OSError, ValueError and KeyError where the file cannot be read."""
+    with path.open(newline="") as file:
+        return [
+            PodShape(
+                int(row["cpu_milli"]),
+                int(row["memory_mib"]),
+                int(row["num_gpu"]),
+                tuple(sorted(filter(None, (row.get("gpu_spec") or "").split("|")))),
+            )
+            for row in csv.DictReader(file)
+        ]
+
+
+def resampled(pods: Sequence[PodShape], capacity: int, seed: int) -> list[PodShape]:
+    """Draw pods with replacement until they request 130 % of `capacity` GPUs, and shuffle them."""
+    draw = random.Random(seed)
+    drawn: list[PodShape] = []
+    demand = 0
+    while demand < OVERLOAD * capacity:
+        pod = draw.choice(pods)
+        drawn.append(pod)
+        demand += pod.gpus
+    draw.shuffle(drawn)
+    return drawn
 
 
 class ProfilePlacer:
@@ -44,22 +104,20 @@ class ProfilePlacer:
 
     def place(self, pod: PodShape) -> int | None:
         """Place a pod and return the index of its node; None: it fits none."""
-        group = PodGroup(name="pod", team="", requests=_requests(pod))
         # A score changes only on the node that a pod was placed on.
-        scores = self._scores.setdefault(pod, [self._score(pod, group, one) for one in self._states])
+        scores = self._scores.setdefault(pod, [self._score(pod, state) for state in self._states])
         best = max(range(len(scores)), key=scores.__getitem__)
         if scores[best] < 0:
             return None
-        self._states[best].take(group)
+        self._states[best].take(_group(pod))
         for kind, known in self._scores.items():
-            known[best] = self._score(
-                kind, PodGroup(name="", team="", requests=_requests(kind)), self._states[best]
-            )
+            known[best] = self._score(kind, self._states[best])
         return best
 
-    def _score(self, pod: PodShape, group: PodGroup, state: NodeState) -> int:
-        wanted = not pod.models or self._models[state.index] in pod.models
-        return state.score(group, 0, 0, self._profile) if wanted and state.fits(group.needs()) else -1
+    def _score(self, pod: PodShape, state: NodeState) -> int:
+        group = _group(pod)
+        accepted = not pod.models or not pod.gpus or self._models[state.index] in pod.models
+        return state.score(group, 0, 0, self._profile) if accepted and state.fits(group.needs()) else -1
 
 
 def _node(index: int, node: NodeShape) -> Node:
@@ -67,44 +125,54 @@ def _node(index: int, node: NodeShape) -> Node:
     return Node(name=str(index), pool="", allocatable=allocatable, gpus=({GPU: 1},) * node.gpus)
 
 
-def _requests(pod: PodShape) -> Amounts:
-    return {CPU: pod.cpu_milli, MEMORY: pod.memory_mib * MIB, GPU: pod.gpus}
+def _group(pod: PodShape) -> PodGroup:
+    requests = {CPU: pod.cpu_milli, MEMORY: pod.memory_mib * MIB, GPU: pod.gpus}
+    return PodGroup(name="pod", team="", requests=requests)
 
 
-def allocated(placer: str, nodes: Sequence[NodeShape], pods: Sequence[PodShape], seed: int) -> float:
-    """Return the allocated share of all GPUs in percent."""
-    capacity = sum(node.gpus for node in nodes) * WHOLE_GPU
-    profiles: Mapping[str, ProfileName] = {"default": "default", "packed": "packed"}
-    chosen = ProfilePlacer(nodes, profiles[placer]) if placer in profiles else OnlinePlacer(nodes, Counter(pods))
+def allocated(profile: ProfileName, nodes: Sequence[NodeShape], pods: Sequence[PodShape], seed: int) -> float:
+    """Return the part of all GPUs that is in use, in percent."""
+    capacity = sum(node.gpus for node in nodes)
+    placer = ProfilePlacer(nodes, profile)
     arriving = resampled(pods, capacity, seed)
-    return 100 * sum(pod.demand_milli for pod in arriving if chosen.place(pod) is not None) / capacity
+    return 100 * sum(pod.gpus for pod in arriving if placer.place(pod) is not None) / capacity
 
 
-def main() -> None:
-    """Print a row for each trace: the mean of the seeds for each placer."""
-    parser = argparse.ArgumentParser(description="How far profiles of kube-scheduler are from the planner.")
+def seeds_of(text: str) -> list[int]:
+    """Read `42-51` or `1,2,3`."""
+
+    def parts() -> Iterator[int]:
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            yield from range(int(first), int(last or first) + 1)
+
+    return list(parts())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a row for each trace: the mean of the seeds for each profile."""
+    parser = argparse.ArgumentParser(description="How many GPUs profiles of kube-scheduler get to work.")
     parser.add_argument("--nodes", type=Path, required=True)
     parser.add_argument("--pods", type=Path, required=True, nargs="+")
     parser.add_argument("--seeds", type=seeds_of, default=seeds_of("42-44"))
-    given = parser.parse_args()
-    table = Table("trace", "seeds", *(f"{one} %" for one in PLACERS), box=None)
+    given = parser.parse_args(arguments)
     try:
         nodes = read_nodes(given.nodes)
-        traces = {path.stem: [_whole(pod) for pod in read_pods(path)] for path in given.pods}
+        traces = {path.stem: read_pods(path) for path in given.pods}
     except (OSError, ValueError, KeyError) as problem:
         parser.error(f"cannot read the trace: {problem!r}")
     for name, pods in traces.items():
+        if not any(node.gpus for node in nodes) or not any(pod.gpus for pod in pods):
+            parser.error(f"{name}: no node has a GPU, or no pod asks for one")
+    table = Table("trace", "seeds", *(f"{profile} %" for profile in PROFILES), box=None)
+    for name, pods in traces.items():
         means: list[str] = []
-        for placer in PLACERS:
-            shares = [allocated(placer, nodes, pods, seed) for seed in given.seeds]
+        for profile in PROFILES:
+            shares = [allocated(profile, nodes, pods, seed) for seed in given.seeds]
             means.append(f"{statistics.mean(shares):.2f}")
-            print(f"{name}, {placer}: {means[-1]} %", file=sys.stderr)
+            print(f"{name}, {profile}: {means[-1]} %", file=sys.stderr)
         table.add_row(name, str(len(given.seeds)), *means)
     Console(width=None if sys.stdout.isatty() else 120).print(table)
-
-
-def _whole(pod: PodShape) -> PodShape:
-    return replace(pod, gpu_milli=WHOLE_GPU) if pod.gpus else pod
 
 
 if __name__ == "__main__":

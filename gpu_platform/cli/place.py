@@ -127,9 +127,6 @@ def _show(out: Console, document: Mapping[str, Any]) -> None:
         out.print(escape(line))
     out.print()
     out.print(_fragmentation(document))
-    if document["optimum"]:
-        out.print()
-        out.print(_optimum(document))
     out.print()
     for line in (*_profiles(document), *_moves(document)):
         out.print(escape(line))
@@ -194,17 +191,6 @@ def _fragmentation(document: Mapping[str, Any]) -> Table:
         figures = (f"{round(before[key], 1):g} -> {round(after[key], 1):g}" for key in list(columns)[1:])
         if before["gpus"]:
             table.add_row(escape(one["pool"] or "all"), *figures)
-    return table
-
-
-def _optimum(document: Mapping[str, Any]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for head in ("resource", "placed by the scheduler", "best packing", "at most", "bound by"):
-        table.add_column(head, overflow="fold", no_wrap=head == "resource")
-    by = {"capacity": "free units", "demand": "requested units", "prices": "relaxed packing (Lagrange)"}
-    for one in document["optimum"]:
-        best = f"{one['packed']}{', optimal' if one['proven'] else ''}"
-        table.add_row(escape(one["resource"]), str(one["placed"]), best, str(one["bound"]), by[one["bound_by"]])
     return table
 
 

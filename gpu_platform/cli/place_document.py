@@ -14,7 +14,6 @@ Keys, all always there:
   `pods`: `owner`, `units`, `running`), `pods` (`owner`, `count`, `running`).
 - `fragmentation`: `pool` (null: all), `before` and `after`: `gpus`, `free`, `unusable` (GPUs), `idle`,
   `empty_nodes`, `largest_pod`, `largest_with_part`.
-- `optimum`: by `resource` units `placed`, `packed`, `bound`; `bound_by`, `proven`.
 - `profile`: of the scheduler, `default` or `packed`; `profiles`: for each `name` the pods `placed`, and the GPUs
   that are `unusable` and `idle` then.
 - `moves`: `purpose` (`pod` or `node`), `node`, `for` (group or null), `idle_before`, `idle_after`, `moves` (`pod`,
@@ -62,7 +61,6 @@ def place_document(
             {"pool": pool or None, "before": asdict(before), "after": asdict(after)}
             for pool, (before, after) in report.fragmentation.items()
         ],
-        "optimum": [asdict(one) for one in report.optimum],
         "profile": scenario.profile,
         "profiles": [
             {"name": name, "placed": placed, "unusable": after.unusable, "idle": after.idle}

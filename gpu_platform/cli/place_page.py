@@ -183,7 +183,7 @@ def _moves(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _figures(document: Mapping[str, Any]) -> Iterator[str]:
-    yield "<h2>Fragmentation and optimum</h2>"
+    yield "<h2>Fragmentation</h2>"
     columns = {
         "free": "free GPUs",
         "unusable": "unusable for these pods",
@@ -201,18 +201,6 @@ def _figures(document: Mapping[str, Any]) -> Iterator[str]:
         if one["before"]["gpus"]
     ]
     yield from _table(("pool", *columns.values()), rows)
-    yield from _table(
-        ("resource", "placed by the scheduler", "best packing", "bound"),
-        [
-            (
-                escape(one["resource"]),
-                str(one["placed"]),
-                f"{one['packed']}{' (optimal)' if one['proven'] else ''}",
-                f"{one['bound']} (by {escape(one['bound_by'])})",
-            )
-            for one in document["optimum"]
-        ],
-    )
 
 
 def _notes(document: Mapping[str, Any]) -> Iterator[str]:

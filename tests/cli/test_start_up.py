@@ -27,12 +27,11 @@ _OTHER_COMMANDS = {
     "policies",
     "gpu_platform.online",
     "gpu_platform.planning.capacity",
-    "gpu_platform.planning.placement",
     "gpu_platform.planning.rehearsal",
     "gpu_platform.planning.scheduling",
     "gpu_platform.planning.upgrades",
 }
-_LIBRARIES = {"boto3", "cel_expr_python", "grafana_foundation_sdk", "kubernetes", "numpy", "ortools", "pytest"}
+_LIBRARIES = {"boto3", "cel_expr_python", "grafana_foundation_sdk", "kubernetes", "ortools", "pytest"}
 _CLOUDS = {
     "eks": {"gpu_platform.planning.clouds.eks", "components.eks", "pulumi_aws"},
     "gke": {"gpu_platform.planning.clouds.gke", "components.gke", "pulumi_gcp"},

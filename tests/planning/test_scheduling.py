@@ -21,7 +21,6 @@ from gpu_platform.planning.scheduling.model import (
     Scenario,
     Toleration,
 )
-from gpu_platform.planning.scheduling.optimum import optimum
 from gpu_platform.planning.scheduling.schedule import place
 from gpu_platform.planning.scheduling.state import NodeState
 from tests.planning.scheduling_cases import (
@@ -226,16 +225,7 @@ def test_free_gpus_without_cpu_are_fragmented_and_no_pod_with_its_part_fits() ->
     assert (after.unusable, after.largest_pod, after.largest_with_part) == (7, 7, 0)
 
 
-# -- the optimum and its bound ---------------------------------------------------------------------------
-
-
-def test_the_best_packing_is_better_than_the_scheduler_where_it_spreads() -> None:
-    """Small pods on both nodes leave no place for the large one; side by side they do."""
-    scenario = Scenario(
-        nodes=(node("n0", gpus=4), node("n1", gpus=4)), groups=(pods("a", 2, gpus=1), pods("b", gpus=4))
-    )
-    [found] = optimum(scenario, place(scenario))
-    assert (found.placed, found.packed, found.bound, found.proven) == (2, 6, 6, True)
+# -- random scenarios --------------------------------------------------------------------------------------
 
 
 @settings(max_examples=size(20, 600))
@@ -261,13 +251,6 @@ def test_no_pending_pod_fits_on_the_nodes_that_are_left(scenario: Scenario) -> N
             assert not any(
                 group.may_run_on(state.node) and state.fits(group.needs()) for state in placement.states
             )
-
-
-@settings(max_examples=size(20, 400))
-@given(scenarios())
-def test_no_placement_is_above_the_bound(scenario: Scenario) -> None:
-    for one in optimum(scenario, place(scenario), work=20_000_000):
-        assert one.placed <= one.packed <= one.bound
 
 
 def test_requests_count_as_kubernetes_counts_them() -> None:

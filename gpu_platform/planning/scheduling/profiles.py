@@ -4,7 +4,7 @@ The default profile spreads pods, so that soon no node has eight free GPUs, and 
 pods which take a node's CPU leave its GPUs without any. The profile `gpu-packed` prefers the node where CPU,
 memory and GPUs are used most evenly after the pod, and among equal ones the node with the most GPUs in use. It is
 as far as kube-scheduler's own plugins go: they look at one pod at a time, and which GPUs of a node a pod gets is
-the device plugin's choice. Figures of both profiles beside the planner's own placement: docs/placement.md.
+the device plugin's choice. Figures of both profiles on public traces: docs/place.md.
 
 Source: kubernetes v1.36.3, pkg/scheduler/framework/plugins/noderesources (most_allocated.go,
 balanced_allocation.go; resource_allocation.go: an extended resource counts for the pods that request it) and

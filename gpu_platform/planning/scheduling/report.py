@@ -1,4 +1,4 @@
-"""Report of `place`: placement, reasons, advice, fragmentation before and after, optimum and moves."""
+"""Report of `place`: placement, reasons, advice, fragmentation before and after, and moves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from gpu_platform.planning.scheduling.explain import Reason, reason_of
 from gpu_platform.planning.scheduling.fragmentation import Fragmentation, fragmentation
 from gpu_platform.planning.scheduling.model import Pending, ProfileName, Scenario
 from gpu_platform.planning.scheduling.moves import MovePlan, plan_moves
-from gpu_platform.planning.scheduling.optimum import WORK, Optimum, optimum
 from gpu_platform.planning.scheduling.schedule import Placement, place, start
 
 _PROFILES: Final[tuple[ProfileName, ...]] = ("default", "most-allocated", "packed")
@@ -42,13 +41,12 @@ class PlacementReport:
     placement: Placement
     pending: tuple[PendingGroup, ...]
     fragmentation: dict[str, tuple[Fragmentation, Fragmentation]]
-    optimum: tuple[Optimum, ...]
     moves: tuple[MovePlan, ...]
     profiles: dict[ProfileName, tuple[int, Fragmentation]]
     """Placed pods and fragmentation of all nodes by profile of the scheduler, the scenario's own among them."""
 
 
-def report_placement(scenario: Scenario, types: Sequence[NodeType], *, work: int = WORK) -> PlacementReport:
+def report_placement(scenario: Scenario, types: Sequence[NodeType]) -> PlacementReport:
     """Place the pods of a scenario and report on it. `types`: nodes that pools can have more of."""
     placement = place(scenario)
     adviser = Adviser(scenario, placement, types)
@@ -79,7 +77,6 @@ def report_placement(scenario: Scenario, types: Sequence[NodeType], *, work: int
         placement=placement,
         pending=tuple(pending),
         fragmentation=found,
-        optimum=optimum(scenario, placement, work=work),
         moves=plan_moves(scenario, placement),
         profiles={name: _by_profile(scenario, name, placement, found[""][1]) for name in _PROFILES},
     )
