@@ -16,7 +16,7 @@ from gpu_platform.engine.changes import Action, Change, Changes, FieldChange
 from gpu_platform.engine.objects import ObjectKey, object_key
 from gpu_platform.engine.properties import Json
 from gpu_platform.engine.pulumi_cli import PulumiCli
-from gpu_platform.engine.pulumi_output import WithoutInterruptions
+from gpu_platform.engine.pulumi_output import OnlyChanges, WithoutInterruptions
 from gpu_platform.engine.record import KUBERNETES_PREFIX, PULUMI_PREFIX
 from gpu_platform.errors import Finding, UnknownOutcome
 from gpu_platform.paths import PROJECT_ROOT
@@ -68,7 +68,7 @@ class PulumiEngine:
         `policy_configs`: a JSON file of settings for each policy pack, or none.
         """
         self._stack_name = stack
-        output = WithoutInterruptions(on_output) if on_output is not None else None
+        output = WithoutInterruptions(OnlyChanges(on_output)) if on_output is not None else None
         self._common: dict[str, Any] = {"color": "never", "on_output": output, "on_error": output}
         self._common["suppress_outputs"] = True  # hundreds of lines, changed or not; the summary is our own
         self._policies: dict[str, Any] = {

@@ -1,12 +1,51 @@
-"""What the Pulumi CLI prints, without the tracebacks of a program that it interrupts because a resource failed."""
+"""What the Pulumi CLI prints, without interrupted programs' tracebacks and without what does not change."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _CHAINED: Final = "During handling of the above exception"
+
+# ` +  kubernetes:core/v1:Namespace vision creating (0s)`: what is done, the type, the name, what is told about it.
+_RESOURCE: Final = re.compile(
+    r"(?P<does>[ +~<>=-]{4})(?P<type>[\w.-]+:[\w./-]+:[\w./-]+) (?P<name>\S+)(?P<says>.*)"
+)
+_READ: Final = re.compile(r" (refresh|refreshed|refreshing(?!.*(error|warning)).*)( \([\d.]+s\))?")
+_PROGRESS: Final = "@ "
+
+
+class OnlyChanges:
+    """Passes lines on, but not those of resources that stay as they are, nor a line about a resource twice.
+
+    Without a terminal the CLI prints a line for each resource that it reads and for each that is unchanged.
+    """
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+        self._seen: set[str] = set()
+        self._in_progress = False
+
+    def __call__(self, line: str) -> None:
+        """Take one line."""
+        if line.startswith(_PROGRESS):
+            # Dots, once for each time that something else was printed before them.
+            if not self._in_progress:
+                self._write(line)
+            self._in_progress = True
+            return
+        resource = _RESOURCE.fullmatch(line.rstrip("; "))
+        if resource is not None:
+            unchanged = not resource["does"].strip() and not resource["says"].strip()
+            read = resource["does"].strip() == "~" and _READ.fullmatch(resource["says"])
+            if unchanged or read or resource[0] in self._seen:
+                return
+            self._seen.add(resource[0])
+        if line.strip():
+            self._in_progress = False
+        self._write(line)
 
 
 class WithoutInterruptions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_platform.engine.pulumi_output import WithoutInterruptions
+from gpu_platform.engine.pulumi_output import OnlyChanges, WithoutInterruptions
 
 STACK = "    pulumi:pulumi:Stack gpu-platform-shop running "
 FAILED = " +  kubernetes:apps/v1:DaemonSet validate-lab **creating failed** error: conflict"
@@ -44,3 +44,53 @@ def test_the_summary_below_diagnostics_is_shown_without_it_too() -> None:
         "Diagnostics:",
         "    error: update failed",
     ]
+
+
+def changes(*lines: str) -> list[str]:
+    found: list[str] = []
+    output = OnlyChanges(found.append)
+    for line in lines:
+        output(line)
+    return found
+
+
+def test_resources_that_are_read_or_stay_as_they_are_have_no_line() -> None:
+    update = " ~  kubernetes:core/v1:ResourceQuota vision/quota update [diff: ~spec]"
+    lines = [
+        " ~  kubernetes:core/v1:Namespace vision refreshing",
+        " ~  kubernetes:core/v1:Namespace vision refreshing (0s)",
+        " ~  kubernetes:core/v1:Namespace vision refresh",
+        " ~  kubernetes:apps/v1:DaemonSet agent refreshing (0s) All replicas scheduled as expected. Replicas: 2",
+        "    kubernetes:core/v1:Namespace vision",
+        "    pulumi:providers:kubernetes shop ",
+        update,
+    ]
+    assert changes(*lines) == [update]
+
+
+def test_what_others_changed_and_what_fails_is_shown() -> None:
+    lines = [
+        " ~  kubernetes:core/v1:ResourceQuota vision/quota refresh [diff: ~spec]",
+        " -  kubernetes:core/v1:ConfigMap guide refresh",
+        " ~  kubernetes:core/v1:Namespace vision refreshing error: no answer",
+        " +  kubernetes:apps/v1:Deployment chat **creating failed** error: denied",
+        "    pulumi:pulumi:Stack gpu-platform-shop  1 error",
+        "Diagnostics:",
+        "    error: update failed",
+    ]
+    assert changes(*lines) == lines
+
+
+def test_a_step_of_a_resource_is_shown_once_and_its_end_too() -> None:
+    creating = " +  kubernetes:apps/v1:Deployment chat creating (0s)"
+    waiting = " +  kubernetes:apps/v1:Deployment chat creating (0s) [1/2] Waiting for app"
+    created = " +  kubernetes:apps/v1:Deployment chat created (4s)"
+    replaced = " +- kubernetes:core/v1:ConfigMap guide replaced (0.00s) [diff: ~data]"
+    lines = [creating, creating, waiting, creating, replaced, replaced + ";", created]
+    assert changes(*lines) == [creating, waiting, replaced, created]
+
+
+def test_dots_of_progress_come_once_between_two_changes() -> None:
+    dots, unchanged = "@ updating....", "    kubernetes:core/v1:Namespace vision"
+    created = " +  kubernetes:core/v1:Namespace search created (1s)"
+    assert changes(dots, unchanged, dots, created, dots, "", dots) == [dots, created, dots, ""]
