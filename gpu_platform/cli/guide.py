@@ -12,8 +12,9 @@ from rich.markdown import Markdown
 from gpu_platform.cli.console import console
 from gpu_platform.cli.options import not_with
 from gpu_platform.cluster_access import client_of
-from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
+from gpu_platform.errors import BadInput, ExitCode, Problem, UnknownOutcome, did_you_mean
 from gpu_platform.guide import (
+    LiveGuide,
     guide_to_html,
     guide_to_json,
     guide_to_markdown,
@@ -57,7 +58,7 @@ def show_guide(
         else:
             print(manifest_text(*found[manifest]), end="")
         return ExitCode.GOOD
-    now = read_live_guide(client_of(plan), team) if live else None
+    now = _read_live(plan, team, stack) if live else None
     if output == "json":
         print(json.dumps(guide_to_json(guide, tenant, queue, now), indent=2))
     elif output == "html":
@@ -67,6 +68,13 @@ def show_guide(
     else:
         print(guide_to_markdown(guide, tenant, queue, now), end="")
     return ExitCode.GOOD
+
+
+def _read_live(plan: Plan, team: str, stack: str) -> LiveGuide:
+    client = client_of(plan)
+    if client.get("v1", "Namespace", team) is None:
+        raise UnknownOutcome(f"team {team} is not deployed on this cluster: run `gpu-platform up {stack}` first")
+    return read_live_guide(client, team)
 
 
 def _check_options_of_manifest(output: str, *, live: bool) -> None:

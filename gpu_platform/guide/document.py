@@ -9,6 +9,7 @@ from gpu_platform import names
 from gpu_platform.guide.live import LiveGuide
 from gpu_platform.guide.manifests import manifests
 from gpu_platform.html_page import html_page
+from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.guide.section import ExamplePlan, GuidePlan, GuidePool
 from gpu_platform.planning.json_form import plan_to_json
 from gpu_platform.planning.queues.admission import rules_of
@@ -46,7 +47,7 @@ def guide_to_markdown(
     sections = (
         _login(guide, tenant),
         _grants(tenant, queue, live),
-        _pools(guide, live),
+        _pools(guide, tenant, live),
         _queue(queue, live),
         _running(guide, tenant, queue),
         _storage(guide, tenant),
@@ -173,7 +174,7 @@ def _used(key: str, live: LiveGuide) -> str:
     return live.used.get(key, "0") + (f" ({borrowed} borrowed)" if borrowed not in ("0", "0Gi") else "")
 
 
-def _pools(guide: GuidePlan, live: LiveGuide | None) -> Iterator[str]:
+def _pools(guide: GuidePlan, tenant: TenantPlan, live: LiveGuide | None) -> Iterator[str]:
     if not guide.pools:
         return
     yield "## Where pods run\n"
@@ -186,7 +187,7 @@ def _pools(guide: GuidePlan, live: LiveGuide | None) -> Iterator[str]:
             "<br>".join(_ask(pool)) if pool.gpu else "CPU and memory",
             pool.workload,
             pool.capacity,
-            *([] if live is None else [_free_text(live.free.get(pool.name))]),
+            *([] if live is None else [_free_text(pool, live.free.get(pool.name))]),
         )
         for pool in guide.pools
     ]
@@ -194,7 +195,11 @@ def _pools(guide: GuidePlan, live: LiveGuide | None) -> Iterator[str]:
         [*heads, *([] if live is None else ["free now"])], [[c.replace("<br>", "; ") for c in row] for row in rows]
     )
     yield ""
-    yield "A pod requests the resource under `resources.limits`, selects its pool, and tolerates its taints:"
+    if tenant.claims:
+        yield from _claims(tenant.claims)
+    requested = any("/" in resource for pool in guide.pools for resource in pool.resources)
+    what = "requests the resource under `resources.limits`, selects its pool," if requested else "selects its pool"
+    yield f"A pod {what} and tolerates its taints:"
     for pool in guide.pools:
         taints = ", ".join(f"`{taint.key}:{taint.effect}`" for taint in pool.tolerations) or "no taints"
         labels = ", ".join(f"`{key}: {value}`" for key, value in pool.node_selector.items())
@@ -221,17 +226,34 @@ def _pools(guide: GuidePlan, live: LiveGuide | None) -> Iterator[str]:
             )
 
 
+def _claims(claims: Sequence[ClaimPlan]) -> Iterator[str]:
+    """Yield how a pod claims devices by the templates of the team."""
+    yield "Devices are claimed, not requested under `resources.limits`. The team's templates:"
+    yield from (f"- `{claim.name}`: {claim.count} of `{claim.device_class}`" for claim in claims)
+    yield ""
+    named = f"{{name: gpu, resourceClaimTemplateName: {claims[0].name}}}"
+    yield f"A pod names one, `resourceClaims: [{named}]`, and its container names the claim,"
+    yield "`resources: {claims: [{name: gpu}]}`."
+    yield ""
+
+
 def _ask(pool: GuidePool) -> list[str]:
-    return [f"`{name}`, at most {most} for a pod" for name, most in pool.resources.items()] or [
-        "a claim of the team"
-    ]
+    return [_ask_for(name, most) for name, most in pool.resources.items()] or ["a claim of the team"]
 
 
-def _free_text(units: Mapping[str, int] | None) -> str:
+def _ask_for(resource: str, most: int) -> str:
+    if "/" not in resource:
+        return f"a claim of `{resource}`, at most {counted(most, 'device')} for a pod"
+    # A process uses one share or one MIG instance, whatever its container has.
+    return f"`{resource}`, " + ("1 for a container" if most == 1 else f"at most {most} for a pod")
+
+
+def _free_text(pool: GuidePool, units: Mapping[str, int] | None) -> str:
     """Return what is free; None: no node of the pool is ready; nothing: ready nodes offer no units to count."""
     if units is None:
         return "no node is ready"
-    return "; ".join(f"{count} {name}" for name, count in sorted(units.items())) or "CPU and memory"
+    free = "; ".join(f"{count} {name}" for name, count in sorted(units.items()))
+    return free or ("not counted: devices are claimed" if pool.gpu else "CPU and memory")
 
 
 def _queue(queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]:
@@ -259,7 +281,8 @@ def _running(guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None) 
     yield "## Priorities\n"
     others = [name for name in tenant.priorities if name != guide.priority]
     lower = f" Lower classes are allowed too: {', '.join(f'`{name}`' for name in others)}." if others else ""
-    yield f"Write `priorityClassName: {guide.priority}`; a pod without a class is stopped first.{lower}"
+    which = "a pod" if tenant.pod_defaults is None else "a pod without GPUs and"
+    yield f"Write `priorityClassName: {guide.priority}`; {which} without a class is stopped first.{lower}"
     if queue is not None and queue.default_priority is not None:
         yield f"A Job or other workload that names no priority has {queue.default_priority} in the queue."
     if tenant.pod_defaults is not None:

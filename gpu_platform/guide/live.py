@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
@@ -56,7 +56,7 @@ def read_live_guide(client: KubernetesClient, namespace: str) -> LiveGuide:
         used=_of_queue(queue, "total") if queue is not None else _of_quota(client, namespace),
         borrowed=_of_queue(queue, "borrowed") if queue is not None else {},
         free=_free(nodes, used),
-        waiting=tuple(_waiting(client, namespace, _pools_of_flavors(client), queue)),
+        waiting=tuple(_waiting(client, namespace, _pools_of_flavors(client), queue, nodes)),
     )
 
 
@@ -116,7 +116,11 @@ def _ready(node: Mapping[str, Any]) -> bool:
 
 
 def _waiting(
-    client: KubernetesClient, namespace: str, pools: Mapping[str, str], queue: Mapping[str, Any] | None
+    client: KubernetesClient,
+    namespace: str,
+    pools: Mapping[str, str],
+    queue: Mapping[str, Any] | None,
+    nodes: Sequence[Mapping[str, Any]],
 ) -> Iterator[Waiting]:
     """Yield the workloads without quota in the order of Kueue: by priority, then by age.
 
@@ -137,7 +141,7 @@ def _waiting(
         yield Waiting(
             name=owners[0] if owners else one["metadata"]["name"],
             place=place,
-            why=why_it_waits(one, pools, queue),
+            why=why_it_waits(one, pools, queue, nodes),
         )
 
 

@@ -7,12 +7,14 @@ apis/kueue/v1beta2/workload_types.go (reasons of conditions); read 2026-11-25.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+from gpu_platform import names
 from gpu_platform.engine.objects import items_at, mapping_at
-from gpu_platform.quantity import parse_quantity
+from gpu_platform.guide.no_node import why_no_node_fits
+from gpu_platform.quantity import amount_of, amount_text, parse_quantity
 
 _MISSING: Final = re.compile(r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed")
 _NEVER: Final = re.compile(
@@ -35,15 +37,19 @@ _STOPPED: Final[Mapping[str, str]] = {
 
 
 def why_it_waits(
-    workload: Mapping[str, Any], pools: Mapping[str, str], queue: Mapping[str, Any] | None = None
+    workload: Mapping[str, Any],
+    pools: Mapping[str, str],
+    queue: Mapping[str, Any] | None = None,
+    nodes: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Return why a workload without quota waits, and why it was stopped before.
 
-    `pools` has the pool of each flavor, `queue` the team's ClusterQueue.
+    `pools` has the pool of each flavor, `queue` the team's ClusterQueue, `nodes` those of all pools.
     """
     conditions = {str(one["type"]): one for one in items_at(workload, "status", "conditions")}
     message = str(conditions.get("QuotaReserved", {}).get("message", "Kueue has not processed it yet"))
-    why = _shortage(message, pools)
+    no_node = why_no_node_fits(workload, nodes, pools.values())
+    why = f"can never start: {no_node}" if no_node else _shortage(message, workload, pools)
     if queue is not None and (forbidden := _not_taken_back(message, workload, queue, pools)):
         why = f"{why}; {forbidden}"
     stopped = [conditions[one] for one in ("Preempted", "Evicted") if one in conditions]
@@ -51,7 +57,7 @@ def why_it_waits(
     return why if reason is None else f"was stopped, because {reason}; {why}"
 
 
-def _shortage(message: str, pools: Mapping[str, str]) -> str:
+def _shortage(message: str, workload: Mapping[str, Any], pools: Mapping[str, str]) -> str:
     """Return the missing resources by pool; Kueue's own message if it is about something other than quota."""
     missing = [
         f"{units} more {resource} of {_where(flavor, pools)}"
@@ -63,17 +69,36 @@ def _shortage(message: str, pools: Mapping[str, str]) -> str:
     for resource, _, before, request, capacity in _NEVER.findall(message):
         most[resource] = max(
             most.get(resource, (Decimal(-1), "", "")),
-            (parse_quantity(capacity), capacity, str(parse_quantity(before) + parse_quantity(request))),
+            (parse_quantity(capacity), _text(resource, capacity), _text(resource, before, request)),
         )
     taints: str = ", ".join(dict.fromkeys(_TAINT.findall(message)))
     if taints and all(capacity == 0 for capacity, _, _ in most.values()):
+        if names.GPU_TAINT_KEY in taints and not _asks_for_gpus(workload):
+            return "can never start: the queue has only nodes with GPUs; request a GPU, or ask for a CPU pool"
         return f"can never start: it does not tolerate the taint {taints} of the nodes; add the toleration"
     if not most:
         return message
     return "can never start: " + "; ".join(
-        f"it requests {asked} {resource}, and one pool has at most {capacity}"
+        f"it requests {asked} {resource}; the team may use at most {capacity} on one pool"
         for resource, (_, capacity, asked) in most.items()
     )
+
+
+def _asks_for_gpus(workload: Mapping[str, Any]) -> bool:
+    """Return whether a pod of a workload requests GPUs, or claims devices."""
+    templates = [mapping_at(one, "template", "spec") for one in items_at(workload, "spec", "podSets")]
+    return any(
+        names.is_gpu_resource(str(name))
+        for template in templates
+        for container in (*items_at(template, "containers"), *items_at(template, "initContainers"))
+        for name in mapping_at(container, "resources", "limits")
+    ) or any(items_at(template, "resourceClaims") for template in templates)
+
+
+def _text(resource: str, *quantities: str) -> str:
+    """Return the sum of quantities of a resource for a reader."""
+    total = sum((parse_quantity(quantity) for quantity in quantities), Decimal(0))
+    return amount_text(resource, amount_of(resource, f"{total:f}"))
 
 
 def _not_taken_back(

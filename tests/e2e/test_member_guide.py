@@ -180,3 +180,11 @@ def test_what_is_refused_is_what_the_api_server_refuses_with_these_messages(ada:
         )
     (bypass,) = [one for one in told if one.startswith("gpu-visible-devices-bypass: ")]
     assert bypass in refused.value.message
+
+
+def test_the_state_of_a_team_that_is_not_deployed_is_unknown_and_not_empty(ada: Ada, platform: Platform) -> None:
+    wanted = platform.state["shop"]
+    edited = {**wanted, "teams": [*wanted["teams"], {**wanted["teams"][0], "name": "later", "quota": {"gpus": 0}}]}
+    ran = platform.run("guide", str(platform.write(edited, "later")), "later", "--live")
+    assert (ran.code, ran.out) == (3, ""), ran.err
+    assert "team later is not deployed on this cluster: run `gpu-platform up" in ran.err

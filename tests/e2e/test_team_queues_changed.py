@@ -151,7 +151,7 @@ def test_where_a_queue_must_be_named_a_job_without_one_is_refused_and_one_beyond
     finally:
         platform.client.delete(node)
     guide = platform.run("guide", str(platform.write(wanted)), "vision", "--live").out
-    assert "| 1 | many | can never start: it requests 5 cpu, and one pool has at most 4 |" in guide
+    assert "| 1 | many | can never start: it requests 5 cpu; the team may use at most 4 on one pool |" in guide
     assert "| nvidia.com/gpu | 8 | 1 |" in guide
     vision.remove()
 

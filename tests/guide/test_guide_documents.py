@@ -246,3 +246,22 @@ def test_a_platform_without_teams_has_no_guide() -> None:
     loaded = LoadedStack("test", Path("/nowhere/Pulumi.test.yaml"), platform, plan_platform(platform, "test"))
     names = [one.inputs["metadata"].get("name") for one in Recorded(record_stack(loaded)).of("ConfigMap")]
     assert "gpu-platform-guide" not in names
+
+
+def test_a_team_with_claims_learns_how_a_pod_claims_devices(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "Pulumi.claims.yaml"
+    quota = {"devices": {"gpu.nvidia.com": 4}, "cpu": 64, "memory": "512Gi"}
+    stack = environment(
+        pool(sharing={"mode": "dra"}),
+        operator={"release": "v26.7.0"},
+        teams=[team(quota=quota, claims=[{"name": "big", "memory": "40Gi"}])],
+    )
+    file.write_text(yaml.safe_dump({"config": {"gpu-platform:platform": stack}}), "utf-8")
+    code, out, err = run(capsys, str(file), "vision")
+    assert code == 0, err
+    assert "- `big`: 1 of `gpu.nvidia.com`" in out
+    assert "a claim of `gpu.nvidia.com`, at most 8 devices for a pod" in out
+    assert "resourceClaims: [{name: gpu, resourceClaimTemplateName: big}]" in out
+    assert "requests the resource under `resources.limits`" not in out

@@ -14,7 +14,26 @@ NEVER = (
     "({}) > maximum capacity ({})"
 )
 UNTOLERATED = "untolerated taint {nvidia.com/gpu present NoSchedule <nil>} in flavor train-56c125"
+POOL_LABEL = "gpu-platform.dev/pool"
 CPU_NODES = "nodes-without-gpus.gpu-platform.dev"
+
+
+def node(pool: str, resource: str, amount: str) -> dict[str, Any]:
+    allocatable = {"cpu": "95600m", "memory": "1100Gi", resource: amount, "nvidia.com/empty": "0"}
+    return {"metadata": {"labels": {POOL_LABEL: pool}}, "status": {"allocatable": allocatable}}
+
+
+NODES = [
+    node("train", "nvidia.com/gpu", "8"),
+    node("serve", "nvidia.com/gpu", "1"),
+    node("lab", "nvidia.com/mig-1g.10gb", "56"),
+]
+
+
+def pod_sets(requests: dict[str, str], selector: dict[str, str] | None = None) -> dict[str, Any]:
+    """Return the spec of a workload of one pod whose container requests as much as its limits."""
+    container = {"name": "main", "resources": {"requests": requests, "limits": requests}}
+    return {"podSets": [{"template": {"spec": {"containers": [container], "nodeSelector": selector or {}}}}]}
 
 
 def workload(*segments: str, **stopped: str) -> dict[str, Any]:
@@ -40,20 +59,80 @@ def test_a_request_above_all_that_can_be_had_never_starts_and_the_most_is_told()
         NEVER.format("nvidia.com/gpu", "train-56c125", 24, 16),
     )
     assert why_it_waits(found, POOLS) == (
-        "can never start: it requests 24 nvidia.com/gpu, and one pool has at most 16"
+        "can never start: it requests 24 nvidia.com/gpu; the team may use at most 16 on one pool"
     )
 
 
 def test_cpus_beyond_the_quota_are_told_and_not_the_taint_of_gpu_nodes() -> None:
     found = workload(NEVER.format("cpu", CPU_NODES, 70, 64), UNTOLERATED)
-    assert why_it_waits(found, POOLS) == "can never start: it requests 70 cpu, and one pool has at most 64"
+    assert why_it_waits(found, POOLS) == (
+        "can never start: it requests 70 cpu; the team may use at most 64 on one pool"
+    )
 
 
 def test_gpus_without_the_toleration_of_their_nodes_never_start_and_the_fix_is_told() -> None:
     found = workload(NEVER.format("nvidia.com/gpu", CPU_NODES, 8, 0), UNTOLERATED)
+    found["spec"] = pod_sets({"nvidia.com/gpu": "8"})
     assert "does not tolerate the taint nvidia.com/gpu of the nodes; add the toleration" in why_it_waits(
         found, POOLS
     )
+
+
+def test_work_without_gpus_is_sent_to_a_cpu_pool_and_not_to_the_taint_that_it_may_not_tolerate() -> None:
+    found = workload(NEVER.format("cpu", CPU_NODES, 4, 0), UNTOLERATED)
+    found["spec"] = pod_sets({"cpu": "4"})
+    assert why_it_waits(found, POOLS) == (
+        "can never start: the queue has only nodes with GPUs; request a GPU, or ask for a CPU pool"
+    )
+
+
+def test_memory_is_told_as_a_reader_writes_it() -> None:
+    found = workload(NEVER.format("memory", "train-56c125", 2 * 2**40, "1756683Mi"))
+    assert "it requests 2048Gi memory; the team may use at most 1716Gi" in why_it_waits(found, POOLS)
+
+
+@pytest.mark.parametrize(
+    ("requests", "selector", "why"),
+    [
+        (
+            {"nvidia.com/gpu": "1"},
+            {POOL_LABEL: "trian"},
+            "its node selector names pool trian: the pools are lab, serve, train",
+        ),
+        ({"nvidia.com/gpu": "1"}, {"pool": "train"}, "no node has all labels of its node selector: pool=train"),
+        (
+            {"nvidia.com/gpu": "1"},
+            {POOL_LABEL: "lab"},
+            f"it requests nvidia.com/gpu, which the nodes of its node selector ({POOL_LABEL}=lab) do not have; "
+            "they have nvidia.com/mig-1g.10gb",
+        ),
+        ({"nvidia.com/gpu": "1", "cpu": "100500m"}, {}, "a pod requests 100.5 cpu, and a node has at most 95.6"),
+        (
+            {"nvidia.com/gpu": "1", "memory": "1300Gi"},
+            {},
+            "a pod requests 1300Gi memory, and a node has at most 1100Gi",
+        ),
+        (
+            {"nvidia.com/gpu": "9"},
+            {POOL_LABEL: "train"},
+            "a pod requests 9 nvidia.com/gpu, and a node has at most 8",
+        ),
+    ],
+)
+def test_what_no_node_can_run_never_starts_also_while_the_quota_is_in_use(
+    requests: dict[str, str], selector: dict[str, str], why: str
+) -> None:
+    found = workload("insufficient unused quota for nvidia.com/gpu in flavor train-56c125, 1 more needed")
+    found["spec"] = pod_sets(requests, selector)
+    assert why_it_waits(found, POOLS, nodes=NODES) == f"can never start: {why}"
+
+
+def test_a_pool_without_nodes_may_get_some_that_fit() -> None:
+    found = workload("insufficient unused quota for nvidia.com/gpu in flavor train-56c125, 1 more needed")
+    for selector in ({POOL_LABEL: "serve"}, {}):
+        found["spec"] = pod_sets({"nvidia.com/gpu": "9"}, selector)
+        only_lab = [node for node in NODES if node["metadata"]["labels"][POOL_LABEL] == "lab"]
+        assert why_it_waits(found, POOLS, nodes=only_lab).startswith("needs 1 more")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,96 @@
+"""Explains why no node of a cluster can ever run a workload that waits: by its node selector or its requests.
+
+Kueue compares quotas and the labels of flavors; its message about such a workload names the quota of other pools,
+or none of it once the quota is in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from gpu_platform import names
+from gpu_platform.engine.objects import items_at, mapping_at
+from gpu_platform.quantity import amount_of, amount_text, parse_quantity
+
+
+def why_no_node_fits(workload: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], pools: Iterable[str]) -> str:
+    """Return why no node fits a pod of a Kueue Workload, empty if one does or may yet be added.
+
+    `nodes`: those of all pools; `pools`: names of the pools that the queue knows. A pool without nodes may be one
+    that grows, of which nothing is known.
+    """
+    with_nodes = {_labels(node).get(names.POOL_LABEL, "") for node in nodes}
+    for pods in items_at(workload, "spec", "podSets"):
+        template = mapping_at(pods, "template", "spec")
+        selector = {str(key): str(value) for key, value in mapping_at(template, "nodeSelector").items()}
+        pool = selector.get(names.POOL_LABEL)
+        known = sorted(with_nodes | {*pools})
+        if pool is not None and pool not in known:
+            return f"its node selector names pool {pool}: the pools are {', '.join(known)}"
+        if not {*(pools if pool is None else [pool])} <= with_nodes:
+            continue
+        selected = [node for node in nodes if selector.items() <= _labels(node).items()]
+        if not selected:
+            return f"no node has all labels of its node selector: {_text(selector)}"
+        if too_large := _too_large(template, selected, selector):
+            return too_large
+    return ""
+
+
+def _too_large(
+    template: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], selector: Mapping[str, str]
+) -> str:
+    """Return which request of a pod is above all that one node has."""
+    for resource, amount in _requests(template).items():
+        most = max(
+            amount_of(resource, str(mapping_at(node, "status", "allocatable").get(resource, "0")))
+            for node in nodes
+        )
+        if not most and amount:
+            which = f"the nodes of its node selector ({_text(selector)})" if selector else "the nodes"
+            offered = sorted({name for node in nodes for name in _gpu_resources(node)})
+            has = f"; they have {', '.join(offered)}" if offered else ""
+            return f"it requests {resource}, which {which} do not have{has}"
+        if amount > most:
+            return (
+                f"a pod requests {amount_text(resource, amount)} {resource}, and a node has at most "
+                f"{amount_text(resource, most)}"
+            )
+    return ""
+
+
+def _requests(template: Mapping[str, Any]) -> dict[str, int]:
+    """Return what a pod requests in the units of `amount_of`: its containers together, or one init container."""
+    sums = _sum(items_at(template, "containers"))
+    for container in items_at(template, "initContainers"):
+        for resource, amount in _sum([container]).items():
+            sums[resource] = max(sums.get(resource, 0), amount)
+    return sums
+
+
+def _sum(containers: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for container in containers:
+        limits = mapping_at(container, "resources", "limits")
+        for resource, quantity in {**limits, **mapping_at(container, "resources", "requests")}.items():
+            sums[str(resource)] = sums.get(str(resource), 0) + amount_of(str(resource), str(quantity))
+    return sums
+
+
+def _gpu_resources(node: Mapping[str, Any]) -> list[str]:
+    allocatable = mapping_at(node, "status", "allocatable")
+    return [
+        str(name)
+        for name, amount in allocatable.items()
+        if names.is_gpu_resource(str(name)) and parse_quantity(str(amount)) > Decimal(0)
+    ]
+
+
+def _labels(node: Mapping[str, Any]) -> dict[str, str]:
+    return {str(key): str(value) for key, value in mapping_at(node, "metadata", "labels").items()}
+
+
+def _text(selector: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in selector.items())
