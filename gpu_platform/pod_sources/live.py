@@ -72,15 +72,24 @@ class _Claims:
         self._counted: set[str] = set()
 
     def of(self, pod: Mapping[str, Any]) -> Mapping[str, int] | str:
-        """Return the devices of a pod's claims by class; else why they are not simulated."""
+        """Return the devices of a pod's claims by class; else why they are not known or not simulated."""
         total: dict[str, int] = {}
-        named = [*items_at(pod, "status", "resourceClaimStatuses"), *items_at(pod, "spec", "resourceClaims")]
-        for name in dict.fromkeys(one.get("resourceClaimName") for one in named):
-            key = f"{pod['metadata'].get('namespace')}/{name}"
+        made = {
+            str(one.get("name")): one.get("resourceClaimName")
+            for one in items_at(pod, "status", "resourceClaimStatuses")
+        }
+        for one in items_at(pod, "spec", "resourceClaims"):
+            claim = one.get("resourceClaimName") or made.get(str(one.get("name")))
+            if claim is None:
+                template = one.get("resourceClaimTemplateName")
+                return f"its claim of template {template} was not made: the template or the quota is missing"
+            key = f"{pod['metadata'].get('namespace')}/{claim}"
             found = self._found.get(key)
+            if found is None:
+                return f"its claim {claim} does not exist"
             if isinstance(found, str):
                 return found
-            if found is not None and key not in self._counted:
+            if key not in self._counted:
                 self._counted.add(key)
                 for device_class, count in found.items():
                     total[device_class] = total.get(device_class, 0) + count
