@@ -18,10 +18,10 @@ from gpu_platform.planning.queues.admission import (
     GUARDED_RESOURCES,
     NAMES_NO_CLASS,
     QUEUED_RESOURCES,
-    TEMPLATE_PATCHES,
     TEMPLATE_RESOURCES,
     priority_patch,
     rules_of,
+    template_patches,
 )
 from gpu_platform.planning.queues.section import (
     CHART,
@@ -229,7 +229,11 @@ class TeamQueue(pulumi.ComponentResource):
             condition={"name": "names-no-class", "expression": NAMES_NO_CLASS},
         )
         templates = self._mutate(
-            f"queue-templates-of-{args.namespace}", args, TEMPLATE_RESOURCES, TEMPLATE_PATCHES, opts
+            f"queue-templates-of-{args.namespace}",
+            args,
+            TEMPLATE_RESOURCES,
+            template_patches(args.cpu_limit),
+            opts,
         )
         return [*classes, *templates]
 

@@ -180,6 +180,7 @@ def test_every_rule_of_a_queue_has_an_id_in_its_message(tmp_path: Path) -> None:
         "queue-priority-class",
         "queue-pod-gate",
         "queue-start",
+        "queue-limits",
         "queue-owner",
         "queue-workload",
         "queue-pod-labels",

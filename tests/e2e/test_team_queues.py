@@ -94,6 +94,57 @@ def test_a_job_that_names_limits_alone_is_counted_by_them(vision: Team) -> None:
     assert (usage["cpu"], usage["memory"]) == ("96", "128Gi")
 
 
+def test_a_job_that_requests_cpu_and_memory_without_limits_starts_with_the_limits_of_its_pods(
+    vision: Team,
+) -> None:
+    wanted = job("vision", "requests", 1)
+    resources = {"limits": {"nvidia.com/gpu": 1}, "requests": {"cpu": "16", "memory": "128Gi"}}
+    wanted["spec"]["template"]["spec"]["containers"][0]["resources"] = resources
+    live = vision.create(wanted)
+    eventually(lambda: vision.running("requests") == 1)
+    [pod] = vision.pods("requests")
+    of_template, of_pod = (one["spec"]["containers"][0]["resources"] for one in (live["spec"]["template"], pod))
+    assert of_template["limits"] == of_pod["limits"]
+    assert of_pod["limits"] == {"nvidia.com/gpu": "1", "cpu": "95690m", "memory": "128Gi"}
+
+
+def test_a_job_without_gpus_that_requests_more_than_the_default_limits_is_refused_with_what_to_write(
+    vision: Team,
+) -> None:
+    wanted = job("vision", "large-cpu", 0)
+    wanted["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "5"}}
+    with pytest.raises(Refused, match=r"queue-limits: .*default limits of the namespace, 4 CPU and 16Gi"):
+        vision.client.create(wanted, dry_run=True)
+
+
+def test_a_member_starts_a_job_of_a_cron_job_as_kubectl_does_and_it_waits_in_the_queue(
+    queues: Platform, vision: Team
+) -> None:
+    """`kubectl create job NAME --from=cronjob/ENTRY` makes the CronJob the owner of the Job."""
+    template = job("vision", "lab", 1)["spec"]
+    cron_job = vision.client.create(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": {"name": "lab", "namespace": "vision"},
+            "spec": {"schedule": "0 0 1 1 *", "suspend": True, "jobTemplate": {"spec": template}},
+        }
+    )
+    try:
+        owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "lab", "uid": cron_job["metadata"]["uid"]}
+        wanted = job("vision", "ana", 1)
+        wanted["metadata"] |= {
+            "annotations": {"cronjob.kubernetes.io/instantiate": "manual"},
+            "ownerReferences": [{**owner, "controller": True}],
+        }
+        live = vision.create(wanted)
+        assert live["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] == "training"
+        eventually(lambda: vision.running("ana") == 1)
+        assert vision.workload("ana") is not None
+    finally:
+        vision.client.delete(cron_job)
+
+
 def test_own_gpus_that_others_keep_because_of_the_cpu_of_the_job_are_explained(vision: Team, search: Team) -> None:
     def sized(team: Team, name: str, gpus: int, cpu: str, pods: int = 1) -> None:
         wanted = job(team.name, name, gpus, pods)

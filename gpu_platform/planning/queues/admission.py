@@ -48,6 +48,10 @@ _QUEUED_NAMES = f"['Pod'] + {_QUEUED_OWNERS}"
 _LABELS = "object.metadata.?labels.orValue({})"
 _OWNERS = "object.metadata.?ownerReferences.orValue([])"
 _OLD_OWNERS = "oldObject.metadata.?ownerReferences.orValue([])"
+# A CronJob makes Jobs and is not queued; `kubectl create job --from` makes it the owner of a Job, too.
+_BY_A_CRON_JOB = "one.apiVersion == 'batch/v1' && one.kind == 'CronJob'"
+_OWNED = f"!{_OWNERS}.all(one, {_BY_A_CRON_JOB})"
+"""That something owns an object with which it may be queued, as CEL."""
 _GATES = "object.spec.?schedulingGates.orValue([])"
 _OLD_GATES = "oldObject.spec.?schedulingGates.orValue([])"
 
@@ -85,13 +89,14 @@ _TERMS: Final = (
 )
 # Kueue takes a workload's priority from the first that names a class.
 _POD_SPECS: Final = _specs(QUEUED_KINDS)
+_TEMPLATE_SPECS: Final = f"{templates_of('object', QUEUED_KINDS)}.map(each, dyn(each.template.spec))"
 
 
 NAMES_NO_CLASS: Final = (
-    f"!('{PRIORITY_LABEL}' in {_LABELS}) && {_OWNERS}.size() == 0 && "
+    f"!('{PRIORITY_LABEL}' in {_LABELS}) && !({_OWNED}) && "
     f"{_POD_SPECS}.all(spec, spec.?priorityClassName.orValue('') == '')"
 )
-"""That an object which nobody owns names no priority class, neither itself nor in its pods, as CEL."""
+"""That an object of nobody, or of a CronJob, names no priority class, neither itself nor in its pods, as CEL."""
 
 
 def priority_patch(priority: str) -> str:
@@ -143,7 +148,12 @@ _TRAIN_JOB_PATCH: Final = (
     f"[JSONPatch{{op: 'add', path: '/spec/runtimePatches', value: [{_RUNTIME_PATCH}]}}]) : []"
 )
 _RUNTIMES: Final = tuple(kind for kind in TEMPLATE_KINDS if kind.kind == "TrainingRuntime")
-_SIZES: Final = "['cpu', 'memory']"
+_CPU, _MEMORY = text("cpu"), text("memory")
+_SIZES: Final = f"[{_CPU}, {_MEMORY}]"
+_HAS_GPUS: Final = (
+    f"each.?resources.?limits.orValue({{}}).exists(name, {IS_GPU_RESOURCE} && "
+    "quantity(string(each.resources.limits[name])).isGreaterThan(quantity('0')))"
+)
 
 
 def _has_limit_alone(container: str, size: str) -> str:
@@ -151,6 +161,14 @@ def _has_limit_alone(container: str, size: str) -> str:
     return (
         f"{container}.?resources.?limits[?{size}].hasValue() && "
         f"!{container}.?resources.?requests[?{size}].hasValue()"
+    )
+
+
+def _has_request_alone(container: str, size: str) -> str:
+    """Return that a container has a request of CPU or memory and no limit, as CEL."""
+    return (
+        f"{container}.?resources.?requests[?{size}].hasValue() && "
+        f"!{container}.?resources.?limits[?{size}].hasValue()"
     )
 
 
@@ -170,22 +188,46 @@ def _request_limits_of(kind: str, template: str, pointer: str) -> str:
     )
 
 
+def _limit_requests(template: str, pointer: str, cpu_limit: str) -> str:
+    """Return the JSON patches of a template by which containers with GPUs have limits for what they request."""
+    limits = f"{pointer}/spec/containers/' + string(j) + '/resources/limits/"
+    fits = f"quantity(string(each.resources.requests['cpu'])).compareTo(quantity('{cpu_limit}')) <= 0"
+    return (
+        f"{template}.spec.?containers.orValue([]).transformList(j, each, {_HAS_GPUS}, "
+        f"({_has_request_alone('each', _CPU)} && {fits} ? "
+        f"[JSONPatch{{op: 'add', path: {limits}cpu', value: '{cpu_limit}'}}] : []) + "
+        f"({_has_request_alone('each', _MEMORY)} ? [JSONPatch{{op: 'add', path: {limits}memory', "
+        "value: string(each.resources.requests['memory'])}] : [])).flatten()"
+    )
+
+
 TEMPLATE_RESOURCES: Final = (
     *((kind.group, kind.resource) for kind in (*QUEUED_KINDS, *_RUNTIMES)),
     _TRAIN_JOBS,
 )
-"""API groups and resources of what `TEMPLATE_PATCHES` change."""
-TEMPLATE_PATCHES: Final = (
-    *patches_of((*QUEUED_KINDS, *_RUNTIMES), _tolerate),
-    *patches_of((*QUEUED_KINDS, *_RUNTIMES), _request_limits),
-    _TRAIN_JOB_PATCH,
-)
-"""JSON patches, as CEL, that give pod templates what their pods get when they are created.
+"""API groups and resources of what `template_patches` change."""
 
-Templates that request GPUs tolerate the taint of GPU nodes, and a limit of CPU or memory without a request is the
-request, too. Kueue reads templates: the same defaults of pods come too late for it, and it takes the default of
-the namespace's LimitRange for a missing request (kubernetes-sigs/kueue#15020; in v0.19.2, read 2026-11-28).
-"""
+
+def template_patches(cpu_limit: str) -> tuple[str, ...]:
+    """Return the JSON patches, as CEL, that give pod templates what their pods get when they are created.
+
+    Templates that request GPUs tolerate the taint of GPU nodes. A limit of CPU or memory without a request is the
+    request, too. A container with GPUs and a request without a limit gets the limit of its pods: `cpu_limit`, and
+    the memory that it requests. Kueue reads templates: the same defaults of pods come too late for it, and it
+    takes those of the namespace's LimitRange for what is missing (kubernetes-sigs/kueue#15020; a request above its
+    limit never starts, pkg/workload/resources.go; v0.19.2, read 2026-11-29).
+    """
+
+    def limit_requests(template: str, pointer: str) -> str:
+        return _limit_requests(template, pointer, cpu_limit)
+
+    kinds = (*QUEUED_KINDS, *_RUNTIMES)
+    return (
+        *patches_of(kinds, _tolerate),
+        *patches_of(kinds, _request_limits),
+        *patches_of(kinds, limit_requests),
+        _TRAIN_JOB_PATCH,
+    )
 
 
 def _names_pool(fits: str) -> str:
@@ -231,7 +273,7 @@ def _pool_rule(resource: str, whose: str, sizes: Mapping[str, int], units: str) 
     yield PodRule(
         id="queue-pool",
         expression=(
-            f"request.operation != 'CREATE' || {_OWNERS}.size() > 0 || {_specs(TEMPLATE_KINDS)}.all(spec, "
+            f"request.operation != 'CREATE' || {_OWNED} || {_specs(TEMPLATE_KINDS)}.all(spec, "
             f"[{units}].all(units, units <= {least} || {_names_pool(fits)}))"
         ),
         message=f"{whose} with more than {least} of {resource} fit no node of {small}, where the queue may start "
@@ -261,7 +303,7 @@ def _class_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
         yield PodRule(
             id="queue-pool",
             expression=(
-                f"request.operation != 'CREATE' || {_OWNERS}.size() > 0 || {_specs(TEMPLATE_KINDS)}.all(spec, "
+                f"request.operation != 'CREATE' || {_OWNED} || {_specs(TEMPLATE_KINDS)}.all(spec, "
                 f"!({selects}) || {_names_pool(f'pool in {texts(one.pools)}')})"
             ),
             message=f"the queue does not know {one.label}, and may start pods of {one.name} on "
@@ -318,7 +360,8 @@ def rules_of(queue: TeamQueuePlan) -> tuple[PodRule, ...]:
             id="queue-owner",
             expression=(
                 f"(request.operation == 'UPDATE' ? {_OWNERS}.all(one, one in {_OLD_OWNERS}) : "
-                f"{_OWNERS}.size() == 0) || {by_a_controller(accounts)} || "
+                f"{_OWNERS}.size() == 0) || (object.kind == 'Job' && !({_OWNED})) || "
+                f"{by_a_controller(accounts)} || "
                 "'system:masters' in request.userInfo.groups || "
                 # An operator of the team's own may own what only makes pods, if no queued object owns that.
                 f"(!(object.kind in {_QUEUED_NAMES}) && {_OWNERS}.all(one, !(one.kind in {_QUEUED_NAMES})))"
@@ -340,8 +383,22 @@ def rules_of(queue: TeamQueuePlan) -> tuple[PodRule, ...]:
                 f"{{key: {names.GPU_TAINT_KEY}, operator: Exists, effect: NoSchedule}} to them",
             )
         )
+    containers = "(spec.?containers.orValue([]) + spec.?initContainers.orValue([]))"
+    cpu, memory = queue.default_limit["cpu"], queue.default_limit["memory"]
+    defaults = f"{{{_CPU}: {text(cpu)}, {_MEMORY}: {text(memory)}}}"
+    rules.append(
+        PodRule(
+            id="queue-limits",
+            expression=(
+                f"request.operation != 'CREATE' || {_OWNED} || {_TEMPLATE_SPECS}.all(spec, "
+                f"{containers}.all(each, {_SIZES}.all(size, !({_has_request_alone('each', 'size')} && "
+                f"quantity(string(each.resources.requests[size])).isGreaterThan(quantity({defaults}[size]))))))"
+            ),
+            message=f"a container requests more than the default limits of the namespace, {cpu} CPU and {memory}, "
+            "and would wait for ever: write its limits of CPU and memory, too",
+        )
+    )
     if not queue.mutates:
-        containers = "(spec.?containers.orValue([]) + spec.?initContainers.orValue([]))"
         rules.append(
             PodRule(
                 id="queue-requests",

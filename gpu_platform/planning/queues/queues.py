@@ -197,7 +197,7 @@ def _plan_team(
     settings, offers, pools = queue_settings(team), divided.offers, divided.pools
     shares = divided.division.teams[team.name]
     flavors = flavor_quotas(team.quota, team.priority, shares, offers, pools, names_of_flavors, checks)
-    required = queueing.without_queue == "refuse"
+    required, defaults = queueing.without_queue == "refuse", tenant.pod_defaults
     return TeamQueuePlan(
         namespace=team.name,
         local_queue=team.name if required else DEFAULT_QUEUE,
@@ -209,7 +209,9 @@ def _plan_team(
         ceiling=ceiling(team.quota, flavors, offers),
         priorities=tenant.priorities,
         required=required,
-        default_priority=tenant.pod_defaults.priority_class if tenant.pod_defaults is not None else None,
+        default_priority=defaults.priority_class if defaults is not None else None,
+        cpu_limit=f"{defaults.cpu_limit_millicores}m" if defaults is not None else "",
+        default_limit=tenant.default_limit,
         tainted=all(
             any(taint.key == names.GPU_TAINT_KEY and taint.effect == "NoSchedule" for taint in pool.all_taints)
             for pool in pools

@@ -143,6 +143,10 @@ class TeamQueuePlan:
     priorities: tuple[str, ...]
     required: bool = False
     default_priority: str | None = None
+    cpu_limit: str = ""
+    """CPU limit of containers with GPUs that request CPU and name no limit; where the cluster can add it."""
+    default_limit: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Limits of CPU and memory that the namespace gives containers without one."""
     tainted: bool = False
     accounts: tuple[str, ...] = ()
     classes: tuple[SelectedClass, ...] = ()

@@ -180,7 +180,7 @@ def _rules(
                     *(_sum_within(of, name, most) for name, most in sorted(_most_per_node(pools).items()) if most),
                 )
             ),
-            message=f"no node can have what the pod requests; at most per node: {_most_text(pools)}",
+            message=_too_much(pools),
         ),
         *alignment_rules(of, pools, limits.aligned, alone=limits.no_other_gpus),
         *nic_share_rules(of, pools),
@@ -354,8 +354,15 @@ def _most_per_node(pools: Sequence[PoolPlan]) -> Mapping[str, int]:
     return most
 
 
-def _most_text(pools: Sequence[PoolPlan]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in sorted(_most_per_node(pools).items()) if count) or "none"
+def _too_much(pools: Sequence[PoolPlan]) -> str:
+    """Return the message for a pod that requests more than a node has, or what none has."""
+    most = ", ".join(f"{name} {count}" for name, count in sorted(_most_per_node(pools).items()) if count)
+    if not most:
+        return (
+            "no node has GPUs as a resource: claim devices by resourceClaims, with a ResourceClaimTemplate of the "
+            "namespace"
+        )
+    return f"no node can have what the pod requests; request what one has, at most per node: {most}"
 
 
 def _tolerates_none(effect: str, keys: Sequence[str]) -> str:
