@@ -424,7 +424,9 @@ def _class(
                 shared=True,
                 parameters={"perUnitStorageThroughput": str(one.throughput), **in_network},
                 reclaim_policy=reclaim,
-                binding="WaitForFirstConsumer",
+                # Until a claim is bound, the scheduler takes only nodes in the zones of a class that waits for pods
+                # (kubernetes v1.36.3, volumebinding/binder.go, checkVolumeProvisions); the volume is good for others.
+                binding="Immediate" if declared else "WaitForFirstConsumer",
                 expandable=_has(_LUSTRE_EXPANSION, cluster, catalog),
                 zones=declared,
                 topology_key=TOPOLOGY if declared else "",

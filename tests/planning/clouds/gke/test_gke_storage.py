@@ -106,6 +106,15 @@ def test_filestore_and_lustre_are_in_the_network_of_the_cluster() -> None:
     assert plan.storage.cloud == GkeStorage(in_network=(), private_access="ml-us-central1-services")
 
 
+def test_lustre_in_a_known_zone_is_made_before_its_first_pod_which_may_be_in_another_zone() -> None:
+    other = {**G2, "zones": ["us-central1-b"]}
+    by_zone = {"declared": {"type": "lustre", "zone": "us-central1-a"}, "unset": {"type": "lustre"}}
+    bound = {name: (one.binding, one.zones) for name, one in classes(planned(MEGA, other, **by_zone)).items()}
+    assert bound["declared"] == ("Immediate", ("us-central1-a",))
+    assert bound["unset"] == ("WaitForFirstConsumer", ())  # of two zones the first pod takes one
+    assert classes(planned(MEGA, fast={"type": "lustre"}))["fast"].binding == "Immediate"
+
+
 def test_in_a_vpc_of_another_project_classes_have_its_path_and_the_owner_connects_it() -> None:
     shared = {"project": "host-project", "name": "shared", "subnetwork": "gpu-nodes"}
     plan = planned(cluster={**CLUSTER, "create": {"network": shared}}, fast={"type": "lustre"})
