@@ -303,7 +303,9 @@ def _storage(guide: GuidePlan, tenant: TenantPlan) -> Iterator[str]:
     yield "## Storage\n"
     for volume in guide.volumes:
         access = "read" if volume.read_only else "read and write"
-        yield f"- claim `{volume.claim}`: {volume.source} ({access})"
+        needed = " and ".join(f'`{key}: "{value}"`' for key, value in volume.annotations.items())
+        annotated = f"; pods that mount it need the annotations {needed}" if needed else ""
+        yield f"- claim `{volume.claim}`: {volume.source} ({access}){annotated}"
     if guide.storage_classes:
         limit = tenant.object_quota.get("requests.storage")
         most = f", {limit} together at most" if limit else ""

@@ -82,7 +82,7 @@ class TeamPods:
         beside = pod.volume_sidecar
         annotations = {
             **({} if fabric is None else fabric.annotations),
-            **({} if beside is None else beside.annotations),
+            **({} if beside is None else beside.pod_annotations),
             **pod.annotations,
         }
         if workload.gpu_memory is not None:

@@ -68,12 +68,21 @@ class ClaimSizes:
 
 @dataclass(frozen=True, slots=True)
 class VolumeSidecar:
-    """A container that admission adds to pods with these annotations. `cpu`, `memory`: what it requests."""
+    """A container that admission adds to pods with these annotations.
+
+    `cpu`, `memory`: what it requests; `settings`: annotations that pods need beside them.
+    """
 
     name: str
     annotations: Mapping[str, str]
     cpu: str
     memory: str
+    settings: Mapping[str, str]
+
+    @property
+    def pod_annotations(self) -> Mapping[str, str]:
+        """All annotations of a pod that mounts its volumes."""
+        return {**self.annotations, **self.settings}
 
 
 def volume_name(namespace: str, name: str) -> str:

@@ -122,7 +122,15 @@ def _plan(
         ),
         examples=tuple(_with_checkpoints(_together(one, levels, available), classes, own) for one in examples),
         missing=missing,
-        volumes=tuple(GuideVolume(claim=one.name, source=one.source, read_only=one.read_only) for one in own),
+        volumes=tuple(
+            GuideVolume(
+                claim=one.name,
+                source=one.source,
+                read_only=one.read_only,
+                annotations={} if one.sidecar is None else one.sidecar.pod_annotations,
+            )
+            for one in own
+        ),
         storage_classes=tuple(one.name for one in classes),
     )
 

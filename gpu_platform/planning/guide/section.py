@@ -64,11 +64,15 @@ class GuidePool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuideVolume:
-    """A claim of the namespace for what exists already. `source`: what is mounted."""
+    """A claim of the namespace for what exists already.
+
+    `source`: what is mounted; `annotations`: of each pod that mounts it.
+    """
 
     claim: str
     source: str
     read_only: bool
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,6 +75,15 @@ def test_each_pod_with_a_bucket_has_the_annotation_and_leaves_room_for_the_sidec
     assert cpus(without) - cpus(with_bucket) == 250
 
 
+@pytest.mark.parametrize("field", ENTRIES)
+def test_no_pod_with_a_bucket_is_evicted_at_the_default_limit_of_ephemeral_storage(field: str) -> None:
+    (with_bucket,) = pods(recorded(field, **ENTRIES[field]))
+    annotations = with_bucket["metadata"]["annotations"]
+    assert annotations["gke-gcsfuse/ephemeral-storage-limit"] == "0"
+    # With other limits of CPU and memory than its requests, the pod would lose the QoS class Guaranteed.
+    assert not {key for key in annotations if key.startswith(("gke-gcsfuse/cpu", "gke-gcsfuse/memory"))}
+
+
 def test_checkpoints_in_a_bucket_need_it_too() -> None:
     kept = {"directory": "/runs", "volume": "runs"}
     (pod,) = pods(recorded("training_jobs", command=["run"], checkpoints=kept))

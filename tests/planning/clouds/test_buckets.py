@@ -111,6 +111,18 @@ def test_cloud_storage_fuse_sees_the_prefix_alone_and_caches_datasets() -> None:
     assert datasets.in_pod
 
 
+def test_check_and_the_guide_name_the_annotations_that_pods_with_buckets_need_on_gke() -> None:
+    needed = {"gke-gcsfuse/volumes": "true", "gke-gcsfuse/ephemeral-storage-limit": "0"}
+    plan = gke(datasets=DATASETS, checkpoints=CHECKPOINTS)
+    (decision,) = [one for one in plan.decisions if one.what == "pods with buckets"]
+    assert all(f'{key}: "{value}"' in decision.chosen for key, value in needed.items())
+    (guide,) = [one for one in plan.guides if one.namespace == "vision"]
+    assert [one.annotations for one in guide.volumes] == [needed, needed]
+    on_eks = eks(datasets=DATASETS)
+    assert not [one for one in on_eks.decisions if one.what == "pods with buckets"]
+    assert [one.annotations for guide in on_eks.guides for one in guide.volumes] == [{}, {}]
+
+
 def test_the_driver_of_buckets_may_read_below_the_prefix_and_write_only_where_pods_may() -> None:
     found = statements(datasets=DATASETS, checkpoints=CHECKPOINTS)
     by_action = {action: one for one in found for action in one["Action"] if action != "s3:ListBucket"}

@@ -21,9 +21,20 @@ from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.storage import BucketStorage
 
 DRIVER: Final = "gcsfuse.csi.storage.gke.io"
-SIDECAR: Final = VolumeSidecar("gke-gcsfuse-sidecar", {"gke-gcsfuse/volumes": "true"}, cpu="250m", memory="256Mi")
+SIDECAR: Final = VolumeSidecar(
+    "gke-gcsfuse-sidecar",
+    {"gke-gcsfuse/volumes": "true"},
+    cpu="250m",
+    memory="256Mi",
+    # "0" is no limit. The default is 5Gi, and since no other container has one, the kubelet evicts a pod whose cache,
+    # scratch directories and logs together have more. With its limits of CPU and memory, which equal its requests,
+    # the pod keeps the QoS class Guaranteed.
+    settings={"gke-gcsfuse/ephemeral-storage-limit": "0"},
+)
 """Added by GKE to pods with the annotation, however many buckets they mount: GKE docs, configure the Cloud Storage
-FUSE CSI driver sidecar container, default requests; read 2026-11-28."""
+FUSE CSI driver sidecar container, default requests, read 2026-11-28; GoogleCloudPlatform/gcs-fuse-csi-driver,
+cmd/webhook/main.go, pkg/webhook/config.go, and docs/troubleshooting.md, file cache; kubernetes v1.36,
+pkg/kubelet/eviction/eviction_manager.go, podEphemeralStorageLimitEviction; read 2026-11-29."""
 READ_ROLE: Final = "roles/storage.objectViewer"
 WRITE_ROLE: Final = "roles/storage.objectUser"
 # Names of objects: without them no prefix of the bucket can be mounted.
@@ -112,6 +123,17 @@ def _grants(buckets: Mapping[str, BucketStorage]) -> Iterator[BucketGrant]:
             yield BucketGrant(bucket=one.bucket, namespace=team, role=role, prefix=one.directory)
             if one.directory:
                 yield BucketGrant(bucket=one.bucket, namespace=team, role=_LIST)
+
+
+def by_sidecar() -> Decision:
+    """Return the decision about what pods that mount buckets need beside their claims."""
+    return Decision(
+        subject="storage",
+        what="pods with buckets",
+        chosen=" and ".join(f'{key}: "{value}"' for key, value in SIDECAR.pod_annotations.items()),
+        why="declared workloads have these annotations, and members write them; without the limit 0 the kubelet evicts "
+        "a pod whose cache, scratch and logs have more than 5 GiB",
+    )
 
 
 def by_bucket(name: str, one: BucketStorage, cluster: GkeCluster) -> Iterator[Decision]:

@@ -315,6 +315,8 @@ def plan_gke_storage(
     ]
     for name, one in of_buckets.items():
         decisions.extend(buckets.by_bucket(name, one, cluster))
+    if of_buckets:
+        decisions.append(buckets.by_sidecar())
     for name, one in storage.items():
         if isinstance(one, ExistingStorage):
             decisions.append(existing_file_systems.by_existing(name, one, cluster))
