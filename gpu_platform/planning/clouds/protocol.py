@@ -254,7 +254,7 @@ class Cloud(Protocol):
     def mount_problem(
         self, one: StorageClass, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
     ) -> MountProblem | None:
-        """Return why nodes of a pool cannot mount volumes of a class, as far as is known, or None."""
+        """Return why nodes of a pool cannot mount volumes of an entry, as far as is known, or None."""
         return None
 
     def check_storage(

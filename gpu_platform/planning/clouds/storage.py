@@ -113,6 +113,8 @@ class VolumePlan:
     """Whether files can be renamed, as libraries do that write a temporary file first."""
     sidecar: VolumeSidecar | None = None
     """What reads and writes it in the pod itself; None: the node mounts it."""
+    unable: tuple[str, ...] = ()
+    """Pools whose nodes cannot mount it, as far as is known."""
 
     @property
     def in_pod(self) -> bool:

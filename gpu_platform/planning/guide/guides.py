@@ -204,12 +204,13 @@ def _with_checkpoints(
     if example.kind != "training":
         return example
     # A volume that a sidecar mounts needs more than its claim.
-    volume = next((one.name for one in volumes if not one.read_only and not one.in_pod), None)
+    mounted = [one for one in volumes if example.workload.pool not in one.unable and not one.in_pod]
+    volume = next((one.name for one in mounted if not one.read_only), None)
     if volume is not None:
         return replace(example, volume=volume)
     several = example.workload.replicas > 1
-    mounted = [one for one in classes if example.workload.pool not in one.unable]
-    fitting = [one for one in mounted if one.shared or not several]
+    made = [one for one in classes if example.workload.pool not in one.unable]
+    fitting = [one for one in made if one.shared or not several]
     chosen = next((one for one in fitting if one.default), next(iter(fitting), None))
     if chosen is None:
         return example

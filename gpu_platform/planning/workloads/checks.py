@@ -151,6 +151,7 @@ def _check(
         _check_volumes(entry.volumes, storage, problems.at(f"{field}[{index}]").at("volumes"))
     _check_sidecars(team, storage, declared, cloud, problems)
     _check_claims(team, storage, available, cloud, problems)
+    _check_mounts(team, storage, declared, available, cloud, problems)
     check_object_quota(team, storage.volumes, environment.addons, problems)
     _check_shared_memory(team, available, problems)
     _check_deadlines(team, available, problems)
@@ -434,6 +435,38 @@ def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cl
             )
 
 
+def _check_mounts(
+    team: Team,
+    storage: _Storage,
+    declared: Sequence[DeclaredPods],
+    available: Available,
+    cloud: Cloud,
+    problems: Problems,
+) -> None:
+    """Record volumes of the team that no node of a pool can mount."""
+
+    def unable(one: TeamStorage) -> Mapping[str, str]:
+        found = (
+            (pool.name, cloud.mount_problem(one, pool, available.pools, available.catalog))
+            for pool in available.pools
+        )
+        return {pool: problem.why for pool, problem in found if problem is not None}
+
+    for field, index, entry in _entries(team):
+        path = f"{field}[{index}]"
+        runs_on = {one.spec.pool for one in declared if one.path.partition(".")[0] == path}
+        for place, name in _mounted(entry):
+            problem = unable(storage.volumes[name]) if name in storage.volumes else {}
+            others = [pool.name for pool in available.pools if pool.name not in problem]
+            for pool in sorted(runs_on & problem.keys()):
+                problems.at(path).at(place).add(
+                    f"{name!r} on pool {pool}: {problem[pool]}",
+                    f"a volume that nodes of pool {pool} mount",
+                    (f"run it on pool {' or '.join(others)}, or " if others else "")
+                    + f"name another volume than {name}",
+                )
+
+
 def _other_class(
     name: str, problem: MountProblem, pool: PoolPlan, storage: _Storage, available: Available, cloud: Cloud
 ) -> str:
@@ -472,7 +505,7 @@ def _check_sidecars(
     mounting = {
         f"{field}[{index}]"
         for field, index, entry in _entries(team)
-        if any(isinstance(storage.volumes.get(name), BucketStorage) for name in _mounted(entry))
+        if any(isinstance(storage.volumes.get(name), BucketStorage) for _, name in _mounted(entry))
     }
     for one in declared:
         if sidecar is None or one.path.partition(".")[0] not in mounting:
@@ -487,16 +520,17 @@ def _check_sidecars(
                 )
 
 
-def _mounted(entry: _Entry) -> Iterator[str]:
-    """Yield the volumes of `storage` that pods of an entry mount."""
-    yield from entry.volumes
-    kept: KeptDirectory | None = None
+def _mounted(entry: _Entry) -> Iterator[tuple[str, str]]:
+    """Yield the volumes of `storage` that pods of an entry mount, each after its place in the entry."""
+    for name in entry.volumes:
+        yield f"volumes.{name}", name
+    field, kept = "", None
     if isinstance(entry, TrainingJob):
-        kept = entry.checkpoints
+        field, kept = "checkpoints", entry.checkpoints
     elif isinstance(entry, Notebook):
-        kept = entry.home
+        field, kept = "home", entry.home
     if kept is not None and kept.volume is not None:
-        yield kept.volume
+        yield f"{field}.volume", kept.volume
 
 
 def _entries(team: Team) -> Iterator[tuple[str, int, _Entry]]:

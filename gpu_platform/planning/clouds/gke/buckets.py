@@ -26,9 +26,9 @@ SIDECAR: Final = VolumeSidecar(
     {"gke-gcsfuse/volumes": "true"},
     cpu="250m",
     memory="256Mi",
-    # "0" is no limit. The default is 5Gi, and since no other container has one, the kubelet evicts a pod whose cache,
-    # scratch directories and logs together have more. With its limits of CPU and memory, which equal its requests,
-    # the pod keeps the QoS class Guaranteed.
+    # "0" is no limit. The default is 5Gi, and since no other container has one, the kubelet evicts a pod whose
+    # cache, scratch directories and logs together have more. With its limits of CPU and memory, which equal its
+    # requests, the pod keeps the QoS class Guaranteed.
     settings={"gke-gcsfuse/ephemeral-storage-limit": "0"},
 )
 """Added by GKE to pods with the annotation, however many buckets they mount: GKE docs, configure the Cloud Storage
@@ -131,8 +131,8 @@ def by_sidecar() -> Decision:
         subject="storage",
         what="pods with buckets",
         chosen=" and ".join(f'{key}: "{value}"' for key, value in SIDECAR.pod_annotations.items()),
-        why="declared workloads have these annotations, and members write them; without the limit 0 the kubelet evicts "
-        "a pod whose cache, scratch and logs have more than 5 GiB",
+        why="declared workloads have these annotations, and members write them; without the limit 0 the kubelet "
+        "evicts a pod whose cache, scratch and logs have more than 5 GiB",
     )
 
 

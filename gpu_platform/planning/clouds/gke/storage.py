@@ -190,12 +190,11 @@ def _check_lustre_nodes(
             f"GKE {feature.minimum} or newer ({feature.source})",
             f"upgrade the cluster, or {otherwise}",
         )
-    on_arm = _has(_LUSTRE_ON_ARM, cluster, catalog)
     unable = [
         pool.name
         for pool in pools
-        if pool.image.family == "ubuntu"
-        or (not on_arm and pool.name in machines and machines[pool.name].arch == "arm64")
+        if _no_lustre(machines.get(pool.name), cluster, catalog, on_ubuntu=pool.image.family == "ubuntu")
+        is not None
     ]
     if len(unable) == len(pools):
         here.add(
@@ -204,6 +203,21 @@ def _check_lustre_nodes(
             f"{catalog.gke_features[_LUSTRE_ON_ARM].minimum} or newer: the driver runs on no other nodes",
             otherwise,
         )
+
+
+def _no_lustre(
+    machine: MachineType | None, cluster: GkeCluster, catalog: Catalog, *, on_ubuntu: bool
+) -> str | None:
+    """Return why the driver of Managed Lustre does not run on nodes; None: it does."""
+    if on_ubuntu:
+        return "Managed Lustre, whose driver runs on Container-Optimized OS alone"
+    if machine is not None and machine.arch == "arm64" and not _has(_LUSTRE_ON_ARM, cluster, catalog):
+        return f"Managed Lustre, whose driver runs on Arm from GKE {catalog.gke_features[_LUSTRE_ON_ARM].minimum}"
+    return None
+
+
+def _is_managed_lustre(one: StorageClass) -> bool:
+    return isinstance(one, LustreStorage) or (isinstance(one, ExistingStorage) and one.system == "managed-lustre")
 
 
 def _has(feature: str, cluster: GkeCluster, catalog: Catalog) -> bool:
@@ -251,7 +265,7 @@ def claim_sizes(one: StorageClass, cluster: GkeCluster) -> ClaimSizes:
 def mount_problem(
     one: StorageClass, cluster: GkeCluster, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
 ) -> MountProblem | None:
-    """Return why nodes of a pool cannot mount volumes of a class, as far as is known, or None."""
+    """Return why nodes of a pool cannot mount volumes of an entry, as far as is known, or None."""
     machine = catalog.machine_types[pool.machine_type]
     if isinstance(one, DiskStorage):
         disk = _disk(one, _all_hyperdisk(cluster, pools, catalog))
@@ -259,10 +273,11 @@ def mount_problem(
             attached = _disks(machine, catalog)
             why = f"disks of type {disk}, and its nodes attach only {' or '.join(attached)}"
             return MountProblem(why, f"disk: {attached[0]}" if attached else "")
-    on_arm = machine.arch == "arm64" and not _has(_LUSTRE_ON_ARM, cluster, catalog)
-    if isinstance(one, LustreStorage) and on_arm:
-        needed = catalog.gke_features[_LUSTRE_ON_ARM].minimum
-        return MountProblem(f"Managed Lustre, whose driver runs on Arm from GKE {needed}")
+    if _is_managed_lustre(one):
+        ubuntu = catalog.node_images["gcp", "ubuntu"].image_type(machine)
+        on_ubuntu = isinstance(pool.cloud, GkePoolPlan) and pool.cloud.image_type == ubuntu
+        why = _no_lustre(machine, cluster, catalog, on_ubuntu=on_ubuntu)
+        return None if why is None else MountProblem(why)
     return None
 
 
@@ -305,11 +320,15 @@ def plan_gke_storage(
         )
     zones = sorted({zone for pool in pools for zone in _pool_zones(pool)})
     network = _created_network(cluster)
+
+    def unable(one: StorageClass) -> tuple[str, ...]:
+        return tuple(pool.name for pool in pools if mount_problem(one, cluster, pool, pools, catalog))
+
     classes = [
         replace(
             _class(name, one, cluster, catalog, network, zones, all_hyperdisk),
             smallest=claim_sizes(one, cluster).smallest,
-            unable=tuple(pool.name for pool in pools if mount_problem(one, cluster, pool, pools, catalog)),
+            unable=unable(one),
         )
         for name, one in wanted.items()
     ]
@@ -320,6 +339,15 @@ def plan_gke_storage(
     for name, one in storage.items():
         if isinstance(one, ExistingStorage):
             decisions.append(existing_file_systems.by_existing(name, one, cluster))
+        if _is_managed_lustre(one) and (others := unable(one)):
+            decisions.append(
+                Decision(
+                    subject="storage",
+                    what=f"warning: {name}",
+                    chosen=f"no volume on nodes of {', '.join(others)}",
+                    why="the driver of Managed Lustre does not run there: pods that mount it there never start",
+                )
+            )
         if isinstance(one, TeamStorage):
             continue
         decisions.append(_by_class(name, one, cluster, all_hyperdisk))
@@ -341,7 +369,11 @@ def plan_gke_storage(
     needed = bool(cloud.in_network or cloud.private_access or cloud.grants)
     plan = StoragePlan(
         classes=tuple(classes),
-        volumes=tuple(volume for name, one in storage.items() for volume in _volumes(name, one, cluster)),
+        volumes=tuple(
+            replace(volume, unable=unable(one))
+            for name, one in storage.items()
+            for volume in _volumes(name, one, cluster)
+        ),
         cloud=cloud if needed else None,
         retained=tuple(_retained(storage)),
     )
@@ -426,8 +458,9 @@ def _class(
                 shared=True,
                 parameters={"perUnitStorageThroughput": str(one.throughput), **in_network},
                 reclaim_policy=reclaim,
-                # Until a claim is bound, the scheduler takes only nodes in the zones of a class that waits for pods
-                # (kubernetes v1.36.3, volumebinding/binder.go, checkVolumeProvisions); the volume is good for others.
+                # Until a claim is bound, the scheduler takes only nodes in the zones of a class that waits for
+                # pods (kubernetes v1.36.3, volumebinding/binder.go, checkVolumeProvisions); the volume itself has
+                # no topology.
                 binding="Immediate" if declared else "WaitForFirstConsumer",
                 expandable=_has(_LUSTRE_EXPANSION, cluster, catalog),
                 zones=declared,

@@ -168,6 +168,73 @@ def test_lustre_is_refused_on_nodes_and_versions_without_its_driver() -> None:
     assert "a pool with Container-Optimized OS" in refused(ubuntu, fast={"type": "lustre"})["storage.fast.type"]
 
 
+UBUNTU: dict[str, Any] = {**G2, "name": "u", "device_plugin": "provider", "image": {"family": "ubuntu"}}
+EXISTING_LUSTRE: dict[str, Any] = {
+    "type": "existing",
+    "system": "managed-lustre",
+    "file_system": "us-central1-a/scratch",
+    "address": "10.9.0.2",
+    "share": "scratch",
+}
+RUN: dict[str, Any] = {"gpus": 4, "image": "registry.example.com/train:1", "run_as_user": 1000}
+RAY: dict[str, Any] = {
+    "name": "ray",
+    "image": RUN["image"],
+    "run_as_user": 1000,
+    "version": "2.49.0",
+    "head": {},
+    "workers": [{"name": "w", "pool": "u", "gpus": 4}],
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "entry", "place"),
+    [
+        (
+            "training_jobs",
+            {"checkpoints": {"directory": "/c", "storage_class": "fast", "size": "9000Gi"}},
+            "checkpoints.storage_class",
+        ),
+        ("training_jobs", {"checkpoints": {"directory": "/c", "volume": "old"}}, "checkpoints.volume"),
+        ("training_jobs", {"volumes": {"old": "/old"}}, "volumes.old"),
+        ("batch_jobs", {"volumes": {"old": "/old"}}, "volumes.old"),
+        ("inference_services", {"volumes": {"old": "/old"}}, "volumes.old"),
+        ("notebooks", {"home": {"directory": "/home/me", "volume": "old"}}, "home.volume"),
+        ("ray_clusters", {"volumes": {"old": "/old"}}, "volumes.old"),
+    ],
+)
+def test_lustre_of_a_workload_on_ubuntu_nodes_is_refused_beside_nodes_that_mount_it(
+    field: str, entry: dict[str, Any], place: str
+) -> None:
+    common = RAY if field == "ray_clusters" else {**RUN, "name": "one", "pool": "u"}
+    command = {"command": ["run"]} if field in ("training_jobs", "batch_jobs") else {}
+    own = team(
+        "vision", quota={"gpus": 8}, members=["user:a@example.com"], **{field: [{**common, **command, **entry}]}
+    )
+    storage = {"fast": {"type": "lustre", "throughput": 1000}, "old": EXISTING_LUSTRE}
+    platform = environment(
+        UBUNTU, G2, cluster=CREATED, storage=storage, teams=[own], addons={"kuberay": "install"}
+    )
+    with pytest.raises(BadInput) as caught:
+        plan_platform(platform, "test")
+    [problem] = caught.value.problems
+    assert problem.path == f"teams[0].{field}[0].{place}"
+    assert "driver runs on Container-Optimized OS alone" in problem.found
+
+
+def test_lustre_is_warned_of_by_the_pools_that_cannot_mount_it_and_their_examples_do_without() -> None:
+    own = team("vision", quota={"gpus": {"u": 4}}, members=["user:a@example.com"])
+    storage = {"fast": {"type": "lustre"}, "old": EXISTING_LUSTRE}
+    plan = plan_platform(
+        environment(UBUNTU, G2, cluster=CREATED, storage=storage, teams=[own], queueing={}), "test"
+    )
+    assert plan.kind == "environment"
+    warned = {one.what: one.chosen for one in plan.decisions if one.subject == "storage"}
+    assert warned["warning: fast"] == warned["warning: old"] == "no volume on nodes of u"
+    [training] = [one for one in plan.guides[0].examples if one.kind == "training"]
+    assert (training.workload.pool, training.volume, training.storage_class) == ("u", None, None)
+
+
 def test_lustre_runs_on_arm_nodes_and_grows_from_the_versions_that_support_it() -> None:
     reservation = {"type": "reservation", "reservation": "rack", "zone": "us-central1-a"}
     rack = {**MEGA, "machine_type": "a4x-highgpu-4g", "count": {"desired": 18}, "capacity": reservation}
