@@ -402,12 +402,12 @@ def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cl
     pools = {pool.name: pool for pool in available.pools}
     kept_by = [
         *(
-            (f"training_jobs[{n}].checkpoints", one.pool, one.checkpoints)
+            (f"training_jobs[{n}].checkpoints", one.pool, one.checkpoints, one.replicas > 1)
             for n, one in enumerate(team.training_jobs)
         ),
-        *((f"notebooks[{n}].home", one.pool, one.home) for n, one in enumerate(team.notebooks)),
+        *((f"notebooks[{n}].home", one.pool, one.home, False) for n, one in enumerate(team.notebooks)),
     ]
-    for path, pool_name, kept in kept_by:
+    for path, pool_name, kept, shared in kept_by:
         if kept is None or kept.volume is not None or pool_name not in pools:
             continue
         name = kept.storage_class or storage.default
@@ -431,7 +431,7 @@ def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cl
             problems.at(path).at("storage_class").add(
                 f"{name!r} on pool {pool.name}: {problem.why}",
                 f"a class whose volumes nodes of pool {pool.name} mount",
-                _other_class(name or "", problem, pool, storage, available, cloud),
+                _other_class(name or "", problem, pool, storage, available, cloud, shared=shared),
             )
 
 
@@ -468,17 +468,27 @@ def _check_mounts(
 
 
 def _other_class(
-    name: str, problem: MountProblem, pool: PoolPlan, storage: _Storage, available: Available, cloud: Cloud
+    name: str,
+    problem: MountProblem,
+    pool: PoolPlan,
+    storage: _Storage,
+    available: Available,
+    cloud: Cloud,
+    *,
+    shared: bool,
 ) -> str:
-    """Return how a claim gets a class that the pool mounts."""
+    """Return how a claim gets a class that the pool mounts. `shared`: pods on several nodes write it."""
     if problem.field and name in storage.declared:
         return f"write {problem.field} in storage.{name}, or name another class"
     mounted = [
         other
         for other, one in storage.classes.items()
         if cloud.mount_problem(one, pool, available.pools, available.catalog) is None
+        and not (shared and isinstance(one, DiskStorage))
     ]
-    return f"write storage_class: {mounted[0]}" if mounted else "declare a class in storage, and name it"
+    if mounted:
+        return f"write storage_class: {mounted[0]}"
+    return f"declare a class{' of type nfs' if shared else ''} in storage, and name it"
 
 
 def _writable(one: TeamStorage) -> bool:

@@ -222,6 +222,27 @@ def test_lustre_of_a_workload_on_ubuntu_nodes_is_refused_beside_nodes_that_mount
     assert "driver runs on Container-Optimized OS alone" in problem.found
 
 
+@pytest.mark.parametrize(
+    ("replicas", "more", "fix"),
+    [
+        (1, {}, "write storage_class: standard-rwo"),
+        (2, {}, "declare a class of type nfs in storage, and name it"),
+        (2, {"home": {"type": "nfs"}}, "write storage_class: home"),
+    ],
+)
+def test_the_other_class_for_checkpoints_of_several_nodes_is_no_class_of_disks(
+    replicas: int, more: dict[str, Any], fix: str
+) -> None:
+    kept = {"directory": "/c", "storage_class": "fast", "size": "9000Gi"}
+    job = {**RUN, "name": "one", "pool": "u", "command": ["run"], "replicas": replicas, "checkpoints": kept}
+    own = team("vision", quota={"gpus": 8}, members=["user:a@example.com"], training_jobs=[job])
+    storage = {"fast": {"type": "lustre", "throughput": 1000}, **more}
+    two = {**UBUNTU, "count": {"desired": 2}}
+    with pytest.raises(BadInput) as caught:
+        plan_platform(environment(two, G2, cluster=CREATED, storage=storage, teams=[own]), "test")
+    assert [problem.fix for problem in caught.value.problems] == [fix]
+
+
 def test_lustre_is_warned_of_by_the_pools_that_cannot_mount_it_and_their_examples_do_without() -> None:
     own = team("vision", quota={"gpus": {"u": 4}}, members=["user:a@example.com"])
     storage = {"fast": {"type": "lustre"}, "old": EXISTING_LUSTRE}
