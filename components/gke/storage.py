@@ -10,14 +10,13 @@ import pulumi_gcp as gcp
 from components._cloud import GkeOutputs
 from components._options import child_options
 from components.storage import ClassParameters
+from gpu_platform.planning.clouds.gke.existing_file_systems import LUSTRE_PORTS
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.planning.clouds.gke.storage import GkeStorage, filestore_network
 
 _SERVICE = "servicenetworking.googleapis.com"
 # Managed Lustre takes a /23 for each instance, and the range cannot grow.
 _RANGE_PREFIX = 20
-# 988 is Lustre's own; GKE's driver uses 6988 beside GKE's metadata server, which has 988.
-_LUSTRE_PORTS = ["988", "6988"]
 _BELOW = "below the prefix"
 
 
@@ -99,7 +98,7 @@ class GkeFileSystems(pulumi.ComponentResource):
             project=args.plan.project,
             network=args.cluster.network,
             direction="INGRESS",
-            allows=[gcp.compute.FirewallAllowArgs(protocol="tcp", ports=_LUSTRE_PORTS)],
+            allows=[gcp.compute.FirewallAllowArgs(protocol="tcp", ports=[str(port) for port in LUSTRE_PORTS])],
             source_ranges=[pulumi.Output.concat(addresses.address, f"/{_RANGE_PREFIX}")],
             opts=child,
         )

@@ -9,6 +9,12 @@ import pytest
 from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.eks.storage import EksStorage
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
+from gpu_platform.planning.clouds.gke.storage import GkeStorage
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.stacks import plan_platform
+from tests.components.gke.gke_recorded import CREATED as GKE_CREATED
+from tests.components.gke.gke_recorded import EXISTING as GKE_EXISTING
+from tests.components.gke.gke_recorded import platform_of
 from tests.planning.clouds.test_buckets import eks, gke, refused, the
 from tests.support.eks_stacks import EXISTING
 
@@ -34,6 +40,12 @@ LUSTRE = {
     "address": "10.0.0.3",
     "share": "lfs",
     "directory": "teams/{team}",
+}
+
+
+IN_OWNERS_VPC: dict[str, Any] = {
+    **GKE_EXISTING,
+    "create": {"network": {"name": "shared", "subnetwork": "gpu-nodes"}},
 }
 
 
@@ -83,6 +95,62 @@ def test_a_filestore_share_is_mounted_by_the_kubelet_and_managed_lustre_by_its_d
     assert isinstance(cloud, GkeClusterPlan)
     assert cloud.create is not None
     assert (cloud.create.lustre_driver, cloud.create.nfs_driver) == (True, False)
+
+
+def on_gke(name: str, cluster: dict[str, Any], **storage: Any) -> tuple[dict[str, str], EnvironmentPlan]:
+    """Return the decisions about an entry, and the plan."""
+    own = {"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["user:a@example.com"]}
+    plan = plan_platform({**platform_of({}, cluster=cluster), "storage": storage, "teams": [own]}, "test")
+    assert plan.kind == "environment"
+    found = [one for one in plan.decisions if one.subject == "storage" and one.what.endswith(name)]
+    return {one.what: f"{one.chosen}; {one.why}" for one in found}, plan
+
+
+@pytest.mark.parametrize("instance", [FILESTORE, LUSTRE], ids=["filestore", "lustre"])
+def test_check_warns_that_an_instance_must_be_in_the_vpc_that_the_program_creates(
+    instance: dict[str, Any],
+) -> None:
+    of, plan = on_gke("old", GKE_CREATED, old=instance)
+    assert "must be in VPC ml-us-central1" in of["warning: old"]
+    assert "cluster.create.network" in of["warning: old"]
+    assert any(instance["file_system"] in text for text in plan.storage.retained)
+    for cluster in (IN_OWNERS_VPC, GKE_EXISTING):
+        of, plan = on_gke("old", cluster, old=instance)
+        assert "warning: old" not in of
+        assert plan.storage.retained == ()
+
+
+def test_the_network_that_the_program_creates_reaches_managed_lustre_that_is_created_in_it() -> None:
+    lustre, filestore = (gke(old=one).storage.cloud for one in (LUSTRE, FILESTORE))
+    assert isinstance(lustre, GkeStorage)
+    assert lustre.private_access == "ml-us-central1-services"
+    assert filestore is None  # its own peering, without private services access
+
+
+@pytest.mark.parametrize("entry", [LUSTRE, {"type": "lustre"}], ids=["existing", "class"])
+def test_check_names_the_firewall_rule_that_lustre_needs_in_the_network_of_an_owner(entry: dict[str, Any]) -> None:
+    rule = "a firewall rule for TCP 988 and 6988 from the range of private services access"
+    for cluster in (IN_OWNERS_VPC, GKE_EXISTING):
+        assert rule in on_gke("old", cluster, old=entry)[0]["old"]
+    assert rule not in on_gke("old", GKE_CREATED, old=entry)[0]["old"]
+
+
+@pytest.mark.parametrize(("project", "needed"), [(None, False), ("my-project", False), ("host-project", True)])
+def test_only_the_owner_of_a_vpc_of_another_project_enables_private_services_access_for_filestore(
+    project: str | None, needed: bool
+) -> None:
+    network = {**IN_OWNERS_VPC["create"]["network"], "project": project}
+    of, _ = on_gke("home", {**IN_OWNERS_VPC, "create": {"network": network}}, home={"type": "nfs"})
+    assert ("the network's owner enables private services access" in of["home"]) is needed
+
+
+def test_check_names_the_vpc_that_the_owner_of_a_file_system_of_aws_connects() -> None:
+    def why(**rest: Any) -> list[str]:
+        plan = eks(**rest, scratch=FSX, data=EFS)
+        return [one.why for one in plan.decisions if one.subject == "storage" and one.what in ("scratch", "data")]
+
+    assert all("connects its VPC to the one that this stack creates" in one for one in why())
+    assert not any("connects its VPC" in one for one in why(cluster=EXISTING))
 
 
 def test_without_a_directory_teams_share_the_file_system_of_the_clusters_project() -> None:

@@ -85,12 +85,16 @@ def plan_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Itera
 def by_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Decision:
     """Return the decision about an existing file system: its volumes, and the access that its owner must allow."""
     ports = "TCP 2049" if one.system == "efs" else "TCP 988 and 1018-1023, in both directions"
-    driver = "" if cluster.create is not None else ", and installs the driver"
+    more = ""
+    if cluster.create is None:
+        more = ", and installs the driver"
+    elif cluster.create.network is None:
+        more = ", and connects its VPC to the one that this stack creates, by peering for example"
     return Decision(
         subject="storage",
         what=name,
         chosen=f"{_NAMES[one.system]} {one.file_system}, {'read' if one.read_only else 'read and written'} by "
         f"{', '.join(one.teams or ()) or 'no team'}",
         why=f"a claim of this name in the namespace of each; its owner admits {ports} from the nodes' security "
-        f"group{driver}",
+        f"group{more}",
     )

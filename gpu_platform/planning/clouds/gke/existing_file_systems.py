@@ -19,6 +19,11 @@ from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.storage import ExistingStorage
 
 LUSTRE_DRIVER: Final = "lustre.csi.storage.gke.io"
+LUSTRE_PORTS: Final = (988, 6988)
+"""988 is Lustre's own; GKE's driver uses 6988 beside GKE's metadata server, which has 988."""
+LUSTRE_RULE: Final = (
+    f"a firewall rule for TCP {' and '.join(map(str, LUSTRE_PORTS))} from the range of private services access"
+)
 _NAMES: Final = {"filestore": "Filestore", "managed-lustre": "Managed Lustre"}
 
 
@@ -81,14 +86,31 @@ def _parts(one: ExistingStorage, cluster: GkeCluster) -> tuple[str, str, str]:
     return project or cluster.project, location, instance
 
 
-def by_existing(name: str, one: ExistingStorage, cluster: GkeCluster) -> Decision:
-    """Return the decision about an existing file system: its volumes, and the access that its owner must allow."""
-    driver = "; the cluster's owner enables the driver of Managed Lustre"
-    return Decision(
+def by_existing(
+    name: str, one: ExistingStorage, cluster: GkeCluster, created_network: str | None
+) -> Iterator[Decision]:
+    """Yield decisions about an existing file system: its volumes, and the access that its owner must allow.
+
+    `created_network`: the VPC that the program creates; None: the cluster has another's.
+    """
+    owner = ""
+    if one.system == "managed-lustre" and cluster.create is None:
+        owner = f"; the cluster's owner enables the driver of Managed Lustre, and adds {LUSTRE_RULE}"
+    elif one.system == "managed-lustre" and created_network is None:
+        owner = f"; the network's owner adds {LUSTRE_RULE}"
+    yield Decision(
         subject="storage",
         what=name,
         chosen=f"{_NAMES[one.system]} {one.file_system}, {'read' if one.read_only else 'read and written'} by "
         f"{', '.join(one.teams or ()) or 'no team'}",
         why="a claim of this name in the namespace of each; the instance is reached from the cluster's network"
-        + (driver if one.system == "managed-lustre" and cluster.create is None else ""),
+        + owner,
     )
+    if created_network is not None:
+        yield Decision(
+            subject="storage",
+            what=f"warning: {name}",
+            chosen=f"the instance must be in VPC {created_network}, which this stack creates",
+            why="pods that mount an instance of another VPC never start, also where the VPCs are peered: create "
+            "the instance in this VPC after the first `up`, or write its VPC in cluster.create.network",
+        )

@@ -14,6 +14,7 @@ from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.gke import buckets, existing_file_systems
 from gpu_platform.planning.clouds.gke.buckets import BucketGrant
 from gpu_platform.planning.clouds.gke.cluster import network_name
+from gpu_platform.planning.clouds.gke.existing_file_systems import LUSTRE_DRIVER, LUSTRE_RULE
 from gpu_platform.planning.clouds.gke.keys import check_key
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
 from gpu_platform.planning.clouds.gke.system_pool import DEFAULT_TYPES
@@ -45,7 +46,6 @@ from gpu_platform.zones import google_region
 
 DISK_DRIVER: Final = "pd.csi.storage.gke.io"
 NFS_DRIVER: Final = "filestore.csi.storage.gke.io"
-LUSTRE_DRIVER: Final = "lustre.csi.storage.gke.io"
 TOPOLOGY: Final = "topology.gke.io/zone"
 HYPERDISK: Final = "hyperdisk-balanced"
 _PERSISTENT_DISK: Final = "pd-balanced"
@@ -319,7 +319,8 @@ def plan_gke_storage(
             )
         )
     zones = sorted({zone for pool in pools for zone in _pool_zones(pool)})
-    network = _created_network(cluster)
+    network = _network(cluster)
+    own_network = _created_network(cluster)
 
     def unable(one: StorageClass) -> tuple[str, ...]:
         return tuple(pool.name for pool in pools if mount_problem(one, cluster, pool, pools, catalog))
@@ -338,7 +339,7 @@ def plan_gke_storage(
         decisions.append(buckets.by_sidecar())
     for name, one in storage.items():
         if isinstance(one, ExistingStorage):
-            decisions.append(existing_file_systems.by_existing(name, one, cluster))
+            decisions.extend(existing_file_systems.by_existing(name, one, cluster, own_network))
         if _is_managed_lustre(one) and (others := unable(one)):
             decisions.append(
                 Decision(
@@ -355,15 +356,13 @@ def plan_gke_storage(
             _warning(name, one, machines, catalog, all_hyperdisk=all_hyperdisk, system=_system(cluster, catalog))
         )
     in_network = [name for name, one in storage.items() if isinstance(one, NfsStorage | LustreStorage)]
-    lustre = any(isinstance(one, LustreStorage) for one in storage.values())
+    lustre = any(_is_managed_lustre(one) for one in storage.values())
     cloud = GkeStorage(
         in_network=tuple(in_network) if cluster.create is None else (),
         filestore=tuple(name for name in in_network if isinstance(storage[name], NfsStorage))
         if cluster.create is None
         else (),
-        private_access=f"{network}-services"
-        if lustre and network is not None and cluster.create is not None and cluster.create.network is None
-        else None,
+        private_access=f"{own_network}-services" if lustre and own_network is not None else None,
         grants=buckets.bucket_grants(of_buckets),
     )
     needed = bool(cloud.in_network or cloud.private_access or cloud.grants)
@@ -375,7 +374,7 @@ def plan_gke_storage(
             for volume in _volumes(name, one, cluster)
         ),
         cloud=cloud if needed else None,
-        retained=tuple(_retained(storage)),
+        retained=tuple(_retained(storage, own_network)),
     )
     return Decided(plan, tuple(decisions))
 
@@ -389,12 +388,15 @@ def _volumes(name: str, one: StorageClass, cluster: GkeCluster) -> Iterator[Volu
 
 
 def _created_network(cluster: GkeCluster) -> str | None:
-    """Return the network of a new cluster, by name or, of another project, by path; None: it is looked up."""
-    if cluster.create is None:
-        return None
+    """Return the VPC that the program creates; None: the cluster is in the VPC of an owner."""
+    return network_name(cluster) if cluster.create is not None and cluster.create.network is None else None
+
+
+def _network(cluster: GkeCluster) -> str | None:
+    """Return the network of a new cluster, by name or, of an owner, by path; None: it is looked up."""
+    if cluster.create is None or cluster.create.network is None:
+        return _created_network(cluster)
     vpc = cluster.create.network
-    if vpc is None:
-        return network_name(cluster)
     return f"projects/{vpc.project or cluster.project}/global/networks/{vpc.name}"
 
 
@@ -478,9 +480,12 @@ def filestore_network(network: str, project: str) -> Mapping[str, str]:
     return {"network": network, **({"connect-mode": "PRIVATE_SERVICE_ACCESS"} if shared else {})}
 
 
+_ACCESS: Final = "private services access"
+
+
 def _by_class(name: str, one: ClaimableStorage, cluster: GkeCluster, all_hyperdisk: bool) -> Decision:
     kept = "kept" if one.retain else "deleted"
-    driver = ""
+    network, owner = _network(cluster), ""
     match one:
         case DiskStorage():
             chosen, why = _disk(one, all_hyperdisk), "for the pods of one node"
@@ -489,14 +494,20 @@ def _by_class(name: str, one: ClaimableStorage, cluster: GkeCluster, all_hyperdi
                 f"Filestore, {one.tier or 'zonal'}",
                 "shared by the pods of all nodes, an instance a claim",
             )
-            driver = "Filestore"
+            if network is None:
+                owner = "; the cluster's owner enables the driver of Filestore"
+            elif "connect-mode" in filestore_network(network, cluster.project):
+                owner = f"; the network's owner enables {_ACCESS}"
         case LustreStorage():
             chosen = f"Managed Lustre, {one.throughput} MB/s for each TiB"
             why = "a file system for each claim, for nodes with Container-Optimized OS"
-            driver = "Managed Lustre, and private services access of the network"
-    owner = f"; the cluster's owner enables the driver of {driver}" if driver and cluster.create is None else ""
-    if driver and cluster.create is not None and cluster.create.network is not None:
-        owner = "; the network's owner enables private services access"
+            if network is None:
+                owner = (
+                    f"; the cluster's owner enables the driver of Managed Lustre and {_ACCESS} of the network, "
+                    f"and adds {LUSTRE_RULE}"
+                )
+            elif _created_network(cluster) is None:
+                owner = f"; the network's owner enables {_ACCESS}, and adds {LUSTRE_RULE}"
     return Decision(
         subject="storage", what=name, chosen=chosen, why=f"{why}; {kept} when its claim is deleted{owner}"
     )
@@ -527,8 +538,13 @@ def _warning(
         )
 
 
-def _retained(storage: Mapping[str, StorageClass]) -> Iterator[str]:
+def _retained(storage: Mapping[str, StorageClass], created_network: str | None) -> Iterator[str]:
     for name, one in storage.items():
+        if isinstance(one, ExistingStorage) and created_network is not None:
+            yield (
+                f"instance {one.file_system} of storage {name}, if it is in VPC {created_network}: delete it by "
+                "hand before, since the VPC cannot be deleted with it"
+            )
         if isinstance(one, NfsStorage | LustreStorage):
             what = "Filestore instances" if isinstance(one, NfsStorage) else "Managed Lustre instances"
             yield (
