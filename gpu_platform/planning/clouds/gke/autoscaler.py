@@ -12,17 +12,21 @@ from __future__ import annotations
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType
-from gpu_platform.planning.clouds.gke.capacity import Sizes
+from gpu_platform.planning.clouds.gke.capacity import fixed_count_fix, sizes
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing.sharing import layouts_of
 from gpu_platform.quantity import counted
+from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import FlexStart, Pool
 from gpu_platform.spec.sharing import Mig, Mps, TimeSlicing
 
 
-def check_autoscaler(pool: Pool, machine: MachineType, nodes: Sizes, catalog: Catalog, problems: Problems) -> None:
+def check_autoscaler(
+    pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog, problems: Problems
+) -> None:
     """Record an autoscaled pool whose GPUs the cluster autoscaler cannot see; `problems` is at the pool."""
+    nodes = sizes(pool, cluster)
     if not machine.has_gpus or not nodes.autoscaled or pool.device_plugin == "provider":
         return
     whole, others = _offered(pool, machine)
@@ -41,12 +45,12 @@ def check_autoscaler(pool: Pool, machine: MachineType, nodes: Sizes, catalog: Ca
         f"{found} and no {names.GPU_RESOURCE}",
         f"a fixed number of nodes: GKE's cluster autoscaler knows GPUs only as {names.GPU_RESOURCE}; it adds no "
         "node for pods that request another resource, and counts nodes without it as unready",
-        _fix(pool, machine, catalog),
+        _fix(pool, machine, cluster, catalog),
     )
 
 
-def _fix(pool: Pool, machine: MachineType, catalog: Catalog) -> str:
-    fixed = f"count: {{desired: {pool.count.desired or pool.count.maximum}}}"
+def _fix(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> str:
+    fixed = fixed_count_fix(pool, machine, cluster, catalog)
     if isinstance(pool.capacity, FlexStart):
         fixed = "another capacity with a fixed number of nodes"
     sharing, mode = pool.sharing, ""

@@ -7,6 +7,7 @@ terraform-provider-google, resource_container_node_pool; read 2026-11-21.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +17,7 @@ from gpu_platform.planning.clouds.windows import CapacityWindow
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted, parse_duration
 from gpu_platform.spec.cluster import GkeCluster
-from gpu_platform.spec.pool import FlexStart, Pool, Reservation
+from gpu_platform.spec.pool import Count, FlexStart, Pool, Reservation
 from gpu_platform.zones import google_region, is_google_zone
 
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
@@ -240,12 +241,38 @@ def _check_count(pool: Pool, cluster: GkeCluster, offered: tuple[str, ...], here
         here.at("desired").add(
             f"{counted(desired, 'node')} without zones",
             "a number only with zones: GKE creates that many nodes in each, and not every zone has every GPU",
-            f"write zones: [{next(iter(offered), f'{cluster.location}-a')}], or another zone that has "
-            f"{pool.machine_type}",
+            f"write zones: [{_first_zone(offered, cluster)}], or another zone that has {pool.machine_type}",
         )
-    elif desired % len(set(zones)) != 0:
+    elif (next_ := _in_each_zone(desired, zones)) != desired:
         here.at("desired").add(
             f"{counted(desired, 'node')} over {len(zones)} zones",
             f"a multiple of {len(zones)}: GKE creates the same number of nodes in each zone",
-            f"write desired: {desired + len(zones) - desired % len(zones)}, or other zones",
+            f"write {_count_fix(pool.count, next_)}, or other zones",
         )
+
+
+def fixed_count_fix(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> str:
+    """Return how a pool gets a fixed number of nodes: the desired one or the most, the same in each zone."""
+    zones = locations(pool, cluster)
+    fixed = f"count: {{desired: {_in_each_zone(pool.count.desired or pool.count.maximum, zones)}}}"
+    return (
+        fixed
+        if zones
+        else f"{fixed} and zones: [{_first_zone(zones_of(pool, machine, cluster, catalog), cluster)}]"
+    )
+
+
+def _in_each_zone(number: int, zones: Sequence[str]) -> int:
+    """Return the next number of nodes that is the same in each zone."""
+    return number + -number % max(len(set(zones)), 1)
+
+
+def _count_fix(count: Count, desired: int) -> str:
+    """Return what to write for another desired number, which may be above the most nodes."""
+    if count.max is None or desired <= count.max:
+        return f"desired: {desired}"
+    return f"desired: {desired} and max: {desired}" if count.is_range else f"count: {{desired: {desired}}}"
+
+
+def _first_zone(offered: Sequence[str], cluster: GkeCluster) -> str:
+    return next(iter(offered), f"{cluster.location}-a")

@@ -54,7 +54,7 @@ def check_gke_pool(
     """Record every combination that GKE refuses, or that wastes paid capacity."""
     check_capacity(pool, machine, cluster, catalog, problems)
     check_resource_labels(pool.tags, problems.at("tags"))
-    check_autoscaler(pool, machine, sizes(pool, cluster), catalog, problems)
+    check_autoscaler(pool, machine, cluster, catalog, problems)
     check_placement(pool, machine, cluster, catalog, problems)
     check_upgrade(pool, machine, cluster, catalog, problems)
     check_network(pool, machine, cluster, catalog, problems)

@@ -56,6 +56,29 @@ def test_what_the_refusal_proposes_is_taken(change: dict[str, Any]) -> None:
     assert found(**{**G2, "sharing": SLICES, "count": GROW, **change}) == []
 
 
+@pytest.mark.parametrize(
+    ("zones", "count", "fix", "taken"),
+    [
+        (["us-central1-a", "us-central1-b"], {"min": 0, "desired": 0, "max": 5}, "count: {desired: 6}", {}),
+        (["us-central1-a", "us-central1-b"], {"min": 0, "desired": 2, "max": 5}, "count: {desired: 2}", {}),
+        (
+            None,
+            {"min": 0, "desired": 0, "max": 5},
+            "count: {desired: 5} and zones: [us-central1-a]",
+            {"zones": ["us-central1-a"]},
+        ),
+    ],
+)
+def test_the_fixed_number_of_nodes_that_the_refusal_proposes_is_the_same_in_each_zone(
+    zones: list[str] | None, count: dict[str, int], fix: str, taken: dict[str, Any]
+) -> None:
+    shared = {**G2, "sharing": {"mode": "mps", "replicas": 4}, "zones": zones}
+    (problem,) = found(**shared, count=count)
+    assert problem.fix.endswith(f"or {fix}")
+    number = int(fix.partition("desired: ")[2].partition("}")[0])
+    assert found(**{**shared, **taken}, count={"desired": number}) == []
+
+
 def test_mps_of_gke_is_refused_and_no_fix_leads_there() -> None:
     """Its clients need hostIPC, which policies refuse in the pods of every team."""
     shared = {**G2, "sharing": {"mode": "mps", "replicas": 4}}

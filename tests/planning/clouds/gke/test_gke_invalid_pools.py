@@ -307,3 +307,20 @@ def test_a_pool_with_mistakes_of_several_kinds_shows_them_all_at_once() -> None:
         "network.layout",
         "local_nvme",
     }
+
+
+@pytest.mark.parametrize(
+    ("count", "fix", "taken"),
+    [
+        ({"min": 0, "desired": 3, "max": 3}, "desired: 4 and max: 4", {"min": 0, "desired": 4, "max": 4}),
+        ({"min": 0, "desired": 3, "max": 8}, "desired: 4", {"min": 0, "desired": 4, "max": 8}),
+        ({"min": 3, "desired": 3, "max": 3}, "count: {desired: 4}", {"desired": 4}),
+        ({"desired": 3}, "desired: 4", {"desired": 4}),
+    ],
+)
+def test_the_number_of_nodes_that_a_refusal_proposes_for_several_zones_is_taken(
+    count: dict[str, int], fix: str, taken: dict[str, int]
+) -> None:
+    (problem,) = problems_of({**G2, "zones": TWO, "count": count})
+    assert problem.fix == f"write {fix}, or other zones"
+    assert problems_of({**G2, "zones": TWO, "count": taken}) == []
