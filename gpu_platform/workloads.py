@@ -46,7 +46,7 @@ class UnreadyWorkload:
 
 
 def wait_for_workloads(client: KubernetesClient, plan: Plan, seconds: float) -> tuple[UnreadyWorkload, ...]:
-    """Wait at most `seconds` until the pods of all declared workloads run; return the workloads whose do not."""
+    """Wait at most `seconds` until the pods of all declared workloads run; return those whose pods do not."""
     deadline = time.monotonic() + seconds
     while True:
         unready = list(_unready(client, plan))

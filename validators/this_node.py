@@ -12,6 +12,7 @@ from validators.agent.expectations import BadExpectations, Expectation, parse_ex
 from validators.agent.reading import NvmlReader
 from validators.agent.recording import BadRecording, Recorded, read_recording
 from validators.agent.report import Identity, Reader, Report, check_node
+from validators.agent.unreadable import why_unreadable
 
 
 def check_this_node(
@@ -53,7 +54,5 @@ def read_document(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        found = "no such file" if isinstance(error, FileNotFoundError) else str(error)
-        raise BadInput(
-            str(path), [Problem("(the whole file)", found, "a readable file of expectations")]
-        ) from None
+        allowed = "a readable file of expectations"
+        raise BadInput(str(path), [Problem("(the whole file)", why_unreadable(error), allowed)]) from None

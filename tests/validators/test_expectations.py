@@ -14,7 +14,9 @@ from gpu_platform.errors import BadInput
 from gpu_platform.planning.expectations import DeclaredNode, expectations_for_machine
 from gpu_platform.planning.expectations.section import Expectation, expectations_hash
 from validators.agent.checks import run_checks
+from validators.agent.cli import main as agent_main
 from validators.agent.expectations import BadExpectations, health_of, parse_expectations
+from validators.agent.recording import BadRecording, read_recording
 from validators.this_node import check_this_node, read_document, reader_of
 
 
@@ -197,3 +199,15 @@ def test_node_check_knows_every_machine_type_and_suggests_for_a_near_miss():
 def test_node_check_refuses_a_file_that_is_not_there(tmp_path):
     with pytest.raises(BadInput, match="no such file"):
         read_document(tmp_path / "none.json")
+
+
+def test_a_file_in_another_encoding_is_named_without_the_words_of_a_codec(tmp_path, capsys):
+    file = tmp_path / "latin.json"
+    file.write_bytes(b'{"pool": "l\xf6ss"}')
+    said = "no UTF-8 text: byte 11 is 0xf6"
+    with pytest.raises(BadInput, match=said):
+        read_document(file)
+    with pytest.raises(BadRecording, match=f"{said}; allowed: a readable recording"):
+        read_recording(file)
+    assert agent_main(["check", "--expect", str(file)]) == 2
+    assert f"latin.json: {said}; allowed: a readable file of expectations" in capsys.readouterr().err

@@ -22,6 +22,7 @@ from validators.agent.reading import READ_COMMAND, NvmlReader, write_snapshot
 from validators.agent.recording import BadRecording, Recorded, read_recording, write_recording
 from validators.agent.report import Identity, Reader, Report, as_text, check_node, exit_code
 from validators.agent.serve import REPUBLISH_SECONDS, Publisher, Readiness, serve
+from validators.agent.unreadable import why_unreadable
 from validators.agent.xid_check import XidTable
 
 DEADLINE_SECONDS = 60.0  # without persistence mode opening NVML initialises every GPU, which takes seconds each
@@ -42,7 +43,8 @@ def main(arguments: Sequence[str], reader: Reader | None = None) -> int:
         print(error, file=sys.stderr)
         return _BAD_INPUT
     except (OSError, UnicodeDecodeError) as error:
-        print(f"{parsed.expect}: {error}; allowed: a readable file of expectations", file=sys.stderr)
+        why = why_unreadable(error)
+        print(f"{parsed.expect}: {why}; allowed: a readable file of expectations", file=sys.stderr)
         return _BAD_INPUT
     return parsed.run(parsed, expectations)
 

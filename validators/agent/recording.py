@@ -15,6 +15,7 @@ from validators.agent import AGENT_VERSION
 from validators.agent.calls import DID_NOT_RETURN, ENDED_THE_PROCESS, Call, Journal
 from validators.agent.outcome import CRASH_REMEDY, HANG_REMEDY
 from validators.agent.snapshot import Snapshot
+from validators.agent.unreadable import why_unreadable
 
 VERSION = 2  # 2: also what GPUs use
 _LOST = {DID_NOT_RETURN: "did not return", ENDED_THE_PROCESS: "ended the reading process"}
@@ -53,10 +54,8 @@ def read_recording(path: Path) -> Journal:
     """Return the answers of a recorded node; raises BadRecording."""
     try:
         text = path.read_text("utf-8")
-    except FileNotFoundError:
-        raise BadRecording(f"no such file: {path}; allowed: a readable recording") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise BadRecording(f"{path}: {error}; allowed: a readable recording") from None
+        raise BadRecording(f"{path}: {why_unreadable(error)}; allowed: a readable recording") from None
     return parse_recording(text, str(path))
 
 

@@ -42,7 +42,7 @@ Value = Callable[[GpuSnapshot], "float | None"]
 class Thresholds:
     """From which values `gpu_threshold_exceeded` is 1. Temperature in °C; memory and power in percent.
 
-    The defaults are those of the mission's exporter; NVIDIA's GPUs slow down at 87 to 95 °C.
+    NVIDIA's GPUs slow down at 87 to 95 °C.
     """
 
     temperature: float = 85.0

@@ -332,7 +332,7 @@ def plan_tenant(
     workloads = tuple(plan_workload(workload, team, available, pause_image) for workload in team.workloads)
     all_pods = [plan_workload(one.spec, team, available, pause_image) for one in declared_pods(team, available)]
     # A queue adds the CPU and memory of its GPUs to the team's quota.
-    limits = (None, None) if queues else (team.quota.cpu, team.quota.memory)
+    cpu_and_memory = (None, None) if queues else (team.quota.cpu, team.quota.memory)
     fabric = plan_fabric_access(
         team.name,
         team.pod_security,
@@ -345,7 +345,7 @@ def plan_tenant(
         team.name,
         team.priority,
         units,
-        limits,
+        cpu_and_memory,
         available.pools,
         kubernetes,
         fabric.value.read_only if fabric.value is not None else (),
