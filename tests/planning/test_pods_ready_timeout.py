@@ -70,6 +70,16 @@ def test_a_new_node_later_than_queues_wait_is_warned_of_without_services() -> No
     assert "10 min for a new node, and queues stop" in warnings(stack("5m"))[0]
 
 
+def test_a_new_node_of_an_existing_cluster_takes_its_time_too() -> None:
+    count, teams = {"min": 0, "desired": 2, "max": 2}, [team(quota={"gpus": 8})]
+    cluster = {"provider": "existing", "name": "dev", "kubernetes": "1.36"}
+    one = pool(count=count, nodes={"selector": {"a": "b"}})
+    queueing = {"pods_ready_timeout": "5m"}
+    assert (
+        "10 min for a new node" in warnings(environment(one, cluster=cluster, queueing=queueing, teams=teams))[0]
+    )
+
+
 def test_queues_need_not_wait_for_nodes_that_all_exist() -> None:
     teams = [team(quota={"gpus": 8}, inference_services=[SERVICE])]
     fixed = environment(pool(count={"desired": 2}), queueing={"pods_ready_timeout": "11m"}, teams=teams)

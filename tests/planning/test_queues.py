@@ -145,6 +145,42 @@ def test_pools_of_a_fixed_size_are_topology_aware_and_a_growing_one_makes_none_o
     assert {flavor.topology for flavor in growing.flavors} == {None}
 
 
+@pytest.mark.parametrize(
+    ("cloud", "aware"), [("sandbox", True), ("existing", False), ("eks", False), ("gke", False)]
+)
+def test_desired_nodes_that_an_autoscaler_may_remove_do_not_count_as_existing(cloud: str, aware: bool) -> None:
+    removed = plan_of_cloud(cloud, {"count": {"min": 0, "desired": 2, "max": 2}})
+    assert removed.queues is not None
+    assert bool(removed.queues.topologies) == aware
+    fixed = plan_of_cloud(cloud, {"count": {"desired": 2}})
+    assert fixed.queues is not None
+    assert fixed.queues.topologies
+
+
+def test_topology_on_nodes_that_an_autoscaler_may_remove_is_refused_and_its_fix_is_taken() -> None:
+    pool = {**STACKS["gke"]["pools"][0], "count": {"min": 0, "desired": 2, "max": 2}}
+    stack = {**STACKS["gke"], "queueing": {"topology": True}, "pools": [pool]}
+    with pytest.raises(BadInput, match="pool train is autoscaled") as caught:
+        plan_platform(stack, "test")
+    (problem,) = caught.value.problems
+    assert problem.fix == "remove topology, or write count: {desired: N} alone in pools"
+    plan_platform({**stack, "pools": [{**pool, "count": {"desired": 2}}]}, "test")
+
+
+def test_the_fix_for_topology_fixes_no_number_of_nodes_that_are_created_on_demand() -> None:
+    queued = {"type": "flex-start", "max_run_duration": "24h"}
+    pool = {
+        **STACKS["gke"]["pools"][0],
+        "count": {"desired": 0, "max": 2},
+        "capacity": queued,
+        "zones": ["us-central1-a"],
+    }
+    stack = {**STACKS["gke"], "queueing": {"topology": True}, "pools": [pool]}
+    with pytest.raises(BadInput, match="pool train is autoscaled") as caught:
+        plan_platform(stack, "test")
+    assert [one.fix for one in caught.value.problems] == ["remove topology"]
+
+
 def test_a_flavor_with_a_topology_gets_another_name_when_what_is_immutable_changes(queues: Any) -> None:
     before = queues(pool(), teams=[team()]).flavors[1].name
     same = queues(pool(count={"desired": 2}), teams=[team()]).flavors[1].name

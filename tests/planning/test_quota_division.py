@@ -55,6 +55,16 @@ def training_job(pool_name: str, replicas: int, gpus: int = 8, name: str = "pret
     }  # fmt: skip
 
 
+def test_a_quota_is_put_on_fixed_nodes_before_desired_ones_that_an_autoscaler_may_remove() -> None:
+    eks = {"provider": "eks", "name": "prod", "region": "us-east-2"}
+    ranged = pool("ranged", count={"min": 0, "desired": 2, "max": 2}, zones=["us-east-2a"])
+    teams = [team(quota={"gpus": 8})]
+    stack = environment(ranged, train("fixed", zones=["us-east-2a"]), cluster=eks, queueing={}, teams=teams)
+    plan = plan_platform(stack, "test")
+    assert plan.kind == "environment"
+    assert quota_by_pool(plan, "vision") == {"fixed": 8}
+
+
 def test_quotas_of_the_shipped_training_stack_are_whole_nodes_for_the_teams_purpose() -> None:
     plan = load_stack("eks-training").plan
     assert plan.kind == "environment"

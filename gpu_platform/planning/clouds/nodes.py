@@ -16,7 +16,14 @@ def nodes_plan(
 ) -> NodesPlan:
     """Return which nodes a pool has, with the counts of the stack file."""
     count = pool.count
-    return NodesPlan(ownership=ownership, min=count.min, desired=count.desired, max=count.maximum, names=names)
+    return NodesPlan(
+        ownership=ownership,
+        min=count.min,
+        desired=count.desired,
+        max=count.maximum,
+        vary=count.is_range,
+        names=names,
+    )
 
 
 _MOST_COUNTED: Final = 20

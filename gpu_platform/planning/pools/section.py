@@ -31,13 +31,14 @@ class NodesPlan:
     """Which nodes a pool has, and how many.
 
     `ownership`: nodes that this program creates, that it labels by name, that a selector selects, or that a cloud
-    creates.
+    creates. `vary`: an autoscaler changes their number, so a node that may exist may be missing, a desired one too.
     """
 
     ownership: Literal["created", "labelled", "selected", "cloud"]
     min: int
     desired: int
     max: int
+    vary: bool
     names: tuple[str, ...]
 
 

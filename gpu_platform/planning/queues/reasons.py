@@ -35,16 +35,7 @@ def queueing_decisions(
             subject=subject,
             what="topology-aware scheduling",
             chosen="yes" if planned.topologies else "no",
-            why="queueing.topology"
-            if queueing.topology is False
-            else "Kueue counts nodes that exist, and " + ", ".join(unsuitable(pools, cloud))
-            if not planned.topologies
-            else "all pools have a fixed size and a device plugin"
-            + (
-                ""
-                if cloud.creates_cluster or cloud.runs_kueue
-                else "; assumed: no autoscaler adds nodes without GPUs"
-            ),
+            why=_why_topology(queueing, planned, pools, cloud),
         ),
         Decision(
             subject=subject,

@@ -198,7 +198,7 @@ def _in_order(claim: _Claim, offers: Sequence[Offer], free: Mapping[str, int]) -
         fits = free[name] >= claim.left
         # Of pools that hold all of it, the one with the least room: smaller quotas come later.
         room = free[name] if fits else 0
-        return (offer.gpus < 1, not fits, _grows(offer.pool), room, name not in claim.given)
+        return (offer.gpus < 1, not fits, offer.pool.nodes.vary, room, name not in claim.given)
 
     return sorted(offers, key=key)
 
@@ -345,9 +345,4 @@ def _for_purpose(team: Team, offers: Sequence[Offer]) -> list[Offer]:
 
 def in_order(purpose: str, pools: Sequence[PoolPlan]) -> list[PoolPlan]:
     """Return pools in the order in which a team uses them: those for its purpose first, existing nodes first."""
-    return sorted(pools, key=lambda pool: (pool.workload != purpose, _grows(pool)))
-
-
-def _grows(pool: PoolPlan) -> bool:
-    """Return whether nodes of the pool may not exist yet."""
-    return pool.nodes.desired < pool.nodes.max
+    return sorted(pools, key=lambda pool: (pool.workload != purpose, pool.nodes.vary))

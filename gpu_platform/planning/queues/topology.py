@@ -31,24 +31,23 @@ def unsuitable(pools: Sequence[PoolPlan], cloud: Cloud) -> tuple[str, ...]:
         *(
             f"pool {pool.name} " + ("has DRA" if pool.devices else "is autoscaled")
             for pool in pools
-            if pool.devices or _is_autoscaled(pool)
+            if pool.devices or pool.nodes.vary
         ),
         *((f"{growing.what} ({growing.setting} fixes their number)",) if growing is not None else ()),
     )
 
 
 def what_to_write(pools: Sequence[PoolPlan], cloud: Cloud) -> str:
-    """Return all that makes unsuitable nodes suitable; an empty string if nothing does: devices stay claimed."""
-    if any(pool.devices for pool in pools):
+    """Return all that makes unsuitable nodes suitable, or an empty string if nothing does.
+
+    Devices stay claimed, and no number of nodes is fixed where they are created on demand.
+    """
+    if any(pool.devices or (pool.cloud is not None and pool.cloud.created_on_demand) for pool in pools):
         return ""
     growing = cloud.growing_nodes
     return " and ".join(
         (
-            *(("count: {desired: N} alone in pools",) if any(map(_is_autoscaled, pools)) else ()),
+            *(("count: {desired: N} alone in pools",) if any(pool.nodes.vary for pool in pools) else ()),
             *((growing.setting,) if growing is not None else ()),
         )
     )
-
-
-def _is_autoscaled(pool: PoolPlan) -> bool:
-    return pool.nodes.desired < pool.nodes.max

@@ -70,7 +70,7 @@ def waiting_decisions(pools: Sequence[PoolPlan], teams: Sequence[Team], queueing
 
 def _node_seconds(pool: PoolPlan) -> int:
     """Return how long pods may wait for a new node, or 0 if all nodes exist when Kueue starts a workload."""
-    if not pool.autoscaled and pool.nodes.desired >= pool.nodes.max:
+    if not pool.nodes.vary:
         return 0
     partitions = pool.sharing.mig_roll is not None and pool.sharing.mig_layouts
     return NODE_SECONDS + (CHANGE_SECONDS if partitions else 0)

@@ -90,7 +90,8 @@ class Sandbox(Cloud):
     def nodes(self, pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
         """Return the nodes that the program creates; an autoscaler leaves them."""
         nodes = nodes_plan(pool, "created", named or self.node_names(pool))
-        return replace(nodes, min=nodes.desired) if is_autoscaled(pool) else nodes
+        added = is_autoscaled(pool)
+        return replace(nodes, vary=added, min=nodes.desired if added else nodes.min)
 
     def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
         """Record an autoscaled pool that Karpenter cannot grow."""
