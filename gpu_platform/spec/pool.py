@@ -181,7 +181,7 @@ class FlexStart(SpecModel):
     max_run_duration: Annotated[Duration | None, SetsProperties(gke=("max_run_duration",))] = None
     """How long a node may run, 10 minutes to 7 days (`168h`); unset: 7 days."""
     queued: Annotated[bool, SetsProperties(gke=("queued_provisioning",))] = False
-    """Queued provisioning: a ProvisioningRequest gets all its nodes at once."""
+    """Queued provisioning: a ProvisioningRequest gets all its nodes at once. With teams it needs `queueing`."""
 
 
 Capacity = Annotated[OnDemand | Spot | Reservation | CapacityBlock | FlexStart, Field(discriminator="type")]

@@ -273,6 +273,7 @@ def team_stack(folder: Path, above: dict[str, Any], quota: dict[str, Any]) -> Te
     file = yaml.safe_dump({"config": {"gpu-platform:platform": above}})
     (folder / "Pulumi.prod.yaml").write_text(file)
     below = {"kind": "team", "environment": {"stack": "prod"}, "team": team("speech", quota=quota)}
+    below["team"]["members"] = ["user:a@example.com"]
     plan = plan_platform(below, "speech", folder=folder)
     assert plan.kind == "team"
     return plan
@@ -287,6 +288,27 @@ def test_a_team_with_its_own_stack_gets_the_quota_that_is_kept_for_it(tmp_path: 
 def test_a_team_stack_beyond_the_reserve_is_told_what_to_write(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"write queueing: {reserve: {gpus: 8}} in the environment"):
         plan_of_team(tmp_path, {"gpus": 8}, {"reserve": {"gpus": 4}})
+
+
+def queued_gke(queued: bool, **rest: Any) -> dict[str, Any]:
+    """Return an environment on GKE whose pool gets its nodes by flex-start, on request alone if `queued`."""
+    one = pool(machine_type="a3-ultragpu-8g", count={"desired": 0, "max": 4}, zones=["us-central1-b"])
+    one["capacity"] = {"type": "flex-start", "queued": queued}
+    cluster = {"provider": "gke", "name": "prod", "project": "my-project", "location": "us-central1"}
+    return environment(one, cluster=cluster, **rest)
+
+
+def test_a_team_stack_gets_no_quota_of_queued_capacity_without_queues(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="pool 'train', and teams without queues") as refused:
+        team_stack(tmp_path, queued_gke(queued=True), {"gpus": 8})
+    (problem,) = refused.value.problems
+    assert problem.fix == "write queued: false in the environment, or add `queueing: {}` in the environment"
+    assert team_stack(tmp_path, queued_gke(queued=False), {"gpus": 8})
+    assert team_stack(tmp_path, queued_gke(queued=True, queueing={"reserve": {"gpus": 8}}), {"gpus": 8})
+
+
+def test_queued_capacity_without_teams_needs_no_queues() -> None:
+    assert plan_platform(queued_gke(queued=True), "test").kind == "environment"
 
 
 def test_check_says_which_declared_job_starts_while_all_others_are_full(make_plan: PlanMaker) -> None:

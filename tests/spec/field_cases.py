@@ -268,6 +268,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     },
     "pools[].capacity(flex-start)": {
         "pools[0].capacity": {"type": "flex-start"},
+        "queueing": {},  # which `queued` needs with teams
         "pools[0].count": {"desired": 0, "max": 4},
     },
     "pools[].capacity(spot)": {"pools[0].capacity": {"type": "spot"}},

@@ -7,6 +7,7 @@ from typing import Final
 
 from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues.kueue import MAX_DEVICE_CLASSES, device_classes
 from gpu_platform.planning.queues.shares import ByPool, Offers, Shares, offers_of, queue_settings
@@ -108,6 +109,23 @@ def check_teams(
                 for name, units in available.units.items()
             }
             _check_units("borrow", team.queue.borrow, beyond, here)
+
+
+def check_requested_nodes(pools: Sequence[PoolPlan], problems: Problems, *, team_stack: bool = False) -> None:
+    """Record pools that get nodes for ProvisioningRequests alone, for teams without queues.
+
+    Members may not create such requests: a quota of these GPUs could never be used.
+    """
+    for pool in pools:
+        if pool.cloud is None or not pool.cloud.nodes_by_request:
+            continue
+        here = problems.at("team") if team_stack else Problems(f"{pool.path}.capacity.queued", problems.found)
+        where = " in the environment" if team_stack else ""
+        here.add(
+            f"queued capacity of pool {pool.name!r}, and teams without queues",
+            "queued capacity for teams with `queueing`: Kueue requests its nodes; waiting pods alone do not add any",
+            f"write queued: false{where}, or add `queueing: {{}}`{where}",
+        )
 
 
 def _check_by_pool(

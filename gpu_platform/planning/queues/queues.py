@@ -22,6 +22,7 @@ from gpu_platform.planning.queues.checks import (
     check_gpus,
     check_limits,
     check_queueing,
+    check_requested_nodes,
     check_starts,
     check_sums_by_pool,
     check_teams,
@@ -61,6 +62,8 @@ def check(context: CompleteContext, available: Available) -> None:
     teams = [(f"teams[{index}]", team) for index, team in enumerate(environment.teams)]
     check_queueing(environment, context.cloud, available, context.problems)
     check_teams(environment.queueing, teams, available, context.problems)
+    if environment.queueing is None and teams:
+        check_requested_nodes(available.pools, context.problems)
     if environment.queueing is not None:
         quotas: list[tuple[str, GpuUnits]] = [(f"{path}.quota", team.quota) for path, team in teams]
         quotas.append(("queueing.reserve", environment.queueing.reserve))
@@ -75,6 +78,8 @@ def check(context: CompleteContext, available: Available) -> None:
 def check_one(team: Team, environment: Environment, available: Available, problems: Problems) -> None:
     """Record what is wrong with the queue of the team of a stack of its own."""
     check_teams(environment.queueing, [("team", team)], available, problems)
+    if environment.queueing is None:
+        check_requested_nodes(available.pools, problems, team_stack=True)
     if environment.queueing is not None:
         check_startup(team, environment.teams, environment.queueing, available.pools, problems.at("team"))
     if environment.queueing is not None and not problems.found:

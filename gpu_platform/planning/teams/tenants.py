@@ -120,8 +120,6 @@ def check_team(team: Team, available: Available, problems: Problems, *, queues: 
     pods = declared_pods(team, available)
     for one in pods:
         check_workload(one.spec, team, available, problems.at(one.path))
-        if not queues:
-            _check_nodes_by_request(one.spec, available, problems.at(one.path))
     check_claims(team, available, problems.at("claims"))
     check_quota_of_pods(team, pods, available, problems, queues=queues)
 
@@ -182,17 +180,6 @@ def check_workload(workload: WorkloadSpec, team: Team, available: Available, her
             workload.memory,
             f"at most {free.memory_mib}Mi: what DaemonSets leave of one {pool.machine_type}",
             "ask for less",
-        )
-
-
-def _check_nodes_by_request(workload: WorkloadSpec, available: Available, here: Problems) -> None:
-    """Record a workload without a queue on a pool whose nodes come for ProvisioningRequests alone."""
-    pool = next((pool for pool in available.pools if pool.name == workload.pool), None)
-    if pool is not None and pool.cloud is not None and pool.cloud.nodes_by_request:
-        here.at("pool").add(
-            f"{pool.name!r}, whose capacity is queued, without queues",
-            "a queued pool with `queueing`: Kueue requests its nodes; waiting pods alone do not add any",
-            "add `queueing: {}`, or write queued: false in the capacity of the pool",
         )
 
 
