@@ -37,6 +37,8 @@ def plan(nodes: dict[str, Any], cluster: dict[str, Any], **entries: Any) -> Envi
         {**pool(count={"desired": 2}), **nodes},
         cluster=cluster,
         storage=STORAGE,
+        queueing={},
+        addons={"kuberay": "install"},
         teams=[team(quota={"gpus": 16}, priority="training", members=["user:ana@example.com"], **entries)],
     )
     found = plan_platform(stack, "test")
@@ -118,3 +120,39 @@ def test_services_and_notebooks_are_compared_with_nodes_too() -> None:
     notebook = {**GIVEN, "name": "lab", "deadline": "700h"}
     found = plan({**KARPENTER, "workload": "development"}, EKS, notebooks=[notebook])
     assert warnings(found, "deadline") == ["700h; a pod on pool train runs at most 336 h 30 min"]
+
+
+@pytest.mark.parametrize(
+    ("capacity", "most"),
+    [
+        ({"type": "flex-start", "max_run_duration": "24h"}, "24 h"),
+        ({"type": "flex-start", "queued": True}, "168 h"),
+        ({"type": "spot"}, None),
+        (RESERVED, None),
+    ],
+    ids=["flex-start", "queued", "spot", "reservation"],
+)
+def test_services_and_ray_clusters_are_warned_of_nodes_that_end_without_others(
+    capacity: dict[str, Any], most: str | None
+) -> None:
+    nodes = {**ON_GKE, "capacity": capacity}
+    if capacity["type"] == "flex-start":
+        nodes["count"] = {"desired": 0, "max": 2}
+    image = "registry.example.com/ray:2.49.0"
+    workers = [{"name": name, "pool": "train", "gpus": 2, "cpu": "8", "memory": "64Gi"} for name in ("a", "b")]
+    ray = {"name": "ray", "image": image, "version": "2.49.0", "head": {"cpu": "2"}, "workers": workers}
+    service = {**GIVEN, "name": "chat", "gpus": 8}
+    other = {"name": "other", "pool": "train", "gpus": 4}
+    found = plan(nodes, GKE, workloads=[other], inference_services=[service], ray_clusters=[ray])
+    told = [one for one in found.decisions if one.what == "warning: end of nodes"]
+    if most is None:
+        assert told == []
+        return
+    assert [one.subject for one in told] == [
+        "workload vision/other",
+        "inference service vision/chat",
+        "Ray cluster vision/ray",
+    ]
+    assert {one.chosen for one in told} == {f"a pod on pool train runs at most {most}"}
+    for_ever = [one.subject for one in told if "wait for ever" in one.why]
+    assert for_ever == (["Ray cluster vision/ray"] if capacity.get("queued") else [])

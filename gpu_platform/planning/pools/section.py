@@ -31,7 +31,7 @@ class NodesPlan:
     """Which nodes a pool has, and how many.
 
     `ownership`: nodes that this program creates, that it labels by name, that a selector selects, or that a cloud
-    creates. `vary`: an autoscaler changes their number, so a node that may exist may be missing, a desired one too.
+    creates. `vary`: an autoscaler changes their number, so any node may be missing, also of those desired.
     """
 
     ownership: Literal["created", "labelled", "selected", "cloud"]

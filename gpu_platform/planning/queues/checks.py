@@ -123,7 +123,7 @@ def check_requested_nodes(pools: Sequence[PoolPlan], problems: Problems, *, team
         where = " in the environment" if team_stack else ""
         here.add(
             f"queued capacity of pool {pool.name!r}, and teams without queues",
-            "queued capacity for teams with `queueing`: Kueue requests its nodes; waiting pods alone do not add any",
+            "queued capacity for teams with `queueing`: Kueue requests its nodes; waiting pods do not add any",
             f"write queued: false{where}, or add `queueing: {{}}`{where}",
         )
 

@@ -1,6 +1,11 @@
 """Compare what declared workloads expect with what ends pods on their pool's nodes.
 
 A pod may run shorter than here: its node may be older than the pod.
+
+Kueue writes the node selector of a ProvisioningRequest into a RayCluster once, and takes back no RayCluster that
+has been ready: KubeRay does not reset its state (kubernetes-sigs/kueue v0.19.2, pkg/controller/jobs/raycluster/
+raycluster_controller.go; ray-project/kuberay v1.6.2, ray-operator/controllers/ray/raycluster_controller.go; read
+2026-11-29). Each pod of a service is queued by itself, so a later pod has a request of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +26,14 @@ _JOB_BEGINS_AGAIN: Final = "without checkpoints the job begins again: name a pla
 _PART_BEGINS_AGAIN: Final = "a part that takes longer begins again: make parts shorter, or lower deadline"
 _FILES_ARE_LOST: Final = "files of the notebook are lost: name a place for them in home, or lower deadline"
 
+_WAITS: Final = (
+    "its pods then wait until there is capacity again: use a pool whose nodes stay for what always runs"
+)
+_WAITS_FOR_EVER: Final = (
+    "no nodes come again for the same request, so its pods then wait for ever and keep their quota: delete the "
+    "cluster before, or use a pool without queued: true"
+)
+
 
 def notice_seconds(pool: PoolPlan, catalog: Catalog, grace: int) -> int:
     """Return the seconds from SIGTERM to SIGKILL that a pod with this grace period surely has."""
@@ -33,6 +46,9 @@ def ending_decisions(team: Team, available: Available) -> Iterator[Decision]:
     What continues from saved state may be ended at any time: only its grace period counts.
     """
     catalog, pools = available.catalog, {pool.name: pool for pool in available.pools}
+    for workload in team.workloads:
+        subject, pool = f"workload {team.name}/{workload.name}", pools[workload.pool]
+        yield from _left_without_nodes(subject, pool, catalog, _WAITS)
     for job in team.training_jobs:
         subject, pool = f"training job {team.name}/{job.name}", pools[job.pool]
         if job.checkpoints is None:
@@ -41,6 +57,13 @@ def ending_decisions(team: Team, available: Available) -> Iterator[Decision]:
     for service in team.inference_services:
         subject = f"inference service {team.name}/{service.name}"
         yield from _grace(subject, service.grace, pools[service.pool], catalog)
+        yield from _left_without_nodes(subject, pools[service.pool], catalog, _WAITS)
+    for cluster in team.ray_clusters:
+        of_cluster = dict.fromkeys(one.pool for one in (cluster.head, *cluster.workers) if one.pool is not None)
+        for pool in (pools[name] for name in of_cluster):
+            queued = pool.cloud is not None and pool.cloud.nodes_by_request
+            then = _WAITS_FOR_EVER if queued else _WAITS
+            yield from _left_without_nodes(f"Ray cluster {team.name}/{cluster.name}", pool, catalog, then)
     for batch in team.batch_jobs:
         subject, pool = f"batch job {team.name}/{batch.name}", pools[batch.pool]
         rounds = -(-(batch.parts or batch.replicas) // batch.at_once)
@@ -64,6 +87,20 @@ def _deadline(
             chosen=f"{declared}{several}; a pod on pool {pool.name} runs at most {duration_text(limit[0])}",
             why=f"{limit[1]}; {then}",
         )
+
+
+def _left_without_nodes(subject: str, pool: PoolPlan, catalog: Catalog, then: str) -> Iterator[Decision]:
+    """Yield a warning if what always runs loses its nodes after some time and gets others with luck alone."""
+    if pool.capacity["type"] != "flex-start":
+        return
+    for ending in _endings(pool, catalog):
+        if ending.after is not None:
+            yield Decision(
+                subject=subject,
+                what="warning: end of nodes",
+                chosen=f"a pod on pool {pool.name} runs at most {duration_text(ending.after)}",
+                why=f"{ending.why}; {then}",
+            )
 
 
 def _grace(subject: str, declared: str, pool: PoolPlan, catalog: Catalog) -> Iterator[Decision]:
