@@ -300,3 +300,24 @@ def test_time_sliced_instances_are_placed_and_counted_as_parts_of_their_gpu(make
     causes = _causes(document)
     assert causes[GEOMETRY]["gpus"] == pytest.approx(1 / 7, abs=1e-3)
     assert causes[UNALLOCATED]["gpus"] == pytest.approx(0.5 - 1 / 7, abs=1e-3)
+
+
+def test_a_quota_by_pool_is_placed_where_the_file_puts_it_whatever_pools_are_for(make_plan: PlanMaker) -> None:
+    pools = (pool(count={"desired": 2}), pool("serve", count={"desired": 2}, workload="inference"))
+    service = {"name": "chat", "pool": "serve", "gpus": 4, "replicas": 2}
+    teams = [team(quota={"gpus": {"train": 16, "serve": 16}}, workloads=[service])]
+    plan = make_plan(*pools, queueing={}, teams=teams)
+    placed = {(one.name, tuple(one.needs)): one.count * one.units for one in groups_of(plan, load_catalog())}
+    assert placed == {("chat", ("serve",)): 8, ("quota", ("train",)): 16, ("quota", ("serve",)): 8}
+    assert report_capacity(plan, load_catalog()).desired.proof.verdict == "placed"
+
+
+def test_a_quota_that_a_queue_has_on_another_pool_does_not_use_free_nodes_of_its_purpose(
+    make_plan: PlanMaker,
+) -> None:
+    pools = (pool(count={"desired": 1}), pool("more", count={"desired": 0, "max": 2}))
+    plan = make_plan(*pools, queueing={}, teams=[team(quota={"gpus": {"more": 8}})])
+    report = report_capacity(plan, load_catalog())
+    assert report.desired.proof.verdict == "impossible"
+    assert report.most is not None
+    assert report.most.proof.verdict == "placed"

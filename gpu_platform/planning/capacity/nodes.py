@@ -13,6 +13,7 @@ from gpu_platform.planning.pools import numa
 from gpu_platform.planning.pools.free import free_node
 from gpu_platform.planning.pools.numa import NumaNodes
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TenantPlan, WorkloadPlan
 from gpu_platform.planning.teams.tenants import DEFAULT_PRIORITIES
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
@@ -90,30 +91,42 @@ def groups_of(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PodGroup, ...]:
     those, with the default request of its LimitRange. Such a pod requests no more than its GPU's part of the node:
     a quota of CPU is a limit for all pods of a team, and those without a GPU need no GPU node.
 
-    Nodes for training or inference are for teams that may use the priority class of that name, where other pools
-    have the same resource: 16 GPUs for training are not four nodes with small GPUs for inference.
+    With queues they are on the pools where the team has its quota. Without, nodes for training or inference are
+    for teams that may use the priority class of that name, where other pools have the same resource: 16 GPUs for
+    training are not four nodes with small GPUs for inference.
     """
     capacities = node_capacities(plan.pools, catalog)
     purposes = {pool.name: pool.workload for pool in plan.pools if pool.workload in DEFAULT_PRIORITIES}
+    queues = {one.namespace: one for one in plan.queues.teams} if plan.queues is not None else {}
     return tuple(
         group
         for tenant in plan.tenants
-        for group in _groups(tenant, workloads_of(tenant.namespace, plan.workloads), capacities, purposes)
+        for group in _groups(
+            tenant,
+            workloads_of(tenant.namespace, plan.workloads),
+            queues.get(tenant.namespace),
+            capacities,
+            purposes,
+        )
     )
 
 
 def _groups(
     tenant: TenantPlan,
     run: TeamWorkloadsPlan | None,
+    queue: TeamQueuePlan | None,
     capacities: Sequence[NodeCapacity],
     purposes: Mapping[str, str],
 ) -> Iterator[PodGroup]:
     left = _quota_units(tenant, capacities)
+    spent: dict[tuple[str, str], int] = {}
     spent_cpu = spent_memory = 0
     for workload in (*tenant.workloads, *(run.always if run is not None else ())):
         cpu, memory = _millicores(workload.cpu), _mib(workload.memory)
         resource = _offered_as(workload, capacities)
-        left[resource] = left.get(resource, 0) - workload.units * workload.replicas
+        units = workload.units * workload.replicas
+        left[resource] = left.get(resource, 0) - units
+        spent[workload.pool, resource] = spent.get((workload.pool, resource), 0) + units
         spent_cpu += cpu * workload.replicas
         spent_memory += memory * workload.replicas
         if workload.replicas:
@@ -131,21 +144,44 @@ def _groups(
         part = weight / all_gpus
         cpu = _part(tenant.quota.get("requests.cpu"), spent_cpu, part, _millicores)
         memory = _part(tenant.quota.get("requests.memory"), spent_memory, part, _mib)
-        yield PodGroup(
-            owner=tenant.namespace,
-            name=QUOTA,
-            resource=name,
-            units=1,
-            count=left[name],
-            needs={
-                capacity.pool: NodeResources(
-                    min(_millicores(DEFAULT_REQUEST["cpu"]) if cpu is None else cpu, most.cpu_millicores),
-                    min(_mib(DEFAULT_REQUEST["memory"]) if memory is None else memory, most.memory_mib),
-                )
-                for capacity in _serving(tenant, name, capacities, purposes)
-                for most in [part_of_node(capacity, name)]
-            },
+        places = (
+            [(left[name], _serving(tenant, name, capacities, purposes))]
+            if queue is None
+            else _queued(name, left[name], queue, spent, capacities)
         )
+        for count, serving in places:
+            yield PodGroup(
+                owner=tenant.namespace,
+                name=QUOTA,
+                resource=name,
+                units=1,
+                count=count,
+                needs={
+                    capacity.pool: NodeResources(
+                        min(_millicores(DEFAULT_REQUEST["cpu"]) if cpu is None else cpu, most.cpu_millicores),
+                        min(_mib(DEFAULT_REQUEST["memory"]) if memory is None else memory, most.memory_mib),
+                    )
+                    for capacity in serving
+                    for most in [part_of_node(capacity, name)]
+                },
+            )
+
+
+def _queued(
+    resource: str,
+    left: int,
+    queue: TeamQueuePlan,
+    spent: Mapping[tuple[str, str], int],
+    capacities: Sequence[NodeCapacity],
+) -> Iterator[tuple[int, Sequence[NodeCapacity]]]:
+    """Yield the units of a resource that the queue of a team has left on each pool."""
+    for capacity in capacities:
+        limits = queue.limits(capacity.pool).get(resource)
+        nominal = 0 if limits is None else int(parse_quantity(limits.nominal))
+        units = min(left, nominal - spent.get((capacity.pool, resource), 0))
+        if units > 0:
+            yield units, (capacity,)
+            left -= units
 
 
 def _serving(
