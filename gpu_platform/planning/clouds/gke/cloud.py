@@ -23,7 +23,7 @@ from gpu_platform.planning.clouds.gke.egress import (
 )
 from gpu_platform.planning.clouds.gke.identities import GkeIdentities, check_identity, plan_identities
 from gpu_platform.planning.clouds.gke.installers import plan_installers
-from gpu_platform.planning.clouds.gke.logins import check_members, login_command, login_notes
+from gpu_platform.planning.clouds.gke.logins import check_members, login_commands, login_notes
 from gpu_platform.planning.clouds.gke.node import added_taints
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.pools import check_gke_pool, plan_gke_pool
@@ -276,8 +276,8 @@ class Gke(Cloud):
         return {} if account is None else google_account(account)
 
     def login_commands(self, members: Sequence[str]) -> tuple[str, ...]:
-        """Return the command of the Google Cloud CLI; a created cluster is reached by its DNS endpoint."""
-        return (login_command(self._cluster),)
+        """Return the commands of the Google Cloud CLI; a created cluster may be reached by its DNS endpoint."""
+        return login_commands(self._cluster)
 
     def login_notes(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
         """Return warnings about members who cannot log in, and the IAM role that they need."""

@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from gpu_platform.planning.clouds.api_access import is_private
+from gpu_platform.planning.clouds.gke.logins import networks_by_address
 from gpu_platform.planning.clouds.gke.plan import (
     SYSTEM_SURGE,
     CreateGkePlan,
@@ -234,16 +235,21 @@ def plan_create(
     if it is known; `window`: start, end and recurrence of the window of `changes`, instead of
     `create.maintenance`; `storage`: types of the declared storage classes.
     """
-    public = [cidr for cidr in create.api_access if not is_private(cidr)]
+    public, private = networks_by_address(create)
     subject = f"cluster {cluster.name}"
     decisions = (
         Decision(
             subject=subject,
             what="API server",
-            chosen=_reach(create, public),
+            chosen=_reach(create, public, private),
             why="clients need no network path; addresses are for the networks of api_access"
             if create.dns_access
-            else "dns_access is false: only the networks of api_access reach it",
+            else "dns_access is false: only the networks of api_access reach it"
+            + (
+                f"; `up` and its kubeconfig use the public address, so it runs in {', '.join(public)}"
+                if public and private
+                else ""
+            ),
         ),
         Decision(
             subject=subject,
@@ -314,9 +320,8 @@ def plan_create(
     return Decided(plan, (*decisions, *exclusions.decisions, *late))
 
 
-def _reach(create: CreateGke, public: Sequence[str]) -> str:
+def _reach(create: CreateGke, public: Sequence[str], private: Sequence[str]) -> str:
     """Return how clients reach the API server."""
-    private = [network for network in create.api_access if network not in public]
     ways = (
         "DNS endpoint with IAM" if create.dns_access else "",
         f"a public address for {', '.join(public)}" if public else "",

@@ -19,9 +19,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from gpu_platform.planning.clouds.api_access import is_private
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import GkeCluster
+from gpu_platform.spec.cluster import CreateGke, GkeCluster
 
 LOGIN_ROLE: Final = "roles/container.clusterViewer"
 _EMAIL: Final = re.compile(r"[^@\s]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
@@ -46,13 +47,30 @@ def check_members(members: Sequence[str], problems: Problems) -> None:
         )
 
 
-def login_command(cluster: GkeCluster) -> str:
-    """Return the command that writes a kubeconfig; a created cluster may have a DNS endpoint."""
+def login_commands(cluster: GkeCluster) -> tuple[str, ...]:
+    """Return the command that writes a kubeconfig, or one for each of the two addresses of a created cluster.
+
+    gcloud takes the public address where there is one (gcloud reference, get-credentials, --internal-ip; read
+    2026-11-29).
+    """
     command = (
         f"gcloud container clusters get-credentials {cluster.name} --location {cluster.location} "
         f"--project {cluster.project}"
     )
-    return f"{command} --dns-endpoint" if cluster.create is not None and cluster.create.dns_access else command
+    if cluster.create is None:
+        return (command,)
+    if cluster.create.dns_access:
+        return (f"{command} --dns-endpoint",)
+    public, private = networks_by_address(cluster.create)
+    if not (public and private):
+        return (command,)
+    return (f"{command}  # in {', '.join(public)}", f"{command} --internal-ip  # in {', '.join(private)}")
+
+
+def networks_by_address(create: CreateGke) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the networks that reach the API server by its public address, and those by its private address."""
+    private = tuple(network for network in create.api_access if is_private(network))
+    return tuple(network for network in create.api_access if network not in private), private
 
 
 def iam_members(members: Iterable[str]) -> tuple[str, ...]:
@@ -128,5 +146,7 @@ def granted_decision(cluster: GkeCluster, members: Sequence[str]) -> Decision:
         subject=f"cluster {cluster.name}",
         what="logins",
         chosen=f"{LOGIN_ROLE} for {', '.join(members)}",
-        why="to fetch credentials and pass the DNS endpoint; the Role of their team decides the rest",
+        why="to fetch credentials"
+        + (" and pass the DNS endpoint" if cluster.create is not None and cluster.create.dns_access else "")
+        + "; the Role of their team decides the rest",
     )

@@ -143,3 +143,44 @@ def test_a_team_with_a_stack_of_its_own_is_checked_and_told_the_role(tmp_path: P
     with pytest.raises(BadInput) as caught:
         plan_platform(own, "audio", folder=tmp_path)
     assert [problem.path for problem in caught.value.problems] == ["team.members[0]"]
+
+
+OPEN, CLOSED = "203.0.113.0/24", "10.50.0.0/16"
+COMMAND = "gcloud container clusters get-credentials ml --location us-central1 --project my-project"
+
+
+@pytest.mark.parametrize(
+    ("create", "commands"),
+    [
+        ({}, (f"{COMMAND} --dns-endpoint",)),
+        ({"api_access": [OPEN, CLOSED]}, (f"{COMMAND} --dns-endpoint",)),
+        ({"dns_access": False, "api_access": [OPEN]}, (COMMAND,)),
+        ({"dns_access": False, "api_access": [CLOSED]}, (COMMAND,)),
+        (
+            {"dns_access": False, "api_access": [OPEN, CLOSED]},
+            (f"{COMMAND}  # in {OPEN}", f"{COMMAND} --internal-ip  # in {CLOSED}"),
+        ),
+    ],
+    ids=["dns", "dns-and-addresses", "public", "private", "public-and-private"],
+)
+def test_the_guide_has_a_login_for_each_address_of_the_api_server(
+    create: dict[str, Any], commands: tuple[str, ...]
+) -> None:
+    (guide,) = planned("user:ada@example.com", create=create).guides
+    assert guide.login == commands
+
+
+@pytest.mark.parametrize(("dns", "named"), [(True, True), (False, False)])
+def test_logins_pass_the_dns_endpoint_only_where_it_is_open(dns: bool, named: bool) -> None:
+    plan = planned("user:ada@example.com", create={"dns_access": dns, "api_access": [OPEN]})
+    (said,) = [one.why for one in plan.decisions if one.what == "logins"]
+    assert ("DNS endpoint" in said) == named
+
+
+def test_check_says_from_where_up_reaches_a_server_with_two_addresses_and_no_dns_endpoint() -> None:
+    both = planned("user:ada@example.com", create={"dns_access": False, "api_access": [OPEN, CLOSED]})
+    (said,) = [one.why for one in both.decisions if one.what == "API server"]
+    assert said.endswith(f"`up` and its kubeconfig use the public address, so it runs in {OPEN}")
+    alone = planned("user:ada@example.com", create={"dns_access": False, "api_access": [OPEN]})
+    (said,) = [one.why for one in alone.decisions if one.what == "API server"]
+    assert "kubeconfig" not in said
