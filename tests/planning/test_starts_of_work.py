@@ -217,10 +217,18 @@ def _plan(stack: dict[str, Any]) -> EnvironmentPlan:
     return plan
 
 
-def of_own_stack(folder: Path, reserve: int, quota: int, timeout: str = "2h", **entries: Any) -> TeamPlan:
-    """Return the plan of a team with a stack of its own, in an environment of 16 GPUs with another team."""
+def of_own_stack(
+    folder: Path, reserve: int, quota: int, timeout: str = "2h", web: int = 4, always: int = 0, **entries: Any
+) -> TeamPlan:
+    """Return the plan of a team with a stack of its own, in an environment of 16 GPUs with another team.
+
+    `web`: the other team's quota; `always`: of it, what a service always uses.
+    """
     queueing = {"reserve": {"gpus": {"train": reserve}}, "pods_ready_timeout": timeout}
-    above = environment(two_nodes(), queueing=queueing, teams=[team("web", quota={"gpus": 4})])
+    served = [service(1, always)] if always else []
+    above = environment(
+        two_nodes(), queueing=queueing, teams=[team("web", quota={"gpus": web}, inference_services=served)]
+    )
     above["cluster"]["name"] = "prod"
     (folder / "Pulumi.prod.yaml").write_text(yaml.safe_dump({"config": {"gpu-platform:platform": above}}))
     own = team("lab", quota={"gpus": {"train": quota}}, queue={"borrow": {}}, **entries)
@@ -241,3 +249,36 @@ def test_a_team_stack_is_told_what_its_environment_must_change(tmp_path: Path) -
     slow = {"inference_services": [service(1, 4, startup="20m")]}
     with pytest.raises(BadInput, match=r"write queueing\.pods_ready_timeout: 30m in the environment"):
         of_own_stack(tmp_path, 6, 4, "15m", **slow)
+
+
+def test_a_reserve_is_not_raised_beyond_the_pool_without_quotas_that_go_down(tmp_path: Path) -> None:
+    jobs = {"training_jobs": [job(1)]}
+    with pytest.raises(BadInput) as refused:
+        of_own_stack(tmp_path, 6, 4, web=10, **jobs)
+    assert refused.value.problems[0].fix == (
+        "request less, or raise queueing.reserve in the environment by 2, lower the quota of web by 2 "
+        "and raise the team's quota by 4, all on pool train"
+    )
+    (found,) = [
+        one for one in of_own_stack(tmp_path, 8, 8, web=8, **jobs).decisions if "training_jobs" in one.what
+    ]
+    assert found.chosen == "starts on the team's own quota"
+
+
+def test_a_reserve_that_no_pool_can_hold_needs_more_nodes(tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as refused:
+        of_own_stack(tmp_path, 4, 4, web=12, always=6, training_jobs=[job(2)])
+    assert refused.value.problems[0].fix.startswith(
+        "request less, or raise the count of the pool, queueing.reserve in the environment and the team's quota"
+    )
+
+
+def test_a_reserve_that_the_environments_quotas_leave_no_room_for_lowers_them(tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as refused:
+        of_own_stack(tmp_path, 4, 8, web=12)
+    (fix,) = [one.fix for one in refused.value.problems if one.path == "team.quota.gpus"]
+    assert fix == (
+        "write queueing: {reserve: {gpus: 8}} in the environment, lower quotas of its teams by 4 in all, "
+        "and deploy it first"
+    )
+    assert of_own_stack(tmp_path, 8, 8, web=8)

@@ -121,36 +121,41 @@ def _always(team: Team, resource: str, pool: PoolPlan, divided: DividedPools) ->
 
 
 def _advice(team: Team, job: DeclaredJob, lacks: Sequence[Lack], pool: PoolPlan, divided: DividedPools) -> str:
-    """Return the quota to write if the pool has it, or whose quota can go down for it."""
+    """Return the quota to write if the pool has it, or whose quota can go down for it.
+
+    The environment alone gives a team with a stack of its own more: it raises the reserve.
+    """
     name, resource, division = pool.name, job.resource, divided.division
     quotas = {one.name: division.teams[one.name].nominal[resource] for one in (*divided.teams, team)}
     own, reserved = quotas[team.name], division.reserve[resource].get(name, 0)
     more = max(_units(one, job, pool, divided.offers) for one in lacks)
-    if team in divided.teams:
-        left = sum(units[resource].get(name, 0) for units in division.cohorts.values())
-        others = {
-            f"the quota of {one.name}": quotas[one.name].get(name, 0) - _always(one, resource, pool, divided)
-            for one in divided.teams
-            if one is not team
-        }
-        spare = {place: units for place, units in {**others, "queueing.reserve": reserved}.items() if units > 0}
-    else:
-        left, spare = reserved - own.get(name, 0), dict[str, int]()
+    unassigned = sum(units[resource].get(name, 0) for units in division.cohorts.values())
+    of_environment = team in divided.teams
+    left = unassigned if of_environment else reserved - own.get(name, 0)
     if more <= left:
         wanted = {**{pool: units for pool, units in own.items() if units}, name: own.get(name, 0) + more}
         by_pool = ", ".join(f"{pool}: {units}" for pool, units in sorted(wanted.items()))
         return f"write quota.{quota_place(resource)}: {{{by_pool}}}, or request less"
-    if more <= left + sum(spare.values()):
-        lower = " and ".join(spare)
-        return (
-            f"request less, or raise the team's quota on pool {name} by {more} and lower {lower} by {more - left}"
-        )
-    if team not in divided.teams:
-        return (
-            f"request less, or raise queueing.reserve in the environment by {more - left} and the team's quota by "
-            f"{more}, both on pool {name}"
-        )
-    return "request less, or raise the count of the pool and the team's quota"
+    others = {
+        f"the quota of {one.name}": quotas[one.name].get(name, 0) - _always(one, resource, pool, divided)
+        for one in divided.teams
+        if one is not team
+    }
+    reserve = {"queueing.reserve": reserved} if of_environment else {}
+    spare = {place: units for place, units in {**others, **reserve}.items() if units > 0}
+    missing = more - left if of_environment else more - left - unassigned
+    if missing > sum(spare.values()):
+        where = "" if of_environment else ", queueing.reserve in the environment"
+        return f"request less, or raise the count of the pool{where} and the team's quota"
+    lower = f"lower {' and '.join(spare)} by {missing}" if missing > 0 else ""
+    if of_environment:
+        return f"request less, or raise the team's quota on pool {name} by {more} and {lower}"
+    steps = [
+        f"raise queueing.reserve in the environment by {more - left}",
+        *([lower] if lower else []),
+        f"raise the team's quota by {more}",
+    ]
+    return f"request less, or {', '.join(steps[:-1])} and {steps[-1]}, all on pool {name}"
 
 
 def _units(lack: Lack, job: DeclaredJob, pool: PoolPlan, offers: Offers) -> int:

@@ -112,7 +112,8 @@ def check_one(team: Team, environment: Environment, available: Available, proble
     if environment.queueing is None:
         _check_quotas([*others, ("team", team)], None, environment, available, problems)
     else:
-        check_reserve(team, environment.queueing.reserve, problems.at("team").at("quota"))
+        reserve = environment.queueing.reserve
+        check_reserve(team, reserve, environment.teams, available, problems.at("team").at("quota"))
 
 
 def _check_teams(

@@ -257,17 +257,26 @@ def check_quotas(
         )
 
 
-def check_reserve(team: Team, reserve: GpuUnits, problems: Problems) -> None:
-    """Record the quota of a team with its own stack that the environment does not keep for such teams."""
+def check_reserve(
+    team: Team, reserve: GpuUnits, teams: Sequence[Team], available: Available, problems: Problems
+) -> None:
+    """Record the quota of a team with its own stack that the environment does not keep for such teams.
+
+    `teams`: those of the environment.
+    """
+    granted = total_quota(teams)
     kept, kept_by_pool = quota_units(reserve), units_by_pool(reserve)
     for resource, units in quota_units(team.quota).items():
         place = quota_place(resource)
+        free = available.units.get(resource, 0) - granted.get(resource, 0)
         if units > kept.get(resource, 0):
             problems.at(place).add(
                 f"{units} of {resource}",
                 f"at most {kept.get(resource, 0)}, which the environment keeps for teams with a stack of "
                 "their own: its queues lend everything else",
-                f"write queueing: {{reserve: {_written(place, units)}}} in the environment, and deploy it first",
+                f"write queueing: {{reserve: {_written(place, units)}}} in the environment"
+                + (f", lower quotas of its teams by {units - free} in all" if units > free else "")
+                + ", and deploy it first",
             )
         for pool, count in units_by_pool(team.quota).get(resource, {}).items():
             most = kept_by_pool.get(resource, {}).get(pool, 0) if resource in kept_by_pool else count
