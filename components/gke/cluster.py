@@ -29,6 +29,7 @@ from gpu_platform.planning.clouds.gke.existing_cluster import (
     missing_logins,
     require_fit,
     require_version,
+    subnetwork_of,
 )
 from gpu_platform.planning.clouds.gke.logins import LOGIN_ROLE
 from gpu_platform.planning.clouds.gke.plan import CreateGkePlan, GkeClusterPlan
@@ -176,17 +177,36 @@ class GkeCluster(pulumi.ComponentResource):
 
     def _look_up(self) -> tuple[pulumi.Output[str], pulumi.Output[str], pulumi.Output[str]]:
         args = self._args
-        checked = gcp.container.get_cluster_output(
+        found = gcp.container.get_cluster_output(
             name=args.name,
             location=args.location,
             project=args.project,
             opts=pulumi.InvokeOutputOptions(parent=self),
-        ).apply(self._checked)
+        )
+        nodes = found.apply(lambda cluster: self._range_of_nodes(cluster.subnetwork))
+        checked = pulumi.Output.all(cluster=found, nodes=nodes).apply(
+            lambda all_of_it: self._checked(all_of_it["cluster"], all_of_it["nodes"])
+        )
         return checked["cluster"], checked["network"], checked["kubeconfig"]
 
-    def _checked(self, found: gcp.container.GetClusterResult) -> dict[str, str]:
-        """Return id, network and kubeconfig of a cluster that fits the plan; raises RunError for any other."""
-        facts = _facts(found)
+    def _range_of_nodes(self, subnetwork: str) -> pulumi.Input[str]:
+        """Return the range of a subnetwork; empty if no GPU network could overlap it, or its project is another.
+
+        The program needs no rights in the host project of a Shared VPC.
+        """
+        args, (project, region, name) = self._args, subnetwork_of(subnetwork, self._args)
+        if not args.networks or project != args.project:
+            return ""
+        return gcp.compute.get_subnetwork_output(
+            name=name, region=region, project=project, opts=pulumi.InvokeOutputOptions(parent=self)
+        ).ip_cidr_range
+
+    def _checked(self, found: gcp.container.GetClusterResult, nodes: str) -> dict[str, str]:
+        """Return id, network and kubeconfig of a cluster that fits the plan; raises RunError for any other.
+
+        `nodes`: range of the nodes; empty: unknown.
+        """
+        facts = _facts(found, nodes)
         try:
             require_fit(self._args, facts)
         except BadInput as error:
@@ -383,12 +403,13 @@ def _maintenance(create: CreateGkePlan) -> gcp.container.ClusterMaintenancePolic
     )
 
 
-def _facts(found: gcp.container.GetClusterResult) -> ExistingGke:
+def _facts(found: gcp.container.GetClusterResult, nodes: str) -> ExistingGke:
     """Return the facts that planning checks; the provider has each single block as a list."""
     dns = [one for each in found.control_plane_endpoints_configs for one in each.dns_endpoint_configs]
     authorities = [each.cluster_ca_certificate for each in found.master_auths]
     pools = [each.workload_pool for each in found.workload_identity_configs]
     ranges = {
+        "nodes": nodes,
         "pods": found.cluster_ipv4_cidr,
         "services": found.services_ipv4_cidr,
         "the control plane": next((each.master_ipv4_cidr_block for each in found.private_cluster_configs), ""),

@@ -10,14 +10,19 @@ from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks
 
 from tests.components.known_cloud import deploy_on
 
+NODES = ("my-project", "us-central1", "nodes")
+SUBNETS = {NODES: "10.0.0.0/20"}
 DNS_ENDPOINT = "gke-made.us-central1.gke.goog"
 
 
 class KnownGoogle(Mocks):
     """Answers with the inputs and what Google adds to them; remembers what was made, with its URN."""
 
-    def __init__(self, found: Mapping[str, Any] | None, version: str) -> None:
+    def __init__(
+        self, found: Mapping[str, Any] | None, version: str, subnets: Mapping[tuple[str, str, str], str]
+    ) -> None:
         self._found = found
+        self._subnets = subnets
         self._version = version
         self.made: set[tuple[str, str]] = set()
 
@@ -33,6 +38,9 @@ class KnownGoogle(Mocks):
         return f"{args.name}-id", outputs
 
     def call(self, args: MockCallArgs) -> Any:
+        if args.token == "gcp:compute/getSubnetwork:getSubnetwork":
+            found = self._subnets[args.args["project"], args.args["region"], args.args["name"]]
+            return {**args.args, "id": "1", "ipCidrRange": found}
         assert args.token == "gcp:container/getCluster:getCluster"
         return {**(self._found or {}), "name": args.args["name"], "location": args.args["location"]}
 
@@ -41,11 +49,13 @@ def deploy(
     program: Callable[[], pulumi.Output[Any]],
     found: Mapping[str, Any] | None = None,
     version: str = "1.35.2-gke.1269001",
+    subnets: Mapping[tuple[str, str, str], str] = SUBNETS,
 ) -> tuple[KnownGoogle, Any]:
     """Run a program as `pulumi up` would; return what it made, and the value of the output that it returns.
 
-    `found`: what GKE says of the cluster that is looked up; `version`: of one that is made.
+    `found`: what GKE says of the cluster that is looked up; `version`: of one that is made; `subnets`: the range
+    of each subnetwork by project, region and name.
     Raises what the program raises, also late.
     """
-    google = KnownGoogle(found, version)
+    google = KnownGoogle(found, version, subnets)
     return google, deploy_on(google, program)

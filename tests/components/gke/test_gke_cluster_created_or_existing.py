@@ -27,7 +27,7 @@ from tests.components.gke.gke_recorded import (
     pod_networks,
     recorded,
 )
-from tests.components.gke.known_google import DNS_ENDPOINT, deploy
+from tests.components.gke.known_google import DNS_ENDPOINT, NODES, deploy
 
 # -- a new cluster -------------------------------------------------------------------------------------
 
@@ -219,6 +219,7 @@ def built(platform: dict[str, Any]) -> Callable[[], pulumi.Output[Any]]:
 
 FOUND: dict[str, Any] = {
     "id": "projects/my-project/locations/us-central1/clusters/ml",
+    "subnetwork": "projects/my-project/regions/us-central1/subnetworks/nodes",
     "masterVersion": "1.35.2-gke.1269001",
     "enableAutopilot": False,
     "datapathProvider": "ADVANCED_DATAPATH",
@@ -405,6 +406,31 @@ def test_a_cluster_that_does_not_fit_stops_the_program_before_any_pool_is_made(
     with pytest.raises(pulumi.RunError, match=words) as stopped:
         deploy(built(platform_of({}, cluster=EXISTING)), {**FOUND, **facts})
     assert "GKE cluster ml: 1 problem" in str(stopped.value)
+
+
+@pytest.mark.parametrize("named", ["nodes", FOUND["subnetwork"]], ids=["name", "path"])
+def test_nodes_of_an_existing_cluster_among_the_addresses_of_gpu_networks_stop_the_program(named: str) -> None:
+    facts = {**FOUND, "subnetwork": named}
+    with pytest.raises(pulumi.RunError, match=r"192\.168\.0\.0/20 for nodes, which overlaps") as stopped:
+        deploy(built(platform_of({}, cluster=EXISTING)), facts, subnets={NODES: "192.168.0.0/20"})
+    assert "write another cluster.gpu_networks_cidr" in str(stopped.value)
+    moved = {**EXISTING, "gpu_networks_cidr": "10.128.0.0/16"}
+    deploy(built(platform_of({}, cluster=moved)), facts, subnets={NODES: "192.168.0.0/20"})
+
+
+@pytest.mark.parametrize(
+    ("pool", "subnetwork"),
+    [
+        ({"network": {"rdma": False}}, FOUND["subnetwork"]),
+        ({}, "projects/host-project/regions/us-central1/subnetworks/nodes"),
+    ],
+    ids=["no-gpu-networks", "shared-vpc"],
+)
+def test_a_subnetwork_is_looked_up_only_in_the_own_project_and_for_gpu_networks(
+    pool: dict[str, Any], subnetwork: str
+) -> None:
+    google, _ = deploy(built(platform_of(pool, cluster=EXISTING)), {**FOUND, "subnetwork": subnetwork}, subnets={})
+    assert ("gcp:container/nodePool:NodePool", "train") in google.made
 
 
 def with_mode(name: str, mode: str | None) -> dict[str, Any]:

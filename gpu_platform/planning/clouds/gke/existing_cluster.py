@@ -41,7 +41,7 @@ class ExistingGke:
     certificate_authority: str
     """Of `endpoint`: base64 PEM."""
     ranges: Mapping[str, str]
-    """CIDR by purpose: pods, services and the control plane, where known."""
+    """CIDR by purpose: nodes, pods, services and the control plane, where known."""
     exposed_pools: tuple[str, ...] = ()
     """Node pools whose nodes give their own credentials to pods: without GKE's metadata server."""
 
@@ -163,6 +163,13 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
         raise BadInput(f"GKE cluster {plan.name}", problems.found)
 
 
+def subnetwork_of(subnetwork: str, plan: GkeClusterPlan) -> tuple[str, str, str]:
+    """Return project, region and name of a cluster's subnetwork, which is named by a path or by its name alone."""
+    *path, name = subnetwork.split("/")
+    named = dict(zip(path[-5::2], path[-4::2], strict=False))
+    return named.get("projects", plan.project), named.get("regions", plan.region), name
+
+
 def _without_networks(plan: GkeClusterPlan) -> str:
     """Return what the pools that join GPU networks can have instead of them."""
     rdma = any(network.device_mode == "RDMA" for network in plan.networks)
@@ -178,5 +185,5 @@ def _check_ranges(plan: GkeClusterPlan, found: ExistingGke, problems: Problems) 
             problems.add(
                 f"{cidr} for {what}, which overlaps {taken[0]} of the GPU networks",
                 "ranges of their own for the cluster and its GPU networks",
-                f"{_without_networks(plan)}, or create another cluster",
+                f"write another cluster.gpu_networks_cidr, or {_without_networks(plan)}",
             )
