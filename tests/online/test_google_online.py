@@ -334,6 +334,24 @@ def test_nodes_of_an_existing_cluster_have_no_addresses_of_gpu_networks(project:
     assert by_title(ask(plan_of(MEGA, cluster=EXISTING)), "subnet default").severity == "stops"
 
 
+def test_the_subnet_of_an_existing_cluster_is_looked_up_in_the_host_project_of_its_vpc(
+    project: GoogleProject,
+) -> None:
+    in_vpc = {
+        "network": "projects/host-project/global/networks/shared",
+        "subnetwork": SHARED_SUBNET.removeprefix("compute/v1/"),
+        "datapathProvider": "ADVANCED_DATAPATH",
+        "enableMultiNetworking": True,
+    }
+    project.add_cluster(network="shared", subnetwork="nodes", networkConfig=in_vpc)
+    project.answers["compute/v1/projects/host-project/global/networks/shared"] = {"name": "shared"}
+    project.answers[SHARED_SUBNET] = {"ipCidrRange": "192.168.16.0/20"}
+    findings = ask(plan_of(MEGA, cluster=EXISTING))
+    assert by_title(findings, "network shared").severity == "fine"
+    finding = by_title(findings, "subnet nodes")
+    assert (finding.severity, "overlaps 192.168.16.0/20 of the GPU" in finding.why) == ("stops", True)
+
+
 def test_google_is_asked_as_the_account_that_up_impersonates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "of-the-user")
     account = "deployer@my-project.iam.gserviceaccount.com"

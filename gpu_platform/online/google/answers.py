@@ -48,7 +48,9 @@ class Cluster:
     facts: ExistingGke
     labels: Mapping[str, str]
     network: str
+    """`projects/P/global/networks/NAME`."""
     subnetwork: str
+    """`projects/P/regions/R/subnetworks/NAME`."""
     authorized: tuple[str, ...]
     """Networks that reach the IP addresses of the API server; empty: all that have a route to them."""
     node_pools: Mapping[str, Mapping[str, str]]

@@ -12,6 +12,7 @@ from typing import Any, Final
 from gpu_platform.online.google.answers import Cluster, Quota, Reservation, Subnet
 from gpu_platform.online.google.api import Disabled, GoogleApi, Missing
 from gpu_platform.planning.clouds.gke.existing_cluster import ExistingGke
+from gpu_platform.zones import google_region
 
 PERMISSIONS: Final[Mapping[str, str]] = {
     "project": "compute.projects.get",
@@ -102,11 +103,10 @@ class GoogleClient:
             ends=found.get("deleteAtTime", ""),
         )
 
-    def network_exists(self, name: str) -> bool:
-        """Return whether the project has a VPC network."""
+    def network_exists(self, path: str) -> bool:
+        """Return whether there is a VPC network with the path `projects/P/global/networks/NAME`."""
         try:
-            path = f"compute/v1/projects/{self._project}/global/networks/{name}"
-            self._api.get("compute", path, PERMISSIONS["network"])
+            self._api.get("compute", f"compute/v1/{path}", PERMISSIONS["network"])
         except Missing:
             return False
         return True
@@ -122,12 +122,16 @@ class GoogleClient:
         """Return a GKE cluster; raises Missing."""
         path = f"v1/projects/{self._project}/locations/{location}/clusters/{name}"
         found = self._api.get("container", path, PERMISSIONS["cluster"])
+        in_vpc: Mapping[str, str] = found.get("networkConfig") or {}  # with the host project of a Shared VPC
+        network, subnetwork = (_last(found.get(what, "")) for what in ("network", "subnetwork"))
+        region = google_region(location)
         return Cluster(
             status=found.get("status", ""),
             facts=_facts(found),
             labels=found.get("resourceLabels") or {},
-            network=_last(found.get("network", "")),
-            subnetwork=_last(found.get("subnetwork", "")),
+            network=in_vpc.get("network") or f"projects/{self._project}/global/networks/{network}",
+            subnetwork=in_vpc.get("subnetwork")
+            or f"projects/{self._project}/regions/{region}/subnetworks/{subnetwork}",
             authorized=_authorized(found.get("masterAuthorizedNetworksConfig") or {}),
             node_pools={pool["name"]: _labels(pool) for pool in found.get("nodePools") or ()},
         )

@@ -169,10 +169,9 @@ class GoogleCloud:
         found = self._found_cluster()
         if found is None:
             raise NotLookedAt(f"there is no cluster {self._cluster.name}", "see the result for the cluster")
-        yield compare_network("network", found.network, self._client.network_exists(found.network))
-        yield from self._subnet(
-            f"projects/{self._cluster.project}/regions/{self._cluster.region}/subnetworks/{found.subnetwork}"
-        )
+        name = found.network.rpartition("/")[2]
+        yield compare_network("network", name, self._client.network_exists(found.network))
+        yield from self._subnet(found.subnetwork)
 
     def _subnet(self, path: str) -> Iterator[OnlineFinding]:
         try:
