@@ -281,12 +281,12 @@ def test_the_guide_states_when_pods_of_members_end() -> None:
     )
 
 
-@pytest.mark.parametrize(("when", "usual"), [(ON, 2), (EVENING, None)])
-def test_validation_expects_no_nodes_while_the_pool_is_off(when: str, usual: int | None) -> None:
+@pytest.mark.parametrize(("when", "least"), [(ON, 2), (EVENING, 0)])
+def test_validation_expects_no_nodes_while_the_pool_is_off(when: str, least: int) -> None:
     (pool,) = plan_eks(LAB).pools
     expected = expected_pool(pool, at(when))
-    assert (expected.least, expected.most, expected.usual) == (0, 2, usual)
-    assert expected.why.startswith("its schedule has it off") is (usual is None)
+    assert (expected.least, expected.most, expected.usual) == (least, 2, None)
+    assert expected.why.startswith("its schedule has it off") is (least == 0)
 
 
 # -- cost -------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
-from gpu_platform.validation import collect_report
+from gpu_platform.quantity import counted
+from gpu_platform.stacks import load_stack
+from gpu_platform.validation import collect_report, expected_pool
 from tests.support.cloud_plans import environment, filled, on_cloud
 from validators.result import CheckResult
 
@@ -32,7 +35,7 @@ def plan_of(least: int, desired: int, most: int, cloud: Any = None) -> Environme
     cluster = filled(GkeClusterPlan) if isinstance(cloud, GkePoolPlan) else filled(EksClusterPlan)
     plan = on_cloud(environment({"train": desired}), cluster, train=cloud or filled(EksPoolPlan))
     (pool,) = plan.pools
-    nodes = dataclasses.replace(pool.nodes, min=least, desired=desired, max=most)
+    nodes = dataclasses.replace(pool.nodes, min=least, desired=desired, max=most, vary=least < most)
     return dataclasses.replace(plan, pools=(dataclasses.replace(pool, nodes=nodes),))
 
 
@@ -59,6 +62,14 @@ def test_a_managed_pool_of_a_fixed_size_has_exactly_that() -> None:
         assert check is not None
         assert (check.verdict, check.expected) == ("fail", "4 nodes")
     assert size(plan_of(4, 4, 4), 4) is None
+
+
+@pytest.mark.parametrize("stack", ["eks-training", "gke-training"])
+def test_a_pool_that_declares_desired_alone_has_exactly_that(stack: str) -> None:
+    plan = load_stack(stack).plan
+    pool = next(one for one in plan.pools if one.name == "train")
+    now = datetime(2026, 12, 2, tzinfo=UTC)  # within the capacity block of eks-training
+    assert expected_pool(pool, now).size == counted(pool.nodes.desired, "node")
 
 
 @pytest.mark.parametrize(
