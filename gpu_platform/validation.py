@@ -167,5 +167,5 @@ def _size(pool: PoolPlan, now: datetime) -> tuple[int, int, int | None, str]:
     if pool.cloud is not None and pool.cloud.created_on_demand is not None:
         return 0, nodes.max, None, pool.cloud.created_on_demand
     if pool.cloud is not None and not nodes.vary:
-        return nodes.desired, nodes.desired, None, ""
+        return nodes.least, nodes.max, None, ""
     return nodes.min, nodes.max, nodes.desired, "an autoscaler sets the number"

@@ -153,10 +153,20 @@ def _xid_alerts(catalog: Catalog) -> Iterator[AlertRule]:
                 )
 
 
+def _always_has_nodes(pool: PoolPlan) -> bool:
+    """Return whether a pool has nodes at any time: not by a schedule, in a capacity block or on demand alone."""
+    if pool.schedule is not None or pool.nodes.least == 0:
+        return False
+    if pool.cloud is None:
+        return True
+    limited = any(window.starts or window.ends for window in pool.cloud.windows)
+    return not limited and pool.cloud.created_on_demand is None
+
+
 def missing_alerts(pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool) -> Iterator[AlertRule]:
     """Yield alerts on GPUs and metrics that are gone. `by_pool`: series have the label pool."""
     with_gpus = [pool for pool in pools if pool.has_gpus]
-    if any(pool.nodes.min > 0 for pool in with_gpus):
+    if any(_always_has_nodes(pool) for pool in with_gpus):
         yield AlertRule(
             alert="GpuMetricsMissing",
             expr="absent(gpu:temperature:celsius)",

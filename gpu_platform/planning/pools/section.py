@@ -41,6 +41,11 @@ class NodesPlan:
     vary: bool
     names: tuple[str, ...]
 
+    @property
+    def least(self) -> int:
+        """The fewest nodes: `min` of a pool that an autoscaler changes, else all of `desired`."""
+        return self.min if self.vary else self.desired
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePrice:

@@ -198,6 +198,27 @@ def test_every_alert_has_a_case_that_fires_and_one_that_does_not() -> None:
     assert planned <= {case.alert for case in cases() if not case.firing}
 
 
+HOURS = {"days": ["mon", "tue"], "start": "07:00", "stop": "20:00", "time_zone": "Etc/UTC"}
+
+
+@pytest.mark.parametrize(
+    ("pool", "expected"),
+    [
+        ({"count": {"desired": 2}}, True),
+        ({"count": {"desired": 2, "max": 4}}, False),
+        ({"count": {"min": 1, "desired": 2, "max": 4}}, True),
+        ({"count": {"desired": 2}, "schedule": HOURS}, False),
+        ({"count": {"desired": 0, "max": 4}}, False),
+    ],
+)
+def test_missing_metrics_are_an_alert_where_a_pool_has_nodes_at_any_time(
+    pool: dict[str, Any], expected: bool
+) -> None:
+    lab = {"name": "lab", "machine_type": "g6e.12xlarge", "workload": "development", **pool}
+    alerts = {rule.alert for rule in monitoring_of("4.8.3", pools=[lab]).alerts}
+    assert ("GpuMetricsMissing" in alerts) is expected
+
+
 def test_every_alert_has_a_runbook() -> None:
     page = (ROOT / "docs" / "runbooks.md").read_text("utf-8")
     headings = {line.removeprefix("### ").lower() for line in page.splitlines() if line.startswith("### ")}
