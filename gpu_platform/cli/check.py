@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from rich.console import Console
@@ -30,7 +31,7 @@ from gpu_platform.program import record_stack
 from gpu_platform.spec import find_stack_file, parse_platform
 from gpu_platform.spec.positions import Positions
 from gpu_platform.stacks import load_stack
-from policies import Level, PolicyReport, Severity
+from policies import Level, PolicyReport, Severity, configure, rules
 
 _WIDE = 120  # columns from which decisions are a table; below they are a list
 Output = Literal["text", "json", "sarif", "junit"]
@@ -47,14 +48,21 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
     except BadInput as error:
         if output in ("sarif", "junit"):
             path = find_stack_file(stack)
-            _print_findings(mistakes(error, Positions(path)), path, output)
+            unevaluated = {rule.id: "not checked: the stack file is not valid" for rule in rules()}
+            _print_findings(mistakes(error, Positions(path)), path, output, unevaluated=unevaluated)
         raise
     program = record_stack(loaded)
     report = evaluate_policies(program, loaded.plan)
     if output in ("sarif", "junit"):
         spec = parse_platform(loaded.platform, str(loaded.path))
         found = findings(report, spec, Positions(loaded.path))
-        _print_findings(found, loaded.path, output, loaded.plan.policy.own_rules)
+        policy = loaded.plan.policy
+        disabled = {
+            one.rule.id: "not checked: the stack file disables this rule"
+            for one in configure(policy.config, own=policy.own_rules)
+            if one.level is Level.DISABLED
+        }
+        _print_findings(found, loaded.path, output, policy.own_rules, disabled)
         return verdict(report)
     warnings: tuple[str, ...] = ()
     if loaded.plan.kind == "environment":
@@ -102,8 +110,14 @@ def chart_warnings(charts: ChartsPlan, program: RecordedProgram) -> Iterator[str
             yield f"charts.{chart}.values.{path}: the program sets another value, which wins"
 
 
-def _print_findings(found: tuple[Finding, ...], path: Path, output: str, own: Sequence[str] = ()) -> None:
-    print(as_sarif(found, path, own) if output == "sarif" else as_junit(found, path, own))
+def _print_findings(
+    found: tuple[Finding, ...],
+    path: Path,
+    output: str,
+    own: Sequence[str] = (),
+    unevaluated: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    print(as_sarif(found, path, own) if output == "sarif" else as_junit(found, path, own, unevaluated))
 
 
 def verdict(report: PolicyReport) -> ExitCode:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 from urllib.parse import quote
 from xml.etree import ElementTree
@@ -180,8 +181,16 @@ def as_sarif(found: Iterable[Finding], path: Path, own_rules: Sequence[str] = ()
     return json.dumps(log, indent=2)
 
 
-def as_junit(found: Sequence[Finding], path: Path, own_rules: Sequence[str] = ()) -> str:
-    """Return JUnit XML with a test case for each rule; advice and what was not checked are in skipped cases."""
+def as_junit(
+    found: Sequence[Finding],
+    path: Path,
+    own_rules: Sequence[str] = (),
+    unevaluated: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Return JUnit XML with a test case for each rule; advice and what was not checked are in skipped cases.
+
+    `unevaluated`: rules that did not run, with the reason.
+    """
     shown = _shown(path)
     root = ElementTree.Element("testsuites", name="gpu-platform check")
     names = [STACK_FILE_RULE, *(rule.id for rule in rules(own_rules))]
@@ -191,6 +200,9 @@ def as_junit(found: Sequence[Finding], path: Path, own_rules: Sequence[str] = ()
         case = ElementTree.SubElement(suite, "testcase", name=name, classname=shown, file=shown)
         own = [one for one in found if one.rule == name]
         if not own:
+            if name in unevaluated:
+                ElementTree.SubElement(case, "skipped", message=unevaluated[name])
+                skipped += 1
             continue
         text = "\n".join(f"{shown}:{one.place.line}:{one.place.column}: {one.message}" for one in own)
         broken = any(one.kind == "error" for one in own)

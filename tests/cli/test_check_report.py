@@ -252,6 +252,30 @@ def test_junit_has_a_case_for_every_rule_and_fails_those_that_stop_a_deploy(
     )
 
 
+def _skipped(out: str) -> dict[str, str]:
+    found = ElementTree.fromstring(out).iterfind("testsuite/testcase")
+    results = {str(case.get("name")): case.find("skipped") for case in found}
+    return {name: str(one.get("message")) for name, one in results.items() if one is not None}
+
+
+def test_junit_passes_no_rule_for_a_file_that_is_not_valid(stack: Path, capsys: pytest.CaptureFixture[str]):
+    stack.write_text(SHARED_TRAINING.replace("replicas: 4", "replicas: 0"), "utf-8")
+    code, out = check(stack, "junit", capsys)
+    suite = ElementTree.fromstring(out).find("testsuite")
+    assert suite is not None
+    assert code == 2
+    assert set(_skipped(out).values()) == {"not checked: the stack file is not valid"}
+    assert [case.get("name") for case in suite if len(case) == 0] == []
+    assert suite.get("skipped") == str(len(_skipped(out)))
+
+
+def test_junit_does_not_pass_a_rule_that_the_stack_file_disables(stack: Path, capsys: pytest.CaptureFixture[str]):
+    policy = "    policy: {rules: {gpu-node-taint: disabled}}\n"
+    stack.write_text(SHARED_TRAINING + policy, "utf-8")
+    _, out = check(stack, "junit", capsys)
+    assert _skipped(out)["gpu-node-taint"] == "not checked: the stack file disables this rule"
+
+
 def test_a_good_stack_has_no_result(stack: Path, capsys: pytest.CaptureFixture[str]):
     code, run = sarif(Path("local"), capsys)
     assert (code, run["results"]) == (0, [])
