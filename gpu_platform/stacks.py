@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.errors import BadInput, Problem, did_you_mean
 from gpu_platform.paths import stacks_dir
 from gpu_platform.planning import EnvironmentPlan, Plan, check_apart, plan_environment, plan_team
 from gpu_platform.spec import (
@@ -19,6 +19,7 @@ from gpu_platform.spec import (
     read_stack_file,
 )
 from gpu_platform.spec._types import is_label_value
+from gpu_platform.spec.load import stack_name
 from gpu_platform.spec.placeholders import with_placeholders, with_suggestions
 
 ENVIRONMENT_FOLDER_KEY = "gpu-platform:environmentFolder"  # folder of the environment file of a team stack
@@ -161,11 +162,13 @@ def _plan_team(spec: TeamStack, stack: str, source: str, folder: Path) -> Plan:
     name = reference.stack.rsplit("/", 1)[-1]
     path = folder / (reference.file or f"Pulumi.{name}.yaml")
     if not path.is_file():
+        there = [stack_name(one) for one in folder.glob("Pulumi.*.yaml")]
+        meant = "" if reference.file else did_you_mean(name, [one for one in there if one != stack])
         problem = Problem(
             "environment.file" if reference.file else "environment.stack",
             repr(reference.file or reference.stack),
             "an environment whose stack file exists: the plan of a team needs the pools of its environment",
-            f"{path} does not exist; set environment.file to the environment's stack file",
+            meant or f"{path} does not exist; set environment.file to the environment's stack file",
         )
         raise BadInput(source, [problem])
     file = read_stack_file(path)

@@ -33,6 +33,12 @@ def google_region(location: str) -> str:
     return location if zone is None else zone["region"]
 
 
+def region_of(zone: str) -> str:
+    """Return the region of a zone of any cloud; empty for another text."""
+    found = _GOOGLE_ZONE.fullmatch(zone) or AWS_ZONE.fullmatch(zone)
+    return "" if found is None else found["region"]
+
+
 def zone_examples(name: str) -> str:
     """Return a zone of the region that a name begins with, else one of each cloud."""
     if (google := re.match(_GOOGLE_REGION, name)) is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic import BaseModel as _PydanticModel
@@ -231,13 +232,31 @@ def _memory(value: str) -> str:
     return value
 
 
+def separate_words(command: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a command whose program is a word of its own; raises PydanticCustomError for a line of a shell."""
+    if command and len(words := command[0].split()) > 1:
+        written = json.dumps([*words, *command[1:]])
+        raise wrong("the program, then each of its arguments as an entry of its own", f"write command: {written}")
+    return command
+
+
+_GPU_MEMORY: Final = "an amount of memory above zero with its unit"
+
+
+def _has_memory_unit(value: object) -> object:
+    if type(value) in (int, float) or (isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?", value)):
+        positive = float(cast("str | float", value)) > 0
+        raise wrong(_GPU_MEMORY, f"write {value}Gi" if positive else "write for example 10Gi")
+    return value
+
+
 def _gpu_memory(value: str) -> str:
     try:
         if parse_memory_mib(value) > 0:
             return value
     except ValueError:
         pass
-    raise wrong("an amount of memory above zero with its unit", "for example 10GB or 10Gi")
+    raise wrong(_GPU_MEMORY, "write for example 10Gi")
 
 
 def _mig_profile(value: str) -> str:
@@ -362,7 +381,8 @@ Cpu = Annotated[str, _quantity_such_as("200, or 500m for half a CPU"), AfterVali
 """CPUs: of a pod, a quota or a limit."""
 Memory = Annotated[str, _quantity_such_as("2Ti"), AfterValidator(_memory)]
 """Memory or storage: of a pod, a quota or a limit."""
-GpuMemory = Annotated[str, AfterValidator(_gpu_memory)]
+OptionalCommand = Annotated[tuple[str, ...], Field(max_length=200), AfterValidator(separate_words)]
+GpuMemory = Annotated[str, BeforeValidator(_has_memory_unit), AfterValidator(_gpu_memory)]
 MigProfileName = Annotated[str, AfterValidator(_mig_profile)]
 MigLayoutName = Annotated[str, AfterValidator(_mig_layout)]
 OperatorVersion = Annotated[str, AfterValidator(_release)]

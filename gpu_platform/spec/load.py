@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,6 +98,8 @@ def find_stack_file(stack: str) -> Path:
     if path.is_file():
         return path
     found, meant = repr(stack), stack_name(path)
+    if Path(stack).is_file():
+        found += ", a file of another kind"
     if by_path:
         found += ", which is no file" + ("" if path.is_absolute() else f" in {Path.cwd()}")
     allowed = f"the path of a stack file, or the name of one in {folder}: {', '.join(known) or 'none is there'}"
@@ -113,7 +116,10 @@ def _other_stack(stack: str, meant: str, path: Path, known: Sequence[str]) -> st
         return f"give the path: {file if len(file.parts) > 1 else f'./{file}'}"
     if meant in known:
         return f"give the name {meant!r} for {stacks_dir() / f'Pulumi.{meant}.yaml'}"
-    new = f"`gpu-platform init {meant}` writes {stacks_dir() / f'Pulumi.{meant}.yaml'}"
+    if Path(stack).is_file():
+        return "give the path of a file whose name ends with .yaml, or a name"
+    name = re.sub("[^a-z0-9-]+", "-", meant.casefold()).strip("-")[:63] or "mine"
+    new = f"`gpu-platform init {name}` writes {stacks_dir() / f'Pulumi.{name}.yaml'}"
     return did_you_mean(meant, known) or new
 
 
@@ -182,6 +188,7 @@ def _read(path: Path, construct: Callable[[str, list[Problem]], _Read]) -> tuple
         raise BadInput(str(path), [Problem("(the whole file)", str(error), "valid YAML")]) from None
 
 
+_NO_ENTRY: Final = "did not find expected '-' indicator"
 # What the parser says of common mistakes: what was found, what is allowed, the fix.
 _YAML_MISTAKES: Final[Mapping[str, tuple[str, str, str]]] = {
     "mapping values are not allowed in this context": (
@@ -189,15 +196,15 @@ _YAML_MISTAKES: Final[Mapping[str, tuple[str, str, str]]] = {
         "one key in a line, and texts with a colon and a space in quotes",
         "put the value in quotes, or each key on a line of its own",
     ),
-    "did not find expected '-' indicator": (
+    _NO_ENTRY: (
         "a line that is indented neither as an entry of the list nor as a key of its entry",
         "entries of a list below each other, and their keys two columns further right",
-        "indent the line as the one above it",
+        "indent the line as the keys of its entry",
     ),
     "did not find expected key": (
         "a line that is indented unlike the keys above it, or a quote or bracket that is not closed",
         "keys of a mapping in one column",
-        "indent the line as the one above it, or close the quote or bracket",
+        "indent the line as the other keys of its mapping, or close the quote or bracket",
     ),
     "did not find expected ',' or ']'": ("a list without its end", "[a, b]", "close the bracket"),
     "did not find expected ',' or '}'": ("a mapping without its end", "{a: 1, b: 2}", "close the brace"),
@@ -228,9 +235,21 @@ def _invalid_yaml(error: yaml.MarkedYAMLError, text: str) -> Problem:
         return Problem(place, f"a text that begins with {sign}", "such texts in quotes", "put the text in quotes")
     known = _YAML_MISTAKES.get(str(error.problem))
     if known is not None:
-        return Problem(place, *known)
+        found, allowed, fix = known
+        if error.problem == _NO_ENTRY and (column := _column_of_keys(text, mark.line, mark.column)):
+            fix = f"begin the line at column {column}, as the keys of its entry"
+        return Problem(place, found, allowed, fix)
     found = f"invalid YAML: {error.problem}" if error.problem else "something that is not YAML"
     return Problem(place, found, "valid YAML", "correct that line")
+
+
+def _column_of_keys(text: str, line: int, column: int) -> int:
+    """Return the column, from 1, of the keys of the list entry above a line; 0 if none begins left of `column`."""
+    for above in reversed(text.split("\n")[:line]):
+        entry = re.match(r"( *)- +(?=\S)", above)
+        if entry is not None and len(entry[1]) < column:
+            return len(entry[0]) + 1
+    return 0
 
 
 def read_stack_file(path: Path) -> StackFile:

@@ -14,12 +14,14 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import yaml
 from pydantic import ValidationError
 
 from gpu_platform.errors import Problem, suggestion
 from gpu_platform.spec.load import stack_adapter, to_json
 from gpu_platform.spec.problems import NEAREST, UNKNOWN_KEY, path_text, problems_of
 from gpu_platform.spec.stack import Environment
+from gpu_platform.zones import region_of
 
 Path = tuple[str | int, ...]
 
@@ -194,8 +196,25 @@ def _correct(document: dict[str, Any], problem: Problem, replaced: set[Path], re
     elif (nearest := re.match(NEAREST, problem.fix)) is not None and path not in replaced:
         container[last] = int(nearest[1])
         replaced.add(path)
+    elif (meant := _meant_value(problem.fix, last, container[last])) is not None:
+        container[last] = meant
     else:
         _replace(document, path, replaced)
+
+
+def _meant_value(fix: str, key: str | int, value: object) -> object:
+    """Return the value that a fix writes for one of another type; None if the fix only gives an example."""
+    if isinstance(value, str) and fix == f"write {value.strip()} without quotes":
+        return json.loads(value)
+    if fix == f"write {key}: {{desired: {value}}}":
+        return {"desired": value}
+    if isinstance(value, str) and (region := region_of(value)) and fix == f"write {region}":
+        return region
+    if written := re.fullmatch(rf"write {re.escape(str(key))}: (\[.*\])", fix):
+        entries = yaml.safe_load(written[1])
+        found = " ".join(map(str, cast("list[object]", value))) if isinstance(value, list) else str(value)
+        return entries if " ".join(map(str, entries)).split() == found.split() else None
+    return None
 
 
 def _replace(document: dict[str, Any], path: Path, replaced: set[Path]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from functools import cache
 from typing import Any, cast
@@ -18,6 +19,7 @@ from pydantic_core import ErrorDetails
 from gpu_platform.errors import Problem, did_you_mean, suggestion
 from gpu_platform.spec.patterns import in_words
 from gpu_platform.spec.secret_names import names_secret
+from gpu_platform.zones import region_of
 
 Schema = Mapping[str, Any]
 
@@ -165,9 +167,9 @@ def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
         return Problem(path, found_text(value), "one of " + ", ".join(options), fix)
     if kind == "invalid_key":
         return Problem(path, found_text(value), "text keys", "quote the key")
-    return Problem(
-        path, found_text(value), described or details["msg"], _fix(parts, value, described, schema, root)
-    )
+    is_required = bool(parts) and parts[-1] in _schema_at(parts[:-1], data, root).get("required", ())
+    fix = _fix(parts, value, described, schema, root, is_required=is_required)
+    return Problem(path, found_text(value), described or details["msg"], fix)
 
 
 def _similar_keys(key: str) -> tuple[str, ...]:
@@ -178,10 +180,10 @@ def _similar_keys(key: str) -> tuple[str, ...]:
 
 def _example_of(name: str, schema: Schema, root: Schema) -> str:
     """Return a key with a value that its schema allows, as far as one is known."""
-    if example := re.search(rf"\b{re.escape(name)}: .+", _SHAPES.get(name, "")):
+    if example := re.search(rf"\b{re.escape(name)}: .+", _shape(name, schema, root)):
         return example[0].split(", with quotes")[0]
     example = _example(schema, root)
-    return f"{name}: {example}" if not re.search(rf"\b({_TEXT}|{_KEY})\b", example) else f"{name}:"
+    return f"{name}: {example}" if not re.search(rf"\b({_TEXT}|{_KEY})\b", example) else f"{name}: and its value"
 
 
 # What other tools call a value, by what it is called here.
@@ -260,27 +262,62 @@ def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object
         return f"did you mean {here[0]!r}?" if here[0] in others else "remove it"
     if typo := did_you_mean(key, allowed, _TYPO):
         return typo if suggestion(typo) in others else "remove it"
-    if place := _nearest_object(key, owner, data, root):
+    if branch := _branch_with(key, owner, data, root):
+        return f"remove it, or write {branch}"
+    value = present[key]
+    if place := _nearest_object(key, value, owner, data, root):
         return f"move it to {place}"
     for name in meant:
-        if place := _nearest_object(name, owner, data, root):
+        if place := _nearest_object(name, value, owner, data, root):
             return f"write {name} in {place}"
     return did_you_mean(key, others) or "remove it"
+
+
+def _branch_with(key: str, owner: Sequence[str | int], data: object, root: Schema) -> str:
+    """Return what an object would have to be to have a key, such as `mode: mig`; empty if nothing."""
+    here = _nullable(root, root, data)
+    value = data
+    for part in owner:
+        here = _select(here, value, root)
+        if isinstance(part, int):
+            here, value = cast("Schema", here.get("items", {})), cast("Sequence[object]", value)[part]
+        else:
+            here, value = _property(here, part, root), cast("Mapping[str, object]", value)[part]
+        here = _nullable(here, root, value)
+    by_tag = cast("Mapping[str, str]", here.get("discriminator", {}).get("mapping", {}))
+    tags = [
+        tag
+        for tag, reference in by_tag.items()
+        if key in _resolve({"$ref": reference}, root).get("properties", {})
+    ]
+    name = here["discriminator"]["propertyName"] if tags else ""
+    return f"{name}: {tags[0]}" if name in _WAYS else ""
+
+
+_WAYS = {"mode", "type", "policy"}
+"""Keys that say which way something is done; `provider` and `kind` say what a file is about."""
 
 
 def _plain(key: str) -> str:
     return re.sub(r"[-_ ]", "", key).casefold()
 
 
-def _nearest_object(key: str, owner: Sequence[str | int], data: object, root: Schema) -> str:
-    """Return the path of the nearest object that can have a key, or of the nearest two; empty if none is near."""
+def _nearest_object(key: str, value: object, owner: Sequence[str | int], data: object, root: Schema) -> str:
+    """Return the path of the nearest object that can have a key and its value, or of the nearest two.
+
+    Empty if none is near. Another entry of a list is not meant.
+    """
 
     def distance(place: Sequence[str | int]) -> int:
         pairs = enumerate(zip(place, owner, strict=False))
         shared = next((index for index, (left, right) in pairs if left != right), min(len(place), len(owner)))
         return len(place) + len(owner) - 2 * shared
 
-    found = [place for place in dict.fromkeys(_objects_with(key, data, root, root, ())) if place != tuple(owner)]
+    found = [
+        place
+        for place, schema in dict(_objects_with(key, data, root, root, ())).items()
+        if place != tuple(owner) and not _in_other_entries(place, owner) and _may_be(value, schema, root)
+    ]
     nearest = [place for place in found if distance(place) == min(map(distance, found))]
     if len(nearest) not in {1, 2} or distance(nearest[0]) > len(
         owner
@@ -289,10 +326,51 @@ def _nearest_object(key: str, owner: Sequence[str | int], data: object, root: Sc
     return " or ".join(path_text(place) if place else "the top, beside kind" for place in nearest)
 
 
+def _in_other_entries(place: Sequence[str | int], owner: Sequence[str | int]) -> bool:
+    """Return whether a place and an object are in two entries of lists, of the same list or of two."""
+    shared = next((at for at, (left, right) in enumerate(zip(place, owner, strict=False)) if left != right), None)
+    return shared is not None and all(
+        any(isinstance(part, int) for part in path[shared:]) for path in (place, owner)
+    )
+
+
+def _may_be(value: object, schema: Schema, root: Schema) -> bool:
+    """Return whether a schema allows values of this kind, and a text if it lists the texts."""
+    if isinstance(value, str):
+        kind: object = "string"
+    elif isinstance(value, bool):
+        kind = "boolean"
+    elif isinstance(value, int | float):
+        kind = "number"
+    else:
+        kind = "array" if isinstance(value, list) else "object" if isinstance(value, Mapping) else "null"
+    for branch in _flat(schema, root):
+        allowed = "object" if "discriminator" in branch else branch.get("type")
+        if ("number" if allowed == "integer" else allowed) == kind and value in branch.get("enum", (value,)):
+            return True
+    return False
+
+
+def _flat(schema: Schema, root: Schema) -> Iterable[Schema]:
+    """Yield the branches of a union and of the unions in it."""
+    schema = _resolve(schema, root)
+    if "discriminator" in schema:
+        yield schema
+        return
+    for branch in _branches(schema, root):
+        if branch is schema or branch == schema:
+            yield branch
+        else:
+            yield from _flat(branch, root)
+
+
 def _objects_with(
     key: str, value: object, schema: Schema, root: Schema, path: tuple[str | int, ...]
-) -> Iterable[tuple[str | int, ...]]:
-    """Yield the paths of objects that can have a key and lack it, also of objects that a file leaves out."""
+) -> Iterable[tuple[tuple[str | int, ...], Schema]]:
+    """Yield the objects that can have a key and lack it, with the key's schema; also those that a file leaves out.
+
+    Each is given by its path.
+    """
     if isinstance(value, list):
         entries = cast("list[object]", value)
         items = cast("Schema", _select(schema, entries, root).get("items", {}))
@@ -303,7 +381,7 @@ def _objects_with(
         for branch in _objects(schema, here or None, root):
             fields = cast("Mapping[str, Schema]", branch.get("properties", {}))
             if key in fields and key not in here:
-                yield path
+                yield path, fields[key]
             for name, below in fields.items():
                 yield from _objects_with(key, here.get(name), below, root, (*path, name))
 
@@ -327,7 +405,7 @@ def _value_at(parts: Sequence[str | int], data: object) -> Mapping[str, object]:
 
 # Fixes for fields whose value is not the mapping or list that it must be.
 _SHAPES: Mapping[str, str] = {
-    "count": "write count: {desired: 2}",
+    "count": "write count: {desired: 2}",  # or the number that is there
     "cluster": "write cluster: {provider: sandbox}",
     "sharing": "write for example sharing: {mode: time-slicing, replicas: 4}",
     "layout": "write for example layout: {1g.10gb: 7}",
@@ -353,7 +431,9 @@ _SHAPES: Mapping[str, str] = {
 _SHARES = ("a number from 0 to 1", "a number above 0, at most 1")
 
 
-def _fix(parts: Sequence[str | int], value: object, described: str, schema: Schema, root: Schema) -> str:
+def _fix(
+    parts: Sequence[str | int], value: object, described: str, schema: Schema, root: Schema, *, is_required: bool
+) -> str:
     if isinstance(value, list) and (missing := schema.get("minItems", 0) - len(cast("list[object]", value))) > 0:
         return f"add {_entries(missing)}"
     text = schema.get("type") == "string" or (described.startswith("a text") and "mapping" not in described)
@@ -370,13 +450,16 @@ def _fix(parts: Sequence[str | int], value: object, described: str, schema: Sche
             return f"write for example {example!r}"
         return f'write "{meant}": without quotes YAML reads a number, true or false instead of a text'
     if value is None:
-        return "set a value, or remove it"
+        return "set a value" if is_required else "set a value, or remove it"
     if described.startswith("true or false"):
         return f"write {'true' if str(value).casefold() in _YES else 'false'}"
     if isinstance(value, int | float) and 1 < value <= 100 and described in _SHARES:
         return f"write {value / 100:g} for {value:g} %"
     if isinstance(value, int | float) and not isinstance(value, bool) and (bound := _bound(value, schema)):
         return bound
+    region = region_of(value) if isinstance(value, str) and text else ""
+    if region and re.fullmatch(schema.get("pattern", "(?!)"), region):
+        return f"write {region}"
     if isinstance(value, str) and text and example is not None:
         return f"write for example {example!r}"
     if isinstance(value, Mapping) and text and len(pair := cast("Mapping[str, object]", value)) == 1:
@@ -385,10 +468,58 @@ def _fix(parts: Sequence[str | int], value: object, described: str, schema: Sche
     key = f"{name}: " if parts and parts[-1] == name else ""
     items = _select(cast("Schema", schema.get("items", {})), value, root)
     if isinstance(value, str) and value and items.get("type") == "string":
-        return f"write {key}[{json.dumps(value)}]"
-    if name in _SHAPES and not text:
-        return _SHAPES[name]
+        return f"write {key}{_as_list(name, value)}"
+    if meant := _meant_mapping(name, value, schema, root):
+        return f"write {key}{meant}"
+    if shape := _shape(name, schema, root):
+        return shape
     return f"write for example {key}{_example(schema, root)}"
+
+
+def _shape(name: str, schema: Schema, root: Schema) -> str:
+    """Return the fix of a field from the table, where its schema allows that kind of value."""
+    shape = _SHAPES.get(name, "")
+    written = re.search(rf"\b{re.escape(name)}: ([{{\[])", shape)
+    value: object = {} if written is not None and written[1] == "{" else []
+    return shape if shape and _may_be(value, schema, root) else ""
+
+
+def _meant_mapping(name: str, value: object, schema: Schema, root: Schema) -> str:
+    """Return the mapping that a number or a text means, in one line; empty where that is not known."""
+    fields = cast("Mapping[str, Schema]", schema.get("properties", {}))
+    if name == "count" and "desired" in fields and isinstance(value, int) and not isinstance(value, bool):
+        return f"{{desired: {value}}}"
+    if not isinstance(value, str):
+        return ""
+    if name == "environment" and "stack" in fields and re.fullmatch(r"[\w.-]+", value):
+        return f"{{stack: {_in_line(value)}}}"
+    if fields.keys() >= {"key", "effect"} and (taint := re.fullmatch(r"([^=:\s]+)(?:=([^=:\s]*))?:(\w+)", value)):
+        key, of_taint, effect = taint.groups()
+        return (
+            f"{{key: {_in_line(key)}, "
+            + (f"value: {_in_line(of_taint)}, " if of_taint else "")
+            + (f"effect: {_in_line(effect)}}}")
+        )
+    tags = _tags(schema)
+    option = suggestion(meant_option(value, tags)) if tags else None
+    if option is None:
+        return ""
+    branch = _resolve({"$ref": schema["discriminator"]["mapping"][option]}, root)
+    discriminator = schema["discriminator"]["propertyName"]
+    required = [one for one in branch.get("required", ()) if one != discriminator]
+    others = "".join(f", {one}: {_example(_property(branch, one, root), root)}" for one in required)
+    return f"{{{discriminator}: {option}{others}}}"
+
+
+def _as_list(name: str, value: str) -> str:
+    """Return a text as the list that it means: a command by its words, as a shell splits it."""
+    if name not in {"command", "args"}:
+        return f"[{json.dumps(value)}]"
+    try:
+        words = shlex.split(value)
+    except ValueError:  # a quote without its end
+        words = [value]
+    return f"[{', '.join(map(_in_line, words))}]"
 
 
 def _example(schema: Schema, root: Schema) -> str:

@@ -14,6 +14,7 @@ from gpu_platform.spec._types import (
     Member,
     Memory,
     MigProfileName,
+    OptionalCommand,
     SecretName,
     SpecModel,
     plain_or_mapping,
@@ -135,7 +136,7 @@ class Workload(SpecModel):
     memory: Memory = "4Gi"
     image: str | None = None
     """Container image, pinned; unset: the pause image, which allocates the GPU and computes nothing."""
-    command: Annotated[tuple[str, ...], Field(max_length=200)] = ()
+    command: OptionalCommand = ()
     run_as_user: int | None = Field(default=None, ge=1, le=2**31 - 1)
     """User id of the container's processes. Unset: the image's own user, which with `pod_security: restricted` has
     to be a number other than 0."""

@@ -16,8 +16,10 @@ from gpu_platform.spec._types import (
     GpuMemory,
     Memory,
     MigProfileName,
+    OptionalCommand,
     SecretName,
     SpecModel,
+    separate_words,
     wrong,
 )
 from gpu_platform.spec.patterns import URL_PATH, worded
@@ -86,7 +88,7 @@ class ContainerSettings(SpecModel):
     has them. Unset: the image's own, which with `pod_security: restricted` has to be a number other than 0."""
 
 
-Command = Annotated[tuple[str, ...], Field(min_length=1, max_length=200)]
+Command = Annotated[tuple[str, ...], Field(min_length=1, max_length=200), AfterValidator(separate_words)]
 
 
 class KeptDirectory(SpecModel):
@@ -231,7 +233,7 @@ class InferenceService(RequestedResources, ContainerSettings):
     name: DnsLabel
     image: str
     """Container image, pinned by tag or digest."""
-    command: Annotated[tuple[str, ...], Field(max_length=200)] = ()
+    command: OptionalCommand = ()
     """Unset: the image's own."""
     replicas: int = Field(default=1, ge=1, le=1000)
     """Copies of the model; with `autoscaling` the least."""
@@ -259,7 +261,7 @@ class Notebook(RequestedResources, ContainerSettings):
     name: DnsLabel
     image: str | None = None
     """Container image with JupyterLab, pinned. Unset: the one of the guide, with PyTorch."""
-    command: Annotated[tuple[str, ...], Field(max_length=200)] = ()
+    command: OptionalCommand = ()
     """Unset: JupyterLab on port 8888 of the pod itself, which `kubectl port-forward` reaches."""
     idle: Duration = "1h"
     """Ends after this time without a connection or a running cell; the default command alone knows it."""

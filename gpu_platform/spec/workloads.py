@@ -22,7 +22,7 @@ class WorkloadDemand(SpecModel):
     """training, inference or development: determines how GPUs may be shared, and the pool's workload."""
     count: int = Field(ge=1, le=10_000)
     """Number of pods that run at the same time."""
-    trust_domain: DnsLabel
+    trust_domain: DnsLabel = Field(examples=["shop"])
     """Pods of different trust domains never share a GPU, except as MIG instances."""
     gpu_memory: GpuMemory
     """GPU memory that a pod needs on each of its GPUs."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.command_line import run
 
 
@@ -12,6 +14,21 @@ def test_an_unknown_stack_is_refused_with_the_command_that_writes_one() -> None:
     assert ran.code == 2
     assert "STACK: found 'nowhere'" in ran.err
     assert "`gpu-platform init nowhere` writes " in ran.err
+
+
+def test_the_command_that_writes_a_stack_has_a_name_that_it_accepts() -> None:
+    assert "`gpu-platform init my-eks` writes " in run("check", "My_EKS").err
+
+
+def test_a_file_of_another_kind_is_no_stack_that_init_could_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("README.md").write_text("text", "utf-8")
+    ran = run("check", "README.md")
+    assert ran.code == 2
+    assert "a file of another kind" in ran.err
+    assert "Fix: give the path of a file whose name ends with .yaml" in ran.err
 
 
 def test_a_fault_for_a_sandbox_that_is_not_there_is_refused_with_its_name() -> None:

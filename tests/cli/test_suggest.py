@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -196,3 +197,30 @@ def test_a_workloads_file_that_is_not_there_is_bad_input(capsys: pytest.CaptureF
     code, _, err = _run(capsys, "--workloads", "nowhere.yaml")
     assert code == 2
     assert "nowhere.yaml" in err
+
+
+def test_the_fixes_of_a_workloads_file_are_values_that_it_accepts(
+    capsys: pytest.CaptureFixture[str], workloads: Path
+) -> None:
+    workloads.write_text("workloads:\n  - {name: chat, kind: inference, gpu_memory: 10}\n", "utf-8")
+    code, _, err = _run(capsys, "--workloads", str(workloads))
+    assert code == 2
+    fixes = re.findall(r"workloads\[0\]\.(\w+): .* Fix: (?:add|write) (?:\w+: )?(.+)", err)
+    assert dict(fixes).keys() == {"count", "trust_domain", "gpu_memory"}
+    entry = yaml.safe_load(workloads.read_text("utf-8"))["workloads"][0]
+    entry |= {field: yaml.safe_load(value) for field, value in fixes}
+    workloads.write_text(yaml.safe_dump({"workloads": [entry]}), "utf-8")
+    assert _run(capsys, "--workloads", str(workloads))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "fix"),
+    [("count: {desired: 2}", "write for example count: 1"), ("gpu_memory: '10'", "write 10Gi")],
+)
+def test_a_wrong_value_of_a_workloads_file_gets_a_fix_of_its_own_kind(
+    capsys: pytest.CaptureFixture[str], workloads: Path, field: str, fix: str
+) -> None:
+    workloads.write_text(
+        f"workloads:\n  - {{name: chat, kind: inference, trust_domain: shop, {field}}}\n", "utf-8"
+    )
+    assert f"Fix: {fix}\n" in _run(capsys, "--workloads", str(workloads))[2]

@@ -125,6 +125,35 @@ def test_a_team_stack_gets_its_quota_of_a_reserve_on_some_of_the_pools(tmp_path:
     assert sum(int(one.nominal) for flavor in queue.flavors for one in flavor.limits if one.resource == GPU) == 4
 
 
+@pytest.mark.parametrize(
+    ("own", "place", "fix"),
+    [
+        (8, "team.quota.gpus", "write queueing: {reserve: {gpus: 6}} in the environment, and deploy it first"),
+        (
+            12,
+            "team.quota.gpus",
+            "ask for less; or lower quotas of the environment's teams by 2, and write queueing: "
+            "{reserve: {gpus: 6}} in the environment, and deploy it first",
+        ),
+    ],
+)
+def test_a_reserve_that_the_environment_has_no_gpus_for_is_not_advised(
+    tmp_path: Path, own: int, place: str, fix: str
+) -> None:
+    above = environment(train(), queueing={"reserve": {"gpus": 2}}, teams=[team(quota={"gpus": own})])
+    with pytest.raises(BadInput) as caught:
+        team_stack(tmp_path, above, {"gpus": 6})
+    assert [(one.path, one.fix) for one in caught.value.problems] == [(place, fix)]
+
+
+def test_no_reserve_is_advised_of_instances_that_no_pool_offers(tmp_path: Path) -> None:
+    above = environment(train(), queueing={"reserve": {"gpus": 2}}, teams=[team(quota={"gpus": 8})])
+    with pytest.raises(BadInput) as caught:
+        team_stack(tmp_path, above, {"mig": {"2g.20gb": 1}})
+    assert not [one for one in caught.value.problems if "reserve" in one.fix]
+    assert len(caught.value.problems) == 1
+
+
 def test_quota_goes_where_the_declared_work_of_a_team_runs(make_plan: PlanMaker) -> None:
     teams = [
         team("search", quota={"gpus": 16}),

@@ -14,6 +14,9 @@ from gpu_platform.stacks import load_stack
 LOCAL = (STACKS_DIR / "Pulumi.local.yaml").read_text("utf-8")
 
 
+WORKLOAD = "{name: pretrain, pool: train, gpus: 4, replicas: 2, cpu: 16, memory: 128Gi"
+
+
 def _problems(tmp_path: Path, *changes: tuple[str, str]) -> list[Problem]:
     text = LOCAL
     for old, new in changes:
@@ -43,7 +46,37 @@ def _problems(tmp_path: Path, *changes: tuple[str, str]) -> list[Problem]:
             "pools[0].count",
             "write max: 3 or desired: 2: the desired number is above the maximum",
         ),
-        (("count: {desired: 2}", "count: 4"), "pools[0].count", "write count: {desired: 2}"),
+        (("count: {desired: 2}", "count: 4"), "pools[0].count", "write count: {desired: 4}"),
+        (
+            ("workload: training", "workload: training\n        capacity: on_demand"),
+            "pools[0].capacity",
+            "write capacity: {type: on-demand}",
+        ),
+        (
+            ("workload: training", 'workload: training\n        taints: ["nvidia.com/gpu=true:NoSchedule"]'),
+            "pools[0].taints[0]",
+            'write {key: nvidia.com/gpu, value: "true", effect: NoSchedule}',
+        ),
+        (
+            ("{mode: time-slicing, ", "{mode: time-slicing, layout: {1g.10gb: 7}, "),
+            "pools[1].sharing.layout",
+            "remove it, or write mode: mig",
+        ),
+        (
+            (WORKLOAD, f"{WORKLOAD}, image: 'registry.example.com/a:1', command: torchrun train.py"),
+            "teams[0].workloads[0].command",
+            "write command: [torchrun, train.py]",
+        ),
+        (
+            (WORKLOAD, f"{WORKLOAD}, image: 'registry.example.com/a:1', command: [torchrun train.py]"),
+            "teams[0].workloads[0].command",
+            'write command: ["torchrun", "train.py"]',
+        ),
+        (
+            (WORKLOAD, f"{WORKLOAD}, queue: default"),
+            "teams[0].workloads[0].queue",
+            "remove it",
+        ),
         (("memory: 2Ti", "memory: 3TB"), "teams[0].quota.memory", "write 3T"),
         (("memory: 2Ti", "memory: 64 GiB"), "teams[0].quota.memory", "write 64Gi"),
         (("memory: 2Ti", "memory: 64"), "teams[0].quota.memory", "write 64Gi"),
@@ -65,6 +98,46 @@ def test_a_mistake_is_reported_once_with_a_fix_for_its_field(
     assert [problem.fix for problem in own] == [fix]
     if path != "cluster.provider":  # a cluster of another provider needs other fields, which are named, too
         assert len(problems) == 1, problems
+
+
+def test_an_unknown_pool_is_reported_beside_values_of_another_type(tmp_path: Path) -> None:
+    problems = _problems(
+        tmp_path,
+        ("pool: train, gpus: 4, replicas: 2", "pool: training, gpus: 4, replicas: two"),
+        ("count: {desired: 2}", "count: 2"),
+        ("cpu: 16, memory: 128Gi", 'cpu: 16, memory: 128Gi, image: "registry.example.com/a:1", command: sleep 1'),
+    )
+    assert [problem.path for problem in problems] == [
+        "pools[0].count",
+        "teams[0].workloads[0].pool",
+        "teams[0].workloads[0].replicas",
+        "teams[0].workloads[0].command",
+    ]
+
+
+def test_a_zone_that_is_written_as_a_region_hides_no_mistake_of_the_cluster(tmp_path: Path) -> None:
+    cluster = "cluster: {provider: eks, name: ml, region: us-west-2b, create: {admins: platform-admin}}"
+    problems = _problems(tmp_path, ("cluster: {provider: sandbox, name: local}", cluster))
+    fixes = {problem.path: problem.fix for problem in problems}
+    assert fixes["cluster.region"] == "write us-west-2"
+    assert fixes["cluster.create.admins"] == 'write admins: ["platform-admin"]'
+    assert "arn:aws:iam::" in fixes["cluster.create.admins[0]"]
+
+
+def test_a_stack_of_a_team_names_its_environment_as_the_text_that_was_written(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.base.yaml").write_text(LOCAL, "utf-8")
+    fixes: list[str] = []
+    for environment in ("base", "{stack: bsae}"):
+        team = tmp_path / "Pulumi.team.yaml"
+        team.write_text(
+            f"config:\n  gpu-platform:platform:\n    kind: team\n    environment: {environment}\n    team:\n"
+            "      {name: audio, quota: {gpus: 1}, priority: training, members: ['group:audio']}\n",
+            "utf-8",
+        )
+        with pytest.raises(BadInput) as caught:
+            load_stack(str(team))
+        fixes += [problem.fix for problem in caught.value.problems]
+    assert fixes == ["write environment: {stack: base}", "did you mean 'base'?"]
 
 
 def test_four_mistakes_of_four_kinds_are_reported_in_one_run(tmp_path: Path) -> None:

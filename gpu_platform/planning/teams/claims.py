@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gpu_platform import names
 from gpu_platform.errors import did_you_mean
@@ -89,7 +89,7 @@ def check_claim_of_workload(
         here.at("claim").add(
             "nothing" if workload.claim is None else f"{workload.claim!r}",
             f"a claim of team {team.name}: " + (", ".join(known) or "it has none"),
-            did_you_mean(workload.claim or "", known) or "add it to the team's claims",
+            did_you_mean(workload.claim or "", known) or _fix_of_claim(workload.claim, known),
         )
         return
     kind, demands = demands_of(claim, available.classes)
@@ -110,6 +110,12 @@ def check_claim_of_workload(
             "no autoscaler adds any",
             "lower replicas, or raise the pool's count.desired",
         )
+
+
+def _fix_of_claim(name: str | None, known: Sequence[str]) -> str:
+    if name is not None:
+        return "add it to the team's claims"
+    return f"write claim: {known[0]}" if known else "add one to the team's claims, and write its name as claim"
 
 
 def _pools_for(claim: Claim, available: Available) -> list[str]:

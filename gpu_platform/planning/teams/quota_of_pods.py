@@ -162,7 +162,9 @@ def _check_sum(
             here.add(
                 f"{units} of {resource} {in_all}",
                 f"at most {allowed.get(resource, 0)}: the team's quota.{quota_place(resource)}",
-                "raise the quota or lower replicas",
+                "raise the quota or lower replicas"
+                if resource in allowed
+                else "name another pool, or raise the quota",
             )
 
 

@@ -262,13 +262,15 @@ def check_reserve(
 ) -> None:
     """Record the quota of a team with its own stack that the environment does not keep for such teams.
 
-    `teams`: those of the environment.
+    `teams`: those of the environment. What no pool offers has a problem of its own.
     """
     granted = total_quota(teams)
     kept, kept_by_pool = quota_units(reserve), units_by_pool(reserve)
     for resource, units in quota_units(team.quota).items():
         place = quota_place(resource)
-        free = available.units.get(resource, 0) - granted.get(resource, 0)
+        if resource not in available.units:
+            continue
+        free = available.units[resource] - granted.get(resource, 0)
         if units > kept.get(resource, 0):
             problems.at(place).add(
                 f"{units} of {resource}",
