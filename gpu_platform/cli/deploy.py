@@ -36,14 +36,16 @@ from gpu_platform.cli.summary import Summary, show_changes, show_summary
 from gpu_platform.cli.team_changes import warn_of_teams
 from gpu_platform.cli.window import MaintenanceWindow, window_of
 from gpu_platform.cluster_access import ClusterAccess
+from gpu_platform.engine.applyset import is_deployed
 from gpu_platform.engine.choice import EngineName
+from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.members import ObjectsSkipped
 from gpu_platform.engine.queues import release_deleted
 from gpu_platform.engine.wait import NotReady
-from gpu_platform.errors import BadInput, ExitCode, Finding, GpuPlatformError
+from gpu_platform.errors import BadInput, ExitCode, Finding, GpuPlatformError, UnknownOutcome
 from gpu_platform.live_objects import ObjectsOnce
-from gpu_platform.paths import sandbox_dir
-from gpu_platform.planning.changes import PoolChange, pool_changes, protected
+from gpu_platform.paths import sandbox_dir, sandbox_kubeconfig
+from gpu_platform.planning.changes import PoolChange, pool_changes, protected, protection_changes
 from gpu_platform.planning.changes.departures import TeamChange
 from gpu_platform.planning.changes.durations import SETTLE_SECONDS
 from gpu_platform.planning.changes.sizes import size_changes
@@ -76,6 +78,7 @@ class _Prepared:
     deployment: Deployment
     progress: Progress
     cluster: ClusterAccess
+    is_new_sandbox: bool = False
 
 
 def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True) -> _Prepared:
@@ -101,14 +104,13 @@ def _prepare(stack: str, engine: str, *, quiet: bool, with_policies: bool = True
             *off_notices(loaded.plan),
         ):
             print(f"warning: {warning}", file=sys.stderr)
-    if loaded.plan.cluster.access == "sandbox":
-        _start_sandbox(loaded, progress)
+    is_new = loaded.plan.cluster.access == "sandbox" and _start_sandbox(loaded, progress)
     cluster = ClusterAccess(loaded.plan)
     deployment = choose_deployment(loaded, recorded, engine, progress, cluster)
     if with_policies:
         _refuse_ended_capacity(loaded)
     progress.line(f"engine: {deployment.engine} ({deployment.why})")
-    return _Prepared(loaded, report, deployment, progress, cluster)
+    return _Prepared(loaded, report, deployment, progress, cluster, is_new)
 
 
 def _refuse_ended_capacity(loaded: LoadedStack) -> None:
@@ -117,10 +119,10 @@ def _refuse_ended_capacity(loaded: LoadedStack) -> None:
         raise BadInput(str(loaded.path), list(problems))
 
 
-def _start_sandbox(loaded: LoadedStack, progress: Progress) -> None:
+def _start_sandbox(loaded: LoadedStack, progress: Progress) -> bool:
     """Start the sandbox of a stack with the Kubernetes version that it has; a new one with the declared version.
 
-    Raises BadInput if it cannot get the declared version.
+    Returns whether it is new. Raises BadInput if it cannot get the declared version.
     """
     name, wanted = loaded.plan.cluster.name, loaded.declared_kubernetes
     check_kubernetes(sandbox_dir(name), name, wanted, "cluster.kubernetes")
@@ -135,6 +137,26 @@ def _start_sandbox(loaded: LoadedStack, progress: Progress) -> None:
         karpenter_offers=offers,
         progress=progress,
     )
+    return new
+
+
+def _warn_of_other_sandboxes(loaded: LoadedStack) -> None:
+    """Say in which other sandboxes of this machine a stack is deployed that is not in its own."""
+    own = loaded.plan.cluster.name
+    for name in control_plane.names():
+        if name == own or control_plane.status(name).state != "running":
+            continue
+        try:
+            deployed = is_deployed(KubernetesClient(sandbox_kubeconfig(name)), loaded.stack)
+        except UnknownOutcome:
+            continue  # it stops, or does not answer
+        if deployed:
+            print(
+                f"warning: stack {loaded.stack} is deployed in sandbox {name}, and the stack file names sandbox "
+                f"{own}: what is deployed in {name} stays as it is. To change it, write cluster.name: {name}; to "
+                f"move it, run `gpu-platform destroy {loaded.stack}` with that name first",
+                file=sys.stderr,
+            )
 
 
 def _upgrade_sandbox(prepared: _Prepared) -> None:
@@ -175,12 +197,14 @@ def preview_stack(
     changes = announced.changes or {}
     window = window_of(prepared.loaded.plan)
     sizes = size_changes(announced.outputs, prepared.loaded.plan)
+    protection = protection_changes(announced.outputs, prepared.loaded.plan)
     if to_json:
         document = {
             "version": 1,
             "policies": prepared.report.to_json(),
             "impact": announced.impacts.to_json(),
             "sizes": [size.to_json() for size in sizes],
+            "protection": list(protection),
             "window": window.to_json(announced.impacts.found),
             "pool_changes": _as_json(announced.pools),
             "team_changes": _as_json(announced.teams),
@@ -190,11 +214,18 @@ def preview_stack(
         print(json.dumps(document, indent=2))
     else:
         show_impacts(console(), announced.impacts)
-        for line in (*map(str, sizes), window.line(announced.impacts.found)):
+        for line in (*protection, *map(str, sizes), window.line(announced.impacts.found)):
             if line:
                 console().print(line, markup=False)
         show_changes(console(), changes, objects=objects)
         show_policies(console(), placed(prepared.report, prepared.loaded))
+    if prepared.is_new_sandbox:
+        name = prepared.loaded.plan.cluster.name
+        print(
+            f"sandbox {name} was started for this preview and still runs: "
+            f"`gpu-platform sandbox down --name {name}` deletes it",
+            file=sys.stderr,
+        )
     refuse(announced.impacts, refused)
     if announced.skipped is not None:
         print(f"error: {announced.skipped}", file=sys.stderr)
@@ -213,6 +244,8 @@ def _announce(prepared: _Prepared, *, always_compare: bool) -> _Announced:
     """
     plan = prepared.loaded.plan
     outputs, objects = _outputs(prepared), ObjectsOnce(prepared.cluster)
+    if plan.cluster.access == "sandbox" and not outputs:
+        _warn_of_other_sandboxes(prepared.loaded)
     pools = _pool_changes(prepared, outputs)
     check_all_quotas(plan, prepared.cluster, is_deployed=bool(outputs) or plan.kind == "team")
     teams = warn_of_teams(plan, outputs, prepared.cluster)
@@ -413,7 +446,14 @@ def _destroy(stack: str, engine: str, *, yes: bool, delete_data: bool, to_json: 
     outputs = prepared.deployment.outputs() or {}
     refuse_protected(stack, outputs.get("protected") or (), "the last deployment")
     destruction = Destruction(
-        stack, plan, prepared.deployment, outputs, prepared.progress, prepared.cluster, to_json
+        stack,
+        plan,
+        prepared.deployment,
+        outputs,
+        prepared.progress,
+        prepared.cluster,
+        to_json,
+        is_deployed=bool(outputs) or prepared.deployment.is_deployed(),
     )
     with explained(f"gpu-platform destroy {stack}", plan, prepared.cluster, prepared.progress):
         destroy_deployed(destruction, yes, delete_data)

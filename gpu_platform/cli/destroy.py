@@ -32,7 +32,10 @@ _ON = "true, or unset on a cluster with production: true,"
 
 @dataclass(frozen=True, slots=True)
 class Destruction:
-    """A stack that is about to be destroyed; `outputs`: of its last deployment, empty if there is none."""
+    """A stack that is about to be destroyed; `outputs`: of its last deployment, empty if there is none.
+
+    `is_deployed`: whether there is anything of it; only retained namespaces are not counted.
+    """
 
     stack: str
     plan: Plan
@@ -41,6 +44,7 @@ class Destruction:
     progress: Progress
     cluster: ClusterAccess
     to_json: bool = False
+    is_deployed: bool = True
 
     @property
     def out(self) -> Console:
@@ -78,6 +82,9 @@ def destroy_deployed(run: Destruction, yes: bool, delete_data: bool) -> None:
     found = _read(run)
     _refuse_team_stacks(run, found.team_stacks)
     _show(run, found, delete_data=delete_data)
+    if not run.is_deployed and not (delete_data and found.own):
+        _report(run, found, None, delete_data=delete_data)
+        return
     if not delete_data:
         _refuse_data_in_cluster(run, found)
     if not yes:
@@ -90,11 +97,18 @@ def destroy_deployed(run: Destruction, yes: bool, delete_data: bool) -> None:
             retention.delete_namespaces(run.cluster.client(), run.plan.stack, names, run.progress)
         changes = run.deployment.destroy()
         release_nodes(run.plan, run.cluster)
+    _report(run, found, changes, delete_data=delete_data)
+
+
+def _report(
+    run: Destruction, found: _ClusterContents, changes: Mapping[str, Any] | None, *, delete_data: bool
+) -> None:
+    """Print what is left. `changes` None: nothing was destroyed."""
     retained = _read_retained(run, found)
     if run.to_json:
         print(json.dumps(_document(run, found, changes, retained, delete_data=delete_data), indent=2))
     else:
-        _show_left(run, retained)
+        _show_left(run, retained, destroyed=changes is not None)
 
 
 def refuse_protected(stack: str, names: Sequence[str], source: str) -> None:
@@ -185,7 +199,7 @@ def _refuse_data_in_cluster(run: Destruction, found: _ClusterContents) -> None:
 
 def _pools(run: Destruction) -> Iterator[tuple[str, int, int, bool]]:
     """Yield the pools with their nodes, their GPUs, and whether they are deleted."""
-    if run.plan.kind != "environment":
+    if run.plan.kind != "environment" or not run.is_deployed:
         return
     for name, facts in (run.outputs.get("pools") or pool_facts(run.plan)).items():
         nodes = int(facts["nodes"])
@@ -194,14 +208,19 @@ def _pools(run: Destruction) -> Iterator[tuple[str, int, int, bool]]:
 
 def _show(run: Destruction, found: _ClusterContents, *, delete_data: bool) -> None:
     out, plan = run.out, run.plan
-    out.print(escape(f"stack {plan.stack} is destroyed by the engine {run.deployment.engine}:"))
+    if not run.is_deployed:
+        out.print(escape(f"stack {plan.stack} is not deployed: nothing of it is destroyed"))
+        if not (delete_data and found.own):
+            return
+    else:
+        out.print(escape(f"stack {plan.stack} is destroyed by the engine {run.deployment.engine}:"))
     for name, nodes, gpus, goes in _pools(run):
         size = f"{counted(nodes, 'node')} with {counted(gpus, 'GPU') if gpus else 'no GPUs'}"
         fate = (
             "deleted, and the pods on them end" if goes else "the nodes stay, the labels of this stack are removed"
         )
         out.print(escape(f"  pool {name}: {size}: {fate}"))
-    if run.deletes_cluster:
+    if run.deletes_cluster and run.is_deployed:
         out.print(escape(f"  cluster {plan.cluster.name}: deleted, with everything in it"))
     if found.unread:
         out.print(escape(f"  stacks of teams and objects of members could not be read: {found.unread}"))
@@ -238,13 +257,14 @@ def _read_retained(run: Destruction, found: _ClusterContents) -> _Retained:
     ]
 
 
-def _show_left(run: Destruction, retained: _Retained) -> None:
+def _show_left(run: Destruction, retained: _Retained, *, destroyed: bool) -> None:
     """Print what `destroy` retained: resources of the cloud, and namespaces of teams."""
-    kept = _kept_resources(run)
-    print(
-        f"stack {run.plan.stack}: destroyed"
-        + ("; these resources were kept, remove them by hand:" if kept else "")
-    )
+    kept = _kept_resources(run) if destroyed else ()
+    if destroyed:
+        print(
+            f"stack {run.plan.stack}: destroyed"
+            + ("; these resources were kept, remove them by hand:" if kept else "")
+        )
     for name in kept:
         print(f"  {name}")
     for namespace, contents in retained:
@@ -264,14 +284,15 @@ def _removal(run: Destruction, namespace: retention.TeamNamespace) -> str:
 def _document(
     run: Destruction,
     found: _ClusterContents,
-    changes: Mapping[str, Any],
+    changes: Mapping[str, Any] | None,
     retained: _Retained,
     *,
     delete_data: bool,
 ) -> dict[str, Any]:
     """Return the report: what the stack had and its fate, then what is left."""
+    of_stack = "deleted" if run.is_deployed else "absent"
     return {
-        **nothing_to_destroy(run.plan, "deleted" if run.deletes_cluster else "kept"),
+        **nothing_to_destroy(run.plan, of_stack if run.deletes_cluster else "kept"),
         "engine": {"name": run.deployment.engine, "why": run.deployment.why},
         "delete_data": delete_data,
         "cluster_read": not found.unread,
@@ -288,7 +309,7 @@ def _document(
             for namespace, contents in found.own
         ],
         "changes": changes,
-        "kept": list(_kept_resources(run)),
+        "kept": [] if changes is None else list(_kept_resources(run)),
         "retained": [
             {
                 "team": namespace.team,

@@ -70,6 +70,10 @@ class Deployment(Protocol):
         """Return the outputs of the last deployment, secrets masked; None if there is none."""
         ...
 
+    def is_deployed(self) -> bool:
+        """Return whether there is anything of the stack, also of a deployment that did not end."""
+        ...
+
     def preview(self) -> ChangesDocument:
         """Return the changes that `up` would make."""
         ...
@@ -109,6 +113,10 @@ class EmbeddedDeployment:
     def outputs(self) -> Mapping[str, Any] | None:
         """Read the outputs from the cluster."""
         return stack_outputs(self.cluster.client(), self.loaded.stack)
+
+    def is_deployed(self) -> bool:
+        """Look for the record of the stack in the cluster."""
+        return is_deployed(self.cluster.client(), self.loaded.stack)
 
     def preview(self) -> ChangesDocument:
         """Compare with the cluster by server-side dry run."""
@@ -177,6 +185,11 @@ class PulumiDeployment:
         """Run `pulumi stack output`."""
         with self._driver() as driver:
             return driver.outputs()
+
+    def is_deployed(self) -> bool:
+        """Look for resources, and begun creations, in the state of the stack."""
+        with self._driver() as driver:
+            return not driver.is_empty() or bool(driver.interrupted_creations())
 
     def preview(self) -> ChangesDocument:
         """Run `pulumi preview`."""

@@ -50,6 +50,7 @@ class Engine:
         self.locked_for, self.asked_under_lock_for = "", ""
         self.told_before = ""
         self.changes = NO_CHANGES
+        self.deployed = True
 
     @contextmanager
     def lock(self, command: str) -> Generator[None]:
@@ -59,6 +60,9 @@ class Engine:
 
     def outputs(self) -> Mapping[str, Any] | None:
         return self._outputs
+
+    def is_deployed(self) -> bool:
+        return self.deployed
 
     def preview(self) -> Mapping[str, Any]:
         return self._asked("preview")
@@ -92,6 +96,7 @@ def given(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
         monkeypatch.setattr(deploy, "choose_deployment", lambda *_: engine)
         monkeypatch.setattr(deploy.control_plane, "up", lambda *_, **__: None)
         monkeypatch.setattr(deploy.control_plane, "status", lambda _name: SimpleNamespace(state="running"))
+        monkeypatch.setattr(deploy.control_plane, "names", list)
         monkeypatch.setattr(deploy, "_observe", lambda *_, **__: None)
         monkeypatch.setattr("gpu_platform.cluster_access.client_of", unreachable)
         # There is no cluster to look at for nodes.
@@ -286,6 +291,55 @@ def test_skipped_and_taken_back_objects_are_shown_and_end_with_exit_code_1(
     assert "ConfigMap b in namespace vision already exists" in printed.err
 
 
+def test_a_preview_names_the_sandbox_that_it_started_and_what_deletes_it(
+    given: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = environment({"train": 1})
+    given(plan, None)
+    name = plan.cluster.name
+    deploy.preview_stack("test", "auto", to_json=False)
+    assert "was started for this preview" not in capsys.readouterr().err, "it ran before"
+    monkeypatch.setattr(deploy.control_plane, "status", lambda _name: SimpleNamespace(state="absent"))
+    deploy.preview_stack("test", "auto", to_json=False)
+    assert f"sandbox {name} was started for this preview and still runs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("there", "said"), [(None, True), ({"train": 1}, False)])
+def test_a_stack_that_is_deployed_in_a_sandbox_of_another_name_is_a_warning(
+    given: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    there: dict[str, int] | None,
+    said: bool,
+) -> None:
+    plan = environment({"train": 1})
+    engine = given(plan, None if there is None else outputs(environment(there)))
+    own = plan.cluster.name
+    monkeypatch.setattr(deploy.control_plane, "names", lambda: ["before", own, "empty"])
+    monkeypatch.setattr(deploy, "KubernetesClient", lambda kubeconfig: kubeconfig)
+    monkeypatch.setattr(deploy, "is_deployed", lambda kubeconfig, _stack: "before" in Path(kubeconfig).parts)
+    deploy.preview_stack("test", "auto", to_json=False)
+    text = engine.told_before + capsys.readouterr().err
+    warning = f"warning: stack test is deployed in sandbox before, and the stack file names sandbox {own}"
+    assert (warning in text) is said
+    assert "in sandbox empty" not in text
+
+
+def test_a_preview_shows_protection_that_up_lifts_although_no_object_changes(
+    given: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given(environment({"train": 2}), outputs(guarded({"train": 2}, stack=True, pool=True)))
+    deploy.preview_stack("test", "auto", to_json=False)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "protection lifted by the next `up`: stack test (protect: true)" in printed
+    assert "protection lifted by the next `up`: pool train (protect: true)" in printed
+    given(guarded({"train": 2}, stack=True), outputs(environment({"train": 2})))
+    deploy.preview_stack("test", "auto", to_json=True)
+    assert json.loads(capsys.readouterr().out)["protection"] == [
+        "protection added by the next `up`: stack test (protect: true)"
+    ]
+
+
 # -- destroy ----------------------------------------------------------------------------------------------
 
 
@@ -425,6 +479,23 @@ def test_a_destroy_of_a_sandbox_that_does_not_exist_reports_in_the_same_form(
     assert deploy.destroy_stack("test", "auto", to_json=True) is ExitCode.GOOD
     report = json.loads(capsys.readouterr().out)
     assert (report["cluster"]["fate"], report["pools"], report["retained"]) == ("absent", [], [])
+
+
+@pytest.mark.parametrize("created", [False, True])
+def test_a_destroy_of_a_stack_that_is_not_deployed_destroys_and_lists_nothing(
+    given: Any, capsys: pytest.CaptureFixture[str], created: bool
+) -> None:
+    engine = given(on_eks(created=created, retained=("log group /aws/eks/ml/cluster",)), None)
+    engine.deployed = False
+
+    assert deploy.destroy_stack("test", "auto", yes=True) is ExitCode.GOOD
+    printed = capsys.readouterr()
+    assert printed.out == "stack test is not deployed: nothing of it is destroyed\n"
+    assert engine.asked == []
+    assert deploy.destroy_stack("test", "auto", to_json=True) is ExitCode.GOOD
+    report = json.loads(capsys.readouterr().out)
+    assert (report["pools"], report["changes"], report["kept"]) == ([], None, [])
+    assert report["cluster"]["fate"] == ("absent" if created else "kept")
 
 
 class Terminal(io.StringIO):

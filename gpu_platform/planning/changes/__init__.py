@@ -6,7 +6,7 @@ from gpu_platform.planning.changes.deployed import software_facts, team_facts
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact
 from gpu_platform.planning.changes.node_impacts import impacts_of_replaced_nodes
-from gpu_platform.planning.changes.pool_facts import pool_facts, protected
+from gpu_platform.planning.changes.pool_facts import pool_facts, protected, protection_changes
 from gpu_platform.planning.changes.pools import PoolChange, pool_changes, resized_node_groups, resized_pools
 from gpu_platform.planning.changes.team_impacts import leaving_teams
 
@@ -21,6 +21,7 @@ __all__ = [
     "pool_changes",
     "pool_facts",
     "protected",
+    "protection_changes",
     "resized_node_groups",
     "resized_pools",
     "resizes_system_nodes",

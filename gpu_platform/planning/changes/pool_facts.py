@@ -6,7 +6,7 @@ that the state of the engine returns them unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpu_platform.planning.plan import EnvironmentPlan, Plan
@@ -41,6 +41,21 @@ def protected(plan: Plan) -> tuple[str, ...]:
             for pool in plan.pools
             if pool.protect or (pool.cloud is not None and pool.cloud.protect)
         ),
+    )
+
+
+def protection_changes(outputs: Mapping[str, Any], plan: Plan) -> tuple[str, ...]:
+    """Return which protection `up` lifts and adds: nothing in the cluster has to change with it.
+
+    `outputs`: of the last deployment, empty if there is none.
+    """
+    if not outputs:
+        return ()
+    old: Sequence[str] = outputs.get("protected") or ()
+    new = protected(plan)
+    return (
+        *(f"protection lifted by the next `up`: {one}" for one in old if one not in new),
+        *(f"protection added by the next `up`: {one}" for one in new if one not in old),
     )
 
 
