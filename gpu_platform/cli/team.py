@@ -38,7 +38,7 @@ def remove_team(
     """List what a team left, write its manifests, and delete its namespace after consent.
 
     `confirm`: the team's name, which is the consent where there is no terminal. Raises BadInput, before anything
-    is changed, for a team that is in the stack file or deployed, for bound claims without `delete_claims`, and
+    is changed, for a team that is deployed, for bound claims without `delete_claims`, and
     without consent, and for an option without use.
     """
     command = f"gpu-platform team remove {stack} {team}"
@@ -71,12 +71,11 @@ def remove_team(
 
 
 def _retained(client: KubernetesClient, plan: Plan, team: str, command: str) -> retention.TeamNamespace:
-    """Return the retained namespace of a team; raises BadInput if there is none, or the team is still deployed."""
+    """Return the retained namespace of a team; raises BadInput if there is none, or the team is still deployed.
+
+    The stack file of a destroyed stack may still have the team.
+    """
     untouched = "nothing was changed"
-    if team in {tenant.namespace for tenant in plan.tenants}:
-        fix = f"remove the team from the stack file and run `gpu-platform up {plan.stack}` first; {untouched}"
-        problem = Problem(team, f"a team in the stack file of {plan.stack}", "a team that left its stack", fix)
-        raise BadInput(command, [problem])
     namespaces = {found.name: found for found in retention.team_namespaces(client)}
     found = namespaces.get(team)
     retained = ", ".join(name for name, each in namespaces.items() if each.is_retained) or "there is none"
@@ -86,7 +85,10 @@ def _retained(client: KubernetesClient, plan: Plan, team: str, command: str) -> 
             command, [Problem(team, "no namespace of a team", f"a retained namespace: {retained}", untouched)]
         )
     if not found.is_retained:
-        fix = f"remove the team from that stack and run `gpu-platform up {found.stack}` first; {untouched}"
+        fix = (
+            f"remove the team from the stack file of {found.stack} and run `gpu-platform up {found.stack}` first; "
+            f"{untouched}"
+        )
         problem = Problem(
             team, f"a team that stack {found.stack} deploys", f"a retained namespace: {retained}", fix
         )

@@ -326,6 +326,12 @@ def test_destroy_keeps_what_members_made_and_names_it(hand: Hand) -> None:
     assert names.RETAINED_LABEL in hand.namespace()["metadata"]["labels"]
     assert len(hand.policies()) == 14
 
+    again = hand.run("destroy", hand.file(), "--engine", "embedded", "--yes")
+    assert "stack shop is not deployed: nothing of it is destroyed" in again.out
+    assert "namespace perception is retained from stack shop" in again.out
+    removal = hand.run("team", "remove", hand.file(), TEAM, "--dry-run")
+    assert (removal.code, "retained from stack shop" in removal.out) == (0, True), removal.err
+
     back = hand.up()
     assert "team perception returns" in back.err
     assert names.RETAINED_LABEL not in hand.namespace()["metadata"]["labels"]
