@@ -169,7 +169,8 @@ def build_report(
         members = sorted(
             (node for node in nodes if _selected(node, pool.selector)), key=lambda node: node["metadata"]["name"]
         )
-        if checks := _pool_checks(pool, members, node_classes):
+        strays = [node for node in nodes if node not in members and _was_of(pool, node, reports)]
+        if checks := _pool_checks(pool, members, node_classes, strays):
             report = NodeReport(node=None, pool=pool.name, machine_type=pool.hardware.machine_type, checks=checks)
             found.append(report)
         found += [_node_report(pool, node, reports, pod_uids, slices, left or {}) for node in members]
@@ -212,16 +213,24 @@ def _selected(node: Mapping[str, Any], selector: Mapping[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in selector.items())
 
 
+def _was_of(pool: ExpectedPool, node: Mapping[str, Any], reports: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether the agent of a node has reported for a pool, whose labels the node may have lost."""
+    return reports.get(node["metadata"]["name"], {}).get("pool") == pool.name
+
+
 def _pool_checks(
-    pool: ExpectedPool, nodes: Sequence[Mapping[str, Any]], node_classes: Sequence[Mapping[str, Any]] | None
+    pool: ExpectedPool,
+    nodes: Sequence[Mapping[str, Any]],
+    node_classes: Sequence[Mapping[str, Any]] | None,
+    strays: Sequence[Mapping[str, Any]],
 ) -> tuple[CheckResult, ...]:
-    """Return the results of the checks of a pool itself that do not pass."""
-    size, domain = _size(pool, len(nodes)), check_domain(pool.node, nodes)
+    """Return the results of the checks of a pool itself that do not pass. `strays`: nodes that were in it."""
+    size, domain = _size(pool, len(nodes), strays), check_domain(pool.node, nodes)
     found = (check_reservation(reservation, node_classes) for reservation in pool.reservations)
     return tuple(check for check in (size, domain, *found) if check is not None and check.verdict != PASS)
 
 
-def _size(pool: ExpectedPool, found: int) -> CheckResult | None:
+def _size(pool: ExpectedPool, found: int, strays: Sequence[Mapping[str, Any]]) -> CheckResult | None:
     """Return the result of the check of a pool's number of nodes, None if it passes.
 
     Not applicable, instead of a pass, for a pool without nodes that may have none.
@@ -232,6 +241,10 @@ def _size(pool: ExpectedPool, found: int) -> CheckResult | None:
     if not pool.least <= found <= pool.most:
         verdict = FAIL
         remedy = "check the provider's capacity and quotas, and the autoscaler's log"
+        if strays:
+            labels = " ".join(f"{key}={value}" for key, value in pool.selector.items())
+            named = " ".join(str(node["metadata"]["name"]) for node in strays)
+            remedy = f"label again what was in the pool: kubectl label --overwrite node {named} {labels}"
         if found > pool.most:
             remedy += "; an upgrade in progress temporarily adds nodes"
     elif not found:

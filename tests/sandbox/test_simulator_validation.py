@@ -19,6 +19,7 @@ from sandbox.control_plane import Status
 from sandbox.simulator.validation import (
     Mounted,
     Result,
+    again_after,
     pod_environment,
     pod_status,
     read_mounts,
@@ -100,6 +101,12 @@ def test_the_agent_is_told_who_it_is() -> None:
 )
 def test_what_the_end_of_the_agent_means(code: int, output: str, errors: str, expected: Result) -> None:
     assert read_result(code, output, errors) == expected
+
+
+def test_a_good_report_is_written_again_every_ten_minutes_as_on_a_real_node() -> None:
+    assert again_after(Result(True, "pass"), since=590) == 10
+    assert again_after(Result(True, "pass"), since=601) < 0
+    assert again_after(Result(False, "fail: gpu-count"), since=6) < 0
 
 
 def test_the_pods_status_shows_the_result() -> None:

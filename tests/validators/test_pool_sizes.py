@@ -89,6 +89,26 @@ def test_nodes_that_come_when_they_are_needed_are_not_missed(cloud: Any, why: st
     assert too_many.verdict == "fail"
 
 
+def test_a_node_that_lost_the_label_of_its_pool_is_named_with_the_command_that_labels_it() -> None:
+    plan = environment({"train": 2})
+
+    class Relabelled(Cluster):
+        def objects(self, _version: str, kind: str, **more: str) -> Iterator[Mapping[str, Any]]:
+            yield from super().objects(_version, kind, **more)
+            if kind == "Node":
+                yield {"metadata": {"name": "n-9", "labels": {"gpu-platform.dev/pool": "x"}}}
+            if kind == "ConfigMap":
+                labels = {"gpu-platform.dev/validation-report": "train"}
+                yield {
+                    "metadata": {"name": "node-validation-n-9", "labels": labels},
+                    "data": {"report.json": '{"pool": "train"}'},
+                }
+
+    report = collect_report(Relabelled(1), plan)  # pyrefly: ignore[bad-argument-type]
+    [check] = [check for node in report.nodes if not node.node for check in node.checks]
+    assert check.remediation.endswith("kubectl label --overwrite node n-9 gpu-platform.dev/pool=train")
+
+
 def test_a_sandbox_has_exactly_the_nodes_that_the_program_made() -> None:
     check = size(environment({"train": 2}), 1)
     assert check is not None
