@@ -70,17 +70,20 @@ def _problems_of_rules(platform: object) -> tuple[Problem, ...]:
     from policies import configure  # only here: the import of all rules takes a thirtieth of a render's time
     from policies import rules as every_rule
 
+    found: list[Problem] = []
+    config = cast("Mapping[Any, Any]", rules) if isinstance(rules, Mapping) else {}
+    given = {str(key): value for key, value in config.items()}
     try:
         every_rule(own)
-    except BadInput as error:  # which settings there are is not known then
-        return tuple(replace(one, path=f"policy.{one.path}") for one in error.problems)
-    if not isinstance(rules, Mapping):
-        return ()
-    try:
-        configure({str(key): value for key, value in cast("Mapping[Any, Any]", rules).items()}, own=own)
     except BadInput as error:
-        return tuple(replace(one, path=f"policy.rules.{one.path}") for one in error.problems)
-    return ()
+        found += [replace(one, path=f"policy.{one.path}") for one in error.problems]
+        # Which rules of the company there are is not known then; their ids have a dot.
+        own, given = list[str](), {key: value for key, value in given.items() if "." not in key}
+    try:
+        configure(given, own=own)
+    except BadInput as error:
+        found += [replace(one, path=f"policy.rules.{one.path}") for one in error.problems]
+    return tuple(found)
 
 
 def plan_platform(platform: object, stack: str, *, source: str = "", folder: Path | None = None) -> Plan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import traceback
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, cast
@@ -37,6 +38,20 @@ def own_rules(modules: Sequence[str]) -> tuple[Rule[Any, Any], ...]:
     return tuple(found.values())
 
 
+def _fix(module: str, error: Exception, *, missing: bool) -> str:
+    """Return what helps against a module that cannot be imported."""
+    name = re.sub(r"[/\\\\]", ".", module.removesuffix(".py")).strip(".")
+    if name != module:
+        return f"write {name}: the name of the module, not of its file"
+    if missing:
+        return "install it beside gpu-platform, or put the file in the project's root folder"
+    own = [one for one in traceback.extract_tb(error.__traceback__) if one.filename.endswith(".py")]
+    inside = [one for one in own if one.filename != __file__ and "importlib" not in one.filename]
+    if isinstance(error, SyntaxError):
+        return f"correct line {error.lineno} of {error.filename}"
+    return f"correct line {inside[0].lineno} of {inside[0].filename}: {inside[0].line}" if inside else "correct it"
+
+
 @cache
 def _load(module: str) -> tuple[Rule[Any, Any], ...]:
     """Return the rules of a module. Whatever it raises while it is imported is an error of the module."""
@@ -44,14 +59,9 @@ def _load(module: str) -> tuple[Rule[Any, Any], ...]:
     try:
         loaded = importlib.import_module(module)
     except Exception as error:
-        missing = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
+        missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
         found = f"no module {module!r}" if missing else f"module {module!r} raises {type(error).__name__}: {error}"
-        fix = (
-            "install it beside gpu-platform, or put the file in the project's root folder"
-            if missing
-            else "mend it"
-        )
-        raise BadInput(_WRONG, [Problem("", found, allowed, fix)]) from None
+        raise BadInput(_WRONG, [Problem("", found, allowed, _fix(module, error, missing=missing))]) from None
     rules: object = getattr(loaded, _LIST, None)
     if not isinstance(rules, (tuple, list)):
         raise BadInput(_WRONG, [Problem("", f"{module} has no {_LIST}", allowed, f"write {_LIST} = (rule, ...)")])

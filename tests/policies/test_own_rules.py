@@ -109,6 +109,29 @@ def test_a_module_that_is_no_module_of_rules_is_an_error_at_its_line(
     assert "Traceback" not in err
 
 
+def test_the_name_of_a_file_is_answered_with_the_name_of_its_module(tmp_path: Path) -> None:
+    code, _, err = run("check", _stack(tmp_path, {"own_rules": ["acme_rules.py"]}))
+    assert code == 2
+    assert "Fix: write acme_rules: the name of the module, not of its file" in " ".join(err.split())
+
+
+def test_an_error_at_the_import_of_own_rules_names_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "unfinished_rules.py").write_text("from policies.api import Rule\nRULES = (Rule(id='a.b'),)\n")
+    importlib.invalidate_caches()
+    _, _, err = run("check", _stack(tmp_path, {"own_rules": ["unfinished_rules"]}))
+    assert f"correct line 2 of {tmp_path / 'unfinished_rules.py'}: RULES = (Rule(id='a.b'),)" in " ".join(
+        err.split()
+    )
+
+
+def test_own_rules_that_do_not_load_hide_no_mistake_in_the_rules_of_the_pack(tmp_path: Path) -> None:
+    policy = {"own_rules": ["no_such_rules"], "rules": {"gpu-tolerations": "advisory", "acme.other": "advisory"}}
+    _, _, err = run("check", _stack(tmp_path, policy))
+    assert "policy.own_rules[0]" in err
+    assert "policy.rules.gpu-tolerations" in err
+    assert "policy.rules.acme.other" not in err
+
+
 def test_an_own_rule_that_raises_is_one_line_with_its_id_file_and_line(tmp_path: Path) -> None:
     text = (EXAMPLE / "acme_rules.py").read_text("utf-8")
     changed = text.replace("    for container in", '    {}["a team without the label"]\n    for container in', 1)
