@@ -82,10 +82,20 @@ def _short(
     documents: Sequence[object], source: str, plan: EnvironmentPlan, problems: list[Problem]
 ) -> Iterator[PodGroup | Skipped]:
     cluster = Cluster(plan)
-    for index, demand in enumerate(parse_pods(documents[0], source).pods):
+    try:
+        demands = parse_pods(documents[0], source).pods
+    except BadInput as error:
+        problems += error.problems
+        wrong = {problem.path for problem in error.problems}
+        found: list[Problem] = []
+        for index, entry in enumerate(_entries(documents[0])):
+            _check(entry, f"pods[{index}]", plan, found)
+        problems += [problem for problem in found if problem.path not in wrong]
+        return
+    for index, demand in enumerate(demands):
         path = f"pods[{index}]"
         known = len(problems)
-        _check(demand, path, plan, problems)
+        _check(demand.model_dump(), path, plan, problems)
         if len(problems) > known:
             continue
         spec = ManifestMapping(_spec(demand, plan), path, problems)
@@ -95,16 +105,24 @@ def _short(
             yield replace(group, requests={**group.requests, **devices})
 
 
-def _check(demand: PodDemand, path: str, plan: EnvironmentPlan, problems: list[Problem]) -> None:
+def _entries(document: object) -> Iterator[Mapping[str, object]]:
+    """Yield the pods of a document that does not have the form, an empty mapping for what is none."""
+    pods = cast("Mapping[str, object]", document).get("pods")
+    for entry in cast("list[object]", pods) if isinstance(pods, list) else ():
+        yield cast("Mapping[str, object]", entry) if isinstance(entry, Mapping) else {}
+
+
+def _check(pod: Mapping[str, object], path: str, plan: EnvironmentPlan, problems: list[Problem]) -> None:
     """Record a team, pool or priority class that the stack does not have."""
-    tenant = next((one for one in plan.tenants if one.namespace == demand.team), None)
+    tenant = next((one for one in plan.tenants if one.namespace == pod.get("team")), None)
     priorities = tenant.priorities if tenant is not None else [one.name for one in plan.priority_classes]
-    for key, value, known in (
-        ("team", demand.team, [one.namespace for one in plan.tenants]),
-        ("pool", demand.pool, [pool.name for pool in plan.pools]),
-        ("priority", demand.priority, list(priorities)),
+    for key, known in (
+        ("team", [one.namespace for one in plan.tenants]),
+        ("pool", [pool.name for pool in plan.pools]),
+        ("priority", list(priorities)),
     ):
-        if value is not None and value not in known:
+        value = pod.get(key)
+        if isinstance(value, str) and value not in known:
             allowed = f"one of {', '.join(known) or 'none: the stack has no ' + key}"
             problems.append(Problem(f"{path}.{key}", repr(value), allowed, did_you_mean(value, known)))
 

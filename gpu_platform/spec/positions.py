@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -46,20 +46,26 @@ class Positions:
 
     def __init__(self, path: Path) -> None:
         """Read a file; one that is no YAML has its first line for every path."""
-        self._root: yaml.Node | None = None
+        self._documents: list[yaml.Node] = []
         try:
-            compose: Callable[..., yaml.Node | None] = yaml.compose
-            self._root = compose(path.read_text("utf-8"), Loader=yaml.CSafeLoader)
+            compose: Callable[..., Iterable[yaml.Node]] = yaml.compose_all
+            self._documents = list(compose(path.read_text("utf-8"), Loader=yaml.CSafeLoader))
         except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError):
             return
 
     def of(self, path: str) -> Position:
-        """Return where a path such as `pools[2].sharing.replicas` is written, or the nearest part above it."""
+        """Return where a path such as `pools[2].sharing.replicas` is written, or the nearest part above it.
+
+        `document 2.metadata.name` is in the second document of a file.
+        """
         written = re.fullmatch(r"line (\d+), column (\d+)", path)
         if written is not None:
             return Position(int(written[1]), int(written[2]))
-        whole = path.startswith(CONFIG_KEYS[0]) or _entry(self._root, CONFIG_KEYS[0]) is None
-        node, place = self._root, Position(1, 1)
+        number = re.match(r"document (\d+)\.?", path)  # of a file with several
+        index, path = (int(number[1]) - 1, path[number.end() :]) if number is not None else (0, path)
+        node = self._documents[index] if index < len(self._documents) else None
+        whole = path.startswith(CONFIG_KEYS[0]) or _entry(node, CONFIG_KEYS[0]) is None
+        place = _position(node) if node is not None and index else Position(1, 1)
         for key in () if whole else CONFIG_KEYS:
             at, node = _entry(node, key) or (None, None)
             place = _position(at) if at is not None else place

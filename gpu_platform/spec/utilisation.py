@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 from pydantic import Field, TypeAdapter
 
@@ -24,12 +24,19 @@ def _adapter() -> TypeAdapter[dict[DnsLabel, Share]]:
 
 def read_utilisation(path: Path, pools: Collection[str]) -> Mapping[str, float]:
     """Read a YAML or JSON file of measured utilisation by pool; raises BadInput with every problem."""
-    measured = parse_document(read_yaml_file(path), str(path), _adapter())
+    document = read_yaml_file(path)
+    named = map(str, cast("Mapping[object, object]", document)) if isinstance(document, Mapping) else ()
     problems = [
         Problem(pool, f"{pool!r}", "a pool of the stack: " + ", ".join(pools), did_you_mean(pool, pools))
-        for pool in measured
+        for pool in named
         if pool not in pools
     ]
+    try:
+        measured = parse_document(document, str(path), _adapter())
+    except BadInput as error:
+        wrong = {problem.path for problem in error.problems}
+        others = [problem for problem in problems if problem.path not in wrong]
+        raise BadInput(str(path), [*error.problems, *others]) from None
     if problems:
         raise BadInput(str(path), problems)
     return measured

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -99,3 +100,16 @@ def test_a_team_has_no_pools_of_its_own(capsys: pytest.CaptureFixture[str]) -> N
     code, _, err = run(capsys, "cost", "speech")
     assert code == 2
     assert "gpu-platform cost local" in err
+
+
+def test_an_unknown_pool_is_reported_beside_a_utilisation_in_percent(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "measured.yaml"
+    file.write_text("train: 61\nsrve: 0.5\n", "utf-8")
+    with pytest.raises(SystemExit) as stop:
+        main(["cost", "local", "--utilisation", str(file)])
+    assert stop.value.code == 2
+    err = capsys.readouterr().err
+    assert "train: found 61" in err
+    assert "srve: found 'srve'" in err

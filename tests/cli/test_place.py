@@ -103,6 +103,30 @@ def test_every_mistake_of_a_pods_file_is_reported(run: Run, write: Callable[[str
         assert part in ran.err
 
 
+def test_an_unknown_team_and_pool_are_reported_beside_values_of_a_wrong_form(
+    run: Run, write: Callable[[str], str]
+) -> None:
+    pods = "pods:\n  - {name: a, team: vison, pool: trian, count: 0}\n  - {name: b, team: serch, requests: []}\n"
+    code, _, err = run("place", "local", "--workloads", write(pods))
+    assert code == 2
+    places = re.findall(r"  - line (\d), column \d+: (pods\[\d\]\.\w+):", err)
+    assert sorted(places) == [
+        ("2", "pods[0].count"),
+        ("2", "pods[0].pool"),
+        ("2", "pods[0].team"),
+        ("3", "pods[1].requests"),
+        ("3", "pods[1].team"),
+    ]
+
+
+def test_a_mistake_of_a_second_manifest_has_its_own_line(run: Run, write: Callable[[str], str]) -> None:
+    text = MANIFESTS.replace("metadata: {name: web, namespace: search}\nspec", "metadata: {name: web}\nspec")
+    code, _, err = run("place", "local", "--workloads", write(text))
+    line = text[: text.index("metadata: {name: web}\nspec")].count("\n") + 1
+    assert code == 2
+    assert f"  - line {line}, column" in err
+
+
 def test_every_mistake_of_manifests_is_reported(run: Run, write: Callable[[str], str]) -> None:
     text = """\
 apiVersion: v1
