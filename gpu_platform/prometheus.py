@@ -44,8 +44,9 @@ class Prometheus:
     def __init__(self, address: str) -> None:
         """`address`: such as http://user:password@localhost:9090; raises BadInput for all but http and https."""
         if not address.startswith(("http://", "https://")):
-            problem = Problem("--prometheus", f"{address!r}", "an address such as http://localhost:9090")
-            raise BadInput("command line", [problem])
+            allowed = "an address such as http://localhost:9090"
+            fix = "write http:// or https://" if "://" in address else f"write http://{address}"
+            raise BadInput("command line", [Problem("--prometheus", f"{address!r}", allowed, fix)])
         parts = urllib.parse.urlsplit(address.rstrip("/"))
         user, given, host = parts.netloc.rpartition("@")
         self.shown: Final = urllib.parse.urlunsplit(parts._replace(netloc=host))

@@ -36,6 +36,15 @@ class _Commands(CommandGroup):
             for task, commands in _TASKS.items()
         }
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's own copy of Click
+        """Find a command; for the name of one of a group, name the group."""
+        groups = {name: getattr(one, "commands", {}) for name, one in self.commands.items()}
+        if args and args[0] not in self.commands:
+            meant = [f"{group} {args[0]}" for group, commands in groups.items() if args[0] in commands]
+            if meant:
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, meant))}?")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - Typer's own copy of Click
         """Run a command; raises typer.BadParameter with its text alone."""
         try:

@@ -175,7 +175,7 @@ def order_lines(steps: Sequence[Step]) -> list[str]:
     texts: dict[int, list[str]] = {}
     for step in without_objects(steps):
         texts.setdefault(step.number, []).append(str(step))
-    return ["order", *(f"  {number}. {'; '.join(parts)}" for number, parts in texts.items())]
+    return ["order", *(f"  {number}. {'; '.join(parts)}" for number, parts in enumerate(texts.values(), start=1))]
 
 
 def details(impact: Impact) -> list[str]:

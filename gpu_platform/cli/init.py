@@ -79,16 +79,26 @@ def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -
     except OSError as error:
         problem = Problem(str(path), error.strerror or str(error), "a folder that can be written to")
         raise BadInput("init", [problem]) from error
+    problem = _before_up(name, platform)
     stack = name if out is None else str(path)
     following = [f"gpu-platform {command} {stack}" for command in ("check", "capacity", "preview", "up")]
     if to_json:
-        print(json.dumps({"version": 1, "file": str(path), "next": following}, indent=2))
+        document = {"version": 1, "file": str(path), "next": following}
+        print(json.dumps({**document, "before_up": None if problem is None else str(problem)}, indent=2))
     else:
         print(f"wrote {path}")
         print("next:")
         for command in following:
             print(f"  {command}")
+        if problem is not None:
+            print(f"before up, write {problem.path} into the file: {problem.allowed}")
     return ExitCode.GOOD
+
+
+def _before_up(name: str, platform: Mapping[str, Any]) -> Problem | None:
+    """Return what the first `up` would refuse, which no question asks."""
+    cloud = plan_platform(platform, name, source=f"init {name}").cluster.cloud
+    return cloud.first_up_problem if cloud is not None else None
 
 
 def _complete(name: str, given: Answers) -> dict[str, str]:
@@ -136,7 +146,8 @@ def _complete(name: str, given: Answers) -> dict[str, str]:
     for key in questions:
         ask(key, _default(key, answers))
     if missing:
-        raise BadInput(f"init {name}", missing)
+        flags = {_option(key) for key in answers}
+        raise BadInput(f"init {name}", [*missing, *(one for one in _mistakes(name, answers) if one.path in flags)])
     if problems := _mistakes(name, answers):
         raise BadInput(f"init {name}", problems)
     return answers

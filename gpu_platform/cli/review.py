@@ -119,11 +119,14 @@ def _before(base: Path | None) -> tuple[EnvironmentPlan | None, str]:
     if base is None:
         return None, ""
     if not base.is_file():
-        return None, "The stack is new."
+        return None, f"The stack is new: there is no file `{base}`."
     try:
         plan = load_stack(str(base)).plan
     except BadInput:
-        return None, "The stack file before this change is not valid: there is nothing to compare with."
+        return (
+            None,
+            f"`{base}`, the stack file before this change, is not valid: there is nothing to compare with.",
+        )
     return (plan, "") if isinstance(plan, EnvironmentPlan) else (None, "")
 
 

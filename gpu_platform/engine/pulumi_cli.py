@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -43,7 +44,8 @@ def find_cli(*, install: bool) -> PulumiCli:
     """
     backend = chosen_backend()
     if not backend:
-        raise Unusable("no Pulumi backend is configured (set PULUMI_BACKEND_URL, or run `pulumi login`)")
+        absent = "" if shutil.which("pulumi") else "; nor is pulumi on PATH"
+        raise Unusable(f"no Pulumi backend is configured (set PULUMI_BACKEND_URL, or run `pulumi login`){absent}")
     wanted = VersionInfo.parse(version("pulumi"))
     try:
         command = InterruptibleCommand(version=wanted)

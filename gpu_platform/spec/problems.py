@@ -457,6 +457,11 @@ def _fix(
         return f"write {value / 100:g} for {value:g} %"
     if isinstance(value, int | float) and not isinstance(value, bool) and (bound := _bound(value, schema)):
         return bound
+    if isinstance(value, str) and schema.get("format") == "date":
+        numbers = re.fullmatch(r"(\d{1,2})[./](\d{1,2})[./](\d{4})", value.strip())
+        day, month, year = map(int, numbers.groups()) if numbers is not None else (0, 0, 0)
+        if "." in value and 0 < month <= 12:  # with slashes either number may be the day
+            return f"write {year}-{month:02}-{day:02}"
     region = region_of(value) if isinstance(value, str) and text else ""
     if region and re.fullmatch(schema.get("pattern", "(?!)"), region):
         return f"write {region}"

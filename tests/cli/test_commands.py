@@ -225,6 +225,25 @@ def test_the_topology_of_a_node_as_json_has_the_matrix_and_the_one_of_the_machin
     assert json.loads(run("node-check", *arguments)[1])["expected"] is None
 
 
+def test_the_name_of_a_command_in_a_group_gets_the_name_of_the_group(run: Any) -> None:
+    code, _, err = run("suggest")
+    assert code == 2
+    assert "No such command 'suggest'. Did you mean 'capacity suggest'?" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fix"),
+    [
+        (["up", "local", "--timeout", "10"], "Fix: write 10s, 10m or 10h"),
+        (["cost", "local", "--prometheus", "localhost:9090"], "Fix: write http://localhost:9090"),
+    ],
+)
+def test_a_wrong_value_of_an_option_has_a_fix(run: Any, arguments: list[str], fix: str) -> None:
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert fix in err
+
+
 @pytest.mark.parametrize(
     "arguments", [["chek", "local"], ["check"], ["check", "local", "--format", "xml"], ["--nope"]]
 )

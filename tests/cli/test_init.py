@@ -69,3 +69,26 @@ def test_wrong_flags_are_named_as_flags(tmp_path: Path, flags: str, named: list[
         assert f"  - {flag}: found " in ran.err
     assert "pools[0]" not in ran.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("provider", "said"), [("eks", True), ("gke", False)])
+def test_the_next_steps_name_what_the_first_up_would_refuse(tmp_path: Path, provider: str, said: bool) -> None:
+    flags = {
+        "eks": "--region us-east-2 --zone us-east-2a --admin arn:aws:iam::123456789012:role/admin",
+        "gke": "--region us-central1 --project my-project --zone us-central1-a",
+    }[provider]
+    given = ["--provider", provider, "--cluster", "new", *flags.split(), "--member", "group:ml@example.com"]
+    ran = run("init", "mine", *given, "--out", str(tmp_path / "Pulumi.mine.yaml"))
+    assert ran.code == 0, ran.err
+    assert ("before up, write cluster.create.api_access into the file" in ran.out) is said
+
+
+def test_wrong_flags_are_named_beside_missing_ones(tmp_path: Path) -> None:
+    flags = "--provider eks --cluster new --region us-east-2 --zone us-east-2a --workload batch --member ml"
+    ran = run("init", "mine", *flags.split(), "--out", str(tmp_path / "Pulumi.mine.yaml"))
+    assert ran.code == 2
+    assert {line.split(":")[0] for line in ran.err.splitlines() if line.startswith("  - ")} == {
+        "  - --admin",
+        "  - --workload",
+        "  - --member",
+    }

@@ -70,7 +70,7 @@ def test_a_comment_has_pools_before_and_after_and_the_cost_of_the_change(tmp_pat
     assert re.search(r"^\| \*\*all\*\* \|.*→", out, re.MULTILINE)
     assert "USD a month" in out
     code, out, _ = run("review", str(after), "--base", str(tmp_path / "nothing.yaml"))
-    assert "The stack is new." in out
+    assert f"The stack is new: there is no file `{tmp_path / 'nothing.yaml'}`." in out
 
 
 def test_a_comment_has_quotas_and_the_budget_before_and_after(tmp_path: Path) -> None:

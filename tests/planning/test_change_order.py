@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from gpu_platform.catalog import load_catalog
+from gpu_platform.cli.impact import order_lines
 from gpu_platform.planning.changes.classify import classify
 from gpu_platform.planning.changes.deployed import software_facts, team_facts
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectChange
@@ -159,3 +160,12 @@ def test_a_deployment_that_lists_no_pools_tells_of_no_new_ones() -> None:
     assert [str(step) for step in order_of(found, plan, outputs)] == [
         "team gone: its rights and, without data, its namespace are deleted"
     ]
+
+
+def test_the_printed_list_has_no_gap_where_a_step_has_objects_alone() -> None:
+    steps = (
+        Step(1, ("pool a",), "created"),
+        Step(2, ("Deployment web",), "changed"),
+        Step(3, ("pool b",), "deleted"),
+    )
+    assert order_lines(steps) == ["order", "  1. pool a: created", "  2. pool b: deleted"]

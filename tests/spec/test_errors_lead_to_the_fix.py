@@ -82,6 +82,15 @@ def _problems(tmp_path: Path, *changes: tuple[str, str]) -> list[Problem]:
         (("memory: 2Ti", "memory: 64"), "teams[0].quota.memory", "write 64Gi"),
         (("memory: 2Ti", "memory: 1e308"), "teams[0].quota.memory", "write for example 2Ti"),
         (("cpu: 200", "cpu: 1e308"), "teams[0].quota.cpu", "write for example 200, or 500m for half a CPU"),
+        (
+            (
+                "level: mandatory",
+                "level: mandatory, rules: {gpu-node-taint: {exempt: "
+                "[{resource: a, reason: b, owner: c, until: 31.12.2026}]}}",
+            ),
+            "policy.rules.gpu-node-taint.exempt[0].until",
+            "write 2026-12-31",
+        ),
         (("timeout: 5m", "timeout: 99999h"), "validation.timeout", "write for example 24h"),
         (("timeout: 5m", "timeout: 900h"), "validation.timeout", "write 24h, or less"),
         (('["group:vision"]', '["group:vision", "group:vision"]'), "teams[0].members[1]", "remove it"),

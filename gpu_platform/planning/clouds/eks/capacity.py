@@ -19,7 +19,7 @@ from gpu_platform.planning.clouds.eks.blocks import (
     who_drains,
     windows_of,
 )
-from gpu_platform.planning.clouds.eks.zones import region_of_zone
+from gpu_platform.planning.clouds.eks.zones import ZONE_LETTERS, region_of_zone
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import Capacity, CapacityBlock, OnDemand, Pool, Reservation, Spot
@@ -101,7 +101,7 @@ def _check_reservation(reservation: str, zone: str, cluster: EksCluster, here: P
 
 def check_region(zone: str, cluster: EksCluster, problems: Problems) -> None:
     """Record a zone outside the cluster's region."""
-    if region_of_zone(zone) != cluster.region:
+    if region_of_zone(zone) != cluster.region or zone[-1] not in ZONE_LETTERS:
         problems.add(
             f"{zone!r} with a cluster in {cluster.region}",
             f"a zone of {cluster.region}",

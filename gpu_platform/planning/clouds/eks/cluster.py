@@ -30,7 +30,6 @@ from gpu_platform.planning.clouds.eks.tags import check_alike, check_tags
 from gpu_platform.planning.clouds.eks.vpc import (
     NARROWEST_OF_NODES,
     PREFIXES,
-    ZONE_LETTERS,
     check_existing_vpc,
     check_pods_cidr,
     check_subnet_ids,
@@ -38,7 +37,7 @@ from gpu_platform.planning.clouds.eks.vpc import (
     plan_iam,
     plan_vpc,
 )
-from gpu_platform.planning.clouds.eks.zones import is_local_zone, region_of_zone
+from gpu_platform.planning.clouds.eks.zones import ZONE_LETTERS, is_local_zone, region_of_zone
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.pools.section import PoolPlan
@@ -61,9 +60,6 @@ def check_eks_cluster(
     check_region_supported(cluster.region, problems.at("region"))
     check_tags(cluster.tags, problems.at("tags"))
     check_alike(cluster.tags, problems.at("tags"))
-    for pool in pools:
-        for zone in zones_of(pool):
-            _check_zone(zone, f"pool {pool.name} in zone {zone}", cluster, problems.at("region"))
     check_logins(cluster, problems)
     check_account(cluster.assume_role, cluster, problems.at("assume_role"))
     for field in ("permissions_boundary", "node_role"):

@@ -11,13 +11,12 @@ from ipaddress import IPv4Network
 from gpu_platform.catalog import Catalog
 from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.eks.cluster_plan import ExistingVpcPlan, IamPlan, VpcPlan, ZoneSubnets
-from gpu_platform.planning.clouds.eks.zones import is_local_zone
+from gpu_platform.planning.clouds.eks.zones import ZONE_LETTERS, is_local_zone
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import CreateEks, EksCluster
 from gpu_platform.spec.eks_network import EksNetwork
 
-ZONE_LETTERS = "abcdefg"
 LEAST_ZONES = 2
 PREFIXES = (16, 18)
 """Allowed prefix lengths of a VPC in which each pod takes an address, widest and narrowest."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gpu_platform.zones import AWS_ZONE
+
+ZONE_LETTERS: Final = "abcdefg"
+"""Last letters of the names of zones."""
 
 
 def region_of_zone(zone: str) -> str:
