@@ -222,6 +222,11 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
                 context.cloud.system_rooms(sized.value.cloud, context.catalog),
                 queues=spec.queueing is not None,
             ),
+            *(
+                teams.gpu_quota_decisions(tenants.value, planned.value, spec.overcommit)
+                if spec.queueing is None
+                else ()
+            ),
             *identities.decisions,
             *queued.decisions,
             *run.decisions,

@@ -14,8 +14,8 @@ from gpu_platform.planning.pools.free import free_node
 from gpu_platform.planning.pools.numa import NumaNodes
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.section import TeamQueuePlan
+from gpu_platform.planning.teams import is_for
 from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TenantPlan, WorkloadPlan
-from gpu_platform.planning.teams.tenants import DEFAULT_PRIORITIES
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
 from gpu_platform.quantity import parse_quantity
 
@@ -96,7 +96,7 @@ def groups_of(plan: EnvironmentPlan, catalog: Catalog) -> tuple[PodGroup, ...]:
     training are not four nodes with small GPUs for inference.
     """
     capacities = node_capacities(plan.pools, catalog)
-    purposes = {pool.name: pool.workload for pool in plan.pools if pool.workload in DEFAULT_PRIORITIES}
+    purposes = {pool.name: pool.workload for pool in plan.pools}
     queues = {one.namespace: one for one in plan.queues.teams} if plan.queues is not None else {}
     return tuple(
         group
@@ -189,7 +189,7 @@ def _serving(
 ) -> list[NodeCapacity]:
     """Return the nodes on which a team uses its quota of a resource: all that have it if none is for its work."""
     having = [capacity for capacity in capacities if capacity.units.get(resource)]
-    own = [one for one in having if purposes.get(one.pool) in (None, *tenant.priorities)]
+    own = [one for one in having if is_for(purposes[one.pool], tenant.priorities)]
     return own or having
 
 

@@ -13,6 +13,7 @@ from gpu_platform.planning.teams.environment import (
 )
 from gpu_platform.planning.teams.identity import check_identities, identities_of
 from gpu_platform.planning.teams.policy_settings import policy_settings
+from gpu_platform.planning.teams.purposes import gpu_quota_decisions, is_for
 from gpu_platform.planning.teams.scaling import scaling_of
 from gpu_platform.planning.teams.tenants import plan_priority_classes, total_quota
 
@@ -23,7 +24,9 @@ __all__ = [
     "check_identities",
     "check_one",
     "cpu_quota_decisions",
+    "gpu_quota_decisions",
     "identities_of",
+    "is_for",
     "over_allocated",
     "plan",
     "plan_identities",

@@ -441,3 +441,29 @@ def test_a_machine_without_local_ssds_has_none_and_the_same_gpu_nics() -> None:
     assert (without.local_ssd_count, with_them.local_ssd_count) == (0, 16)
     assert without.accelerator == with_them.accelerator
     assert without.gpu_networks == with_them.gpu_networks
+
+
+@pytest.mark.parametrize(
+    ("gpus", "priority", "said"), [(17, "training", True), (16, "training", False), (17, "inference", False)]
+)
+def test_a_quota_that_only_shares_for_other_work_could_hold_is_a_warning(
+    gpus: int, priority: str, said: bool
+) -> None:
+    document = platform({"machine_type": "a3-highgpu-8g"})
+    document["pools"].append(
+        {
+            "name": "serve",
+            "machine_type": "g2-standard-48",
+            "count": {"min": 0, "desired": 0, "max": 4},
+            "workload": "inference",
+            "sharing": {"mode": "time-slicing", "replicas": 4},
+            "device_plugin": "provider",
+        }
+    )
+    members = ["group:ml@example.com"]
+    document["teams"] = [{"name": "ml", "quota": {"gpus": gpus}, "priority": priority, "members": members}]
+    found = [one for one in plan_platform(document, "test").decisions if one.what == "warning: quota"]
+    assert bool(found) is said
+    if found:
+        assert found[0].chosen == "17 of nvidia.com/gpu (ml 17)"
+        assert "the pools for their work (train) have at most 16" in found[0].why
