@@ -46,7 +46,7 @@ def gpu_quota_decisions(
                     subject="teams",
                     what="warning: quota",
                     chosen=f"{sum(shares.values())} of {resource} ({listed})",
-                    why=f"the pools for their work ({', '.join(chosen)}) have at most {most:g}; more pods wait, or "
+                    why=f"the pools for their work ({', '.join(chosen)}) have at most {most:g}; more pods wait or "
                     f"run on {', '.join(others)}, with the same resource for other work. Lower the quotas, "
                     "raise a count.max, or give the teams the priority of that work",
                 )
