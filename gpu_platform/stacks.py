@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -100,7 +100,8 @@ def plan_platform(platform: object, stack: str, *, source: str = "", folder: Pat
     try:
         spec = parse_platform(platform, source)
     except BadInput as error:
-        raise BadInput(source, [*error.problems, *_problems_of_parts(platform, error.problems)]) from None
+        others = _problems_of_parts(platform, error.problems, stack, source, folder or stacks_dir())
+        raise BadInput(source, dict.fromkeys([*error.problems, *others])) from None
     try:
         if isinstance(spec, Environment):
             return _plan_environment(spec, platform, stack)
@@ -119,19 +120,35 @@ def _plan_environment(spec: Environment, platform: object, stack: str) -> Enviro
         raise BadInput(stack, dict.fromkeys([*error.problems, *problems])) from None
 
 
-def _problems_of_parts(platform: object, known: tuple[Problem, ...]) -> list[Problem]:
+def _problems_of_parts(
+    platform: object, known: tuple[Problem, ...], stack: str, source: str, folder: Path
+) -> list[Problem]:
     """Return the planning problems of the valid parts, so that one run reports mistakes of both kinds."""
     completed = with_placeholders(platform, known)
     if completed is None:
         return []
-    cluster = None if completed.is_placeholder("cluster") else completed.environment.cluster
-    operator = None if completed.is_placeholder("operator") else completed.environment.operator
-    if cluster is None or not completed.pools_are_real:
-        planned = check_apart(completed.environment, cluster, operator, load_catalog())
-    else:
-        planned = _problems_of_plan(completed.document)
+    spec = completed.stack
+    planned: Sequence[Problem] = ()
+    if isinstance(spec, Environment):
+        cluster = None if completed.is_placeholder("cluster") else spec.cluster
+        operator = None if completed.is_placeholder("operator") else spec.operator
+        if cluster is None or not completed.pools_are_real:
+            planned = check_apart(spec, cluster, operator, load_catalog())
+        else:
+            planned = _problems_of_plan(completed.document)
+    elif not completed.is_placeholder("environment"):
+        planned = _problems_of_team(spec, stack, source, folder)
     found = [*completed.found, *(one for one in planned if not completed.is_placeholder(one.path))]
     return [completed.in_file(problem) for problem in found]
+
+
+def _problems_of_team(spec: TeamStack, stack: str, source: str, folder: Path) -> Sequence[Problem]:
+    """Return what planning refuses of the stack of a team; nothing where its environment is not valid."""
+    try:
+        _plan_team(spec, stack, source, folder)
+    except BadInput as error:
+        return () if Path(error.source).is_file() and error.source != source else error.problems
+    return ()
 
 
 def _problems_of_plan(document: Mapping[str, Any]) -> list[Problem]:

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from gpu_platform.errors import Problem, suggestion
 from gpu_platform.spec.load import stack_adapter, to_json
 from gpu_platform.spec.problems import NEAREST, UNKNOWN_KEY, path_text, problems_of
-from gpu_platform.spec.stack import Environment
+from gpu_platform.spec.stack import Environment, TeamStack
 from gpu_platform.zones import region_of
 
 Path = tuple[str | int, ...]
@@ -55,14 +55,14 @@ _ROUNDS = 12  # each replaces at least one more part; levels of a file above an 
 
 
 @dataclass(frozen=True, slots=True)
-class CompletedEnvironment:
-    """An environment with placeholders; `pools_are_real`: no placeholder changes what teams are checked against.
+class CompletedStack:
+    """A stack with placeholders; `pools_are_real`: no placeholder changes what teams are checked against.
 
     `document`: the platform object that it was read from; `found`: problems that only show once others are solved,
     such as those of a mapping whose `provider` was misspelt; `renamed`: misspelt keys by their corrected paths.
     """
 
-    environment: Environment
+    stack: Environment | TeamStack
     document: Mapping[str, Any]
     found: tuple[Problem, ...]
     pools_are_real: bool
@@ -90,9 +90,12 @@ class CompletedEnvironment:
         )
 
 
-def with_placeholders(platform: object, wrong: Sequence[Problem]) -> CompletedEnvironment | None:
-    """Return a platform object that is valid by its form; None if it still is no environment."""
-    if not isinstance(platform, Mapping) or not isinstance(cast("Mapping[str, Any]", platform).get("pools"), list):
+def with_placeholders(platform: object, wrong: Sequence[Problem]) -> CompletedStack | None:
+    """Return a platform object that is valid by its form; None if it still is not."""
+    if not isinstance(platform, Mapping):
+        return None
+    given = cast("Mapping[str, Any]", platform)
+    if not isinstance(given.get("pools"), list) and not isinstance(given.get("team"), Mapping):
         return None
     document: dict[str, Any] = json.loads(to_json(cast("object", platform)))
     replaced: set[Path] = set()
@@ -104,7 +107,7 @@ def with_placeholders(platform: object, wrong: Sequence[Problem]) -> CompletedEn
     for _ in range(_ROUNDS):
         text = to_json(document)
         try:
-            environment = stack_adapter().validate_json(text)
+            stack = stack_adapter().validate_json(text)
         except ValidationError as error:
             before = set(replaced)
             for problem in problems_of(error, document, stack_adapter()):
@@ -115,11 +118,9 @@ def with_placeholders(platform: object, wrong: Sequence[Problem]) -> CompletedEn
                 else:
                     _replace(document, path, replaced)
             continue
-        if not isinstance(environment, Environment):
-            return None
         real = not any(_decides_for_teams(path) for path in replaced)
         paths = frozenset(map(path_text, replaced))
-        return CompletedEnvironment(environment, document, tuple(found.values()), real, paths, renamed)
+        return CompletedStack(stack, document, tuple(found.values()), real, paths, renamed)
     return None
 
 
@@ -242,6 +243,8 @@ def _placeholder(path: Path) -> Any:  # noqa: ANN401 - a value of the file
             for name, value in _ENTRIES[str(path[0])].items()
         }
         return fields if len(path) == 2 else fields.get(str(path[2]))
+    if path[0] == "team" and len(path) == 2:
+        return deepcopy(_TEAM.get(str(path[1]))) if path[1] != "name" else "placeholder"
     if path[0] == "priorities" and len(path) == 2:
         return 100
     return deepcopy(_TOP.get(str(path[0]))) if len(path) == 1 else None

@@ -149,6 +149,27 @@ def test_a_stack_of_a_team_names_its_environment_as_the_text_that_was_written(tm
     assert fixes == ["write environment: {stack: base}", "did you mean 'base'?"]
 
 
+def test_a_stack_of_a_team_shows_unknown_names_beside_mistakes_of_form(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.base.yaml").write_text(LOCAL, "utf-8")
+    team = tmp_path / "Pulumi.team.yaml"
+    team.write_text(
+        "config:\n  gpu-platform:platform:\n    kind: team\n    environment: {stack: base}\n    team:\n"
+        "      name: Audio!\n      quota: {mig: {2g.20gb: 1}}\n      priority: trainin\n      members: [audio]\n"
+        "      workloads: [{name: a, pool: trian, gpus: two}]\n",
+        "utf-8",
+    )
+    with pytest.raises(BadInput) as caught:
+        load_stack(str(team))
+    assert [problem.path for problem in located(caught.value).problems] == [
+        "team.name",
+        "team.quota.mig.2g.20gb",
+        "team.priority",
+        "team.members[0]",
+        "team.workloads[0].pool",
+        "team.workloads[0].gpus",
+    ]
+
+
 def test_four_mistakes_of_four_kinds_are_reported_in_one_run(tmp_path: Path) -> None:
     problems = _problems(
         tmp_path,
