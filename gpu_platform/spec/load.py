@@ -244,10 +244,10 @@ def _invalid_yaml(error: yaml.MarkedYAMLError, text: str) -> Problem:
 
 
 def _column_of_keys(text: str, line: int, column: int) -> int:
-    """Return the column, from 1, of the keys of the list entry above a line; 0 if none begins left of `column`."""
+    """Return the column, from 1, of the keys of the list entry above a line; 0 if all begin right of `column`."""
     for above in reversed(text.split("\n")[:line]):
         entry = re.match(r"( *)- +(?=\S)", above)
-        if entry is not None and len(entry[1]) < column:
+        if entry is not None and len(entry[1]) <= column:
             return len(entry[0]) + 1
     return 0
 

@@ -86,7 +86,7 @@ def test_a_misspelt_key_of_the_platform_is_renamed_by_the_fix(tmp_path: Path, ke
     assert found.fix == f"rename {key!r} to 'gpu-platform:platform'"
 
 
-@pytest.mark.parametrize(("dash", "column"), [("      - ", 9), ("      -   ", 11)])
+@pytest.mark.parametrize(("dash", "column"), [("      - ", 9), ("      -   ", 11), ("       - ", 10)])
 def test_the_fix_of_a_key_between_dash_and_keys_is_their_column(tmp_path: Path, dash: str, column: int) -> None:
     entry = f"{HEAD}    pools:\n{dash}name: a\n"
     (found,) = problems(tmp_path, f"{entry}       machine_type: p4de.24xlarge\n")
