@@ -242,6 +242,7 @@ _OTHER_KEYS: Mapping[str, tuple[str, ...]] = {
     "enforcementLevel": ("level", "severity", "enabled", "enforce"),
     "level": ("enforcementLevel", "enforcement", "mode"),
     "exempt": ("ignore", "exclude", "except", "skip", "exceptions"),
+    "maxTimeSlicingReplicas": ("maxReplicas",),
     "release": ("version", "chart_version"),
     "image": ("container_image",),
     "command": ("cmd", "entrypoint"),

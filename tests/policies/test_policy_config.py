@@ -153,6 +153,7 @@ def test_a_date_that_yaml_has_parsed_already_is_taken():
         ({RULE: "remediate"}, RULE, "write advisory"),
         ({RULE: {"enforcementLevel": 3}}, f"{RULE}.enforcementLevel", "write advisory"),
         ({RULE: {"maxMpsReplica": 4}}, f"{RULE}.maxMpsReplica", "did you mean 'maxMpsReplicas'?"),
+        ({RULE: {"maxReplicas": 4}}, f"{RULE}.maxReplicas", "did you mean 'maxTimeSlicingReplicas'?"),
         ({RULE: {"maxMpsReplicas": 49}}, f"{RULE}.maxMpsReplicas", ""),
         ({RULE: {"maxMpsReplicas": 0}}, f"{RULE}.maxMpsReplicas", ""),
         ({RULE: {"maxTimeSlicingReplicas": 0}}, f"{RULE}.maxTimeSlicingReplicas", ""),
