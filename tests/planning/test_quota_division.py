@@ -132,8 +132,8 @@ def test_a_team_stack_gets_its_quota_of_a_reserve_on_some_of_the_pools(tmp_path:
         (
             12,
             "team.quota.gpus",
-            "ask for less; or lower quotas of the environment's teams by 2, and write queueing: "
-            "{reserve: {gpus: 6}} in the environment, and deploy it first",
+            "write queueing: {reserve: {gpus: 6}} in the environment, lower quotas of its teams by 2 in all, and "
+            "deploy it first",
         ),
     ],
 )
