@@ -11,7 +11,8 @@ from typing import Any, cast
 import yaml
 
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.errors import UnknownOutcome
+from gpu_platform.engine.objects import items_at
+from gpu_platform.errors import BadInput, Problem, UnknownOutcome, did_you_mean
 from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning import Plan
 from sandbox.diagnosis import diagnose
@@ -41,16 +42,52 @@ class ClusterAccess:
 
 
 def client_of(plan: Plan) -> KubernetesClient:
-    """Return a client for a stack's cluster; raises UnknownOutcome if its kubeconfig is not available."""
+    """Return a client for a stack's cluster.
+
+    Raises BadInput for a kubeconfig or context of the stack file that does not exist, and UnknownOutcome if the
+    kubeconfig is not available.
+    """
     cluster = plan.cluster
     match cluster.access:
         case "sandbox":
-            return KubernetesClient(sandbox_kubeconfig(cluster.name), diagnose=lambda: diagnose(cluster.name))
+            path = sandbox_kubeconfig(cluster.name)
+            if not path.exists():
+                raise UnknownOutcome(
+                    f"there is no sandbox {cluster.name} on this machine: `gpu-platform up {plan.stack}` starts it"
+                )
+            return KubernetesClient(path, diagnose=lambda: diagnose(cluster.name))
         case "kubeconfig":
             path = Path(cluster.kubeconfig).expanduser() if cluster.kubeconfig else None
+            if path is not None:
+                _check_kubeconfig(path, cluster.context, plan.stack)
             return KubernetesClient(path, cluster.context)
         case "outputs":
             return _client_of_output(plan.stack if plan.kind == "environment" else plan.environment_stack)
+
+
+def _check_kubeconfig(path: Path, context: str | None, stack: str) -> None:
+    """Raise BadInput if the kubeconfig that a stack file names does not exist, is none, or lacks the context."""
+    allowed = "a kubeconfig of the cluster"
+    try:
+        document: object = yaml.safe_load(path.read_text("utf-8"))
+    except OSError as error:
+        found = f"{path}: {error.strerror}"
+        raise BadInput(stack, [Problem("cluster.kubeconfig", found, allowed, "name a file that exists")]) from None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        found = f"{path}, which is no YAML"
+        raise BadInput(stack, [Problem("cluster.kubeconfig", found, allowed, "name a kubeconfig")]) from None
+    content = cast("Mapping[str, Any]", document) if isinstance(document, Mapping) else {}
+    entries = items_at(content, "contexts")
+    if not entries:
+        found = f"{path}, which has no contexts"
+        raise BadInput(stack, [Problem("cluster.kubeconfig", found, allowed, "name a kubeconfig")])
+    contexts = [str(one.get("name", "")) for one in entries]
+    chosen = context or content.get("current-context")
+    if chosen not in contexts:
+        known = f"a context of {path}: {', '.join(contexts)}"
+        found = repr(chosen) if chosen else "nothing, and the file has no current-context"
+        fix = did_you_mean(str(chosen), contexts) or f"write context: {contexts[0]}"
+        raise BadInput(stack, [Problem("cluster.context", found, known, fix)])
 
 
 def _client_of_output(stack: str) -> KubernetesClient:

@@ -17,7 +17,7 @@ import urllib3
 import yaml
 from kubernetes.config import ConfigException, new_client_from_config
 
-from gpu_platform.engine.connection import HOW_TO_REACH, Connection, Limits, Refused
+from gpu_platform.engine.connection import Connection, Limits, Refused
 from gpu_platform.engine.objects import WORKLOAD_GROUPS, object_key
 from gpu_platform.errors import Finding, UnknownOutcome
 from gpu_platform.names import FIELD_MANAGER
@@ -42,6 +42,13 @@ class ApiResource:
         root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         scope = f"/namespaces/{quote(namespace)}" if self.namespaced and namespace else ""
         return f"{root}{scope}/{self.plural}" + (f"/{quote(name)}" if name else "")
+
+
+def _in_one_line(error: Exception) -> str:
+    """Return the problem of a kubeconfig without the lines around it, which may have secrets."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"it is no YAML: {error.problem} in line {error.problem_mark.line + 1}"
+    return str(error).partition("\n")[0]
 
 
 class KubernetesClient:
@@ -70,8 +77,8 @@ class KubernetesClient:
             api: Any = new_client_from_config(str(kubeconfig) if kubeconfig else None, context)
         except (ConfigException, OSError, ValueError, yaml.YAMLError) as error:
             missing = kubeconfig is not None and not kubeconfig.expanduser().exists()
-            why = "does not exist" if missing else f"cannot be used: {error}"
-            raise UnknownOutcome(f"{source} {why}. {HOW_TO_REACH}") from error
+            why = "does not exist" if missing else f"cannot be used: {_in_one_line(error)}"
+            raise UnknownOutcome(f"{source} {why}") from error
         pool: urllib3.PoolManager = api.rest_client.pool_manager
         self._connection = Connection(
             pool, api.configuration, source, limits=limits or Limits(), diagnose=diagnose

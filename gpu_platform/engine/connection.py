@@ -14,7 +14,6 @@ import urllib3
 from gpu_platform.errors import Finding, UnknownOutcome
 from gpu_platform.names import FIELD_MANAGER
 
-HOW_TO_REACH: Final = "For a sandbox on this machine run `gpu-platform sandbox up`."
 _RETRY_PAUSES_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 4.0)  # long enough for a restart of the API server
 _RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 _NO_SERVER_STATUSES: Final = frozenset({502, 503, 504})
@@ -107,6 +106,11 @@ class Connection:
                 )
             except urllib3.exceptions.HTTPError as error:
                 seconds = time.monotonic() - started
+                if isinstance(error, urllib3.exceptions.SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
+                    raise UnknownOutcome(
+                        f"{self.server} has a certificate that {self._source} does not trust: "
+                        f"{_cause(error, timeout)}; take `certificate-authority-data` of this cluster"
+                    ) from error
                 # No retry for a refused connection; a broken one may be a restart of the server.
                 refused = isinstance(error, urllib3.exceptions.NewConnectionError)
                 if pause is None or refused or seconds + pause >= limits.total:
@@ -135,8 +139,8 @@ class Connection:
         more = self._diagnose() if self._diagnose is not None else ""
         return UnknownOutcome(
             f"the cluster of {self._source} ({self.server}) does not answer: {cause} ({what}; {tries}). "
-            "Nothing more was changed; run the command again when the cluster answers, it continues. "
-            + (more or HOW_TO_REACH)
+            "Nothing more was changed; run the command again when the cluster answers, it continues"
+            + (f". {more}" if more else "")
         )
 
     def _headers(self, content_type: str) -> dict[str, str]:

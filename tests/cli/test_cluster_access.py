@@ -12,15 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gpu_platform import cluster_access
 from gpu_platform.cluster_access import ClusterAccess, client_of
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.errors import UnknownOutcome
+from gpu_platform.errors import BadInput, UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
+from gpu_platform.stacks import plan_platform
+from tests.planning.conftest import pool
 from tests.support.cloud_plans import environment, filled, on_cloud
 
 SDK = version("pulumi")
@@ -196,3 +199,61 @@ def test_a_cluster_that_did_not_exist_is_found_after_its_creation(plan: Environm
     put_pulumi(machine, {"kubeconfig": kubeconfig()})
     give_token(machine)
     assert access.client().server == "https://127.0.0.1:1"
+
+
+KUBECONFIG = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "clusters": [{"name": "prod", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "users": [{"name": "prod", "user": {"token": "t"}}],
+    "contexts": [{"name": "prod", "context": {"cluster": "prod", "user": "prod"}}],
+}
+
+
+def existing(kubeconfig: Path, **cluster: str) -> EnvironmentPlan:
+    named = {
+        "provider": "existing",
+        "name": "prod",
+        "kubernetes": "1.36",
+        "kubeconfig": str(kubeconfig),
+        **cluster,
+    }
+    plan = plan_platform(
+        {"kind": "environment", "cluster": named, "pools": [pool(nodes={"names": ["gpu-0"]})]}, "test"
+    )
+    assert plan.kind == "environment"
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("text", "context", "place", "found"),
+    [
+        (None, "prod", "cluster.kubeconfig", "No such file"),
+        ("{", "prod", "cluster.kubeconfig", "which is no YAML"),
+        ("[]", "prod", "cluster.kubeconfig", "which has no contexts"),
+        (yaml.safe_dump(KUBECONFIG), "prd", "cluster.context", "'prd'"),
+        (yaml.safe_dump(KUBECONFIG), None, "cluster.context", "nothing, and the file has no current-context"),
+    ],
+)
+def test_a_wrong_kubeconfig_or_context_of_the_stack_file_is_bad_input(
+    tmp_path: Path, text: str | None, context: str | None, place: str, found: str
+) -> None:
+    file = tmp_path / "kubeconfig"
+    if text is not None:
+        file.write_text(text, "utf-8")
+    with pytest.raises(BadInput) as caught:
+        client_of(existing(file, **({"context": context} if context else {})))
+    [problem] = caught.value.problems
+    assert problem.path == place
+    assert found in problem.found
+    assert "sandbox" not in str(caught.value)
+    if place == "cluster.context":
+        assert problem.fix == ("did you mean 'prod'?" if context else "write context: prod")
+
+
+def test_a_cluster_of_the_stack_file_that_does_not_answer_is_not_called_a_sandbox(tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(yaml.safe_dump(KUBECONFIG), "utf-8")
+    with pytest.raises(UnknownOutcome, match="does not answer") as caught:
+        client_of(existing(file, context="prod")).get("v1", "Node", "a")
+    assert "sandbox" not in str(caught.value)

@@ -22,6 +22,9 @@ def rewritten(sandbox: Status, path: Path, **changes: Any) -> Path:
     config = yaml.safe_load(sandbox.kubeconfig.read_text())
     if "server" in changes:
         config["clusters"][0]["cluster"]["server"] = changes["server"]
+    if "authority" in changes:
+        config["clusters"][0]["cluster"].pop("certificate-authority-data", None)
+        config["clusters"][0]["cluster"].pop("certificate-authority", None)
     if "user" in changes:
         config["users"][0]["user"] = changes["user"]
     path.write_text(yaml.safe_dump(config))
@@ -36,8 +39,19 @@ def test_a_cluster_that_does_not_answer_names_the_kubeconfig_and_the_fix(sandbox
     text = str(caught.value)
     assert str(tmp_path / "config") in text
     assert "Connection refused" in text
-    assert "gpu-platform sandbox up" in text
+    assert "run the command again when the cluster answers" in text
     assert caught.value.exit_code is ExitCode.UNKNOWN
+
+
+def test_a_server_of_another_authority_is_not_asked_again_and_the_kubeconfig_is_named(
+    sandbox: Status, tmp_path: Path
+) -> None:
+    client = KubernetesClient(rewritten(sandbox, tmp_path / "config", authority=None))
+    with pytest.raises(UnknownOutcome) as caught:
+        client.get("v1", "Node", "a")
+    text = str(caught.value)
+    assert f"has a certificate that {tmp_path / 'config'} does not trust" in text
+    assert "attempts" not in text
 
 
 @pytest.mark.parametrize("content", [None, "", "not: [a kubeconfig", "apiVersion: v1\nkind: Config\n"])
