@@ -212,7 +212,7 @@ def simulated_node(profile: NodeProfile, machine: MachineType, catalog: Catalog)
             if isinstance(fault, faults.CallFault) and fault.index is not None and fault.index >= len(gpus):
                 raise wrong(f"{path}.index", str(fault.index), f"0 to {len(gpus) - 1}: {machine.name}'s GPUs")
             node = _node_with(node, fault, path)
-            gpus = [_every_gpu_with(state, fault) for state in gpus]
+            gpus = [_every_gpu_with(state, fault, gpu.model, path) for state in gpus]
     present = [state for state in gpus if state is not None]
     return replace(
         node,
@@ -470,7 +470,10 @@ def _devices_with(
     return tuple(new for one in devices for new in (changed if one is nic else [one]))
 
 
-def _every_gpu_with(state: SimulatedGpu | None, fault: faults.Fault) -> SimulatedGpu | None:
+def _every_gpu_with(state: SimulatedGpu | None, fault: faults.Fault, model: str, path: str) -> SimulatedGpu | None:
+    of_mig = isinstance(fault, faults.MigConfigFailed | faults.MigChangeFailed | faults.MigChangeSlow)
+    if of_mig and state is not None and state.mig_mode is None:
+        raise wrong(path, fault.kind, f"none on {model}: it has no MIG")
     match fault:
         case faults.NumaUnknown() if state is not None:
             return replace(state, numa_node=None)

@@ -6,9 +6,28 @@ from 0, as they are without any fault.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from gpu_platform.errors import did_you_mean
+
+
+def _known_call(name: str) -> str:
+    import pynvml  # half of the commands of a sandbox need no names of calls
+
+    known = [one for one in dir(pynvml) if one.startswith("nvml")]
+    if re.sub(r"_v\d+$", "", name) not in known:
+        allowed = "a function of NVML, such as nvmlDeviceGetTemperature"
+        what = {"allowed": allowed, "fix": did_you_mean(name, known)}
+        raise PydanticCustomError("gpu_platform", "{allowed}", what)
+    return name
+
+
+NvmlCall = Annotated[str, AfterValidator(_known_call)]
+"""Name of a function of NVML."""
 
 
 class _Fault(BaseModel):
@@ -342,7 +361,7 @@ class NvmlUnloadable(_Fault):
 
 
 class CallFault(_Fault):
-    call: str = "nvmlDeviceGetTemperature"
+    call: NvmlCall = "nvmlDeviceGetTemperature"
     index: int | None = Field(default=None, ge=0, description="on which GPU, from 0; by default on every one")
 
 
@@ -362,14 +381,14 @@ class NoPermission(CallFault):
     """One NVML call is refused: the container was not given the devices, or runs as somebody who may not ask."""
 
     kind: Literal["no-permission"] = "no-permission"
-    call: str = "nvmlInitWithFlags"
+    call: NvmlCall = "nvmlInitWithFlags"
 
 
 class FunctionMissing(_Fault):
     """The driver is too old to have a function."""
 
     kind: Literal["function-missing"] = "function-missing"
-    call: str
+    call: NvmlCall
 
 
 class SlowHostLink(GpuFault):

@@ -79,6 +79,11 @@ def test_mig_mode_takes_the_links_of_its_gpu_down():
             "[0].index: found unknown key 'index'; allowed: one of kind. Fix: remove it",
         ),
         ([{"kind": "pcie-width", "index": 0, "width": 3}], "[0].width: found 3; allowed: one of 1, 2, 4, 8"),
+        (
+            [{"kind": "nvml-hang", "call": "nvmlDeviceGetTempreature"}],
+            '[0].call: found "nvmlDeviceGetTempreature"; allowed: a function of NVML, such as '
+            "nvmlDeviceGetTemperature. Fix: did you mean 'nvmlDeviceGetTemperature'",
+        ),
     ],
 )
 def test_a_wrong_fault_is_refused_with_place_and_what_is_allowed(faults, said):
@@ -103,6 +108,11 @@ def test_text_that_is_not_json_is_refused():
         ({"machine_type": "p4de.24xlage"}, "machine_type", "did you mean 'p4de.24xlarge'"),
         ({"mig_layout": ({"1g.5gb": 1},)}, "mig_layout[0].1g.5gb", "1g.10gb"),
         ({"machine_type": "g4dn.xlarge", "mig_layout": ({},)}, "mig_layout[0]", "t4 has no MIG"),
+        (
+            {"machine_type": "g4dn.xlarge", "faults": ({"kind": "mig-change-failed"},)},
+            "faults[0]",
+            "none on t4: it has no MIG",
+        ),
         ({"faults": ({"kind": "thermal", "index": 8},)}, "faults[0].index", "0 to 7"),
         ({"faults": ({"kind": "nvlink-degraded", "index": 0, "link": 12},)}, "faults[0].link", "0 to 11"),
         (
