@@ -109,8 +109,11 @@ def up(
     karpenter = karpenter or (known is not None and known.karpenter)
     binaries = build.binaries(progress, wanted, kueue=kueue, karpenter=karpenter)
     what = f"Starting sandbox {name}"
-    if known is not None and all(status(name).pids.values()):
+    found = status(name)
+    if found.state == "running":
         what = f"Checking sandbox {name}, which runs"
+    elif found.state == "degraded" and all(found.pids.values()):
+        what = f"Waiting for the API server of sandbox {name}, which does not answer"
     if known is not None and known.kubernetes != wanted:
         what = f"Upgrading sandbox {name} from Kubernetes {known.kubernetes} to {wanted}"
     waiting = f"Waiting for another process that starts or stops sandbox {name}"

@@ -292,6 +292,8 @@ def _node_report(
     duration, reported = 0.0, ""
     if not pool.hardware.by_agent:
         checks: list[CheckResult] = []
+    elif report is not None and report.get("version") == VERSION and _is_of_other_expectations(report, pool):
+        checks = [_no_report(why, name, _OTHER_EXPECTATIONS)]
     elif report is None or why:
         checks = [_no_report(why or "no report", name)]
     else:
@@ -332,23 +334,32 @@ def _why_not_counted(report: Mapping[str, Any] | None, pool: ExpectedPool, pod_u
         return ""
     if report.get("version") != VERSION:
         return f"a report of version {report.get('version')!r}"
-    if report.get("expectations_hash") != pool.hardware.hash:
-        return (
-            f"an outdated report, for expectations {report.get('expectations_hash')!r}, not {pool.hardware.hash!r}"
-        )
+    if _is_of_other_expectations(report, pool):
+        return f"a report for other expectations, {report.get('expectations_hash')!r}, not {pool.hardware.hash!r}"
     if pod_uid is not None and report.get("pod_uid") != pod_uid:
         return "an outdated report, of an earlier pod" if pod_uid else "a report, but no pod of the agent"
     return ""
 
 
-def _no_report(observed: str, node: str) -> CheckResult:
+_OTHER_EXPECTATIONS: Final = (
+    "the agent compares the node with what another stack, or an earlier stack file, says of its pool: "
+    "`gpu-platform up` gives it the expectations of this file"
+)
+
+
+def _is_of_other_expectations(report: Mapping[str, Any], pool: ExpectedPool) -> bool:
+    return report.get("expectations_hash") != pool.hardware.hash
+
+
+def _no_report(observed: str, node: str, remedy: str = "") -> CheckResult:
     return CheckResult(
         id="node-agent",
         verdict=UNKNOWN,
         expected="a report of the node agent",
         observed=observed,
         source="always: every node of a pool is validated",
-        remediation=(
+        remediation=remedy
+        or (
             f"kubectl get pods -n {names.VALIDATION_NAMESPACE} -o wide --field-selector spec.nodeName={node}, "
             "then describe the pod and read its log; where no DaemonSet validate-* is left, `gpu-platform up` "
             "makes them again"

@@ -219,3 +219,6 @@ def _print(status: Status, *, to_json: bool) -> None:
     print(f"  kubeconfig  {status.kubeconfig}")
     for component, pid in status.pids.items():
         print(f"  {component:<24}{'process ' + str(pid) if pid else 'not running'}")
+    if status.state == "degraded":
+        what = "not all of it runs" if not all(status.pids.values()) else "the API server does not answer"
+        print(f"  {what}: `gpu-platform sandbox up --name {status.name}` starts what is missing, or waits for it")
