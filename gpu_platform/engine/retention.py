@@ -275,7 +275,8 @@ def refuse_other_stack(namespace: TeamNamespace, stack: str) -> None:
     if not namespace.is_retained and namespace.stack != stack:
         raise Finding(
             f"namespace {namespace.name} already exists and belongs to stack {namespace.stack!r}; stack {stack!r} "
-            "does not take it over. Rename the team, or remove it from the other stack first"
+            "does not take it over. A stack has the name of its file: if this one is a copy, name it "
+            f"Pulumi.{namespace.stack}.yaml. Else rename the team, or remove it from the other stack first"
         )
 
 

@@ -341,3 +341,16 @@ def test_a_driver_outside_its_release_is_refused_on_cloud_nodes_whose_image_lack
     with pytest.raises(BadInput, match=r"operator.driver.version: .*580.999.01.*a driver of v26.7.0"):
         make_plan(gcp(image=UBUNTU), cluster=GKE, operator=operator)
     assert make_plan(aws(), cluster=EKS, operator=operator).pools[0].driver_version == "580.999.01"
+
+
+@pytest.mark.parametrize(
+    ("version", "nearest"), [("470.57.02", "535.309.01"), ("580.105.08", "580.173.02"), ("700.1.1", "610.57.04")]
+)
+def test_the_driver_of_the_nearest_branch_is_proposed_for_one_that_the_release_does_not_have(
+    make_plan: PlanMaker, version: str, nearest: str
+) -> None:
+    driver = {"owner": "operator", "version": version}
+    with pytest.raises(BadInput) as caught:
+        make_plan(pool(), operator={"release": "v26.7.0", "driver": driver})
+    [problem] = [one for one in caught.value.problems if one.path == "operator.driver.version"]
+    assert problem.fix == f"write version: {nearest}, or remove it to use the default of the release"

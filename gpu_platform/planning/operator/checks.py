@@ -57,6 +57,12 @@ def _check_release(operator: Operator, context: Context, resolved_pools: Sequenc
         )
 
 
+def _nearest(version: str, drivers: Sequence[str]) -> str:
+    """Return the driver of the nearest branch, `580` of `580.173.02`; of two as near the older one."""
+    branch = int(version.partition(".")[0])
+    return min(drivers, key=lambda driver: (abs(int(driver.partition(".")[0]) - branch), driver))
+
+
 def _check_driver_version(
     operator: Operator, release: OperatorRelease, context: Context, resolved_pools: Sequence[ResolvedPool]
 ) -> None:
@@ -70,7 +76,7 @@ def _check_driver_version(
         here.add(
             f"{version!r}",
             f"a driver of {release.version}: " + ", ".join(release.drivers),
-            did_you_mean(version, release.drivers) or "remove it to use the default of the release",
+            f"write version: {_nearest(version, release.drivers)}, or remove it to use the default of the release",
         )
     if owners == {"cloud"} and cloud is not None:
         here.add(
