@@ -57,7 +57,7 @@ class TeamVolumes(pulumi.ComponentResource):
             metadata={"name": plan.volume},
             spec={
                 "capacity": {"storage": _SIZE},
-                "accessModes": _access_modes(plan),
+                "accessModes": [plan.access_mode],
                 "persistentVolumeReclaimPolicy": _RECLAIM,
                 "storageClassName": _NO_CLASS,
                 # The claim of this team alone, whoever else makes one.
@@ -81,7 +81,7 @@ class TeamVolumes(pulumi.ComponentResource):
             "v1/PersistentVolumeClaim",
             metadata={"name": plan.name, "namespace": plan.namespace},
             spec={
-                "accessModes": _access_modes(plan),
+                "accessModes": [plan.access_mode],
                 "storageClassName": _NO_CLASS,
                 # An output, by which Pulumi deletes the claim first: a volume with a claim stays.
                 "volumeName": volume.metadata["name"],
@@ -118,10 +118,6 @@ def _csi(plan: VolumePlan) -> Manifest:
         "volumeAttributes": dict(plan.attributes) or None,
         "readOnly": plan.read_only,
     }
-
-
-def _access_modes(plan: VolumePlan) -> list[str]:
-    return ["ReadOnlyMany" if plan.read_only else "ReadWriteMany"]
 
 
 def _rule(cidr: str, port: int, without: list[str] | None = None) -> Manifest:

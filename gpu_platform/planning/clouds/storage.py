@@ -8,7 +8,7 @@ from typing import Final, Literal, Protocol
 
 from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import parse_quantity
-from gpu_platform.spec.storage import DiskStorage
+from gpu_platform.spec.storage import DiskStorage, ExistingStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +85,15 @@ class VolumeSidecar:
         return {**self.annotations, **self.settings}
 
 
+def read_only_options(one: ExistingStorage) -> tuple[str, ...]:
+    """Return the mount option that forbids to write to a file system, whatever a pod says about its claim.
+
+    Source: Kubernetes v1.36.3, pkg/volume/csi/csi_util.go and pkg/volume/nfs/nfs.go: `readOnly` of the pod's claim
+    counts, that of the PersistentVolume does not; read 2026-11-29.
+    """
+    return ("ro",) if one.read_only else ()
+
+
 def volume_name(namespace: str, name: str) -> str:
     """Return the name of the PersistentVolume of a claim."""
     return f"{namespace}-{name}"
@@ -109,6 +118,9 @@ class VolumePlan:
     attributes: Mapping[str, str] = field(default_factory=dict[str, str])
     mount_options: tuple[str, ...] = ()
     read_only: bool
+    """Whether pods may only read, by mount options or permissions: the kubelet ignores `readOnly` of a volume."""
+    knows_read_only: bool = True
+    """Whether its driver takes volumes with the access mode ReadOnlyMany."""
     renames: bool = True
     """Whether files can be renamed, as libraries do that write a temporary file first."""
     sidecar: VolumeSidecar | None = None
@@ -120,6 +132,11 @@ class VolumePlan:
     def in_pod(self) -> bool:
         """Whether requests for its data leave by the pod's network."""
         return self.sidecar is not None
+
+    @property
+    def access_mode(self) -> str:
+        """Access mode of volume and claim, by which nobody forbids to write."""
+        return "ReadOnlyMany" if self.read_only and self.knows_read_only else "ReadWriteMany"
 
     @property
     def volume(self) -> str:

@@ -20,7 +20,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.storage.caches import by_caches
 from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import DiskStorage, StorageClass, TeamStorage
+from gpu_platform.spec.storage import DiskStorage, ExistingStorage, StorageClass, TeamStorage
 
 
 def check(
@@ -50,6 +50,7 @@ def check(
     for name, one in storage.items():
         check_declared_fields(one, cloud.cluster.provider, problems.at(name))
         _check_teams(one, teams, problems.at(name))
+    _check_places(_for_teams(storage, teams), problems)
     cloud.check_storage(storage, pools, catalog, problems)
     return problems
 
@@ -107,6 +108,30 @@ def _check_teams(one: StorageClass, teams: Sequence[str], here: Problems) -> Non
                 "teams with a stack of their own, each once",
                 "write it in teams, or remove it" if name in teams else "remove it",
             )
+
+
+def _check_places(storage: Mapping[str, StorageClass], problems: Problems) -> None:
+    """Record file systems that one team gets twice with the same directory.
+
+    The kubelet names a volume of CSI by its driver and its handle: a pod that mounts both volumes gets one of them
+    twice, or never starts. It mounts Filestore itself, and names those volumes by the pod.
+
+    Source: Kubernetes v1.36.3, pkg/kubelet/volumemanager; kubernetes/kubernetes#132921; read 2026-11-29.
+    """
+    first: dict[tuple[str, str, str], str] = {}
+    for name, one in storage.items():
+        if not isinstance(one, ExistingStorage) or one.system == "filestore":
+            continue
+        for team in one.teams or ():
+            other = first.setdefault((one.file_system, one.path(team), team), name)
+            if other != name:
+                problems.at(name).at("directory").add(
+                    f"the directory of storage.{other}, for team {team} too",
+                    "each directory once for a team: nodes cannot tell two volumes of one directory apart",
+                    f"remove this entry, or write another directory; pods that only read mount {other} with "
+                    "readOnly: true",
+                )
+                break
 
 
 def _for_teams(storage: Mapping[str, StorageClass], teams: Sequence[str]) -> Mapping[str, StorageClass]:

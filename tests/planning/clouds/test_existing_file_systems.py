@@ -58,7 +58,7 @@ def refused_on_gke(**storage: Any) -> dict[str, str]:
 def test_each_team_mounts_its_own_directory_of_a_lustre_file_system_by_dns_name_and_mount_name() -> None:
     plan = eks(scratch=FSX).storage
     volume = the(plan, "scratch", "speech")
-    assert (volume.driver, volume.handle) == ("fsx.csi.aws.com", "fs-0a1b2c3d4e5f60718")
+    assert (volume.driver, volume.handle) == ("fsx.csi.aws.com", "fs-0a1b2c3d4e5f60718:/teams/speech")
     assert volume.attributes == {
         "dnsname": "fs-0a1b2c3d4e5f60718.fsx.us-east-2.amazonaws.com",
         "mountname": "abcdefgh/teams/speech",
@@ -70,6 +70,37 @@ def test_an_efs_file_system_is_mounted_encrypted_whole_or_by_a_directory() -> No
     whole, part = eks(data=EFS).storage, eks(data={**EFS, "directory": "shared", "read_only": True}).storage
     assert (the(whole, "data").handle, the(whole, "data").mount_options) == ("fs-0a1b2c3d", ("tls",))
     assert (the(part, "data").handle, the(part, "data").read_only) == ("fs-0a1b2c3d:/shared", True)
+
+
+@pytest.mark.parametrize("entry", [FSX, EFS, FILESTORE, LUSTRE], ids=lambda one: one["system"])
+def test_a_read_only_file_system_is_mounted_read_only_whatever_a_pod_says_about_its_claim(
+    entry: dict[str, Any],
+) -> None:
+    make = eks if entry in (FSX, EFS) else gke
+    assert "ro" in the(make(data={**entry, "read_only": True}).storage, "data").mount_options
+    assert "ro" not in the(make(data=entry).storage, "data").mount_options
+
+
+@pytest.mark.parametrize("entry", [FSX, EFS], ids=lambda one: one["system"])
+def test_read_only_volumes_of_aws_have_an_access_mode_that_their_drivers_take(entry: dict[str, Any]) -> None:
+    assert the(eks(data={**entry, "read_only": True}).storage, "data").access_mode == "ReadWriteMany"
+
+
+@pytest.mark.parametrize("entry", [FSX, EFS, LUSTRE], ids=lambda one: one["system"])
+def test_no_two_directories_of_a_file_system_have_the_same_handle_in_a_team(entry: dict[str, Any]) -> None:
+    make = eks if entry in (FSX, EFS) else gke
+    names = {"own": "teams/{team}", "shared": "datasets", "whole": None}
+    plan = make(**{name: {**entry, "directory": directory} for name, directory in names.items()})
+    assert len({the(plan.storage, name).handle for name in names}) == 3
+
+
+def test_a_directory_that_a_team_gets_twice_is_refused_but_not_of_a_share_that_the_kubelet_mounts() -> None:
+    twice = refused(data=EFS, again={**EFS, "read_only": True}, other={**EFS, "directory": "other"})
+    assert list(twice) == ["storage.again.directory"]
+    assert "the directory of storage.data, for team vision too" in twice["storage.again.directory"]
+    assert list(refused_on_gke(data=LUSTRE, again=LUSTRE)) == ["storage.again.directory"]
+    eks(data={**EFS, "teams": ["vision"]}, again={**EFS, "teams": ["speech"]})
+    gke(data=FILESTORE, again={**FILESTORE, "read_only": True})
 
 
 def test_drivers_for_existing_file_systems_alone_may_only_describe() -> None:
@@ -166,7 +197,7 @@ def test_what_a_file_system_is_mounted_by_must_be_declared() -> None:
         a={**FSX, "mount_name": None},
         b={**EFS, "mount_name": "abcdefgh"},
         c={**EFS, "file_system": "us-central1-a/home"},
-        d={**EFS, "address": "10.0.0.2"},
+        d={**EFS, "directory": "d", "address": "10.0.0.2"},
         e={**EFS, "system": "filestore"},
     )
     assert set(found) == {

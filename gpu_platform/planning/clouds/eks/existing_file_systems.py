@@ -2,7 +2,8 @@
 
 Sources: aws-efs-csi-driver v3, static provisioning and volume path; aws-fsx-csi-driver v1.9, static provisioning
 and pkg/driver/node.go (mounts DNS name and mount name, with a directory after it); FSx for Lustre guide, DNS
-names; read 2026-11-23.
+names; read 2026-11-23. Access modes: validateAccessMode in pkg/driver/node.go of the EFS driver v3.3.0, volumeCaps
+in pkg/driver/controller.go of the FSx driver v1.9.0; read 2026-11-29.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gpu_platform.planning.clouds.storage import VolumePlan
+from gpu_platform.planning.clouds.storage import VolumePlan, read_only_options
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
@@ -56,15 +57,18 @@ def plan_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Itera
     for team in one.teams or ():
         path = one.path(team)
         source = f"{_NAMES[one.system]} {one.file_system}/{path}"
+        # EFS mounts this directory. FSx mounts its attributes: to the kubelet volumes of one handle are one.
+        handle = f"{one.file_system}:/{path}" if path else one.file_system
         if one.system == "efs":
             yield VolumePlan(
                 name=name,
                 namespace=team,
                 source=source,
                 driver=EFS_DRIVER,
-                handle=f"{one.file_system}:/{path}" if path else one.file_system,
-                mount_options=("tls",),
+                handle=handle,
+                mount_options=("tls", *read_only_options(one)),
                 read_only=one.read_only,
+                knows_read_only=False,
             )
         else:
             yield VolumePlan(
@@ -72,13 +76,14 @@ def plan_existing(name: str, one: ExistingStorage, cluster: EksCluster) -> Itera
                 namespace=team,
                 source=source,
                 driver=FSX_DRIVER,
-                handle=one.file_system,
+                handle=handle,
                 attributes={
                     "dnsname": f"{one.file_system}.fsx.{cluster.region}.amazonaws.com",
                     "mountname": "/".join(part for part in (one.mount_name, path) if part),
                 },
-                mount_options=("flock",),
+                mount_options=("flock", *read_only_options(one)),
                 read_only=one.read_only,
+                knows_read_only=False,
             )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gpu_platform.planning.clouds.storage import NFS, VolumePlan
+from gpu_platform.planning.clouds.storage import NFS, VolumePlan, read_only_options
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
@@ -60,6 +60,7 @@ def plan_existing(name: str, one: ExistingStorage, cluster: GkeCluster) -> Itera
                 source=source,
                 driver=NFS,
                 handle=f"{one.address}:/{export}",
+                mount_options=read_only_options(one),
                 read_only=one.read_only,
             )
         else:
@@ -75,6 +76,7 @@ def plan_existing(name: str, one: ExistingStorage, cluster: GkeCluster) -> Itera
                     "filesystem": one.share or "",
                     **({"subPath": path} if path else {}),
                 },
+                mount_options=read_only_options(one),
                 read_only=one.read_only,
             )
 
