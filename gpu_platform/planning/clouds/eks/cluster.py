@@ -26,7 +26,7 @@ from gpu_platform.planning.clouds.eks.placement import zones_of
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.prerequisites import group_quotas
 from gpu_platform.planning.clouds.eks.system_pool import check_system_pool, plan_system_pool
-from gpu_platform.planning.clouds.eks.tags import check_alike, check_tags
+from gpu_platform.planning.clouds.eks.tags import check_alike, check_tags, check_volume_tags
 from gpu_platform.planning.clouds.eks.vpc import (
     NARROWEST_OF_NODES,
     PREFIXES,
@@ -66,6 +66,7 @@ def check_eks_cluster(
         check_account(getattr(cluster.iam, field), cluster, problems.at("iam").at(field))
     check_parts(cluster, problems.at("parts"))
     if cluster.create is not None:
+        check_volume_tags(cluster.tags, problems.at("tags"))
         _check_create(cluster, cluster.create, problems)
         zones = [*cluster.create.zones, *(zone for pool in pools for zone in zones_of(pool))]
         _check_local_zones(zones, cluster.create.network, problems)

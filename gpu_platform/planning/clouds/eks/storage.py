@@ -18,6 +18,7 @@ from gpu_platform.planning.clouds.eks.addons import key_statements, managed_poli
 from gpu_platform.planning.clouds.eks.arns import check_key, partition_of
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon
 from gpu_platform.planning.clouds.eks.placement import zones_of
+from gpu_platform.planning.clouds.eks.tags import check_file_system_tags
 from gpu_platform.planning.clouds.eks.vpc import vpc_zones
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.clouds.storage import ClaimSizes, StorageClassPlan, StoragePlan, VolumePlan, check_iops
@@ -124,6 +125,7 @@ def _check_nfs(one: NfsStorage, cluster: EksCluster, here: Problems) -> None:
 
 
 def _check_lustre(one: LustreStorage, cluster: EksCluster, pools: Sequence[Pool], here: Problems) -> None:
+    check_file_system_tags(cluster.tags, here)
     possible = _zones(cluster, pools)
     if one.zone is None and len([zone for zone in _named(pools) if not is_local_zone(zone)]) != 1:
         named = ", ".join(_named(pools)) or "none"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gpu_platform import names
@@ -24,6 +24,34 @@ def check_tags(tags: Iterable[str], problems: Problems) -> None:
         if tag == _NAME or key.startswith(_PREFIXES) or (slash and domain.endswith(_DOMAINS)):
             problems.at(tag).add(
                 f"{tag!r}", "another key: AWS, Kubernetes or the program sets this one", "rename it"
+            )
+
+
+def check_volume_tags(tags: Iterable[str], problems: Problems) -> None:
+    """Record keys that the EBS driver would cut: it ends a key at its first `=`.
+
+    Source: aws-ebs-csi-driver, --extra-tags, read by MapStringString of k8s.io/component-base; read 2026-11-29.
+    """
+    for tag in tags:
+        if "=" in tag:
+            problems.at(tag).add(
+                f"{tag!r}",
+                "a key without `=`: the EBS driver ends the keys of its volumes' tags there",
+                "rename it",
+            )
+
+
+def check_file_system_tags(tags: Mapping[str, str], problems: Problems) -> None:
+    """Record tags with which the FSx driver makes no file system; `problems` is at the storage class.
+
+    Source: aws-fsx-csi-driver v1.9.0, validateExtraTags in pkg/driver/controller.go; read 2026-11-29.
+    """
+    for key, value in tags.items():
+        if "=" in f"{key}{value}":
+            problems.at("type").add(
+                f"'lustre' with the tag {key!r}: {value!r} in cluster.tags",
+                "tags without `=`: the FSx driver refuses others, and claims of the class stay Pending",
+                "write another sign in cluster.tags, such as `:`",
             )
 
 

@@ -63,6 +63,20 @@ def test_a_lustre_class_is_in_the_zone_of_the_pools_or_the_declared_one() -> Non
     assert behind(declared).lustre == {"fast": "us-east-2b"}
 
 
+@pytest.mark.parametrize("cluster", [CREATED, EXISTING], ids=["created", "existing"])
+def test_a_tag_that_the_fsx_driver_refuses_is_refused_with_a_lustre_class(cluster: dict[str, Any]) -> None:
+    tagged = {**cluster, "tags": {"owner": "team=ml", "cost-center": "ml:4711"}}
+    found = refused(tagged, fast={"type": "lustre"})
+    assert list(found) == ["storage.fast.type"]
+    assert "the tag 'owner': 'team=ml' in cluster.tags" in found["storage.fast.type"]
+    assert planned(tagged, work={"type": "disk"}).classes
+
+
+def test_a_tag_key_that_the_ebs_driver_would_cut_is_refused() -> None:
+    assert list(refused({**CREATED, "tags": {"a=b": "c"}})) == ["cluster.tags.a=b"]
+    planned({**EXISTING, "tags": {"a=b": "c"}})
+
+
 def test_a_lustre_class_without_one_zone_is_refused() -> None:
     found = refused(CREATED, IN_A, IN_BOTH, fast={"type": "lustre"})
     assert found == {
