@@ -44,6 +44,7 @@ from gpu_platform.spec.pool import CapacityBlock, Pool
 _LABEL_DOMAIN = "amazonaws.com"
 OWN_IMAGE = "CUSTOM"  # the one AMI type that EKS accepts beside an image of the launch template
 _MAX_TAINTS = 50  # of a node group, by the EKS API
+_LONGEST_KEY = 63  # of a label or taint of a node group, with its domain
 _OWN_TAINTS = _MAX_TAINTS - 2  # beside the GPU taint and the startup taint of `gate_nodes`
 
 
@@ -92,7 +93,35 @@ def _check_node_group(pool: Pool, machine: MachineType, problems: Problems) -> N
             f"{_MAX_TAINTS} in all",
             "use one taint per pool",
         )
+    _check_node_group_labels(pool, problems)
     _check_upgrade(pool, problems)
+
+
+def _check_node_group_labels(pool: Pool, problems: Problems) -> None:
+    """Record labels and taints that Kubernetes has and the EKS API refuses; Karpenter takes them.
+
+    Source: EKS API, model of botocore 1.44: labelKey and taintKey, 1 to 63; labelValue, 1 to 63; read 2026-11-29.
+    """
+    for key, value in pool.labels.items():
+        here = problems.at("labels").at(key)
+        _check_key(key, here)
+        if not value:
+            here.add(
+                "an empty value",
+                "a value: EKS refuses an empty one on a node group",
+                f"write a value, such as {key}: 'true'",
+            )
+    for index, taint in enumerate(pool.taints):
+        _check_key(taint.key, problems.at("taints").at(f"[{index}]").at("key"))
+
+
+def _check_key(key: str, here: Problems) -> None:
+    if len(key) > _LONGEST_KEY:
+        here.add(
+            f"{len(key)} characters",
+            f"at most {_LONGEST_KEY}, with the domain: EKS takes no longer key on a node group",
+            "shorten the key",
+        )
 
 
 def _check_upgrade(pool: Pool, problems: Problems) -> None:

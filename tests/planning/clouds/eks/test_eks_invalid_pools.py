@@ -22,6 +22,7 @@ SERVE: dict[str, Any] = {"machine_type": "g6.xlarge", "workload": "inference"}
 IN_GROUP = RESERVATION | {"placement_group": "rack-7"}
 ENDS = {"ends": "2026-12-14T11:30:00Z"}
 KEY = "arn:aws:kms:us-west-2:123456789012:key/11111111-2222-3333-4444-555555555555"
+LONG_KEY = f"{'team.' * 10}example.com/x2"
 BOTTLEROCKET = {"image": {"family": "bottlerocket"}}
 
 INVALID: dict[str, Invalid] = {
@@ -96,6 +97,18 @@ INVALID: dict[str, Invalid] = {
     ),
     "a need without an end": Invalid(
         {"capacity": BLOCK | {"needed_until": "2026-12-14T11:30:00Z"}}, "capacity.ends", ("nothing", "EndDate")
+    ),
+    # -- labels
+    "a label without a value": Invalid(
+        {"labels": {"example.com/empty": ""}}, "labels.example.com/empty", ("an empty value", "node group")
+    ),
+    "a label whose key is too long for EKS": Invalid(
+        {"labels": {LONG_KEY: "x"}}, f"labels.{LONG_KEY}", ("64 characters", "at most 63")
+    ),
+    "a taint whose key is too long for EKS": Invalid(
+        {"taints": [{"key": LONG_KEY, "value": "", "effect": "NoSchedule"}]},
+        "taints[0].key",
+        ("64 characters", "at most 63"),
     ),
     # -- zones
     "placed training in no zone": Invalid(
@@ -346,6 +359,18 @@ def test_all_mistakes_of_a_pool_are_shown_at_once() -> None:
         "upgrade.max_unavailable",
         "zones",
     }
+
+
+def test_nodes_of_karpenter_take_every_label_and_taint_that_kubernetes_has() -> None:
+    spec = pool(
+        machine_type="g6.xlarge",
+        workload="inference",
+        provisioner="karpenter",
+        count={"desired": 0, "max": 1},
+        labels={LONG_KEY: "x", "example.com/empty": ""},
+        taints=[{"key": LONG_KEY, "value": "", "effect": "NoSchedule"}],
+    )
+    assert problems_of(spec) == []
 
 
 def test_the_region_of_the_cluster_decides_which_zones_are_its_own() -> None:
