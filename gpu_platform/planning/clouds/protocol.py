@@ -226,6 +226,9 @@ class Cloud(Protocol):
     def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
         """Record every combination that the cloud refuses; the machine type is one of `vendor`."""
 
+    def check_together(self, pools: Sequence[tuple[int, Pool]], problems: Problems) -> None:
+        """Record what pools cannot have beside each other; `pools`: index in the file, pool."""
+
     def release_with_driver(self, pool: Pool, catalog: Catalog) -> str | None:
         """Return the first image release with a driver for the machine type, as text, or None."""
         return None

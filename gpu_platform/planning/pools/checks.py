@@ -25,11 +25,13 @@ from gpu_platform.unknown_machine import machines_of_gpu, unknown_machine_type
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
-    """Record what is wrong with each pool by itself, and with the reservations of all."""
+    """Record what is wrong with each pool by itself, and with pools beside each other."""
     for resolved in resolved_pools:
         check_pool(context, resolved)
         if context.operator is not None and context.catalog.has_gpus(resolved.pool.machine_type):
             _check_driver(context, resolved)
+    if context.cloud is not None:
+        context.cloud.check_together(context.pools, context.problems)
     by_zone = (context.cloud or Cloud).reservations_by_zone
     check_reservations(context.pools, context.problems, by_zone=by_zone)
 

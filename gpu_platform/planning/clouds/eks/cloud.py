@@ -23,6 +23,7 @@ from gpu_platform.planning.clouds.eks.documents import (
 from gpu_platform.planning.clouds.eks.identities import EksIdentities, check_identity, plan_identities
 from gpu_platform.planning.clouds.eks.images import check_mig, release_with_driver
 from gpu_platform.planning.clouds.eks.logins import login_commands, login_notes
+from gpu_platform.planning.clouds.eks.placement import check_shared_groups
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
@@ -179,6 +180,10 @@ class Eks(Cloud):
     def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
         """Record every combination that EKS refuses."""
         check_eks_pool(pool, machine, self._cluster, catalog, problems)
+
+    def check_together(self, pools: Sequence[tuple[int, Pool]], problems: Problems) -> None:
+        """Record placement groups that pools of different zones name."""
+        check_shared_groups(pools, problems)
 
     def release_with_driver(self, pool: Pool, catalog: Catalog) -> str | None:
         """Return the first release of the pool's image that has a second driver, for its machine type."""

@@ -6,6 +6,8 @@ eksctl-io/eksctl#7949 and terraform-aws-eks#3730 (an own group in front of a res
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpu_platform.catalog.models import AwsFamily, MachineType
 from gpu_platform.planning.clouds.eks.blocks import windows_of
 from gpu_platform.planning.clouds.eks.capacity import check_region
@@ -115,6 +117,31 @@ def _check_with_reservation(group: str | None, capacity: Reservation, here: Prob
             "(eksctl-io/eksctl#7949)",
             "remove placement; name the group of the reservation, if any, in capacity.placement_group",
         )
+
+
+def check_shared_groups(pools: Sequence[tuple[int, Pool]], problems: Problems) -> None:
+    """Record existing groups that pools of different zones name: a group is in one, that of its first nodes."""
+    first: dict[str, tuple[int, str]] = {}
+    for index, pool in pools:
+        field, group = _named_group(pool)
+        zones = set(zones_of(pool))
+        if group is None or len(zones) != 1:  # several are refused by themselves
+            continue
+        [zone] = zones
+        other, its_zone = first.setdefault(group, (index, zone))
+        if zone != its_zone:
+            problems.at(f"pools[{index}].{field}").add(
+                f"{group!r} in {zone}",
+                f"{its_zone}, where pools[{other}] has it: a cluster placement group is in one zone",
+                "name another group, or correct the zone",
+            )
+
+
+def _named_group(pool: Pool) -> tuple[str, str | None]:
+    """Return the field that names an existing group, and the group."""
+    if isinstance(pool.capacity, Reservation):
+        return "capacity.placement_group", pool.capacity.placement_group
+    return "placement.group", pool.placement.group if pool.placement is not None else None
 
 
 def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems: Problems) -> None:

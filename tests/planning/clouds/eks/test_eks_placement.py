@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog import load_catalog
+from gpu_platform.errors import BadInput
 from gpu_platform.planning.changes import pool_changes, pool_facts
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, PlacementGroup
 from tests.planning.clouds.eks.eks_pools import BLOCK, RESERVATION, node_group, plan_and_decisions, planned
@@ -125,6 +126,38 @@ def test_a_decision_states_why_spot_training_is_not_placed() -> None:
     _, decisions = plan_and_decisions(**TWO, capacity={"type": "spot"})
     assert "spot" in decisions["placement"].why
     assert "placement: {type: cluster}" in decisions["placement"].why
+
+
+IN_GROUP = {"placement": {"type": "cluster", "group": "rack-7"}}
+RESERVED_IN_GROUP = {"capacity": {**RESERVATION, "placement_group": "rack-7"}}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "field"),
+    [
+        ({**IN_GROUP, "zones": ["us-east-2a"]}, {**IN_GROUP, "zones": ["us-east-2b"]}, "placement.group"),
+        (
+            {**IN_GROUP, "zones": ["us-east-2b"]},
+            RESERVED_IN_GROUP,
+            "capacity.placement_group",
+        ),
+    ],
+    ids=["on demand", "beside a reservation"],
+)
+def test_pools_of_two_zones_cannot_name_one_placement_group(
+    first: dict[str, Any], second: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        plan_eks(first, {"name": "other", **second})
+    [problem] = caught.value.problems
+    assert problem.path == f"pools[1].{field}"
+    assert "where pools[0] has it: a cluster placement group is in one zone" in problem.allowed
+
+
+def test_pools_of_one_zone_can_name_one_placement_group() -> None:
+    plan = plan_eks({**IN_GROUP, "zones": ["us-east-2a"]}, {"name": "reserved", **RESERVED_IN_GROUP})
+    groups = [pool.cloud.placement_group for pool in plan.pools if isinstance(pool.cloud, EksPoolPlan)]
+    assert groups == [THERE, THERE]
 
 
 @pytest.mark.parametrize(
