@@ -1,4 +1,4 @@
-"""Parts of launch templates that GPU pools and system nodes share: volumes, instance metadata, tags."""
+"""Parts of launch templates that pools and system nodes share: volumes, instance metadata, tags, reservations."""
 
 from __future__ import annotations
 
@@ -43,3 +43,8 @@ def metadata_options(hop_limit: int) -> aws.ec2.LaunchTemplateMetadataOptionsArg
 def tag_specifications(tags: Mapping[str, str]) -> list[aws.ec2.LaunchTemplateTagSpecificationArgs]:
     """Return the tags of what EC2 creates from a template: default tags of the AWS provider do not reach it."""
     return [aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags) for kind in _TAGGED]
+
+
+def no_reservation() -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs:
+    """Return what keeps instances on demand out of open reservations."""
+    return aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(capacity_reservation_preference="none")

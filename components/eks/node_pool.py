@@ -11,7 +11,7 @@ import pulumi_aws as aws
 
 from components._cloud import EksOutputs
 from components._options import child_options, custom_timeouts
-from components.eks.launch_template import block_device, metadata_options, tag_specifications
+from components.eks.launch_template import block_device, metadata_options, no_reservation, tag_specifications
 from components.eks.placement_group import create_placement_group
 from components.eks.resized import resized as resized_now
 from components.mig_guard import guarded
@@ -284,7 +284,7 @@ def _reservation(
     plan: EksPoolPlan, group: NodeGroupPlan
 ) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs | None:
     if plan.avoids_reservations:
-        return aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(capacity_reservation_preference="none")
+        return no_reservation()
     if group.reservation is None:
         return None
     target = aws.ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs(

@@ -11,7 +11,7 @@ import pulumi_aws as aws
 from components._cloud import EksOutputs
 from components._options import child_options
 from components.eks.addon import create_addon
-from components.eks.launch_template import block_device, metadata_options, tag_specifications
+from components.eks.launch_template import block_device, metadata_options, no_reservation, tag_specifications
 from components.eks.resized import resized
 from gpu_platform.names import SYSTEM_NODES
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, SystemPool
@@ -77,6 +77,7 @@ class EksSystem(pulumi.ComponentResource):
         template = aws.ec2.LaunchTemplate(
             name,
             block_device_mappings=[block_device(pool.disk)],
+            capacity_reservation_specification=no_reservation() if pool.avoids_reservations else None,
             metadata_options=metadata_options(pool.metadata_hop_limit),
             tag_specifications=tag_specifications({**plan.tags, "Name": name}),
             update_default_version=True,

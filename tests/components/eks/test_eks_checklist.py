@@ -12,7 +12,7 @@ import yaml
 
 from gpu_platform.engine.record import ResourceRecord
 from tests.components.eks.pool_forms import AMI, BLOCK, FORMS, RESERVATION, RESERVED, ZONE
-from tests.support.eks_stacks import EXISTING, record_eks
+from tests.support.eks_stacks import CREATED, EXISTING, plan_eks, record_eks
 from tests.support.recorded import Recorded
 
 EFA_FORMS = [name for name in FORMS if name.startswith("p")]
@@ -215,6 +215,22 @@ def test_the_template_of_a_pool_on_demand_keeps_out_of_the_reservation_of_anothe
     assert more == {"capacityReservationPreference": "none"}
     of_reserved = recorded.one("LaunchTemplate", "reserved").inputs["capacityReservationSpecification"]
     assert of_reserved == {"capacityReservationTarget": {"capacityReservationId": RESERVED["reservation"]}}
+
+
+@pytest.mark.parametrize(
+    ("system", "expected"),
+    [("m7i.xlarge", {"capacityReservationPreference": "none"}), ("m7a.xlarge", None)],
+    ids=["of the reserved type", "of another type"],
+)
+def test_system_nodes_keep_out_of_the_open_reservation_of_a_pool_of_their_machine_type(
+    system: str, expected: dict[str, str] | None
+) -> None:
+    reserved = {"name": "cpu", "machine_type": "m7i.xlarge", "workload": "general", "capacity": RESERVED}
+    cluster = {**CREATED, "create": {**CREATED["create"], "system": {"machine_types": [system]}}}
+    recorded = record_eks(reserved, cluster=cluster)
+    assert recorded.one("LaunchTemplate", "ml-system").inputs.get("capacityReservationSpecification") == expected
+    [decision] = [one for one in plan_eks(reserved, cluster=cluster).decisions if one.what == "system nodes"]
+    assert ("outside open reservations" in decision.why) is (expected is not None)
 
 
 def test_eks_5_spot_spot_never_with_a_reservation() -> None:

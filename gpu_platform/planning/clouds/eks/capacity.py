@@ -7,7 +7,7 @@ and On-Demand Capacity Reservations; read 2026-11-21.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Literal, NamedTuple
 
 from gpu_platform.catalog.models import AwsFamily, MachineType
@@ -56,19 +56,26 @@ def reserved(capacity: Capacity) -> bool:
 def avoids_reservations(pool: Pool, pools: Iterable[Pool]) -> bool:
     """Return whether a pool on demand must stay out of reservations, because one of `pools` names one.
 
-    EC2 runs an instance in any open reservation of its machine type and zone unless it is told not to: such nodes
-    would take instances that the reserved pool waits for. Without a reserved pool the default stays, since the
-    owner may have open reservations for these nodes. Karpenter uses no open reservation for nodes on demand.
-    Sources: EC2 API, CapacityReservationSpecification; Karpenter docs, On-Demand Capacity Reservations, migration;
-    read 2026-11-29.
+    Karpenter uses no open reservation for nodes on demand.
     """
     if not isinstance(pool.capacity, OnDemand):
         return False
-    types = {pool.machine_type, *pool.alternatives}
+    return names_reservation(pools, {pool.machine_type, *pool.alternatives}, pool.zones or ())
+
+
+def names_reservation(pools: Iterable[Pool], machine_types: Collection[str], zones: Collection[str]) -> bool:
+    """Return whether one of `pools` has a reservation that nodes on demand would use; no `zones`: any.
+
+    EC2 runs an instance in any open reservation of its machine type and zone unless it is told not to: such nodes
+    would take instances that the reserved pool waits for. Without a reserved pool the default stays, since the
+    owner may have open reservations for these nodes.
+    Sources: EC2 API, CapacityReservationSpecification; Karpenter docs, On-Demand Capacity Reservations, migration;
+    read 2026-11-29.
+    """
     return any(
         isinstance(one.capacity, Reservation)
-        and one.machine_type in types
-        and (not pool.zones or one.capacity.zone in pool.zones)
+        and one.machine_type in machine_types
+        and (not zones or one.capacity.zone in zones)
         for one in pools
     )
 

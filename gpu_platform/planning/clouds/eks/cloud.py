@@ -255,7 +255,7 @@ class Eks(Cloud):
         if cluster.create is None:
             return super().plan_controllers(cluster, pools, controllers, catalog, problems)
         demands = self._demands(controllers, rooms_of_cpu_pools(pools), catalog)
-        system = size_system_pool(self._cluster, cluster.create.system_pool, demands, problems)
+        system = size_system_pool(self._cluster, cluster.create.system_pool, demands, self._pools, problems)
         created = replace(cluster.create, system_pool=system.value)
         sized = replace(cluster, create=created)
         warnings = check_addresses(sized, pools, catalog, problems.at("create"))

@@ -157,6 +157,8 @@ class SystemPool:
     min_size: int
     desired_size: int
     max_size: int
+    avoids_reservations: bool = False
+    """Whether the nodes run in no open reservation, because it is a pool's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

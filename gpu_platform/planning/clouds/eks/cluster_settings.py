@@ -183,11 +183,12 @@ def _of_system(pool: SystemPool) -> Iterator[ClusterSetting]:
     )
     key = f", key {pool.disk.kms_key}" if pool.disk.kms_key is not None else ""
     image = f", image {pool.release_version}" if pool.release_version is not None else ""
+    outside = ", outside open reservations" if pool.avoids_reservations else ""
     yield ClusterSetting(
         name="system_template",
-        what="disk and image of the system nodes",
-        field="cluster.create.system.disk_gb, kms_key or release",
-        values=(f"{pool.disk.size_gib} GiB{image}{key}",),
+        what="disk, image and reservations of the system nodes",
+        field="cluster.create.system.disk_gb, kms_key or release, or the reservation of a pool",
+        values=(f"{pool.disk.size_gib} GiB{image}{key}{outside}",),
         loss="rolls-nodes",
         on_loss=f"EKS replaces the system nodes one by one; {_MOVES}",
     )

@@ -19,6 +19,7 @@ from gpu_platform.planning.clouds.controllers import (
     without_room,
 )
 from gpu_platform.planning.clouds.daemonsets import DaemonSet
+from gpu_platform.planning.clouds.eks.capacity import names_reservation
 from gpu_platform.planning.clouds.eks.cluster_plan import SystemPool
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 from gpu_platform.planning.decision import Decided, Decision
@@ -27,6 +28,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.eks_system import SystemNodes
+from gpu_platform.spec.pool import Pool
 
 _LEAST_IN_PRODUCTION = 2
 _SIZES: Final = ("large", "xlarge", "2xlarge", "4xlarge", "8xlarge")
@@ -99,9 +101,12 @@ class Demands:
 
 
 def size_system_pool(
-    cluster: EksCluster, pool: SystemPool, demands: Demands, problems: Problems
+    cluster: EksCluster, pool: SystemPool, demands: Demands, pools: Sequence[Pool], problems: Problems
 ) -> Decided[SystemPool]:
-    """Return the node group with machine types that hold the controllers; `problems` is at `cluster`."""
+    """Return the node group with machine types that hold the controllers; `problems` is at `cluster`.
+
+    `pools`: all of the stack, whose reservations the nodes leave alone.
+    """
     declared = cluster.create.system.machine_types if cluster.create is not None else ()
     if not declared:
         # Not by the number of nodes beyond these: an edit of it would replace them.
@@ -125,6 +130,9 @@ def size_system_pool(
         why += "; the smallest machine type that holds them: other controllers of your own need more"
     elif demands.room(declared) is None:
         why += "; whether these machine types hold them is not known here"
+    pool = replace(pool, avoids_reservations=names_reservation(pools, pool.instance_types, ()))
+    if pool.avoids_reservations:
+        why += "; outside open reservations, since a pool has a reservation of the machine type"
     decision = Decision(
         subject=f"cluster {cluster.name}",
         what="system nodes",
