@@ -50,7 +50,10 @@ _REFERENCES: Mapping[str, str] = {
     r"sharing": r"pools\[\d+\]\.(sharing|per_node)\b.*",
 }
 # Fields of which an entry has one: without a wrong one it seems to have none.
-_ONE_OF = re.compile(r"(teams\[\d+\]|team)\.(egress|ingress)\[\d+\]\.(cidr|fqdn|namespace)")
+_ONE_OF = re.compile(
+    r"(teams\[\d+\]|team)\.((egress|ingress)\[\d+\]\.(cidr|fqdn|namespace)|identity\.\w+)"
+    r"|pools\[\d+\]\.capacity\.(blocks|reservation)"
+)
 _ROUNDS = 12  # each replaces at least one more part; levels of a file above an invalid value are fewer
 
 

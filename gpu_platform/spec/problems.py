@@ -34,6 +34,7 @@ _ARTICLES = {
 }
 _FOUND_LIMIT = 80
 _TEXT, _KEY = "TEXT", "KEY"  # in examples: to be filled in
+_TIME = "2026-12-14T11:30:00Z"
 NEAREST = r"write (-?\d+), the (?:least|most) that is allowed"
 """The fix of a whole number that is out of its range, with the nearest allowed one."""
 UNKNOWN_KEY = "unknown key"
@@ -539,6 +540,8 @@ def _example(schema: Schema, root: Schema) -> str:
     ]
     if values:
         return _in_line(values[0])
+    if schema.get("format") == "date-time":
+        return _TIME
     if len(branches := _branches(schema, root)) > 1:
         return _example(branches[0], root)
     match schema.get("type"):
@@ -695,6 +698,8 @@ def _described(schema: Schema, root: Schema) -> str:
         return "one of " + ", ".join(str(option) for option in schema["enum"])
     if schema.get("format") == "date":
         return "a day such as 2026-12-31"
+    if schema.get("format") == "date-time":
+        return f"a time with its time zone, such as {_TIME}"
     if tags := _tags(schema):
         name = schema["discriminator"]["propertyName"]
         return f"a mapping with {name}: one of " + ", ".join(tags)

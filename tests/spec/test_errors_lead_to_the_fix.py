@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from gpu_platform.errors import BadInput, Problem
 from gpu_platform.paths import STACKS_DIR
 from gpu_platform.spec.positions import located
 from gpu_platform.stacks import load_stack
+from tests.support.eks_stacks import plan_eks
 
 LOCAL = (STACKS_DIR / "Pulumi.local.yaml").read_text("utf-8")
 
@@ -107,6 +109,34 @@ def test_a_mistake_is_reported_once_with_a_fix_for_its_field(
     assert [problem.fix for problem in own] == [fix]
     if path != "cluster.provider":  # a cluster of another provider needs other fields, which are named, too
         assert len(problems) == 1, problems
+
+
+BLOCK = {"reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a", "starts": "2026-12-01T11:30:00Z"}
+OWN_ROLE = {"name": "a", "quota": {"gpus": 1}, "priority": "training", "members": ["group:a"]}
+
+
+@pytest.mark.parametrize(
+    ("capacity", "rest", "path"),
+    [
+        ({"blocks": [BLOCK]}, {}, "pools[0].capacity.blocks[0].ends"),
+        ({"blocks": [{**BLOCK, "ends": "tomorrow"}]}, {}, "pools[0].capacity.blocks[0].ends"),
+        ({"blocks": []}, {}, "pools[0].capacity.blocks"),
+        ({**BLOCK, "zone": "us-east-2"}, {}, "pools[0].capacity.zone"),
+        ({}, {}, "pools[0].capacity"),
+        (BLOCK, {"teams": [{**OWN_ROLE, "identity": {"role_arn": "vision"}}]}, "teams[0].identity.role_arn"),
+    ],
+    ids=["no end", "an end that is no time", "no block", "a region", "neither", "a role that is no ARN"],
+)
+def test_a_wrong_value_is_not_also_reported_as_missing_where_one_of_several_fields_is_needed(
+    capacity: dict[str, Any], rest: dict[str, Any], path: str
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        plan_eks({"capacity": {"type": "capacity-block", **capacity}}, **rest)
+    [problem] = caught.value.problems
+    assert problem.path == path
+    if path.endswith("ends"):
+        assert problem.allowed == "a time with its time zone, such as 2026-12-14T11:30:00Z"
+        assert "ends: 2026-12-14T11:30:00Z" in problem.fix
 
 
 def test_an_unknown_pool_is_reported_beside_values_of_another_type(tmp_path: Path) -> None:

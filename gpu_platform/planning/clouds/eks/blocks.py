@@ -175,7 +175,7 @@ def check_form(capacity: CapacityBlock, here: Problems) -> bool:
         return False
     missing = [name for name in ("reservation", "zone") if getattr(capacity, name) is None]
     if capacity.blocks is None and missing:
-        here.at(missing[0]).add(
+        (here if len(missing) > 1 else here.at(missing[0])).add(
             f"a capacity block without {' and '.join(missing)}",
             "reservation and zone of a block, or several in blocks",
             "write the id and the zone that aws ec2 describe-capacity-reservations shows",
