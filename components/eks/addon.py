@@ -34,9 +34,7 @@ def create_addon(
     if addon.service_account is not None:
         child = pulumi.ResourceOptions(parent=opts.parent)
         role_name = plan.role_name(addon.name)
-        role, attached = pod_role(
-            role_name, plan.name, addon.service_account, addon.managed_policies, plan.iam, child
-        )
+        role, attached = pod_role(role_name, addon.service_account, addon.managed_policies, plan.iam, child)
         if addon.statements:
             document = json.dumps({"Version": "2012-10-17", "Statement": list(addon.statements)}, sort_keys=True)
             attached.append(aws.iam.RolePolicy(role_name, role=role.name, policy=document, opts=child))

@@ -39,7 +39,7 @@ class ClusterAutoscaler(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:ClusterAutoscaler", name, None, opts)
         plan, cluster = args.plan, args.cluster
         on_aws = pulumi.ResourceOptions(parent=self, provider=cluster.provider)
-        role, _ = pod_role(plan.role, plan.cluster, plan.service_account, [], plan.iam, on_aws)
+        role, _ = pod_role(plan.role, plan.service_account, [], plan.iam, on_aws)
         policy = aws.iam.RolePolicy(
             plan.role, role=role.name, policy=json.dumps(plan.policy, separators=(",", ":")), opts=on_aws
         )

@@ -24,11 +24,11 @@ def service_role(
     iam: IamPlan,
     opts: pulumi.ResourceOptions,
     *,
-    conditions: Mapping[str, str] | None = None,
+    conditions: Mapping[str, Mapping[str, str]] | None = None,
 ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
     """Return a role that only `service` can assume, and the attachments of its policies (ARNs).
 
-    `conditions`: tags that the request must carry.
+    `conditions`: tags that the request must carry, by the operator that compares them.
     """
     statement: dict[str, Any] = {
         "Effect": "Allow",
@@ -37,7 +37,8 @@ def service_role(
     }
     if conditions is not None:
         statement["Condition"] = {
-            "StringEquals": {f"aws:RequestTag/{tag}": value for tag, value in conditions.items()}
+            operator: {f"aws:RequestTag/{tag}": value for tag, value in tags.items()}
+            for operator, tags in conditions.items()
         }
     role = aws.iam.Role(
         name,
@@ -57,7 +58,6 @@ def service_role(
 
 def pod_role(
     name: str,
-    cluster: str,
     service_account: str,
     policies: Sequence[str],
     iam: IamPlan,
@@ -67,7 +67,8 @@ def pod_role(
 ) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
     """Return the role of one service account of a namespace, for EKS Pod Identity.
 
-    The conditions are the tags that EKS puts on the session: no other pod or cluster can assume the role.
+    The conditions are the tags that EKS puts on the session: no other pod or cluster can assume the role. A
+    cluster in another region may have the same name, but not the same ARN.
     """
     return service_role(
         name,
@@ -76,8 +77,7 @@ def pod_role(
         iam,
         opts,
         conditions={
-            "eks-cluster-name": cluster,
-            "kubernetes-namespace": namespace,
-            "kubernetes-service-account": service_account,
+            "StringEquals": {"kubernetes-namespace": namespace, "kubernetes-service-account": service_account},
+            "StringLike": {"eks-cluster-arn": iam.cluster},
         },
     )

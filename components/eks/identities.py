@@ -62,9 +62,7 @@ class EksTeamIdentities(pulumi.ComponentResource):
     def _create_role(self, role: TeamRole) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
         plan = self._args.plan
         name = plan.role_name(role.suffix)
-        created, attached = pod_role(
-            name, plan.name, role.service_account, (), plan.iam, self._child, namespace=role.team
-        )
+        created, attached = pod_role(name, role.service_account, (), plan.iam, self._child, namespace=role.team)
         document = json.dumps({"Version": "2012-10-17", "Statement": list(role.statements)}, sort_keys=True)
         policy = aws.iam.RolePolicy(name, role=created.name, policy=document, opts=self._child)
         return created, [*attached, policy]

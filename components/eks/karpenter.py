@@ -103,7 +103,7 @@ class KarpenterController(pulumi.ComponentResource):
 
     def _create_role(self, queue: aws.sqs.Queue) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
         plan = self._plan
-        role, _ = pod_role(self._name, plan.cluster, plan.service_account, [], plan.iam, self._aws)
+        role, _ = pod_role(self._name, plan.service_account, [], plan.iam, self._aws)
         arns = pulumi.Output.all(node_role_arn=self._cluster.node_role_arn, queue_arn=queue.arn)
         policy = aws.iam.RolePolicy(
             self._name, role=role.name, policy=arns.apply(self._write_controller_policy), opts=self._aws

@@ -19,6 +19,7 @@ CREATED: dict[str, Any] = {
     "create": {"admins": [ADMIN]},
 }
 """A cluster that the program makes."""
+CLUSTER_ARN = "arn:aws:eks:us-east-2:123456789012:cluster/ml"
 EXISTING: dict[str, Any] = {
     "provider": "eks",
     "name": "ml",

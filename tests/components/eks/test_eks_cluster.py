@@ -24,7 +24,7 @@ from tests.components.eks.aws_model import problems
 from tests.components.eks.aws_requests import requests_of
 from tests.components.eks.known_aws import KnownAws, deploy
 from tests.components.known_cloud import deploy_on
-from tests.support.eks_stacks import ADMIN, CREATED, EXISTING, plan_eks, record_eks
+from tests.support.eks_stacks import ADMIN, CLUSTER_ARN, CREATED, EXISTING, plan_eks, record_eks
 from tests.support.recorded import Recorded
 
 TRAIN = {"count": {"desired": 2}, "zones": ["us-east-2b"]}
@@ -442,10 +442,10 @@ def test_pods_that_call_aws_have_roles_that_only_their_service_account_in_this_c
         (statement,) = statements([role.inputs["assumeRolePolicy"]])
         assert statement["Principal"] == {"Service": "pods.eks.amazonaws.com"}
         assert statement["Condition"]["StringEquals"] == {
-            "aws:RequestTag/eks-cluster-name": "ml",
             "aws:RequestTag/kubernetes-namespace": "kube-system",
             "aws:RequestTag/kubernetes-service-account": account,
         }
+        assert statement["Condition"]["StringLike"] == {"aws:RequestTag/eks-cluster-arn": CLUSTER_ARN}
 
 
 def test_no_policy_that_the_cluster_writes_has_a_wildcard() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from gpu_platform.engine.properties import UNKNOWN
 from tests.components.eks.aws_model import problems
 from tests.components.eks.aws_requests import requests_of
-from tests.support.eks_stacks import CREATED, EXISTING, record_eks
+from tests.support.eks_stacks import CLUSTER_ARN, CREATED, EXISTING, record_eks
 from tests.support.recorded import Recorded
 
 KEY = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
@@ -86,10 +86,10 @@ def test_only_the_service_account_of_a_driver_can_assume_its_role() -> None:
     role = recorded.one("Role", "ml-aws-fsx-csi-driver")
     [statement] = json.loads(role.inputs["assumeRolePolicy"])["Statement"]
     assert statement["Condition"]["StringEquals"] == {
-        "aws:RequestTag/eks-cluster-name": "ml",
         "aws:RequestTag/kubernetes-namespace": "kube-system",
         "aws:RequestTag/kubernetes-service-account": "fsx-csi-controller-sa",
     }
+    assert statement["Condition"]["StringLike"] == {"aws:RequestTag/eks-cluster-arn": CLUSTER_ARN}
     policy = recorded.one("RolePolicy", "ml-aws-fsx-csi-driver")
     allowed = [one for one in json.loads(policy.inputs["policy"])["Statement"] if one["Resource"] == "*"]
     assert [one["Action"] for one in allowed] == [["fsx:DescribeFileSystems"]]

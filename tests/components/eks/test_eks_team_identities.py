@@ -12,7 +12,7 @@ from tests.components.eks.aws_model import problems
 from tests.components.eks.aws_requests import requests_of
 from tests.components.eks.deploy import deploy
 from tests.components.eks.moto_cloud import moto_cloud
-from tests.support.eks_stacks import CREATED, EXISTING, load_eks, record_eks
+from tests.support.eks_stacks import CLUSTER_ARN, CREATED, EXISTING, load_eks, record_eks
 from tests.support.recorded import Recorded
 
 ROLE = "arn:aws:iam::123456789012:role/vision"
@@ -58,10 +58,10 @@ def test_only_the_service_account_of_the_teams_namespace_on_this_cluster_can_ass
         assert statement["Principal"] == {"Service": "pods.eks.amazonaws.com"}
         assert statement["Action"] == ["sts:AssumeRole", "sts:TagSession"]
         assert statement["Condition"]["StringEquals"] == {
-            "aws:RequestTag/eks-cluster-name": "ml",
             "aws:RequestTag/kubernetes-namespace": name,
             "aws:RequestTag/kubernetes-service-account": "team",
         }
+        assert statement["Condition"]["StringLike"] == {"aws:RequestTag/eks-cluster-arn": CLUSTER_ARN}
         association = recorded.one("PodIdentityAssociation", f"ml-team-{name}")
         assert (association.inputs["namespace"], association.inputs["serviceAccount"]) == (name, "team")
         assert set(association.property_dependencies["roleArn"]) == {role.urn}

@@ -329,9 +329,11 @@ def test_only_the_controllers_service_account_in_this_cluster_takes_its_role() -
     (statement,) = json.loads(recorded.one("Role", "karpenter").inputs["assumeRolePolicy"])["Statement"]
     assert statement["Principal"] == {"Service": "pods.eks.amazonaws.com"}
     assert statement["Condition"]["StringEquals"] == {
-        "aws:RequestTag/eks-cluster-name": "ml",
         "aws:RequestTag/kubernetes-namespace": "kube-system",
         "aws:RequestTag/kubernetes-service-account": "karpenter",
+    }
+    assert statement["Condition"]["StringLike"] == {
+        "aws:RequestTag/eks-cluster-arn": "arn:aws:eks:us-east-2:*:cluster/ml"
     }
     association = recorded.one("PodIdentityAssociation", "karpenter").inputs
     assert (association["namespace"], association["serviceAccount"]) == ("kube-system", "karpenter")

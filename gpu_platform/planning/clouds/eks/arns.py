@@ -26,6 +26,12 @@ def partition_of(region: str) -> str:
     return next((name for start, name in _PARTITIONS.items() if region.startswith(start)), _COMMERCIAL)
 
 
+def cluster_arn(cluster: EksCluster) -> str:
+    """Return the ARN of a cluster, with `*` for an account that the stack file does not name."""
+    partition, account = partition_of(cluster.region), cluster.account or "*"
+    return f"arn:{partition}:eks:{cluster.region}:{account}:cluster/{cluster.name}"
+
+
 def check_region_supported(region: str, problems: Problems) -> None:
     """Record a region of a partition that the program does not know; `problems` is at the region."""
     if (partition := partition_of(region)) not in (_COMMERCIAL, _GOVCLOUD):
@@ -45,7 +51,9 @@ def check_key(key: str | None, cluster: EksCluster, problems: Problems, *, alias
     if key is None:
         return
     if not key.startswith("arn:") or (":alias/" in key and not alias):
-        problems.add(f"{key!r}", "the ARN of an AWS KMS key", "write arn:aws:kms:REGION:ACCOUNT:key/ID")
+        partition = partition_of(cluster.region)
+        fix = f"write arn:{partition}:kms:{cluster.region}:ACCOUNT:key/ID"
+        problems.add(f"{key!r}", "the ARN of an AWS KMS key", fix)
         return
     region = key.split(":")[3]
     if check_partition(key, cluster, problems) and region != cluster.region:

@@ -110,8 +110,13 @@ class ExistingVpcPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IamPlan:
-    """How IAM roles are created. `boundary`: ARN of the permissions boundary; `node_role`: of an existing role."""
+    """How IAM roles are created. `boundary`: ARN of the permissions boundary; `node_role`: of an existing role.
 
+    `cluster`: pattern of the cluster's ARN, with `*` for an account that the stack file does not name. Roles are
+    global, and names of clusters are unique in a region.
+    """
+
+    cluster: str
     path: str
     boundary: str | None
     node_role: str | None

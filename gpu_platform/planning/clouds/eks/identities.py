@@ -1,7 +1,8 @@
 """Check and plan the identities of teams on EKS: an IAM role of each, for one service account by EKS Pod Identity.
 
-The conditions of a role's trust policy are the tags that EKS puts on the session: cluster, namespace and service
-account. So no association that somebody else makes for the role gives it to another namespace.
+The conditions of a role's trust policy are the tags that EKS puts on the session: the ARN of the cluster, the
+namespace and the service account. So no association that somebody else makes for the role gives it to another
+namespace, or to a cluster of the same name in another region.
 
 Sources: EKS user guide, "Learn how EKS Pod Identity grants pods access to AWS services" and "Create IAM role with
 trust policy required by EKS Pod Identity"; IAM user guide, "IAM and AWS STS quotas"; read 2026-11-23.
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from gpu_platform.planning.clouds.eks.arns import check_partition
+from gpu_platform.planning.clouds.eks.arns import check_partition, cluster_arn
 from gpu_platform.planning.clouds.eks.buckets import bucket_statements, check_bucket
 from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
 from gpu_platform.planning.decision import Decided, Decision
@@ -105,7 +106,7 @@ def _decisions(team: str, identity: TeamIdentity, cluster: EksCluster) -> Iterat
         trust = (
             "; its owner lets pods.eks.amazonaws.com assume it and tag sessions, under the conditions "
             f"aws:RequestTag/kubernetes-namespace {team}, kubernetes-service-account {SERVICE_ACCOUNT} and "
-            f"eks-cluster-name {cluster.name}"
+            f"eks-cluster-arn {cluster_arn(cluster)}"
         )
     agent = "" if cluster.create is not None else f"; the cluster's owner installs the add-on {AGENT}"
     yield Decision(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpu_platform.planning.clouds.eks.access import AccessPlan, LoginPlan, OidcPlan
-from gpu_platform.planning.clouds.eks.arns import check_account
+from gpu_platform.planning.clouds.eks.arns import check_account, partition_of
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import EksCluster
@@ -101,17 +101,17 @@ def login_notes(cluster: EksCluster, team: str, members: Sequence[str]) -> tuple
             subject=f"team {team}",
             what="warning: members",
             chosen=f"no user can log in as {', '.join(unreachable)}",
-            why=_fix(unreachable),
+            why=_fix(unreachable, partition_of(cluster.region)),
         ),
     )
 
 
-def _fix(members: Sequence[str]) -> str:
+def _fix(members: Sequence[str], partition: str) -> str:
     groups = [member.removeprefix("group:") for member in members if member.startswith("group:")]
     entry = f"groups: [{', '.join(groups)}]" if groups else f"username: {members[0].removeprefix('user:')}"
     return (
         "on a created EKS cluster only admins, cluster.logins and cluster.oidc have access: add the team's IAM "
-        f"role, logins: [{{principal: arn:aws:iam::ACCOUNT:role/ROLE, {entry}}}]"
+        f"role, logins: [{{principal: arn:{partition}:iam::ACCOUNT:role/ROLE, {entry}}}]"
     )
 
 

@@ -10,6 +10,7 @@ from ipaddress import IPv4Network
 
 from gpu_platform.catalog import Catalog
 from gpu_platform.errors import Problem
+from gpu_platform.planning.clouds.eks.arns import cluster_arn
 from gpu_platform.planning.clouds.eks.cluster_plan import ExistingVpcPlan, IamPlan, VpcPlan, ZoneSubnets
 from gpu_platform.planning.clouds.eks.zones import ZONE_LETTERS, is_local_zone
 from gpu_platform.planning.decision import Decided, Decision
@@ -99,7 +100,12 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], catal
 def plan_iam(cluster: EksCluster) -> IamPlan:
     """Return how the IAM roles of a cluster are created."""
     iam = cluster.iam
-    return IamPlan(path=iam.path, boundary=iam.permissions_boundary, node_role=iam.node_role)
+    return IamPlan(
+        cluster=cluster_arn(cluster),
+        path=iam.path,
+        boundary=iam.permissions_boundary,
+        node_role=iam.node_role,
+    )
 
 
 def plan_existing_vpc(cluster: EksCluster, network: EksNetwork) -> Decided[VpcPlan | ExistingVpcPlan]:

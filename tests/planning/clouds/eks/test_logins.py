@@ -6,6 +6,10 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.planning.clouds.eks.arns import check_key
+from gpu_platform.planning.clouds.eks.logins import login_notes
+from gpu_platform.planning.problems import Problems
+from gpu_platform.spec.cluster import EksCluster
 from tests.planning.clouds.eks.test_cluster import ADMIN, SERVE, created, eks, plan, problems
 
 ROLE = "arn:aws:iam::123456789012:role/teams/vision"
@@ -29,6 +33,23 @@ def test_a_team_whose_members_nobody_can_log_in_as_is_warned_of_with_the_fix() -
     (found,) = [one for one in plan(created(), teams=[team]).decisions if one.what == "warning: members"]
     assert (found.subject, found.chosen) == ("team vision", "no user can log in as group:vision")
     assert "logins: [{principal: arn:aws:iam::ACCOUNT:role/ROLE, groups: [vision]}]" in found.why
+
+
+def test_arns_that_a_fix_writes_are_of_the_partition_of_the_region() -> None:
+    gov = EksCluster.model_validate(
+        {
+            "provider": "eks",
+            "name": "ml",
+            "region": "us-gov-west-1",
+            "create": {"admins": ["arn:aws-us-gov:iam::123456789012:role/admin"]},
+        },
+        strict=False,
+    )
+    (note,) = login_notes(gov, "vision", ["group:vision"])
+    assert "principal: arn:aws-us-gov:iam::ACCOUNT:role/ROLE" in note.why
+    here = Problems("key")
+    check_key("alias/volumes", gov, here)
+    assert here.found[0].fix == "write arn:aws-us-gov:kms:us-gov-west-1:ACCOUNT:key/ID"
 
 
 def test_groups_of_logins_are_reachable_and_service_accounts_always() -> None:
