@@ -19,9 +19,8 @@ from gpu_platform.engine.pulumi_cli import Unusable, find_cli
 from gpu_platform.engine.record import PROVIDER_PREFIX, ResourceRecord
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.section import CloudPrerequisites, CloudQuota
-from gpu_platform.planning.prerequisites import QuotaNeed, account_needs, examples_left, gpu_quotas, prerequisites
+from gpu_platform.planning.prerequisites import account_needs, all_quotas, examples_left, prerequisites
 from gpu_platform.program import record_stack
-from gpu_platform.quantity import counted
 from gpu_platform.stacks import load_stack
 
 _INSTALL_CLI = "install the CLI from pulumi.com, or let `up` install it"
@@ -78,9 +77,7 @@ def _cloud(plan: EnvironmentPlan, needed: CloudPrerequisites) -> Iterator[Tool]:
     yield _credentials(needed)
     for example in examples_left(plan):
         yield Tool(example.field, "", f"replacing the example value {example.value}", True, example.fix)
-    for quota in gpu_quotas(plan, load_catalog()):
-        yield _quota(quota, needed)
-    for quota in needed.quotas:
+    for quota in all_quotas(plan, needed, load_catalog()):
         yield _quota(quota, needed)
     for need in account_needs(plan):
         yield Tool(need.name, "", need.why, False, need.fix, known=False)
@@ -101,19 +98,13 @@ def _credentials(needed: CloudPrerequisites) -> Tool:
     )
 
 
-def _quota(quota: QuotaNeed | CloudQuota, needed: CloudPrerequisites) -> Tool:
+def _quota(quota: CloudQuota, needed: CloudPrerequisites) -> Tool:
     name = quota.name or "(unknown name)"
-    what = quota.what if isinstance(quota, CloudQuota) else _pools(quota)
     return Tool(
         f"quota {name}",
         "",
-        f"{quota.amount} {quota.unit} in {quota.region} for the maximum size of {what}",
+        f"{quota.amount} {quota.unit} in {quota.region} for the maximum size of {quota.what}",
         False,
         f"check that the quota is large enough: {needed.quota_console}",
         known=False,
     )
-
-
-def _pools(quota: QuotaNeed) -> str:
-    pools = ", ".join(quota.pools)
-    return f"{pools}, and {counted(quota.surge, 'node')} more while they are rolled" if quota.surge else pools

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.clouds.section import AccountNeed, CloudCluster, CloudPrerequisites, Example
+from gpu_platform.planning.clouds.section import AccountNeed, CloudCluster, CloudPrerequisites, CloudQuota, Example
 from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.quantity import counted
 
 # The reservation of the shipped stack files and of AWS's own examples.
 _EXAMPLE_RESERVATION: Final = "cr-0a1b2c3d4e5f60718"
@@ -38,6 +39,31 @@ def prerequisites(plan: EnvironmentPlan, resource_types: Iterable[str]) -> Cloud
     return plan.cluster.cloud.prerequisites(resource_types) if plan.cluster.cloud is not None else None
 
 
+def all_quotas(plan: EnvironmentPlan, needed: CloudPrerequisites, catalog: Catalog) -> tuple[CloudQuota, ...]:
+    """Return the quotas that pools, system nodes and networks count against, each once with the sum of these."""
+    found: dict[object, CloudQuota] = {}
+    for one in (*map(_of_pools, gpu_quotas(plan, catalog)), *needed.quotas):
+        key = len(found) if one.name is None else (one.name, one.unit, one.region)
+        same = found.get(key)
+        found[key] = (
+            replace(same, amount=same.amount + one.amount, what=f"{same.what}, and of {one.what}")
+            if same is not None
+            else one
+        )
+    return tuple(found.values())
+
+
+def _of_pools(need: QuotaNeed) -> CloudQuota:
+    rolled = f", and {counted(need.surge, 'node')} more while they are rolled" if need.surge else ""
+    return CloudQuota(
+        name=need.name,
+        unit=need.unit,
+        region=need.region,
+        amount=need.amount,
+        what=", ".join(need.pools) + rolled,
+    )
+
+
 def gpu_quotas(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaNeed, ...]:
     """Return the quotas that the pools (CPU pools, too) count against, without those of reserved capacity.
 
@@ -56,13 +82,13 @@ def gpu_quotas(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaNeed, ...]
             )
             pools.setdefault((quota.name if quota is not None else None, unit), []).append(pool)
     needs = [
-        _need(name, unit, cloud.region, counted, cloud, catalog)
-        for (name, unit), counted in sorted(pools.items(), key=str)
+        _need(name, unit, cloud.region, of_quota, cloud, catalog)
+        for (name, unit), of_quota in sorted(pools.items(), key=str)
     ]
     of_all_regions = cloud.prerequisites(()).all_regions_quota
-    counted = [pool for each in pools.values() for pool in each if pool.has_gpus]
-    if counted and of_all_regions is not None:
-        needs.append(_need(of_all_regions, "GPU", "all regions", counted, cloud, catalog))
+    with_gpus = [pool for each in pools.values() for pool in each if pool.has_gpus]
+    if with_gpus and of_all_regions is not None:
+        needs.append(_need(of_all_regions, "GPU", "all regions", with_gpus, cloud, catalog))
     return tuple(needs)
 
 

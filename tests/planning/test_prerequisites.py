@@ -19,7 +19,7 @@ from gpu_platform.planning.clouds.gke.plan import (
     GkePoolPlan,
     UpgradeSettings,
 )
-from gpu_platform.planning.prerequisites import account_needs, examples_left, gpu_quotas, prerequisites
+from gpu_platform.planning.prerequisites import account_needs, all_quotas, examples_left, gpu_quotas, prerequisites
 from gpu_platform.stacks import load_stack, plan_platform
 from tests.support.cloud_plans import environment, filled, on_cloud
 
@@ -94,6 +94,39 @@ def test_aws_counts_vcpus_of_system_nodes_and_addresses_of_nat_gateways_beside_g
         ("Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", "vCPU"): (4 + 6) * 4,
         ("EC2-VPC Elastic IPs", "Elastic IP addresses"): 3,
     }
+
+
+@pytest.mark.parametrize(
+    ("stack", "pool", "name"),
+    [
+        (
+            "eks-training",
+            {"machine_type": "m7i.2xlarge", "zones": ["us-east-2a"]},
+            "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
+        ),
+        ("gke-training", {"machine_type": "n2-standard-8", "zones": ["us-central1-a"]}, "N2_CPUS"),
+    ],
+    ids=["EKS", "GKE"],
+)
+def test_a_quota_of_system_nodes_and_cpu_pools_is_named_once_with_their_sum(
+    stack: str, pool: dict[str, Any], name: str
+) -> None:
+    shipped = cast("dict[str, Any]", load_stack(stack).platform)
+    cluster = shipped["cluster"]
+    if stack == "gke-training":
+        create = {**cluster["create"], "system": {"machine_type": "n2-standard-8"}}
+        cluster = {**cluster, "create": create}
+    pools = [*shipped["pools"], {"name": "cpu", "workload": "general", "count": {"desired": 6}, **pool}]
+    plan = plan_platform({**shipped, "cluster": cluster, "pools": pools}, "test")
+    assert plan.kind == "environment"
+    needed = prerequisites(plan, ())
+    assert needed is not None
+    alone = [one.amount for one in (*gpu_quotas(plan, load_catalog()), *needed.quotas) if one.name == name]
+    [found] = [one for one in all_quotas(plan, needed, load_catalog()) if one.name == name]
+    assert len(alone) == 2
+    assert found.amount == sum(alone)
+    assert found.what.startswith("cpu")
+    assert ", and of " in found.what
 
 
 @pytest.mark.parametrize(
