@@ -87,7 +87,7 @@ class BucketStorage(SpecModel):
 
     type: Literal["bucket"]
     bucket: str = Field(pattern=BUCKET_NAME, examples=["acme-datasets"])
-    """Name of the bucket; the program neither creates nor deletes it."""
+    """Name of the bucket; the program neither creates nor deletes it. EKS: a bucket of the cluster's region."""
     prefix: str | None = Field(default=None, pattern=BUCKET_PREFIX, max_length=512, examples=["imagenet/"])
     """Directory of the bucket that pods see, and beyond which they can read nothing; unset: the whole bucket."""
     teams: Annotated[tuple[DnsLabel, ...], Field(min_length=1, max_length=200)] | None = None

@@ -167,7 +167,9 @@ def test_buckets_and_file_systems_that_are_missing_elsewhere_or_misnamed_are_war
     names = ("here", "far", "gone", "other")
     severities = {name: by_title(findings, f"bucket acme-{name}").severity for name in names}
     assert severities == {"here": "fine", "far": "warns", "gone": "warns", "other": "warns"}
-    assert by_title(findings, "bucket acme-far").found == "in us-east-1"
+    far = by_title(findings, "bucket acme-far")
+    assert far.found == "in us-east-1"
+    assert "pods that mount it wait in ContainerCreating" in far.why
     file_systems = {one.looked_at: one for one in findings if one.looked_at.startswith("file system")}
     assert sorted(one.severity for one in file_systems.values()) == ["fine", "warns", "warns"]
     assert file_systems["file system fs-00000000"].found.startswith("no such file system")

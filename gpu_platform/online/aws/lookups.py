@@ -137,8 +137,8 @@ class AwsCloud:
             yield Lookup(title="free addresses of the subnets", look=self._subnet_addresses)
         for key in keys_of(plan):
             yield Lookup(title=f"KMS key {key}", look=partial(self._key, key))
-        for name in bucket_names(plan):
-            yield Lookup(title=f"bucket {name}", look=partial(self._bucket, name))
+        for name, mounted in bucket_names(plan).items():
+            yield Lookup(title=f"bucket {name}", look=partial(self._bucket, name, mounted=mounted))
         for driver, ask in (
             (EFS_DRIVER, self._client.efs_file_system),
             (FSX_DRIVER, self._client.fsx_mount_name),
@@ -289,12 +289,12 @@ class AwsCloud:
             state = None
         yield compare_key(key, state)
 
-    def _bucket(self, name: str) -> Iterator[OnlineFinding]:
+    def _bucket(self, name: str, *, mounted: bool) -> Iterator[OnlineFinding]:
         try:
             region = self._client.bucket_region(name)
         except Missing:
             region = None
-        yield compare_bucket(name, self._cluster.region, region)
+        yield compare_bucket(name, self._cluster.region, region, mounted=mounted)
 
     def _file_system(self, volume: VolumePlan, ask: Callable[[str], str]) -> Iterator[OnlineFinding]:
         try:

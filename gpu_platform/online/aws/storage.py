@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpu_platform.online.finding import OnlineFinding
 from gpu_platform.planning.clouds.eks import buckets, existing_file_systems
@@ -14,11 +14,13 @@ _MISSING = "pods that mount it wait in ContainerCreating"
 _MISSING_BUCKET = f"{_MISSING}, and requests to it fail"
 
 
-def bucket_names(plan: EnvironmentPlan) -> Sequence[str]:
-    """Return the buckets that teams mount or have an identity for, each once."""
+def bucket_names(plan: EnvironmentPlan) -> Mapping[str, bool]:
+    """Return the buckets that teams mount or have an identity for, and whether they mount them."""
     mounted = [one.attributes["bucketName"] for one in plan.storage.volumes if one.driver == buckets.DRIVER]
     roles = plan.identities.roles if isinstance(plan.identities, EksIdentities) else ()
-    return list(dict.fromkeys([*mounted, *(bucket for role in roles for bucket in role.buckets)]))
+    return dict.fromkeys((bucket for role in roles for bucket in role.buckets), False) | dict.fromkeys(
+        mounted, True
+    )
 
 
 def file_systems(plan: EnvironmentPlan, driver: str) -> Sequence[VolumePlan]:
@@ -27,7 +29,7 @@ def file_systems(plan: EnvironmentPlan, driver: str) -> Sequence[VolumePlan]:
     return list(found.values())
 
 
-def compare_bucket(name: str, region: str, found: str | None) -> OnlineFinding:
+def compare_bucket(name: str, region: str, found: str | None, *, mounted: bool) -> OnlineFinding:
     """Return whether a bucket is in the cluster's region; `found`: its region, None: there is no such bucket."""
     looked_at = f"bucket {name}"
     if found == region:
@@ -44,7 +46,9 @@ def compare_bucket(name: str, region: str, found: str | None) -> OnlineFinding:
         looked_at=looked_at,
         severity="warns",
         found=f"in {found}",
-        why=f"pods use it from {region}: S3 answers with a redirect, and traffic between regions is paid",
+        why=f"it is mounted by the endpoint of {region}, and {_MISSING}"
+        if mounted
+        else f"pods use it from {region}: S3 answers with a redirect, and traffic between regions is paid",
         fix=f"copy it to a bucket in {region}",
     )
 

@@ -75,7 +75,8 @@ def _source(one: BucketStorage) -> str:
 
 
 def _mount_options(one: BucketStorage, cluster: EksCluster) -> Iterator[str]:
-    # Pods cannot ask the node for its region: its metadata is one hop away.
+    # Pods cannot ask the node for its region: its metadata is one hop away. With a region Mountpoint follows no
+    # redirect to another (awslabs/mountpoint-s3, validate_client_for_bucket; read 2026-11-29).
     yield f"region {cluster.region}"
     if one.directory:
         yield f"prefix {one.directory}"
@@ -136,5 +137,6 @@ def by_bucket(name: str, one: BucketStorage, cluster: EksCluster) -> Decision:
         subject="storage",
         what=name,
         chosen=f"{_source(one)}, {access} by {', '.join(one.teams or ()) or 'no team'}",
-        why=f"a claim of this name in the namespace of each; {driver}",
+        why=f"a claim of this name in the namespace of each; {driver}; a bucket outside {cluster.region} cannot "
+        "be mounted",
     )
