@@ -59,7 +59,11 @@ def placed_by_default(pool: Pool, machine: MachineType) -> bool:
 
 
 def own_group(pool: Pool, cluster: EksCluster) -> str:
-    """Return the name of the group that the program creates; it is unique in the account's region."""
+    """Return the name of the group that the program creates.
+
+    EC2 refuses a second group of a name in the account's region: cluster `a-b` with pool `c` beside cluster `a`
+    with pool `b-c`. Another form of the name would replace the nodes of every pool that has a group.
+    """
     return f"{cluster.name}-{pool.name}"
 
 
