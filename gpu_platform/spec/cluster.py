@@ -141,9 +141,10 @@ class EksCluster(SpecModel):
         Field(max_length=3),
         SetsProperties(eks=("security_groups",), karpenter=("security_groups",)),
     ] = ()
-    """Without `create`: security groups of the nodes in addition to the cluster's own. If the existing nodes have
-    a security group of their own instead (terraform-aws-eks creates one), name it here: otherwise pods of the
-    new nodes cannot reach pods of the existing ones, DNS included."""
+    """Without `create`: security groups of the nodes in addition to the cluster's own; a network interface has at
+    most five, of which the cluster's and EFA's are two. If the existing nodes have a security group of their own
+    instead (terraform-aws-eks creates one), name it here: otherwise pods of the new nodes cannot reach pods of the
+    existing ones, DNS included."""
     logins: Annotated[tuple[Login, ...], Field(max_length=1000)] = ()
     """IAM roles and users that can log in without being admins: members of teams. An existing cluster needs
     authentication mode API or API_AND_CONFIG_MAP, and no access entry for the principal yet."""

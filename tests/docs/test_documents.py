@@ -17,6 +17,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli import main
 from gpu_platform.cli.app import app
 from gpu_platform.cli.check import check_stack
+from gpu_platform.cli.schema import stack_file_schema
 from gpu_platform.errors import ExitCode
 from gpu_platform.paths import PROJECT_ROOT
 from gpu_platform.spec.utilisation import read_utilisation
@@ -270,6 +271,28 @@ def test_the_navigation_has_every_page_once():
     listed = pages_of(NAV)
     assert len(listed) == len(set(listed))
     assert set(listed) == there
+
+
+def limits_of(node: Any) -> list[int]:
+    """Return how many entries a field of the schema may have, those of its options and entries included."""
+    inner = [*node.get("anyOf", ()), *(node[key] for key in ("items", "additionalProperties") if node.get(key))]
+    own = [node[key] for key in ("maxItems", "maxProperties") if key in node]
+    return own + [limit for one in inner if isinstance(one, dict) for limit in limits_of(one)]
+
+
+def test_the_reference_of_the_stack_file_names_how_many_entries_a_field_may_have():
+    page = (PROJECT_ROOT / "docs" / "reference" / "stack-file.md").read_text("utf-8")
+    sections = {one.partition("\n")[0]: one for one in page.split("\n## ")[1:]}
+    found = [
+        (name, field, limit)
+        for name, definition in stack_file_schema()["$defs"].items()
+        if name in sections
+        for field, node in definition.get("properties", {}).items()
+        for limit in limits_of(node)
+    ]
+    assert ("EksCluster", "security_groups", 3) in found
+    rows = {(name, field): re.findall(rf"^\|.*`{field}`.*$", sections[name], re.M) for name, field, _ in found}
+    assert [one for one in found if not any(f"{one[2]:,} entries" in row for row in rows[one[0], one[1]])] == []
 
 
 def test_the_monitoring_page_lists_the_alerts_with_their_severity():

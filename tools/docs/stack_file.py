@@ -136,7 +136,10 @@ def _allowed(node: Node) -> str:
         parts.append(code(node["pattern"]))
     if node.get("format"):
         parts.append(node["format"])
-    if node.get("minItems") or node.get("minProperties"):
+    least, most = (node.get(f"{word}Items", node.get(f"{word}Properties")) for word in ("min", "max"))
+    if most is not None:
+        parts.append(f"{least} to {most:,} entries" if least else f"at most {most:,} entries")
+    elif least:
         parts.append("not empty")
     for key in ("anyOf", "oneOf"):
         parts += [_allowed(option) for option in node.get(key, ()) if "$ref" not in option]
