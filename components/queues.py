@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -42,6 +43,7 @@ _CHECK_CONTROLLER = "kueue.x-k8s.io/provisioning-request"
 _PROVISIONING_API = "kueue.x-k8s.io"
 # A queue works when Kueue has seen all that it refers to. Workloads that come earlier would wait without a queue.
 _UNTIL_ACTIVE = {"pulumi.com/waitFor": "condition=Active"}
+_NOT_AWAITED = {"pulumi.com/skipAwait": "true"}
 _UNTIL_RUNNING = {"pulumi.com/waitFor": "jsonpath={.data.running}=true"}
 _READ = ["get", "list", "watch"]
 # A quota of another pool is tried before others' quotas are borrowed, or workloads of others stopped.
@@ -167,11 +169,12 @@ class TeamQueue(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:TeamQueue", name, None, opts)
         plan = args.plan
         child = child_options(self, opts)
-        queue = _object("ClusterQueue", plan.namespace, _cluster_queue(plan), child, _UNTIL_ACTIVE)
+        awaited = _NOT_AWAITED if plan.namespace in teams_with_held_queues() else _UNTIL_ACTIVE
+        queue = _object("ClusterQueue", plan.namespace, _cluster_queue(plan), child, awaited)
         local = KubernetesObject(
             f"{plan.namespace}/queue",
             f"{_API}/LocalQueue",
-            metadata={"name": plan.local_queue, "namespace": plan.namespace, "annotations": _UNTIL_ACTIVE},
+            metadata={"name": plan.local_queue, "namespace": plan.namespace, "annotations": awaited},
             spec={"clusterQueue": plan.namespace},
             opts=pulumi.ResourceOptions(parent=self, depends_on=[queue]),
         )
@@ -301,6 +304,18 @@ class TeamQueue(pulumi.ComponentResource):
             subjects=subjects,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[role]),
         )
+
+
+def teams_with_held_queues() -> Collection[str]:
+    """Return the teams whose queue an administrator holds; `gpu-platform` passes them, else there are none.
+
+    A held queue is not active until the hold ends, so Pulumi would wait for it in vain.
+    """
+    try:
+        document: object = json.loads(os.environ.get(names.HELD_VARIABLE, "[]"))
+    except ValueError:
+        return ()
+    return cast("list[str]", document) if isinstance(document, list) else ()
 
 
 class _PriorityClass(pulumi.CustomResource):

@@ -22,6 +22,7 @@ from gpu_platform.cli.destroy import (
     refuse_protected_pools,
 )
 from gpu_platform.cli.engines import Deployment, choose_deployment
+from gpu_platform.cli.held_queues import warn_of_held_queues
 from gpu_platform.cli.impact import Impacts, find_impacts, parse_effects, refuse, refuse_impossible, show_impacts
 from gpu_platform.cli.interrupted import explained, parse_timeout, time_limit
 from gpu_platform.cli.mig_rollout import (
@@ -53,6 +54,7 @@ from gpu_platform.planning.clouds.offerings import offering_warnings
 from gpu_platform.planning.operator import check_allocation
 from gpu_platform.planning.pools import capacity_gaps, ended_capacity
 from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.queues import team_queues
 from gpu_platform.planning.queues.section import QueuesPlan
 from gpu_platform.planning.schedules import off_notices
 from gpu_platform.policy_check import evaluate_policies
@@ -249,6 +251,8 @@ def _announce(prepared: _Prepared, *, always_compare: bool) -> _Announced:
     pools = _pool_changes(prepared, outputs)
     check_all_quotas(plan, prepared.cluster, is_deployed=bool(outputs) or plan.kind == "team")
     teams = warn_of_teams(plan, outputs, prepared.cluster)
+    if outputs:
+        warn_of_held_queues(plan, prepared.cluster)
     rollout = preview_rollout(plan, outputs, objects)
     skipped: ObjectsSkipped | None = None
     try:
@@ -376,8 +380,7 @@ def _deploy(prepared: _Prepared, refused: frozenset[str], window: MaintenanceWin
 def _release_queues(prepared: _Prepared, outputs: Mapping[str, Any]) -> None:
     """Let declared objects of Kueue go that are being deleted, so that the engine creates them again."""
     plan = prepared.loaded.plan
-    of_teams = plan.queues.teams if isinstance(plan.queues, QueuesPlan) else plan.queues or ()
-    declared = [("ClusterQueue", one.namespace) for one in of_teams]
+    declared = [("ClusterQueue", one.namespace) for one in team_queues(plan.queues)]
     if isinstance(plan.queues, QueuesPlan):
         declared += [("ResourceFlavor", one.name) for one in plan.queues.flavors]
         declared += [("Topology", one.name) for one in plan.queues.topologies]

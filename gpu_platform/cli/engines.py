@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,7 @@ from gpu_platform.engine.choice import EngineName, choose_engine
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.destroy import destroy
 from gpu_platform.engine.diff import preview
+from gpu_platform.engine.held_queues import held_queues
 from gpu_platform.engine.lock import StackLock
 from gpu_platform.engine.objects import KubernetesObject, kubernetes_objects
 from gpu_platform.engine.pulumi_cli import PulumiCli
@@ -34,11 +35,12 @@ from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.taints import repair_taints
 from gpu_platform.engine.takeover import refuse_foreign_objects
 from gpu_platform.errors import BadInput, UnknownOutcome
-from gpu_platform.names import RESIZED_VARIABLE, ROLLED_VARIABLE, SYSTEM_NODES
+from gpu_platform.names import HELD_VARIABLE, RESIZED_VARIABLE, ROLLED_VARIABLE, SYSTEM_NODES
 from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE, sandbox_dir
 from gpu_platform.planning import plan_to_json
 from gpu_platform.planning.changes import resized_node_groups, resizes_system_nodes
 from gpu_platform.planning.kubernetes_versions import minor_version
+from gpu_platform.planning.queues import team_queues
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.program import record_stack
 from gpu_platform.progress import Progress
@@ -193,7 +195,7 @@ class PulumiDeployment:
 
     def preview(self) -> ChangesDocument:
         """Run `pulumi preview`."""
-        with self._driver(self._resized()) as driver:
+        with self._driver({**self._resized(), **self._held()}) as driver:
             self._refuse_interrupted_creations(driver)
             self._refuse_foreign_objects(driver)
             changes = driver.preview()
@@ -202,7 +204,7 @@ class PulumiDeployment:
     def up(self, rolled: Mapping[str, str]) -> ChangesDocument:
         """Run `pulumi up`."""
         try:
-            env = {ROLLED_VARIABLE: json.dumps(dict(rolled)), **self._resized()}
+            env = {ROLLED_VARIABLE: json.dumps(dict(rolled)), **self._resized(), **self._held()}
             with self._driver(env) as driver:
                 self._refuse_first_up(driver)
                 self._refuse_interrupted_creations(driver)
@@ -238,6 +240,15 @@ class PulumiDeployment:
         if resizes_system_nodes(outputs.get("cluster"), plan):
             resized.append(SYSTEM_NODES)
         return {RESIZED_VARIABLE: json.dumps(resized)}
+
+    def _held(self) -> Mapping[str, str]:
+        """Name the teams with a held queue, for which the CLI does not wait; none without an answer."""
+        queues = team_queues(self.loaded.plan.queues)
+        held: set[str] = set()
+        if queues:
+            with suppress(Refused, UnknownOutcome):
+                held = {one.team for one in held_queues(self.cluster.client(), queues)}
+        return {HELD_VARIABLE: json.dumps(sorted(held))}
 
     def _refuse_first_up(self, driver: PulumiEngine) -> None:
         """Raise BadInput, with nothing changed, where the `up` that creates a cluster could not end."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from typing import Literal
 
 from rich.markdown import Markdown
@@ -23,8 +22,7 @@ from gpu_platform.guide import (
 )
 from gpu_platform.planning.guide import guide_of
 from gpu_platform.planning.plan import Plan
-from gpu_platform.planning.queues import queue_of
-from gpu_platform.planning.queues.section import TeamQueuePlan
+from gpu_platform.planning.queues import queue_of, team_queues
 from gpu_platform.stacks import load_stack
 from gpu_platform.yaml_text import manifest_text
 
@@ -44,7 +42,7 @@ def show_guide(
     guide = guide_of(team, plan.guides)
     if tenant is None or guide is None:
         raise BadInput(stack, [_unknown_team(plan, team)])
-    queue = queue_of(team, _queues(plan))
+    queue = queue_of(team, team_queues(plan.queues))
     if manifest is not None:
         found = {str(kind): objects for kind, objects in manifests(guide, tenant, queue).items()}
         if manifest not in found:
@@ -83,12 +81,6 @@ def _check_options_of_manifest(output: str, *, live: bool) -> None:
         problems.append(not_with("--format", output, "--manifest"))
     if problems:
         raise BadInput("guide", problems)
-
-
-def _queues(plan: Plan) -> Sequence[TeamQueuePlan]:
-    if plan.kind == "team":
-        return plan.queues
-    return plan.queues.teams if plan.queues is not None else ()
 
 
 def _unknown_team(plan: Plan, team: str) -> Problem:

@@ -12,9 +12,10 @@ from typing import Any
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
+from gpu_platform.cli.held_queues import warn_of_held_queues
 from gpu_platform.cli.options import only_with
 from gpu_platform.cli.validate_page import validation_page
-from gpu_platform.cluster_access import client_of
+from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.applyset import stack_outputs
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.errors import BadInput, ExitCode, Problem, UnknownOutcome
@@ -40,12 +41,14 @@ def validate_stack(stack: str, files: ReportFiles, *, to_json: bool) -> ExitCode
     plan = load_stack(stack).plan
     plan = environment_of(plan, stack, ", because teams have no nodes", "validate {}")
     earlier = _check_files(files)
-    client = client_of(plan)
+    cluster = ClusterAccess(plan)
+    client = cluster.client()
     if client.get("v1", "Namespace", plan.validation.namespace) is None:
         raise UnknownOutcome(
             f"stack {plan.stack} is not deployed on this cluster: run `gpu-platform up {stack}` first"
         )
     _warn_of_edits(client, plan, stack)
+    warn_of_held_queues(plan, cluster)
     report = collect_report(client, plan)
     if files.junit is not None:
         files.junit.write_text(as_junit(report), "utf-8")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
+from gpu_platform.engine.held_queues import is_held
 from gpu_platform.engine.objects import annotation, items_at, mapping_at
 from gpu_platform.errors import BadInput, Problem
 from gpu_platform.quantity import counted
@@ -24,7 +25,7 @@ def unready_reason(live: Live, nodes: Callable[[], Sequence[Live]]) -> str:
     `nodes` returns the cluster's nodes, because the number of nodes in the status of a DaemonSet is updated late.
     """
     if wanted := annotation(live, WAIT_FOR_ANNOTATION):
-        return _unmet(live, wanted)
+        return "" if is_held(live) else _unmet(live, wanted)
     kind = f"{live['apiVersion'].rpartition('/')[0]}/{live['kind']}"
     if kind == "apps/DaemonSet":
         return _daemon_set(live, nodes())

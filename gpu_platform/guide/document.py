@@ -269,6 +269,8 @@ def _queue(queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]
     if live is None:
         return
     yield ""
+    if live.held:
+        yield f"The queue is held ({live.held}): no new workload starts until an administrator ends that.\n"
     if live.waiting:
         yield from _table(
             ("place", "workload", "why it waits"), [(str(w.place), w.name, w.why) for w in live.waiting]

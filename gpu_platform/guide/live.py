@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from gpu_platform import names
+from gpu_platform.engine.held_queues import stop_policy
 from gpu_platform.engine.objects import items_at, mapping_at
 from gpu_platform.guide.waiting import why_it_waits
 from gpu_platform.planning.queues.limits import is_cpu_flavor
@@ -36,13 +37,15 @@ class Waiting:
 class LiveGuide:
     """State of a cluster for one team. `used`, and `borrowed`, a part of it: by key of its ResourceQuota.
 
-    `free`: units that no pod uses on ready nodes, by pool and resource.
+    `free`: units that no pod uses on ready nodes, by pool and resource. `held`: the policy by which somebody holds
+    the queue, empty where nobody does.
     """
 
     used: Mapping[str, str]
     borrowed: Mapping[str, str]
     free: Mapping[str, Mapping[str, int]]
     waiting: tuple[Waiting, ...]
+    held: str = ""
 
 
 def read_live_guide(client: KubernetesClient, namespace: str) -> LiveGuide:
@@ -57,7 +60,13 @@ def read_live_guide(client: KubernetesClient, namespace: str) -> LiveGuide:
         borrowed=_of_queue(queue, "borrowed") if queue is not None else {},
         free=_free(nodes, used),
         waiting=tuple(_waiting(client, namespace, _pools_of_flavors(client), queue, nodes)),
+        held=_held(client, namespace, queue),
     )
+
+
+def _held(client: KubernetesClient, namespace: str, queue: Mapping[str, Any] | None) -> str:
+    queues = [*client.objects(_KUEUE, "LocalQueue", namespace=namespace), *([queue] if queue is not None else [])]
+    return next((policy for one in queues if (policy := stop_policy(one))), "")
 
 
 def _of_quota(client: KubernetesClient, namespace: str) -> Mapping[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform import names
 from gpu_platform.engine.objects import only_pulumi_can_deploy
 from gpu_platform.planning.clouds.parts import InstalledPart, part_problems
 from gpu_platform.planning.queues import queue_parts
@@ -105,6 +106,23 @@ def test_members_read_their_queue_and_change_nothing_of_it(tmp_path: Path) -> No
     ]
     assert verbs
     assert all(one == {"get", "list", "watch"} for one in verbs)
+
+
+@pytest.mark.parametrize(
+    ("held", "awaited"),
+    [
+        ('["vision"]', {"pulumi.com/skipAwait": "true"}),
+        ('["search"]', {"pulumi.com/waitFor": "condition=Active"}),
+        ("{", {"pulumi.com/waitFor": "condition=Active"}),
+    ],
+)
+def test_pulumi_does_not_wait_for_the_queues_of_a_team_that_somebody_holds(
+    held: str, awaited: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(names.HELD_VARIABLE, held)
+    found = recorded(queued(), tmp_path)
+    for kind, name in (("ClusterQueue", "vision"), ("LocalQueue", "default")):
+        assert found.one(kind, name).inputs["metadata"]["annotations"] == awaited
 
 
 def test_workload_priority_classes_are_the_priority_classes(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.guide.live import read_live_guide
 from sandbox.control_plane import Status
 from tests.e2e.conftest import Platform
 from tests.e2e.queues import KUEUE, Team, bring, job, stack
@@ -180,6 +181,24 @@ def test_without_queueing_kueue_stops_and_its_webhooks_are_gone(platform: Platfo
     eventually(lambda: vision.running("free") == 1)
     vision.client.delete(vision.live("free"))
     eventually(lambda: client.get("batch/v1", "Job", "free", "vision") is None)
+
+
+def test_a_queue_that_somebody_holds_does_not_hold_up_a_change_of_its_quota_and_stays_held(
+    platform: Platform, kueue_sandbox: Status
+) -> None:
+    bring(platform, stack(kueue_sandbox))
+    hold = {"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": "search"}}
+    platform.client.merge({**hold, "spec": {"stopPolicy": "Hold"}})
+    changed = stack(kueue_sandbox)
+    changed["teams"][1]["quota"] = {"gpus": 4}
+    ran = platform.up(changed, "shop", "--timeout", "60s")
+    assert ran.code == 0, ran.err
+    assert "ClusterQueue search is held (spec.stopPolicy: Hold" in ran.err
+    queue = platform.client.get(KUEUE, "ClusterQueue", "search")
+    assert queue is not None
+    assert queue["spec"]["stopPolicy"] == "Hold"
+    assert read_live_guide(platform.client, "search").held == "Hold"
+    platform.client.merge({**hold, "spec": {"stopPolicy": "None"}})
 
 
 def test_queues_lose_their_topology_and_get_it_again_while_a_job_runs(

@@ -35,6 +35,29 @@ DAEMON_SET: dict[str, Any] = {
 }
 
 
+def queue(kind: str, reason: str, **spec: str) -> dict[str, Any]:
+    inactive = {**condition("Active", "False", "not now"), "reason": reason}
+    wanted = {"annotations": {"pulumi.com/waitFor": "condition=Active"}}
+    return live("kueue.x-k8s.io/v1beta2", kind, {"conditions": [inactive]}, spec=spec, metadata=wanted)
+
+
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        (queue("ClusterQueue", "Stopped", stopPolicy="Hold"), ""),
+        (queue("ClusterQueue", "Stopped", stopPolicy="HoldAndDrain"), ""),
+        (queue("ClusterQueue", "FlavorNotFound", stopPolicy="None"), "not Active: not now"),
+        (queue("LocalQueue", "Stopped", stopPolicy="Hold"), ""),
+        (queue("LocalQueue", "ClusterQueueIsInactive"), ""),
+        (queue("LocalQueue", "ClusterQueueDoesNotExist"), "not Active: not now"),
+    ],
+)
+def test_a_queue_that_somebody_holds_is_not_waited_for_and_another_inactive_one_is(
+    item: dict[str, Any], reason: str
+) -> None:
+    assert unready_reason(item, list) == reason
+
+
 @pytest.mark.parametrize(
     ("item", "reason"),
     [

@@ -20,7 +20,7 @@ from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, Part, Phase, short
 from gpu_platform.planning.changes.live import LiveState
 from gpu_platform.planning.plan import Plan
-from gpu_platform.planning.queues.section import QueuesPlan
+from gpu_platform.planning.queues import team_queues
 from gpu_platform.quantity import parse_quantity
 
 # What the output `teams` names, the right that it stands for, and the keys that give the right too.
@@ -50,8 +50,7 @@ def impacts_of_teams(
     before: Mapping[str, Mapping[str, Any]], plan: Plan, live: LiveState | None
 ) -> Iterator[Impact]:
     now = team_facts(plan)
-    queues = plan.queues.teams if isinstance(plan.queues, QueuesPlan) else plan.queues or ()
-    queued = {queue.namespace for queue in queues}
+    queued = {queue.namespace for queue in team_queues(plan.queues)}
     for namespace, facts in before.items():
         if namespace not in now:
             yield from _of_leaving(namespace, facts, live)

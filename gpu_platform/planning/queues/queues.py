@@ -163,6 +163,11 @@ def plan_one(
     return Decided(teams, (*waiting, *queue_decisions([team], teams, divided)))
 
 
+def team_queues(queues: QueuesPlan | Sequence[TeamQueuePlan] | None) -> Sequence[TeamQueuePlan]:
+    """Return the queues of teams in the plan of an environment or of a team's own stack."""
+    return queues.teams if isinstance(queues, QueuesPlan) else queues or ()
+
+
 def queue_of(namespace: str, queues: Sequence[TeamQueuePlan]) -> TeamQueuePlan | None:
     """Return the queue of a namespace, if it has one."""
     return next((queue for queue in queues if queue.namespace == namespace), None)

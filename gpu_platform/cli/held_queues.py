@@ -1,0 +1,24 @@
+"""Warns of queues that somebody holds: members' workloads wait, and no run of the platform changes that."""
+
+from __future__ import annotations
+
+import sys
+
+from gpu_platform.cluster_access import ClusterAccess
+from gpu_platform.engine.client import Refused
+from gpu_platform.engine.held_queues import held_queues
+from gpu_platform.errors import UnknownOutcome
+from gpu_platform.planning import Plan
+from gpu_platform.planning.queues import team_queues
+
+
+def warn_of_held_queues(plan: Plan, cluster: ClusterAccess) -> None:
+    """Print a warning to standard error for each queue of the stack that is held."""
+    queues = team_queues(plan.queues)
+    if not queues:
+        return
+    try:
+        for queue in held_queues(cluster.client(), queues):
+            print(f"warning: {queue}", file=sys.stderr)
+    except (UnknownOutcome, Refused) as reason:
+        print(f"whether queues are held is unknown: {reason}", file=sys.stderr)

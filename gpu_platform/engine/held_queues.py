@@ -1,0 +1,99 @@
+"""Finds queues of Kueue that somebody holds by `spec.stopPolicy`, which the program never declares.
+
+An administrator holds a queue in an incident, so no run changes that, and none waits for the queue: Kueue reports
+it as not active until the hold ends. A LocalQueue is not active as long as its ClusterQueue is not.
+
+Source: kubernetes-sigs/kueue v0.19.2, apis/kueue/v1beta2 (StopPolicy), pkg/cache/scheduler/clusterqueue.go
+(inactiveReason) and pkg/controller/core/localqueue_controller.go; read 2026-11-29.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from gpu_platform.engine.objects import items_at, mapping_at, object_key
+
+if TYPE_CHECKING:
+    from gpu_platform.engine.client import KubernetesClient
+    from gpu_platform.planning.queues.section import TeamQueuePlan
+
+_API: Final = "kueue.x-k8s.io/v1beta2"
+_QUEUES: Final = ("ClusterQueue.kueue.x-k8s.io", "LocalQueue.kueue.x-k8s.io")
+_NOT_HELD: Final = (None, "None")
+_WAITS_FOR_CLUSTER_QUEUE: Final = "ClusterQueueIsInactive"
+_EFFECTS: Final = {
+    "Hold": "no new workload starts, and those that run go on",
+    "HoldAndDrain": "no new workload starts, and those that ran were stopped",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldQueue:
+    """A ClusterQueue, or with `namespace` a LocalQueue, that somebody holds.
+
+    `team`: its namespace; `policy`: Kueue's stopPolicy; `manager`: the client that set it, if known.
+    """
+
+    team: str
+    kind: str
+    name: str
+    namespace: str
+    policy: str
+    manager: str = ""
+
+    def __str__(self) -> str:
+        """Return who holds what, the effect, and the command that ends it."""
+        by = f", set by {self.manager}" if self.manager else ""
+        where = f" -n {self.namespace}" if self.namespace else ""
+        patch = json.dumps({"spec": {"stopPolicy": "None"}})
+        return (
+            f"team {self.team}: {self.kind} {self.name} is held (spec.stopPolicy: {self.policy}{by}): "
+            f"{_EFFECTS.get(self.policy, 'no new workload starts')}. `up` leaves it held and does not wait for "
+            f"it. To end it: kubectl patch {self.kind.casefold()} {self.name}{where} --type merge -p '{patch}'"
+        )
+
+
+def held_queues(client: KubernetesClient, queues: Iterable[TeamQueuePlan]) -> Iterator[HeldQueue]:
+    """Yield the queues of teams that are held; raises UnknownOutcome and Refused."""
+    for queue in queues:
+        team = queue.namespace
+        for kind, name, namespace in (("ClusterQueue", team, ""), ("LocalQueue", queue.local_queue, team)):
+            live = client.get(_API, kind, name, namespace)
+            policy = stop_policy(live) if live is not None else ""
+            if live is not None and policy:
+                yield HeldQueue(
+                    team=team,
+                    kind=kind,
+                    name=name,
+                    namespace=namespace,
+                    policy=policy,
+                    manager=_manager(live),
+                )
+
+
+def is_held(live: Mapping[str, Any]) -> bool:
+    """Return whether waiting for an object does not help: a queue is held, or the ClusterQueue of a LocalQueue is.
+
+    The ClusterQueue itself was waited for before its LocalQueue is applied.
+    """
+    if object_key(live).group_kind not in _QUEUES:
+        return False
+    return bool(stop_policy(live)) or any(
+        condition["type"] == "Active" and condition.get("reason") == _WAITS_FOR_CLUSTER_QUEUE
+        for condition in items_at(live, "status", "conditions")
+    )
+
+
+def stop_policy(live: Mapping[str, Any]) -> str:
+    """Return the policy by which somebody holds a queue, empty for one that nobody holds."""
+    policy = mapping_at(live, "spec").get("stopPolicy")
+    return "" if policy in _NOT_HELD else str(policy)
+
+
+def _manager(live: Mapping[str, Any]) -> str:
+    entries: list[Mapping[str, Any]] = live["metadata"].get("managedFields") or []
+    owners = [str(one["manager"]) for one in entries if "f:stopPolicy" in mapping_at(one, "fieldsV1", "f:spec")]
+    return owners[-1] if owners else ""

@@ -1,0 +1,117 @@
+"""What is said of a queue that an administrator holds in an incident."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_platform.cli.engines import PulumiDeployment
+from gpu_platform.cli.held_queues import warn_of_held_queues
+from gpu_platform.cluster_access import ClusterAccess
+from gpu_platform.engine.pulumi_cli import find_cli
+from gpu_platform.errors import Finding
+from gpu_platform.program import record_stack
+from gpu_platform.progress import Progress
+from gpu_platform.stacks import LoadedStack, plan_platform
+from tests.components.test_queues import queued
+from tests.engine.test_choice import put_pulumi
+from tests.engine.test_connection import answering, kubeconfig
+
+API = "/apis/kueue.x-k8s.io/v1beta2"
+
+
+@contextmanager
+def cluster_with(policies: dict[str, str], tmp_path: Path) -> Generator[LoadedStack]:
+    """Yield a stack whose cluster answers that its queues have these stop policies by name."""
+
+    def answer(_method: str, path: str) -> tuple[int, dict[str, Any]]:
+        if path == API:
+            plurals = {"ClusterQueue": "clusterqueues", "LocalQueue": "localqueues"}
+            return 200, {
+                "resources": [
+                    {"kind": kind, "name": plural, "namespaced": kind == "LocalQueue"}
+                    for kind, plural in plurals.items()
+                ]
+            }
+        name = path.partition("?")[0].rpartition("/")[2]
+        if name not in policies:
+            return 404, {"reason": "NotFound", "message": "not found"}
+        by = {"manager": "kubectl-patch", "operation": "Update", "fieldsV1": {"f:spec": {"f:stopPolicy": {}}}}
+        kind = "LocalQueue" if name == "default" else "ClusterQueue"
+        return 200, {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": kind,
+            "metadata": {"name": name, "managedFields": [by]},
+            "spec": {"stopPolicy": policies[name]},
+        }
+
+    with answering(answer) as port:
+        file = kubeconfig(tmp_path, port)
+        context = yaml.safe_load(file.read_text())["contexts"][0]["name"]
+        stack = queued("existing", monitoring={"prometheus_operator": False})
+        stack["cluster"] = {**stack["cluster"], "kubeconfig": str(file), "context": context}
+        yield LoadedStack("test", tmp_path / "Pulumi.test.yaml", stack, plan_platform(stack, "test"))
+
+
+def warnings(policies: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    with cluster_with(policies, tmp_path) as loaded:
+        warn_of_held_queues(loaded.plan, ClusterAccess(loaded.plan))
+    return capsys.readouterr().err
+
+
+def test_a_held_queue_is_named_with_who_holds_it_and_the_command_that_ends_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = warnings({"vision": "Hold"}, tmp_path, capsys)
+    assert "ClusterQueue vision is held (spec.stopPolicy: Hold, set by kubectl-patch)" in said
+    assert """kubectl patch clusterqueue vision --type merge -p '{"spec": {"stopPolicy": "None"}}'""" in said
+
+
+def test_a_held_local_queue_is_named_with_its_namespace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = warnings({"default": "HoldAndDrain"}, tmp_path, capsys)
+    assert "those that ran were stopped" in said
+    assert "kubectl patch localqueue default -n vision --type merge" in said
+
+
+def test_queues_that_nobody_holds_are_not_mentioned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert warnings({"vision": "None"}, tmp_path, capsys) == ""
+
+
+@pytest.mark.parametrize(("policies", "held"), [({"vision": "Hold"}, ["vision"]), ({"vision": "None"}, [])])
+def test_preview_and_up_tell_the_program_of_pulumi_which_teams_have_a_held_queue(
+    policies: dict[str, str], held: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, exported = tmp_path / "told", tmp_path / "exported.json"
+    own = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "vision"}}
+    resource = {"type": f"kubernetes:{own['apiVersion']}:ClusterQueue", "custom": True, "inputs": own}
+    exported.write_text(json.dumps({"deployment": {"resources": [resource]}}))
+    script = f'printf "%s" "$GPU_PLATFORM_HELD" > {told}; echo "error: stop" >&2; exit 255'
+    put_pulumi(
+        tmp_path / "path",
+        version("pulumi"),
+        f'case "$*" in *"stack export"*) /bin/cat {exported} ;; *"stack output"*) echo "{{}}" ;; *) {script} ;; esac',
+    )
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "file:///states")
+    with cluster_with(policies, tmp_path) as loaded:
+        deployment = PulumiDeployment(
+            loaded,
+            record_stack(loaded),
+            Progress(quiet=True),
+            ClusterAccess(loaded.plan),
+            find_cli(install=False),
+        )
+        for run in (deployment.preview, lambda: deployment.up({})):
+            told.write_text("")
+            with pytest.raises(Finding, match="stop"):
+                run()
+            assert json.loads(told.read_text()) == held
