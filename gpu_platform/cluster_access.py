@@ -124,7 +124,7 @@ def _kubeconfig_output(stack: str) -> str:
     if not isinstance(kubeconfig, str):
         raise UnknownOutcome(
             f"stack {stack} is not deployed: it has no output {KUBECONFIG_OUTPUT} ({cli.why}). "
-            f"Run `gpu-platform up {stack}` first"
+            "Run `gpu-platform up` of that stack first"
         )
     return kubeconfig
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,11 +36,39 @@ class LoadedStack:
     plan: Plan
 
     @property
+    def argument(self) -> str:
+        """How a command names the stack."""
+        return stack_argument(self.stack, self.path)
+
+    @property
+    def environment_argument(self) -> str:
+        """How a command names the environment of a team's stack; an environment is its own."""
+        if self.plan.kind == "environment":
+            return self.argument
+        reference = cast("Mapping[str, Any]", self.platform)["environment"]
+        name = self.plan.environment_stack.rpartition("/")[2]
+        return stack_argument(name, self.path.parent / (reference.get("file") or f"Pulumi.{name}.yaml"))
+
+    def argument_of(self, other: str) -> str:
+        """Return how a command names another stack of the cluster, whose file may be beside that of this one."""
+        file = self.path.parent / f"Pulumi.{other}.yaml"
+        return stack_argument(other, file) if file.is_file() else other
+
+    @property
     def declared_kubernetes(self) -> str | None:
         """The Kubernetes version that the stack file of an environment names."""
         platform = cast("Mapping[str, Any]", self.platform)
         cluster = platform.get("cluster") if self.plan.kind == "environment" else None
         return cast("Mapping[str, Any]", cluster).get("kubernetes") if isinstance(cluster, Mapping) else None
+
+
+def stack_argument(stack: str, file: Path) -> str:
+    """Return how a command names a stack: by its name, or by the path of a file outside the folder of stack files.
+
+    By its name alone such a stack is another file, or none.
+    """
+    named = stacks_dir() / f"Pulumi.{stack}.yaml"
+    return stack if file.resolve() == named.resolve() else shlex.quote(str(file))
 
 
 def load_stack(stack: str) -> LoadedStack:

@@ -24,7 +24,7 @@ def burn_in_stack(stack: str, *, pools: Sequence[str], nodes: Sequence[str], to_
 
     Raises BadInput without `validation.burn_in` and for pools and nodes that there are not.
     """
-    plan = environment_of(load_stack(stack).plan, stack, ", because teams have no nodes", "burn-in {}")
+    plan = environment_of(load_stack(stack), ", because teams have no nodes", "burn-in {}")
     burn_in = plan.burn_in
     if burn_in is None:
         fix = "write validation: {burn_in: {}}, and run `gpu-platform up`"

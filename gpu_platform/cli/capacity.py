@@ -44,8 +44,7 @@ def show_capacity(
 
     Returns a finding if the quotas do not fit the nodes at the maximum size of the pools.
     """
-    plan = load_stack(stack).plan
-    plan = environment_of(plan, stack, ", because teams have no pools", "capacity {}")
+    plan = environment_of(load_stack(stack), ", because teams have no pools", "capacity {}")
     pools = [pool.name for pool in plan.pools if pool.has_gpus]
     measured = measured_by_pool(pools, utilisation, prometheus)
     catalog = load_catalog()

@@ -70,7 +70,7 @@ def check_stack(stack: str, *, output: Output) -> ExitCode:
         catalog = load_catalog()
         ended = (str(problem) for problem in ended_capacity(loaded.plan.pools, now))
         warnings = (
-            *kubernetes_warnings(loaded.plan, now.date(), catalog),
+            *kubernetes_warnings(loaded.plan, loaded.argument, now.date(), catalog),
             *offering_warnings(loaded.plan, catalog),
             *ended,
             *capacity_gaps(loaded.plan.pools),

@@ -31,8 +31,7 @@ def show_conformance(stack: str, *, output: Literal["text", "json", "product"], 
     Raises BadInput for a team's stack, UnknownOutcome where the cluster does not answer.
     """
     loaded = load_stack(stack)
-    plan = loaded.plan
-    plan = environment_of(plan, stack, ": conformance is that of a platform", "conformance {}")
+    plan = environment_of(loaded, ": conformance is that of a platform", "conformance {}")
     conformance = max(load_catalog().ai_conformance.values(), key=lambda one: one.version)
     found = answers(plan, conformance)
     if live:

@@ -31,8 +31,7 @@ def show_cost(
 ) -> ExitCode:
     """Print the cost of an environment at its desired size, and what would lower it: text, json or html."""
     loaded = load_stack(stack)
-    plan = loaded.plan
-    plan = environment_of(plan, stack, ", because teams have no pools", "cost {}")
+    plan = environment_of(loaded, ", because teams have no pools", "cost {}")
     pools = [pool.name for pool in plan.pools if pool.has_gpus]
     measured = measured_by_pool(pools, utilisation, prometheus)
     held = held_by_team(prometheus, [one.namespace for one in plan.tenants]) if prometheus is not None else None

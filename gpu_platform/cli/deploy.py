@@ -156,7 +156,7 @@ def _warn_of_other_sandboxes(loaded: LoadedStack) -> None:
             print(
                 f"warning: stack {loaded.stack} is deployed in sandbox {name}, and the stack file names sandbox "
                 f"{own}: what is deployed in {name} stays as it is. To change it, write cluster.name: {name}; to "
-                f"move it, run `gpu-platform destroy {loaded.stack}` with that name first",
+                f"move it, run `gpu-platform destroy {loaded.argument}` with that name first",
                 file=sys.stderr,
             )
 
@@ -250,7 +250,7 @@ def _announce(prepared: _Prepared, *, always_compare: bool) -> _Announced:
         _warn_of_other_sandboxes(prepared.loaded)
     pools = _pool_changes(prepared, outputs)
     check_all_quotas(plan, prepared.cluster, is_deployed=bool(outputs) or plan.kind == "team")
-    teams = warn_of_teams(plan, outputs, prepared.cluster)
+    teams = warn_of_teams(plan, prepared.loaded.argument, outputs, prepared.cluster)
     if outputs:
         warn_of_held_queues(plan, prepared.cluster)
     rollout = preview_rollout(plan, outputs, objects)
@@ -326,7 +326,7 @@ def _deploy(prepared: _Prepared, refused: frozenset[str], window: MaintenanceWin
     # With JSON, standard output has one document, which comes at the end.
     show_impacts(console(stderr=to_json), announced.impacts)
     refuse(announced.impacts, refused)
-    refuse_protected_pools(prepared.loaded.stack, announced.pools)
+    refuse_protected_pools(prepared.loaded.argument, announced.pools)
     refuse_impossible(prepared.loaded.stack, announced.impacts)
     window.refuse(prepared.loaded.stack, announced.impacts.found)
     _upgrade_sandbox(prepared)
@@ -449,8 +449,7 @@ def _destroy(stack: str, engine: str, *, yes: bool, delete_data: bool, to_json: 
     outputs = prepared.deployment.outputs() or {}
     refuse_protected(stack, outputs.get("protected") or (), "the last deployment")
     destruction = Destruction(
-        stack,
-        plan,
+        prepared.loaded,
         prepared.deployment,
         outputs,
         prepared.progress,

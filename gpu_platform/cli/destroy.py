@@ -25,6 +25,7 @@ from gpu_platform.planning.changes import PoolChange, retained_resources
 from gpu_platform.planning.changes.pool_facts import CLUSTER_PROTECT, EXISTING, PROTECT_FIELD, pool_facts
 from gpu_platform.progress import Progress
 from gpu_platform.quantity import counted
+from gpu_platform.stacks import LoadedStack
 
 _UNTOUCHED = "nothing was changed"
 _ON = "true, or unset on a cluster with production: true,"
@@ -37,14 +38,23 @@ class Destruction:
     `is_deployed`: whether there is anything of it; only retained namespaces are not counted.
     """
 
-    stack: str
-    plan: Plan
+    loaded: LoadedStack
     deployment: Deployment
     outputs: Mapping[str, Any]
     progress: Progress
     cluster: ClusterAccess
     to_json: bool = False
     is_deployed: bool = True
+
+    @property
+    def plan(self) -> Plan:
+        """Plan of the stack."""
+        return self.loaded.plan
+
+    @property
+    def stack(self) -> str:
+        """How commands name the stack."""
+        return self.loaded.argument
 
     @property
     def out(self) -> Console:
@@ -176,7 +186,8 @@ def _refuse_team_stacks(run: Destruction, stacks: Sequence[TeamStack]) -> None:
         f"{each.stack} (namespace {', '.join(each.namespaces)})" if each.namespaces else each.stack
         for each in stacks
     )
-    fix = f"destroy {'it' if len(stacks) == 1 else 'them'} first, such as `gpu-platform destroy {stacks[0].stack}`"
+    first = run.loaded.argument_of(stacks[0].stack)
+    fix = f"destroy {'it' if len(stacks) == 1 else 'them'} first, such as `gpu-platform destroy {first}`"
     problem = Problem("stacks of teams", f"deployed: {found}", "none on an environment", f"{fix}; {_UNTOUCHED}")
     raise BadInput(f"gpu-platform destroy {run.stack}", [problem])
 
@@ -278,7 +289,7 @@ def _show_left(run: Destruction, retained: _Retained, *, destroyed: bool) -> Non
 
 
 def _removal(run: Destruction, namespace: retention.TeamNamespace) -> str:
-    return f"gpu-platform team remove {run.plan.stack} {namespace.name}"
+    return f"gpu-platform team remove {run.stack} {namespace.name}"
 
 
 def _document(

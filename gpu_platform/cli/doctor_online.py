@@ -17,11 +17,19 @@ _MARKS = {"stops": "STOPS", "warns": "WARNS", "fine": "ok", "unknown": "UNKNOWN"
 
 def findings_of(stack: str) -> Sequence[OnlineFinding]:
     """Return what the cloud of a stack answers; raises BadInput for a team's stack."""
-    plan = load_stack(stack).plan
+    loaded = load_stack(stack)
+    plan = loaded.plan
     if plan.kind != "environment":
         raise BadInput(
             stack,
-            [Problem("--online", "a team's stack", "an environment's stack", f"examine {plan.environment_stack}")],
+            [
+                Problem(
+                    "--online",
+                    "a team's stack",
+                    "an environment's stack",
+                    f"examine {loaded.environment_argument}",
+                )
+            ],
         )
     lookups = questions(plan, load_catalog(), datetime.now(UTC))
     found: list[OnlineFinding] = []

@@ -152,7 +152,7 @@ class EmbeddedDeployment:
         if plan.kind == "team" and stack_outputs(client, plan.environment_stack) is None:
             missing = (
                 f"stack {plan.stack} needs its environment {plan.environment_stack!r}, which is not deployed: "
-                f"run `gpu-platform up {plan.environment_stack}` first"
+                f"run `gpu-platform up {self.loaded.environment_argument}` first"
             )
             if not dry:
                 raise UnknownOutcome(missing)

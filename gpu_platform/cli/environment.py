@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.plan import Plan
+from gpu_platform.stacks import LoadedStack
 
 
-def environment_of(plan: Plan, stack: str, because: str, command: str) -> EnvironmentPlan:
-    """Return the plan of an environment; raises BadInput for that of a team.
+def environment_of(loaded: LoadedStack, because: str, command: str) -> EnvironmentPlan:
+    """Return the plan of a stack that is an environment; raises BadInput for that of a team.
 
     `because`: why, as it follows "a stack of kind environment"; `command`: what to run on the environment, with
     `{}` for its stack.
     """
-    if plan.kind == "environment":
-        return plan
-    fix = f"run `gpu-platform {command.format(plan.environment_stack)}`"
-    raise BadInput(stack, [Problem("kind", "'team'", f"a stack of kind environment{because}", fix)])
+    if loaded.plan.kind == "environment":
+        return loaded.plan
+    fix = f"run `gpu-platform {command.format(loaded.environment_argument)}`"
+    raise BadInput(loaded.argument, [Problem("kind", "'team'", f"a stack of kind environment{because}", fix)])

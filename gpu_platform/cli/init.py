@@ -20,7 +20,7 @@ from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.paths import stacks_dir
 from gpu_platform.planning.clouds.registry import first_stacks
 from gpu_platform.spec import CONFIG_KEY
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stacks import plan_platform, stack_argument
 
 _NEW = "new"
 _SCHEMA = "# yaml-language-server: $schema=./platform.schema.json\n"
@@ -66,8 +66,9 @@ def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -
     Raises BadInput if an answer is missing without a terminal, the file exists, or the stack would not pass.
     """
     path = out or stacks_dir() / f"Pulumi.{name}.yaml"
+    stack = stack_argument(name, path)
     if path.exists():
-        fix = f"use another name, or edit it and run `gpu-platform check {name}`"
+        fix = f"use another name, or edit it and run `gpu-platform check {stack}`"
         raise BadInput("init", [Problem("NAME", f"{path}, which exists", "a name without a stack file", fix)])
     answers = _complete(name, given)
     platform = _platform(name, answers)
@@ -80,7 +81,6 @@ def write_stack(name: str, given: Answers, *, out: Path | None, to_json: bool) -
         problem = Problem(str(path), error.strerror or str(error), "a folder that can be written to")
         raise BadInput("init", [problem]) from error
     problem = _before_up(name, platform)
-    stack = name if out is None else str(path)
     following = [f"gpu-platform {command} {stack}" for command in ("check", "capacity", "preview", "up")]
     if to_json:
         document = {"version": 1, "file": str(path), "next": following}

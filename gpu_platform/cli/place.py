@@ -57,7 +57,7 @@ def show_placement(
     Returns a finding if pods stay pending. Raises BadInput for a stack of a team, a file with mistakes, or neither
     a file nor `live`; UnknownOutcome where the cluster does not answer.
     """
-    plan = environment_of(load_stack(stack).plan, stack, _NO_POOLS, "place {}")
+    plan = environment_of(load_stack(stack), _NO_POOLS, "place {}")
     if workloads is None and not live:
         allowed = "a file with pods, or --live for the pods of the cluster"
         raise BadInput(stack, [Problem("--workloads", "nothing", allowed, "name a file")])
@@ -93,7 +93,7 @@ def show_scheduler_config(stack: str, *, as_json: bool) -> None:
 
     Raises BadInput for a stack of a team or one without GPUs.
     """
-    plan = environment_of(load_stack(stack).plan, stack, _NO_POOLS, "scheduler-config {}")
+    plan = environment_of(load_stack(stack), _NO_POOLS, "scheduler-config {}")
     nodes = planned_nodes(plan, load_catalog())
     if not any(scored_by_amount(name) for node in nodes for name in node.gpu_resources):
         allowed = "a pool whose GPUs are offered as resources"

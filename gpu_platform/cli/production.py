@@ -51,15 +51,15 @@ def show_production(stack: str, *, output: str) -> ExitCode:
 def _subject(loaded: LoadedStack) -> Subject:
     spec, plan = parse_platform(loaded.platform, str(loaded.path)), loaded.plan
     if not isinstance(spec, Environment) or plan.kind != "environment":
-        environment = plan.environment_stack if plan.kind == "team" else ""
         problem = Problem(
             "kind",
             "'team'",
             "a stack of kind environment: the checklist is that of a platform",
-            f"run `gpu-platform check {environment} --production`",
+            f"run `gpu-platform check {loaded.environment_argument} --production`",
         )
         raise BadInput(str(loaded.path), [problem])
     return Subject(
+        argument=loaded.argument,
         spec=spec,
         plan=plan,
         resources=record_stack(loaded).resources,

@@ -28,7 +28,7 @@ def show_recipe(stack: str, file: Path, *, to_json: bool) -> ExitCode:
     Raises BadInput for a file that is no recipe, and for the stack of a team.
     """
     loaded = load_stack(stack)
-    plan = environment_of(loaded.plan, stack, ": a recipe is about clusters and nodes", f"recipe {{}} {file}")
+    plan = environment_of(loaded, ": a recipe is about clusters and nodes", f"recipe {{}} {file}")
     read = read_recipe(file)
     catalog = load_catalog()
     answers = compare(read, plan, catalog)

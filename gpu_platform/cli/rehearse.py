@@ -84,9 +84,10 @@ def _stacks(given: Sequence[str]) -> list[RehearsalStack]:
 
 
 def _stack(name: str) -> RehearsalStack:
-    plan = load_stack(name).plan
+    loaded = load_stack(name)
+    plan = loaded.plan
     if plan.kind != "environment":
-        fix = f"name {plan.environment_stack}"
+        fix = f"name {loaded.environment_argument}"
         allowed = "a stack of kind environment, because teams have no pools"
         raise BadInput(name, [Problem("kind", "'team'", allowed, fix)])
     found = stack_of(plan, load_catalog())

@@ -21,7 +21,7 @@ from gpu_platform.engine.lock import StackLock
 from gpu_platform.errors import BadInput, ExitCode, Problem
 from gpu_platform.planning import Plan
 from gpu_platform.progress import Progress
-from gpu_platform.stacks import load_stack
+from gpu_platform.stacks import LoadedStack, load_stack
 
 
 def remove_team(
@@ -44,9 +44,10 @@ def remove_team(
     command = f"gpu-platform team remove {stack} {team}"
     if with_secrets and export is None:
         raise BadInput(command, [only_with("--with-secrets", "set", "--export FILE")])
-    plan = load_stack(stack).plan
+    loaded = load_stack(stack)
+    plan = loaded.plan
     client = client_of(plan)
-    namespace = _retained(client, plan, team, command)
+    namespace = _retained(client, loaded, team, command)
     contents = namespace_contents(client, team)
     if not to_json:
         _show(namespace, contents)
@@ -70,12 +71,12 @@ def remove_team(
     return ExitCode.GOOD
 
 
-def _retained(client: KubernetesClient, plan: Plan, team: str, command: str) -> retention.TeamNamespace:
+def _retained(client: KubernetesClient, loaded: LoadedStack, team: str, command: str) -> retention.TeamNamespace:
     """Return the retained namespace of a team; raises BadInput if there is none, or the team is still deployed.
 
     The stack file of a destroyed stack may still have the team.
     """
-    untouched = "nothing was changed"
+    plan, untouched = loaded.plan, "nothing was changed"
     namespaces = {found.name: found for found in retention.team_namespaces(client)}
     found = namespaces.get(team)
     retained = ", ".join(name for name, each in namespaces.items() if each.is_retained) or "there is none"
@@ -85,8 +86,9 @@ def _retained(client: KubernetesClient, plan: Plan, team: str, command: str) -> 
             command, [Problem(team, "no namespace of a team", f"a retained namespace: {retained}", untouched)]
         )
     if not found.is_retained:
+        argument = loaded.argument if found.stack == plan.stack else loaded.argument_of(found.stack)
         fix = (
-            f"remove the team from the stack file of {found.stack} and run `gpu-platform up {found.stack}` first; "
+            f"remove the team from the stack file of {found.stack} and run `gpu-platform up {argument}` first; "
             f"{untouched}"
         )
         problem = Problem(
@@ -94,7 +96,8 @@ def _retained(client: KubernetesClient, plan: Plan, team: str, command: str) -> 
         )
         raise BadInput(command, [problem])
     if plan.kind == "team" and found.retained_from != plan.stack:
-        fix = f"name the stack {found.retained_from}, or its environment {plan.environment_stack}; {untouched}"
+        own = loaded.argument_of(found.retained_from)
+        fix = f"name the stack {own}, or its environment {loaded.environment_argument}; {untouched}"
         problem = Problem(team, f"retained from stack {found.retained_from}", f"a team of stack {plan.stack}", fix)
         raise BadInput(command, [problem])
     return found

@@ -15,15 +15,18 @@ from gpu_platform.planning import Plan
 from gpu_platform.planning.changes.departures import TeamChange, renamed
 
 
-def warn_of_teams(plan: Plan, outputs: Mapping[str, Any], cluster: ClusterAccess) -> tuple[TeamChange, ...] | None:
+def warn_of_teams(
+    plan: Plan, argument: str, outputs: Mapping[str, Any], cluster: ClusterAccess
+) -> tuple[TeamChange, ...] | None:
     """Print to standard error what happens to the namespaces of teams that leave or return; None if unknown.
 
-    `outputs`: those of the last deployment. Raises Finding for a team whose namespace another owner has.
+    `argument`: how commands name the stack; `outputs`: those of the last deployment. Raises Finding for a team
+    whose namespace another owner has.
     """
     if plan.kind == "environment" and plan.cluster.cloud is not None and not outputs:
         return ()  # the cluster may not exist yet
     try:
-        changes = tuple(_changes(cluster.client(), plan, outputs))
+        changes = tuple(_changes(cluster.client(), plan, argument, outputs))
     except UnknownOutcome as reason:
         if outputs:
             print(f"teams were not compared with the cluster: {reason}", file=sys.stderr)
@@ -33,7 +36,9 @@ def warn_of_teams(plan: Plan, outputs: Mapping[str, Any], cluster: ClusterAccess
     return changes
 
 
-def _changes(client: KubernetesClient, plan: Plan, outputs: Mapping[str, Any]) -> Iterator[TeamChange]:
+def _changes(
+    client: KubernetesClient, plan: Plan, argument: str, outputs: Mapping[str, Any]
+) -> Iterator[TeamChange]:
     declared = {tenant.namespace for tenant in plan.tenants}
     found = retention.team_namespaces(client)
     for namespace in found:
@@ -41,13 +46,13 @@ def _changes(client: KubernetesClient, plan: Plan, outputs: Mapping[str, Any]) -
             retention.refuse_other_stack(namespace, plan.stack)
             if namespace.is_retained:
                 holds = str(namespace_contents(client, namespace.name))
-                yield TeamChange(team=namespace.name, fate="adopted", stack=plan.stack, holds=holds)
+                yield TeamChange(team=namespace.name, fate="adopted", stack=argument, holds=holds)
         elif namespace.stack == plan.stack and not namespace.is_retained:
             contents = namespace_contents(client, namespace.name, is_platform=retention.is_of_platform)
             yield TeamChange(
                 team=namespace.name,
                 fate="deleted" if contents.is_empty else "retained",
-                stack=plan.stack,
+                stack=argument,
                 holds=str(contents),
                 renamed_to=renamed(outputs.get("teams"), plan.tenants, namespace.name),
             )

@@ -83,12 +83,12 @@ def report_upgrades(stack: str, *, today: str | None, to_json: bool) -> ExitCode
     """
     day = _day(today)
     loaded = load_stack(stack)
-    plan = environment_of(loaded.plan, stack, ", because teams have no software of their own", "upgrade {}")
+    plan = environment_of(loaded, ", because teams have no software of their own", "upgrade {}")
     report = _report(loaded, plan, day)
     if to_json:
         print(json.dumps(_as_json(report), indent=2))
     else:
-        _show(console(), report)
+        _show(console(), report, loaded.argument)
     if report.past:
         return ExitCode.FINDING
     return ExitCode.UNKNOWN if report.kubernetes is None else ExitCode.GOOD
@@ -208,7 +208,7 @@ def _as_json(report: _Report) -> Mapping[str, Any]:
     }
 
 
-def _show(out: Console, report: _Report) -> None:
+def _show(out: Console, report: _Report, argument: str) -> None:
     title = f"Stack {report.stack} on {report.today}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for heading in ("software", "stack file", "running", "status"):
@@ -239,7 +239,7 @@ def _show(out: Console, report: _Report) -> None:
     for text in report.blocked:
         _line(out, f"No further step: {text}")
     if report.steps:
-        _line(out, f"For each step: edit the stack file, `gpu-platform preview {report.stack}`, then `up`.")
+        _line(out, f"For each step: edit the stack file, `gpu-platform preview {argument}`, then `up`.")
 
 
 def _show_step(out: Console, number: int, step: Step, disturbance: _Disturbance, *, known: bool) -> None:

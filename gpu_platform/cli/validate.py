@@ -38,8 +38,7 @@ class ReportFiles:
 
 def validate_stack(stack: str, files: ReportFiles, *, to_json: bool) -> ExitCode:
     """Print a report of all nodes, and write it to files in other formats."""
-    plan = load_stack(stack).plan
-    plan = environment_of(plan, stack, ", because teams have no nodes", "validate {}")
+    plan = environment_of(load_stack(stack), ", because teams have no nodes", "validate {}")
     earlier = _check_files(files)
     cluster = ClusterAccess(plan)
     client = cluster.client()

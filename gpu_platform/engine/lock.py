@@ -169,7 +169,7 @@ class StackLock:
     def _lose(self, why: str) -> None:
         self._lost = (
             f"stack {self._stack}: this run lost its lock after {self._lease_seconds} s without renewal ({why}) "
-            f"and stopped. Run `gpu-platform {self._command} {self._stack}` again: it continues"
+            f"and stopped. Run the same command again: it continues"
         )
         # A shell's background job ignores SIGINT. A real signal also ends a wait for a silent server.
         ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN

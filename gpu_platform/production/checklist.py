@@ -42,9 +42,10 @@ class Status(StrEnum):
 class Subject:
     """Subject of the checklist: a stack file with its plan, its resources, and the location of its state.
 
-    `backend`: URL of Pulumi's backend; empty: none is configured.
+    `argument`: how commands name the stack; `backend`: URL of Pulumi's backend; empty: none is configured.
     """
 
+    argument: str
     spec: Environment
     plan: EnvironmentPlan
     resources: Sequence[ResourceRecord]
@@ -245,11 +246,14 @@ def _state(subject: Subject) -> _Found:
 
 def _upgrades(subject: Subject) -> _Found:
     found, plan = _Findings("changes"), subject.plan
-    for warning in kubernetes_warnings(plan, subject.today, subject.catalog):
-        found.lack(warning, "cluster.kubernetes", f"run gpu-platform upgrade {plan.stack}")
+    for warning in kubernetes_warnings(plan, subject.argument, subject.today, subject.catalog):
+        found.lack(warning, "cluster.kubernetes", f"run gpu-platform upgrade {subject.argument}")
     if plan.cluster.kubernetes is None:
         found.questions.append(
-            ("the plan does not know the cluster's Kubernetes version", f"run gpu-platform upgrade {plan.stack}")
+            (
+                "the plan does not know the cluster's Kubernetes version",
+                f"run gpu-platform upgrade {subject.argument}",
+            )
         )
     else:
         found.evidence.append(f"Kubernetes {plan.cluster.kubernetes}, GPU Operator {plan.operator.release}")

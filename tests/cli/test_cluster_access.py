@@ -139,7 +139,9 @@ def test_without_the_pulumi_cli_the_cluster_cannot_be_reached_and_the_error_says
 def test_a_stack_without_outputs_is_not_deployed(plan: EnvironmentPlan, machine: Path, outputs: object) -> None:
     put_pulumi(machine, outputs)
 
-    with pytest.raises(UnknownOutcome, match=r"stack test is not deployed.*Run `gpu-platform up test` first"):
+    with pytest.raises(
+        UnknownOutcome, match=r"stack test is not deployed.*Run `gpu-platform up` of that stack first"
+    ):
         client_of(plan)
 
 

@@ -391,8 +391,9 @@ def test_up_does_not_delete_a_protected_pool_and_says_how_to_lift_that(
 
     with pytest.raises(BadInput, match=r"pool train is re(moved|named)") as caught:
         deploy.deploy_stack("test", "auto", to_json=False)
-    assert "set pools[0].protect: false and run `gpu-platform up test` with only that change first" in str(
-        caught.value
+    assert (
+        "set pools[0].protect: false and run `gpu-platform up Pulumi.test.yaml` with only that change first"
+        in str(caught.value)
     )
     assert "up" not in engine.asked
 

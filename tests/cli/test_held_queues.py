@@ -95,11 +95,8 @@ def test_preview_and_up_tell_the_program_of_pulumi_which_teams_have_a_held_queue
     resource = {"type": f"kubernetes:{own['apiVersion']}:ClusterQueue", "custom": True, "inputs": own}
     exported.write_text(json.dumps({"deployment": {"resources": [resource]}}))
     script = f'printf "%s" "$GPU_PLATFORM_HELD" > {told}; echo "error: stop" >&2; exit 255'
-    put_pulumi(
-        tmp_path / "path",
-        version("pulumi"),
-        f'case "$*" in *"stack export"*) /bin/cat {exported} ;; *"stack output"*) echo "{{}}" ;; *) {script} ;; esac',
-    )
+    answers = f'*"stack export"*) /bin/cat {exported} ;; *"stack output"*) echo "{{}}" ;;'
+    put_pulumi(tmp_path / "path", version("pulumi"), f'case "$*" in {answers} *) {script} ;; esac')
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     monkeypatch.setenv("PULUMI_BACKEND_URL", "file:///states")
     with cluster_with(policies, tmp_path) as loaded:

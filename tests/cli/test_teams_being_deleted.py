@@ -42,7 +42,7 @@ def leaving(start_sandbox: Callable[..., control_plane.Status]) -> Iterator[Clus
 def test_up_names_the_finalizer_that_keeps_the_namespace_of_a_team(leaving: ClusterAccess) -> None:
     def message() -> str:
         with pytest.raises(Finding) as caught:
-            warn_of_teams(leaving._plan, {}, leaving)
+            warn_of_teams(leaving._plan, "test", {}, leaving)
         return str(caught.value)
 
     assert f"namespace {TEAM} is being deleted" in message()

@@ -140,11 +140,11 @@ def test_an_image_of_another_release_than_the_catalogues_is_outdated() -> None:
 
 
 def test_check_warns_of_a_version_past_or_near_the_end_of_standard_support() -> None:
-    (warning,) = kubernetes_warnings(plan_of(EKS | {"kubernetes": "1.34"}), TODAY, CATALOG)
+    (warning,) = kubernetes_warnings(plan_of(EKS | {"kubernetes": "1.34"}), "eks", TODAY, CATALOG)
     assert "standard support ends in 10 days" in warning
     assert "2026-12-02" in warning
-    assert kubernetes_warnings(plan_of(EKS | {"kubernetes": "1.36"}), TODAY, CATALOG) == ()
-    assert kubernetes_warnings(plan_of(EKS), TODAY, CATALOG) == ()
+    assert kubernetes_warnings(plan_of(EKS | {"kubernetes": "1.36"}), "eks", TODAY, CATALOG) == ()
+    assert kubernetes_warnings(plan_of(EKS), "eks", TODAY, CATALOG) == ()
 
 
 @pytest.mark.parametrize(("channel", "kept"), [("extended", True), ("regular", False)])
@@ -152,7 +152,7 @@ def test_the_warning_follows_the_channel_of_the_stack_file(channel: str, kept: b
     gke = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
     create = {"kubernetes": "1.33", "create": {"release_channel": channel}}
     plan = plan_of({**gke, **create}, machine="g2-standard-48")
-    (warning,) = kubernetes_warnings(plan, TODAY, CATALOG)
+    (warning,) = kubernetes_warnings(plan, "eks", TODAY, CATALOG)
     assert ("keeps this version" in warning, "unless" in warning) == (kept, not kept)
 
 

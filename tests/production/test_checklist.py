@@ -71,6 +71,7 @@ def _subject(*pools: dict[str, Any], **rest: Any) -> Subject:
     assert isinstance(plan, EnvironmentPlan)
     recorded = record_stack(LoadedStack("test", Path("Pulumi.test.yaml"), platform, plan))
     return Subject(
+        argument="test",
         spec=spec,
         plan=plan,
         resources=recorded.resources,

@@ -17,8 +17,8 @@ class TeamChange:
     """Change of the namespace of a team that leaves a stack or returns to it.
 
     `retained`: the team leaves, and the namespace stays with what members made; `deleted`: the team leaves, and
-    members made nothing; `adopted`: the team returns to its retained namespace. `holds`: what members made, as
-    text. `renamed_to`: the new team with the same members and quota.
+    members made nothing; `adopted`: the team returns to its retained namespace. `stack`: how commands name it;
+    `holds`: what members made, as text. `renamed_to`: the new team with the same members and quota.
     """
 
     team: str

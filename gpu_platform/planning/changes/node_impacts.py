@@ -29,8 +29,7 @@ _POOL_EFFECTS: Final = {
 # NVIDIA GPU Operator docs, "GPU Driver Upgrades", read 2026-11-22: the upgrade controller is on by default with
 # maxParallelUpgrades 1; it cordons a node, deletes its GPU pods, restarts the driver, validates and uncordons.
 _EMPTY_FIRST: Final = (
-    "undo the change, set {path}.count.desired: 0 and min: 0 and run `gpu-platform up {stack}` with only "
-    "that change; "
+    "undo the change, set {path}.count.desired: 0 and min: 0 and run `up` with only that change; "
     "then make the change, run `up` again, and set desired back; nothing was changed"
 )
 _PARTITIONED: Final = "a GPU is partitioned again only while no process uses it"
@@ -67,7 +66,7 @@ def impact_of_pool(
     planned = {pool.name: pool for pool in plan.pools}.get(change.successor or change.pool)
     if change.protected:
         because += "; the pool is protected, so `up` refuses"
-    refusal = _needs_empty(change, planned, count, plan.stack)
+    refusal = _needs_empty(change, planned, count)
     if refusal is not None:
         because += f"; {refusal.allowed}, so `up` refuses"
     return Impact(
@@ -88,14 +87,14 @@ def impact_of_pool(
     )
 
 
-def _needs_empty(change: PoolChange, pool: PoolPlan | None, nodes: int, stack: str) -> Problem | None:
+def _needs_empty(change: PoolChange, pool: PoolPlan | None, nodes: int) -> Problem | None:
     """Return why nodes that exist cannot be rolled; None: they can."""
     if change.effect != "rolled" or not nodes or pool is None or pool.cloud is None:
         return None
     why = pool.cloud.roll_limits.needs_empty
     fields = ", ".join(cause.field for cause in change.causes)
     found = f"a change that rolls {counted(nodes, 'node')} of pool {change.pool}"
-    return Problem(fields, found, why, _EMPTY_FIRST.format(path=pool.path, stack=stack)) if why else None
+    return Problem(fields, found, why, _EMPTY_FIRST.format(path=pool.path)) if why else None
 
 
 def impacts_of_resized(

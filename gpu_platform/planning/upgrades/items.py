@@ -71,8 +71,13 @@ def newest_kubernetes(platform: str, today: datetime.date, catalog: Catalog) -> 
     return max(known, key=minor, default=None)
 
 
-def kubernetes_warnings(plan: EnvironmentPlan, today: datetime.date, catalog: Catalog) -> tuple[str, ...]:
-    """Return why the Kubernetes version that a stack file plans is not, or not for long, in standard support."""
+def kubernetes_warnings(
+    plan: EnvironmentPlan, argument: str, today: datetime.date, catalog: Catalog
+) -> tuple[str, ...]:
+    """Return why the Kubernetes version that a stack file plans is not, or not for long, in standard support.
+
+    `argument`: how commands name the stack.
+    """
     platform = platform_of(plan.cluster.provider, None, catalog)
     create = plan.cluster.cloud.create if plan.cluster.cloud is not None else None
     if create is not None and create.extended_support:
@@ -85,7 +90,7 @@ def kubernetes_warnings(plan: EnvironmentPlan, today: datetime.date, catalog: Ca
     until = f", {support.until}" if support.status is Status.ENDING else ""
     return (
         f"cluster.kubernetes: {version}: {support.text}{until} ({support.source}). "
-        f"`gpu-platform upgrade {plan.stack}` lists the steps",
+        f"`gpu-platform upgrade {argument}` lists the steps",
     )
 
 
