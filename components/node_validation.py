@@ -17,6 +17,7 @@ from components.agent_admission import AgentAdmission, AgentAdmissionArgs
 from components.device_claims import claim_template, every_gpu
 from gpu_platform import names
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.validation import gate_name
 from gpu_platform.planning.validation.section import AgentMetricsPlan, ValidationPlan
 from validators.agent.cordon import ACTION_VARIABLE, FAILING_VARIABLE
 from validators.agent.fabric import SYSFS_VARIABLE
@@ -260,7 +261,7 @@ class NodeValidation(pulumi.ComponentResource):
         )
 
     def _create_daemon_set(self, pool: PoolPlan, needed: list[pulumi.Resource]) -> pulumi.Resource:
-        name = f"validate-{pool.name}"
+        name = gate_name(pool.name)
         document = json.dumps(pool.expectations.to_json(), indent=2)
         expectations, expected = immutable_config_map(
             f"{name}-expectations", self._validation.namespace, self._child, text={_EXPECTATIONS: document}

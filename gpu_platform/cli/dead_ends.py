@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Callable, Generator, Mapping
@@ -11,9 +12,10 @@ from typing import Final
 from gpu_platform import interruption, names
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.client import KubernetesClient, Refused
-from gpu_platform.errors import Finding, UnknownOutcome
+from gpu_platform.errors import Finding, GpuPlatformError, UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan, Plan
 from gpu_platform.planning.mig.progress import IN_PROGRESS
+from gpu_platform.planning.validation import gate_name
 from gpu_platform.validation import collect_report
 from validators.cluster import DEAD_ENDS, UPGRADE_FAILED
 
@@ -22,6 +24,11 @@ _SUSPECT: Final = (
     f"{names.MIG_STATE_LABEL} in (failed, {', '.join(IN_PROGRESS)})",
 )
 """Labels of nodes that a controller may have given up."""
+_PAST_THE_GATE: Final = (
+    "Teams come after the validation of all nodes: their quotas, policies and members, too. To change these while "
+    "a node fails, write validation: {gate: false} into the stack file and run `up` again: it waits for no node, "
+    "and `validate` reports the same. Take it out again when the nodes pass."
+)
 _POLL_SECONDS: Final = 10.0
 _NEW: Final = 3
 """Looks in a row that find a node given up in this run: a controller may take it up again at once."""
@@ -57,6 +64,18 @@ def ended_by_dead_ends(plan: Plan, cluster: ClusterAccess) -> Generator[None]:
             "waiting does not help; what was applied stays, run the command again after this:\n"
             + "\n".join(f"  - {line}" for line in watch.found.values())
         ) from None
+
+
+def past_the_gate(plan: Plan, failure: GpuPlatformError) -> str:
+    """Return how the rest is applied while nodes fail; empty where `up` ended for another reason.
+
+    Either engine names the DaemonSet of a pool whose nodes do not pass.
+    """
+    if plan.kind != "environment" or not plan.validation.gate:
+        return ""
+    gates = (re.escape(gate_name(pool.name)) for pool in plan.pools)
+    named = re.search(rf"\b({'|'.join(gates)})(?![\w-])", str(failure)) if plan.pools else None
+    return _PAST_THE_GATE if isinstance(failure, NodesGivenUp) or named else ""
 
 
 def _watched(plan: Plan, cluster: ClusterAccess) -> _Watch | None:

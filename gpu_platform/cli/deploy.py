@@ -13,7 +13,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check import broken_rules, show_policies, verdict
 from gpu_platform.cli.check_report import placed
 from gpu_platform.cli.console import console
-from gpu_platform.cli.dead_ends import NodesGivenUp, ended_by_dead_ends
+from gpu_platform.cli.dead_ends import NodesGivenUp, ended_by_dead_ends, past_the_gate
 from gpu_platform.cli.destroy import (
     Destruction,
     destroy_deployed,
@@ -372,6 +372,8 @@ def _deploy(prepared: _Prepared, refused: frozenset[str], window: MaintenanceWin
         show_summary(console(), summary, plan)
     if failure is not None:
         print(f"error: {failure}", file=sys.stderr)
+        if way_round := past_the_gate(plan, failure):
+            print(way_round, file=sys.stderr)
         return failure.exit_code
     gated = plan.kind == "environment" and plan.validation.gate
     return summary.report.exit_code if gated and summary.report is not None else ExitCode.GOOD

@@ -31,6 +31,7 @@ from gpu_platform.engine.readiness import is_awaited
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.taints import apply_over
 from gpu_platform.engine.wait import Awaited, NotReady, Waiter, timeout_seconds
+from gpu_platform.engine.withheld import withheld_text
 from gpu_platform.errors import Finding, GpuPlatformError
 from gpu_platform.planning.teams.admission import POLICY_SECONDS
 from gpu_platform.progress import Progress
@@ -78,10 +79,14 @@ def apply(
         with progress.step("deleting objects that are no longer declared"):
             run.prune()
     except (Finding, KeyboardInterrupt) as error:
+        left = [key for key in keys if key not in run.applied and key not in run.skipped]
+        withheld = withheld_text(left, len(objects), previewed)
         if isinstance(error, KeyboardInterrupt):
-            progress.line(f"{len(run.applied)} of {counted(len(objects), 'object')} applied")
+            progress.line(withheld or f"{len(run.applied)} of {counted(len(objects), 'object')} applied")
         with contextlib.suppress(GpuPlatformError):  # the first error matters
             members.write_parent(replace(inventory, recorded=planned | run.applied), parent.outputs)
+        if isinstance(error, NotReady):
+            raise error.withholding(withheld) from None
         raise
     public = {name: value for name, value in recorded.outputs.items() if name not in recorded.secret_outputs}
     kept = {key: old[key] for key in run.skipped if old.get(key)}

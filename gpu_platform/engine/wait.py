@@ -50,9 +50,15 @@ class Unready:
 class NotReady(Finding):
     """Objects were not ready, or not deleted, in time; applied objects stay, and the next run continues."""
 
-    def __init__(self, what: str, unready: Collection[Unready]) -> None:
+    def __init__(self, what: str, unready: Collection[Unready], withheld: str = "") -> None:
+        self._what = what
         self.unready: tuple[Unready, ...] = tuple(unready)
-        super().__init__("\n".join([what, *(f"  - {item}" for item in self.unready)]))
+        lines = [what, *(f"  - {item}" for item in self.unready), *([withheld] if withheld else [])]
+        super().__init__("\n".join(lines))
+
+    def withholding(self, withheld: str) -> NotReady:
+        """Return the same error with what was not applied because of it."""
+        return NotReady(self._what, self.unready, withheld)
 
 
 def timeout_seconds(declared: KubernetesObject, operation: str) -> float:

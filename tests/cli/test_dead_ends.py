@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gpu_platform import interruption
 from gpu_platform.cli import dead_ends
-from gpu_platform.cli.dead_ends import NodesGivenUp, ended_by_dead_ends
+from gpu_platform.cli.dead_ends import NodesGivenUp, ended_by_dead_ends, past_the_gate
 from gpu_platform.cluster_access import ClusterAccess
-from gpu_platform.errors import UnknownOutcome
+from gpu_platform.errors import Finding, UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.stacks import load_stack
 
@@ -99,3 +100,27 @@ def test_a_signal_to_the_command_is_no_node_that_is_given_up(
     look(monkeypatch, itertools.repeat({}))
     with pytest.raises(KeyboardInterrupt), ended_by_dead_ends(plan, Cluster(plan)):
         raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("failure", "named"),
+    [
+        (NodesGivenUp("waiting does not help"), True),
+        (
+            Finding("not ready: DaemonSet.apps validate-train in namespace gpu-platform-validation: after 20 s"),
+            True,
+        ),
+        (Finding("pulumi up of stack local failed: gpu-platform-validation/validate-serve timed out"), True),
+        (Finding("not ready: DaemonSet.apps validate-training in namespace other: after 20 s"), False),
+        (Finding("not ready: Deployment.apps keda-operator in namespace keda: after 20 s"), False),
+    ],
+)
+def test_an_up_that_ends_at_the_validation_of_nodes_names_the_way_past_it(
+    failure: Finding, named: bool, plan: EnvironmentPlan
+) -> None:
+    assert ("validation: {gate: false}" in past_the_gate(plan, failure)) is named
+
+
+def test_a_stack_without_a_gate_has_no_way_past_it(plan: EnvironmentPlan) -> None:
+    open_ = replace(plan, validation=replace(plan.validation, gate=False))
+    assert past_the_gate(open_, NodesGivenUp("waiting does not help")) == ""

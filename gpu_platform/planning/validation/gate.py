@@ -22,6 +22,11 @@ _WARM_CELSIUS: Final = 85
 AGENT_IMAGE = "node-agent-python"  # name of an image in the catalogue
 
 
+def gate_name(pool: str) -> str:
+    """Return the name of the DaemonSet whose pods are ready on the nodes of a pool that pass."""
+    return f"validate-{pool}"
+
+
 def check(context: CompleteContext) -> None:
     """Record a share of failing nodes where no pool holds failing nodes back."""
     validation = context.environment.validation
