@@ -436,6 +436,19 @@ def test_the_worst_change_comes_first() -> None:
     assert found[0].data == (CLAIM,)
 
 
+@pytest.mark.parametrize("action", ["update", "delete"])
+def test_a_disruption_budget_does_not_block_pods_that_their_controller_deletes(action: str) -> None:
+    template = ChangedField("spec.template.spec.containers[0].image", "a", "b")
+    change = ObjectChange(
+        action=action, kind="Deployment.apps", namespace="vision", name="web", fields=(template,)
+    )
+    why = Block(pods=("vision/a",), budgets=("vision/guard",), forever=True, why="never allows an eviction")
+    held = dataclasses.replace(pod("a", owner="Deployment web"), block=why)
+    [impact] = impacts(plan_of(), plan_of(), held, objects=[change])
+    assert [one.name for one in impact.stopping] == ["a"]
+    assert (impact.blocks, impact.blocked, impact.budgets) == ((), False, ())
+
+
 def test_the_pods_of_a_changed_deployment_are_restarted() -> None:
     template = ChangedField("spec.template.spec.containers[main].image", "a", "b")
     change = ObjectChange(

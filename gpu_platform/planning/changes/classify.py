@@ -84,7 +84,7 @@ def _of_objects(
             continue  # the row on the team has it
         pods = None
         if live is not None:
-            pods = tuple(pod for pod in live.pods_in(change.namespace) if _is_of(pod.owner, change))
+            pods = tuple(pod.deleted() for pod in live.pods_in(change.namespace) if _is_of(pod.owner, change))
         data: tuple[DataObject, ...] = ()
         if live is not None and change.kind == "Namespace":
             data = live.data.get(change.name, ())

@@ -34,6 +34,10 @@ class RunningPod:
             return self
         return replace(self, block=unmanaged_block(self.namespace, self.name), stays=True)
 
+    def deleted(self) -> RunningPod:
+        """Return the pod where its controller or namespace deletes it: no budget holds what is not evicted."""
+        return replace(self, block=None)
+
     @property
     def budgets(self) -> tuple[str, ...]:
         """Disruption budgets that prevent its eviction."""
