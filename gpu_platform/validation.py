@@ -13,6 +13,7 @@ from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.errors import ExitCode
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.burn_in.section import BurnInPlan
+from gpu_platform.planning.changes.durations import driver_upgrades_at_a_time
 from gpu_platform.planning.clouds.windows import closed_text
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.rollout.pods import eviction_action, pod_name
@@ -41,6 +42,7 @@ def collect_report(
     now = now or datetime.now(UTC)
     pools = [expected_pool(pool, now) for pool in plan.pools]
     nodes = list(client.objects("v1", "Node"))
+    failed = {str(node["metadata"]["name"]): node for node in nodes if upgrade_failed(node)}
     report = build_report(
         pools,
         nodes,
@@ -63,7 +65,8 @@ def collect_report(
         if any(pool.reservations for pool in pools)
         else None,
         now.isoformat(timespec="seconds"),
-        {node["metadata"]["name"]: left_pods(client, node) for node in nodes if upgrade_failed(node)},
+        {name: left_pods(client, node) for name, node in failed.items()},
+        sorted(failed) if len(failed) >= driver_upgrades_at_a_time(plan) else (),
     )
     if plan.burn_in is None:
         return report

@@ -50,15 +50,17 @@ def check_node(
     expectation: NodeExpectation,
     now: datetime | None = None,
     left: Sequence[str] = (),
+    behind: Sequence[str] = (),
 ) -> list[CheckResult]:
     """Return the results of all cluster checks of one node. `now` None: the time of the call.
 
     `left`: its GPU pods that no eviction removes, `namespace/name`, read where a driver's upgrade has failed.
+    `behind`: the nodes whose failed upgrades keep the operator from upgrading another one.
     """
     now = now or datetime.now(UTC)
     return [
         _ready(node),
-        *_driver_upgrade(node, left),
+        *_driver_upgrade(node, left, behind),
         *_allocatable(node, expectation),
         *(_label(node, key, value, expectation, now) for key, value in expectation.labels.items()),
         *(_taint(node, taint, expectation) for taint in expectation.taints),
@@ -99,10 +101,10 @@ def upgrade_failed(node: Mapping[str, Any]) -> bool:
     return driver_upgrade_state(node) == UPGRADE_FAILED
 
 
-def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str]) -> Iterator[CheckResult]:
+def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str], behind: Sequence[str]) -> Iterator[CheckResult]:
     """Yield what the operator's upgrade controller does on a node, unless it has nothing to do.
 
-    A failed upgrade is taken up again when its label says that one is required, and none begins on a node with the
+    A failed upgrade counts as one at work, of which there are `maxParallelUpgrades`. It is taken up again when its label says that one is required, and none begins on a node with the
     label that skips it (NVIDIA/k8s-operator-libs, pkg/upgrade/upgrade_state.go and upgrade_inplace.go; read
     2026-11-29).
     """
@@ -114,6 +116,12 @@ def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str]) -> Iterator[Ch
     if state == _REQUIRED and _labels(node).get(names.DRIVER_UPGRADE_SKIP_LABEL) == "true":
         shown += ", and a label keeps the driver"
         remedy = f"for another driver: kubectl label node {_name(node)} {names.DRIVER_UPGRADE_SKIP_LABEL}-"
+    elif state == _REQUIRED and behind:
+        shown += f", behind {', '.join(behind)}"
+        remedy = (
+            f"the operator upgrades no further node while that of {', '.join(behind)} has failed: do what the "
+            "check driver-upgrade says there, then this node follows"
+        )
     if state == UPGRADE_FAILED and left:
         remedy = (
             "no controller starts these pods again, so the operator does not evict them: tell their owners, "

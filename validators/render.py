@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from xml.etree import ElementTree
@@ -21,15 +22,21 @@ _STYLES: Final = {PASS: "green", FAIL: "bold red", UNKNOWN: "yellow", NOT_APPLIC
 _CTRF_STATES: Final = ("passed", "failed", "pending", "skipped", "other")
 _CTRF_OF: Final = {PASS: "passed", FAIL: "failed"}
 _MAX_LISTED_NODES: Final = 4
+_RATIOS: Final = {"node": 2, "check": 2, "expected": 3, "observed": 3, "remedy": 4}
+_BORDER: Final = 3  # of a column: a line and two spaces
 _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 
 
 def print_report(report: ValidationReport, console: Console) -> None:
     """Print failed and unknown checks, one row for all nodes with the same result, then a line per pool."""
     for verdict in (FAIL, UNKNOWN):
-        rows = _shared(report, verdict)
+        rows = _rows(_shared(report, verdict))
         if rows:
-            console.print(_findings(rows, verdict))
+            room = _room_for_a_word(console.width)
+            console.print(_findings(rows, verdict, room))
+            for row in rows:
+                if _is_split(row.remedy, room):
+                    console.print(Text(f"{row.nodes}: {row.remedy}"), soft_wrap=True)
     console.print(_pools(report))
     for node in report.nodes:
         if node.verdict == NOT_APPLICABLE:
@@ -144,6 +151,45 @@ def _shared(report: ValidationReport, verdict: str) -> dict[CheckResult, list[No
     return rows
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of the table of what fails or is unknown."""
+
+    nodes: str
+    checks: str
+    expected: RenderableType
+    observed: str
+    remedy: str
+
+
+def _rows(shared: Mapping[CheckResult, Sequence[NodeReport]]) -> list[_Row]:
+    """Return a row for each check, and one for all that are unknown for the same reason on the same nodes."""
+    alike: dict[tuple[str, ...], list[CheckResult]] = {}
+    for check, nodes in shared.items():
+        apart = ("softer" if _is_softer(check) else "") if check.verdict == UNKNOWN else check.name
+        alike.setdefault((_names(nodes), check.observed, check.remedy, apart), []).append(check)
+    return [
+        _Row(
+            nodes=nodes,
+            checks=_name(checks),
+            expected=_with_source(checks[0]) if len(checks) == 1 else f"{len(checks)} checks",
+            observed=observed,
+            remedy=checks[0].remedy,
+        )
+        for (nodes, observed, *_), checks in alike.items()
+    ]
+
+
+def _room_for_a_word(width: int) -> int:
+    """Return the longest word that the column of remedies does not break."""
+    return width * _RATIOS["remedy"] // sum(_RATIOS.values()) - _BORDER
+
+
+def _is_split(remedy: str, room: int) -> bool:
+    """Return whether a command in the remedy would be broken inside a word, and could not be copied."""
+    return any(len(word) > room for word in remedy.split())
+
+
 def _notes(report: ValidationReport) -> dict[str, list[NodeReport]]:
     """Return the notes, each with its nodes."""
     found: dict[str, list[NodeReport]] = {}
@@ -153,25 +199,28 @@ def _notes(report: ValidationReport) -> dict[str, list[NodeReport]]:
     return found
 
 
-def _findings(rows: dict[CheckResult, list[NodeReport]], verdict: str) -> Table:
+def _findings(rows: Sequence[_Row], verdict: str, room: int) -> Table:
     table = Table(title=verdict, title_style=_STYLES[verdict], title_justify="left", show_lines=True)
-    for header, ratio in (("node", 2), ("check", 2), ("expected", 3), ("observed", 3), ("remedy", 4)):
+    for header, ratio in _RATIOS.items():
         table.add_column(header, ratio=ratio, overflow="fold")
-    for check, nodes in rows.items():
-        table.add_row(
-            Text(_names(nodes)),
-            Text(_name(check)),
-            _with_source(check),
-            Text(check.observed),
-            Text(check.remedy),
-        )
+    for row in rows:
+        remedy = "below this table" if _is_split(row.remedy, room) else row.remedy
+        table.add_row(Text(row.nodes), Text(row.checks), row.expected, Text(row.observed), Text(remedy))
     return table
 
 
-def _name(check: CheckResult) -> str:
-    """Return the check's name, with its severity where that decides something: a failure fails the node anyway."""
-    softer = check.verdict == UNKNOWN and check.severity != "critical"
-    return f"{check.name} ({check.severity}: does not fail the node)" if softer else check.name
+def _is_softer(check: CheckResult) -> bool:
+    """Return whether the severity decides something: a failure fails the node anyway."""
+    return check.verdict == UNKNOWN and check.severity != "critical"
+
+
+def _name(checks: Sequence[CheckResult]) -> str:
+    """Return the names of the checks of a row, with their severity where that decides something."""
+    named = ", ".join(check.name for check in checks)
+    if not _is_softer(checks[0]):
+        return named
+    levels = " or ".join(dict.fromkeys(check.severity for check in checks))
+    return f"{named} ({levels}: {'does' if len(checks) == 1 else 'do'} not fail the node)"
 
 
 def _with_source(check: CheckResult) -> RenderableType:

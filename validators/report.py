@@ -156,13 +156,14 @@ def build_report(
     node_classes: Sequence[Mapping[str, Any]] | None = None,
     time: str = "",
     left: Mapping[str, Sequence[str]] | None = None,
+    behind: Sequence[str] = (),
 ) -> ValidationReport:
     """Return the report of all nodes, at a time in ISO 8601.
 
     `nodes` are `v1/Node` objects, `reports` the agents' reports by node (`reports_of`), `pod_uids` the current
     agent pod of each node (`pod_uids_of`; None: unknown and not checked), `slices` the ResourceSlices for pools
     with DRA, `node_classes` the EC2NodeClasses for pools of Karpenter with a reservation, `left` the GPU pods that
-    no eviction removes, by node.
+    no eviction removes, by node, `behind` the nodes whose failed driver upgrades keep others from theirs.
     """
     found: list[NodeReport] = []
     for pool in pools:
@@ -173,7 +174,7 @@ def build_report(
         if checks := _pool_checks(pool, members, node_classes, strays):
             report = NodeReport(node=None, pool=pool.name, machine_type=pool.hardware.machine_type, checks=checks)
             found.append(report)
-        found += [_node_report(pool, node, reports, pod_uids, slices, left or {}) for node in members]
+        found += [_node_report(pool, node, reports, pod_uids, slices, left or {}, behind) for node in members]
     return ValidationReport(tuple(found), time)
 
 
@@ -285,6 +286,7 @@ def _node_report(
     pod_uids: Mapping[str, str] | None,
     slices: Sequence[Mapping[str, Any]] | None,
     left: Mapping[str, Sequence[str]],
+    behind: Sequence[str],
 ) -> NodeReport:
     name: str = node["metadata"]["name"]
     report = reports.get(name)
@@ -305,13 +307,14 @@ def _node_report(
             checks = [_no_report(f"an invalid report: {error}", name)]
         except (KeyError, TypeError, ValueError):
             checks = [_no_report("an invalid report: checks or duration_seconds missing or of another type", name)]
+    of_kubernetes = check_node(node, pool.node, left=left.get(name, ()), behind=behind)
     return NodeReport(
         node=name,
         pool=pool.name,
         machine_type=pool.hardware.machine_type,
         checks=(
-            *(with_replacement(check, pool.replacement) for check in checks),
-            *check_node(node, pool.node, left=left.get(name, ())),
+            *(with_replacement(_with_upgrade(check, of_kubernetes), pool.replacement) for check in checks),
+            *of_kubernetes,
             *check_devices(name, slices, pool.node),
             *check_nics(name, slices, pool.node),
         ),
@@ -319,6 +322,14 @@ def _node_report(
         reported=reported,
         notes=notes(node, pool.node, pool.added_taints),
     )
+
+
+def _with_upgrade(check: CheckResult, of_kubernetes: Sequence[CheckResult]) -> CheckResult:
+    """Return the agent's check of the driver with the upgrade of the node, which the agent cannot see."""
+    upgraded = any(one.id == "driver-upgrade" and one.needs_attention for one in of_kubernetes)
+    if check.id != "driver-version" or check.verdict != FAIL or not upgraded:
+        return check
+    return replace(check, remediation="see the check driver-upgrade of this node")
 
 
 def with_replacement(check: CheckResult, replacement: str) -> CheckResult:

@@ -230,6 +230,16 @@ def test_a_node_whose_label_keeps_its_driver_is_not_waited_for():
     assert f"kubectl label node serve-0 {names.DRIVER_UPGRADE_SKIP_LABEL}-" in check.remediation
 
 
+def test_a_node_that_waits_behind_a_failed_upgrade_names_the_node_to_bring_back():
+    waiting = node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-required"})
+    [check] = [each for each in check_node(waiting, EXPECTED, behind=["train-0"]) if each.needs_attention]
+    assert (check.verdict, check.observed) == ("unknown", "upgrade-required, behind train-0")
+    assert "no further node while that of train-0 has failed" in check.remediation
+    at_work = node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "pod-deletion-required"})
+    [check] = [each for each in check_node(at_work, EXPECTED, behind=["train-0"]) if each.needs_attention]
+    assert "wait" in check.remediation
+
+
 def test_a_driver_upgrade_that_is_done_is_no_finding():
     assert not findings(node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-done"}))
 

@@ -12,6 +12,7 @@ import pytest
 from cluster_objects import POOL, agent_report, config_map, entry, node
 from rich.console import Console
 
+from gpu_platform import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.validate_page import validation_page
 from gpu_platform.errors import ExitCode
@@ -245,6 +246,46 @@ def test_the_terminal_has_one_row_for_nodes_that_share_a_finding():
     text = text_of(report_of(*bad, nodes=nodes, desired=6))
     assert text.count("gpu-count") == 1
     assert "and 2 more" in text
+
+
+def test_the_terminal_has_one_row_for_checks_that_are_unknown_for_the_same_reason():
+    lost = [entry(name, "unknown", "nvmlDeviceGetHandleByIndex: gpu lost") for name in ("ecc", "clocks", "memory")]
+    other = entry("numa-nodes", "unknown", "-1")
+    text = text_of(report_of(*good(0, 1), agent_report("serve-2", *lost, other)), width=300)
+    assert text.count("gpu lost") == 1
+    assert "ecc, clocks, memory" in text
+    assert "3 checks" in text
+    assert "numa-nodes" in text
+
+
+def test_the_terminal_has_a_row_for_each_check_that_fails_with_the_same_value():
+    bad = [entry(name, "fail", "off") for name in ("ecc", "persistence")]
+    assert text_of(report_of(*good(0, 1), agent_report("serve-2", *bad)), width=300).count("off") == 2
+
+
+@pytest.mark.parametrize("width", [80, 160, 400])
+def test_the_terminal_breaks_no_word_of_a_command(width):
+    label = f"{names.DRIVER_UPGRADE_STATE_LABEL}=upgrade-required"
+    failed = node("serve-0", labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-failed"})
+    text = text_of(report_of(*good(0), nodes=[failed], desired=1), width)
+    assert f"--overwrite {label}" in text
+
+
+def test_the_driver_of_a_node_in_an_upgrade_is_explained_by_the_upgrade_and_not_by_the_agent():
+    old = entry("driver-version", "fail", "580.1")
+    waiting = node("serve-1", labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-required"})
+    reports = {f"serve-{index}": agent_report(f"serve-{index}", old) for index in range(2)}
+    pool = dataclasses.replace(POOL, least=2, most=2)
+    report = build_report([pool], [node("serve-0"), waiting], reports, behind=["serve-0"])
+    remedies = {
+        (each.node, check.id): check.remediation
+        for each in report.nodes
+        for check in each.checks
+        if check.verdict != "pass"
+    }
+    assert remedies["serve-1", "driver-version"] == "see the check driver-upgrade of this node"
+    assert "that of serve-0 has failed" in remedies["serve-1", "driver-upgrade"]
+    assert remedies["serve-0", "driver-version"] == old["remediation"]
 
 
 def test_the_terminal_shows_brackets_as_they_are():
