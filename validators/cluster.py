@@ -104,9 +104,9 @@ def upgrade_failed(node: Mapping[str, Any]) -> bool:
 def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str], behind: Sequence[str]) -> Iterator[CheckResult]:
     """Yield what the operator's upgrade controller does on a node, unless it has nothing to do.
 
-    A failed upgrade counts as one at work, of which there are `maxParallelUpgrades`. It is taken up again when its label says that one is required, and none begins on a node with the
-    label that skips it (NVIDIA/k8s-operator-libs, pkg/upgrade/upgrade_state.go and upgrade_inplace.go; read
-    2026-11-29).
+    A failed upgrade counts as one at work, of which there are `maxParallelUpgrades`. It is taken up again when its
+    label says that one is required, and none begins on a node with the label that skips it
+    (NVIDIA/k8s-operator-libs, pkg/upgrade/upgrade_state.go and upgrade_inplace.go; read 2026-11-29).
     """
     state = driver_upgrade_state(node)
     if not state:

@@ -39,7 +39,7 @@ def remove_team(
 
     `confirm`: the team's name, which is the consent where there is no terminal. Raises BadInput, before anything
     is changed, for a team that is deployed, for bound claims without `delete_claims`, and
-    without consent, and for an option without use.
+    without consent, and for an option without use. A deletion that has begun is continued.
     """
     command = f"gpu-platform team remove {stack} {team}"
     if with_secrets and export is None:
@@ -53,7 +53,7 @@ def remove_team(
         _show(namespace, contents)
     if confirm is not None and confirm != team:
         raise BadInput(command, [Problem("--confirm", repr(confirm), repr(team), "nothing was changed")])
-    if not dry_run:
+    if not dry_run and not namespace.is_being_deleted:
         _refuse_bound(contents, command, delete_claims=delete_claims)
         if confirm is None:
             ask_for(team, source=command, option=f"--confirm {team}")
@@ -78,7 +78,7 @@ def _retained(client: KubernetesClient, loaded: LoadedStack, team: str, command:
     """
     plan, untouched = loaded.plan, "nothing was changed"
     namespaces = {found.name: found for found in retention.team_namespaces(client)}
-    found = namespaces.get(team)
+    found = namespaces.get(team) or retention.retained_and_deleted(client, team)
     retained = ", ".join(name for name, each in namespaces.items() if each.is_retained) or "there is none"
     if found is None:
         retention.refuse_deleting(client, team)
@@ -124,11 +124,11 @@ def _document(
 
 
 def _show(namespace: retention.TeamNamespace, contents: Contents) -> None:
-    out = console()
+    out, deleted = console(), "is being deleted, still " if namespace.is_being_deleted else ""
     out.print(
         escape(
             f"namespace {namespace.name}: retained from stack {namespace.retained_from} since "
-            f"{namespace.retained_since}, holds {contents}"
+            f"{namespace.retained_since}, {deleted}holds {contents}"
         )
     )
     show_contents(contents)

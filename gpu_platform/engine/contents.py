@@ -150,6 +150,17 @@ def namespace_contents(
     )
 
 
+def held_by_finalizers(client: KubernetesClient, namespace: str) -> tuple[str, ...]:
+    """Return the objects that keep a namespace from being deleted, each with its finalizers."""
+    lives, _ = _all_objects(client, namespace)
+    found = [(object_key(live), live["metadata"]) for live in lives if "deletionTimestamp" in live["metadata"]]
+    return tuple(
+        f"{key.group_kind} {key.name} (finalizers {', '.join(metadata['finalizers'])})"
+        for key, metadata in sorted(found, key=lambda one: str(one[0]))
+        if metadata.get("finalizers")
+    )
+
+
 def _all_objects(client: KubernetesClient, namespace: str) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the objects of all kinds without those that say nothing about members, and what could not be read."""
     found: dict[str, dict[str, Any]] = {}  # by uid: a kind may be served by two groups

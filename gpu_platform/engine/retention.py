@@ -19,14 +19,20 @@ from gpu_platform import names
 from gpu_platform.engine.applyset import PART_OF_LABEL, ApplySet
 from gpu_platform.engine.changes import Action, Change
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.contents import KEPT_KINDS, Contents, namespace_contents
+from gpu_platform.engine.contents import KEPT_KINDS, Contents, held_by_finalizers, namespace_contents
 from gpu_platform.engine.deletion import LAST_KINDS, delete_all
 from gpu_platform.engine.objects import ObjectKey, annotation, items_at, mapping_at, object_key
-from gpu_platform.engine.wait import DEFAULT_TIMEOUT_SECONDS, Waiter
+from gpu_platform.engine.wait import DEFAULT_TIMEOUT_SECONDS, NotReady, Waiter
 from gpu_platform.errors import Finding
 from gpu_platform.progress import Progress
 
 _TRUE: Final = "true"
+_FINALIZERS: Final = (
+    "If finalizers remain, let their controller remove them, or take them out of metadata.finalizers"
+)
+_NAMED_AFTER_SECONDS: Final = (
+    15.0  # the namespace controller needs some seconds for a namespace that nothing keeps
+)
 _GPU_KEYS: Final = names.quota_key("nvidia.com/")
 _ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
 _POLICY_API: Final = "admissionregistration.k8s.io/v1"
@@ -49,6 +55,7 @@ class TeamNamespace:
     stack: str
     retained_since: str = ""
     retained_from: str = ""
+    is_being_deleted: bool = False
 
     @property
     def is_retained(self) -> bool:
@@ -62,6 +69,14 @@ def team_namespaces(client: KubernetesClient) -> tuple[TeamNamespace, ...]:
     return tuple(team_namespace(live) for live in lives if "deletionTimestamp" not in live["metadata"])
 
 
+def retained_and_deleted(client: KubernetesClient, namespace: str) -> TeamNamespace | None:
+    """Return a retained namespace whose deletion has begun and not ended; None if there is none."""
+    live = client.get("v1", "Namespace", namespace)
+    if live is None or "deletionTimestamp" not in live["metadata"] or not is_retained(live):
+        return None
+    return team_namespace(live)
+
+
 def refuse_deleting(client: KubernetesClient, namespace: str) -> None:
     """Raise Finding for a namespace that is being deleted, with what keeps it, as Kubernetes reports it."""
     live = client.get("v1", "Namespace", namespace)
@@ -72,11 +87,10 @@ def refuse_deleting(client: KubernetesClient, namespace: str) -> None:
         for one in items_at(live, "status", "conditions")
         if one.get("status") == "True"
     ]
-    why = "".join(f"; {one}" for one in remaining)
-    raise Finding(
-        f"namespace {namespace} is being deleted{why}. Wait until it is gone. If finalizers remain, let their "
-        "controller remove them, or take them out of metadata.finalizers"
-    )
+    held = held_by_finalizers(client, namespace)
+    named = [f"held by {', '.join(held)}"] if held else []
+    why = "".join(f"; {one}" for one in (*remaining, *named))
+    raise Finding(f"namespace {namespace} is being deleted{why}. Wait until it is gone. {_FINALIZERS}")
 
 
 def team_namespace(live: Mapping[str, Any]) -> TeamNamespace:
@@ -89,6 +103,7 @@ def team_namespace(live: Mapping[str, Any]) -> TeamNamespace:
         str(labels.get(names.STACK_LABEL) or ""),
         (annotation(live, names.RETAINED_SINCE_ANNOTATION) or "unknown") if retained else "",
         annotation(live, names.RETAINED_FROM_ANNOTATION) if retained else "",
+        is_being_deleted="deletionTimestamp" in live["metadata"],
     )
 
 
@@ -404,7 +419,19 @@ def delete_namespaces(client: KubernetesClient, stack: str, namespaces: Iterable
         live = client.get("v1", "Namespace", name)
         if live is not None:
             with progress.step(f"deleting namespace {name} with everything in it"):
-                client.delete(live)
+                if "deletionTimestamp" not in live["metadata"]:
+                    client.delete(live)
                 for policy in _policies(client, name):
                     client.delete(policy)
-                Waiter(client, ApplySet(client, stack), progress).until_deleted([live], DEFAULT_TIMEOUT_SECONDS)
+                _wait_for_deletion(client, stack, live, progress)
+
+
+def _wait_for_deletion(client: KubernetesClient, stack: str, live: Mapping[str, Any], progress: Progress) -> None:
+    """Wait until a namespace is gone, and name early what a finalizer keeps in it."""
+    waiter, name = Waiter(client, ApplySet(client, stack), progress), str(live["metadata"]["name"])
+    try:
+        waiter.until_deleted([live], _NAMED_AFTER_SECONDS)
+    except NotReady:
+        for held in held_by_finalizers(client, name):
+            progress.line(f"namespace {name} is kept by {held}. {_FINALIZERS}")
+        waiter.until_deleted([live], DEFAULT_TIMEOUT_SECONDS - _NAMED_AFTER_SECONDS)
