@@ -396,7 +396,7 @@ def test_a_team_stack_is_deployed_on_its_environment_and_destroyed_alone(
 def test_a_team_stack_without_its_environment_deployed_says_what_to_run_first(
     platform: Platform, base: dict[str, Any]
 ) -> None:
-    platform.write(base, "elsewhere")
+    environment = platform.write(base, "elsewhere")
     team = {
         "kind": "team",
         "environment": {"stack": "elsewhere"},
@@ -404,7 +404,7 @@ def test_a_team_stack_without_its_environment_deployed_says_what_to_run_first(
     }
     ran = platform.up(team, "speech")
     assert ran.code == 3
-    assert "run `gpu-platform up elsewhere` first" in ran.err
+    assert f"run `gpu-platform up {environment}` first" in ran.err
 
 
 def test_destroy_leaves_nothing_of_the_stack_and_everything_else(deployed: Platform, base: dict[str, Any]) -> None:

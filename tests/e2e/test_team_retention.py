@@ -315,7 +315,7 @@ def test_destroy_keeps_what_members_made_and_names_it(hand: Hand) -> None:
         "shop",
         1,
     )
-    assert retained["remove"].endswith("team remove shop perception")
+    assert retained["remove"] == f"gpu-platform team remove {hand.file()} perception"
     assert ran.json["changes"]["counts"]["delete"] > 0
     kept = hand.uids()
     assert {name: kept[name] for name in ("dataset", "token", "features")} == {
@@ -345,7 +345,7 @@ def test_a_team_leaves_and_what_members_made_stays_without_the_platforms_objects
     assert "namespace perception is retained with 1 volume claim (2 TiB), 1 StatefulSet, 1 Secret, 2 pods" in (
         previewed.err
     )
-    assert "`gpu-platform team remove shop perception`" in previewed.err
+    assert f"`gpu-platform team remove {hand.file()} perception`" in previewed.err
     [change] = previewed.json["team_changes"]
     assert (change["team"], change["fate"]) == (TEAM, "retained")
     planned = {(c["action"], c["kind"], c["name"]) for c in previewed.json["changes"]["changes"]}
