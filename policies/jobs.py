@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_platform import names
+from policies._gpu_operator import device_plugin_config_of
 from policies._inputs import NotVisible, Value
 from policies._rule import Breach, Remedy, Rule, Settings, Severity
 from policies._stack import ObjectSubject, Resource, Stack
@@ -29,6 +30,8 @@ def _no_shared_memory(stack: Stack, workload: Workload, _: Settings) -> Iterator
     if sum(workload.requested.values()) < 2 and workload.pods_together < 2:  # one process needs none
         return
     if not workload.trains(stack) or workload.namespace == names.HEADROOM_NAMESPACE:  # that one computes nothing
+        return
+    if _mps_mounts_its_own(stack, workload):
         return
     in_memory = {
         volume.get("name").text(): volume.get("emptyDir", "sizeLimit")
@@ -51,6 +54,17 @@ def _no_shared_memory(stack: Stack, workload: Workload, _: Settings) -> Iterator
             allowed=f"an emptyDir with medium: Memory and a sizeLimit, mounted at {_SHM}",
             fix=f"add one: without it {_SHM} has 64 MiB; its content counts as memory of the container",
         )
+
+
+def _mps_mounts_its_own(stack: Stack, workload: Workload) -> bool:
+    """Return whether the device plugin mounts its MPS daemon's /dev/shm, which a volume there would hide."""
+    try:
+        configs = [device_plugin_config_of(stack, pool) for pool in workload.targets(stack)]
+    except NotVisible:  # a config of another stack
+        return False
+    return bool(configs) and all(
+        config is not None and any(one.mode == "MPS" for one in config.sharing) for config in configs
+    )
 
 
 shm_for_training = Rule(

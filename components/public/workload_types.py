@@ -20,7 +20,7 @@ class RequestedResources(TypedDict, total=False):
     memory: Any
     """A Kubernetes quantity. Unset: its GPUs' part of the node."""
     shared_memory: Any
-    """Size of /dev/shm, a part of `memory`."""
+    """Size of /dev/shm, a part of `memory`. Not on a pool with MPS."""
 
 
 class ContainerSettings(TypedDict, total=False):

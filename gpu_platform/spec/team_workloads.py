@@ -25,8 +25,22 @@ from gpu_platform.spec._types import (
 from gpu_platform.spec.patterns import URL_PATH, worded
 from gpu_platform.spec.secret_names import names_secret
 
-# Directories of the image and of the node's injected driver, which a volume would hide.
-_TAKEN = {"/", "/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var"}
+# Directories of the image and of the node's injected driver, which a volume would hide; at /dev/shm is memory.
+_TAKEN = {
+    "/",
+    "/bin",
+    "/dev",
+    "/dev/shm",  # noqa: S108 - a mount of the container
+    "/etc",
+    "/lib",
+    "/lib64",
+    "/proc",
+    "/run",
+    "/sbin",
+    "/sys",
+    "/usr",
+    "/var",
+}
 
 
 def _variable(value: str) -> str:
@@ -71,7 +85,8 @@ class RequestedResources(SpecModel):
     memory: Memory | None = None
     """Unset: its GPUs' part of the node's memory, less what the node needs itself; 4Gi on a CPU pool."""
     shared_memory: Memory | None = None
-    """Size of /dev/shm, a part of `memory`. Unset: a quarter of it for pods with GPUs, else 64Mi."""
+    """Size of /dev/shm, a part of `memory`. Unset: a quarter of it for pods with GPUs, else 64Mi. Not on a pool
+    with MPS: its pods have the /dev/shm of the MPS daemon."""
 
 
 class ContainerSettings(SpecModel):

@@ -238,3 +238,15 @@ def test_a_guide_names_the_numa_nodes_of_pools_whose_kubelets_align_pods() -> No
     quota = {"gpus": 8, "mig": {"1g.10gb": 7}}
     found = guide(environment(pool(), cut, free, teams=[team(quota=quota)]))
     assert {one.name: one.aligned for one in found.pools} == {"train": (4, 48), "cut": None, "free": None}
+
+
+def test_examples_keep_the_shared_memory_of_the_mps_daemon() -> None:
+    shared_by_mps = {**SERVE, "sharing": {"mode": "mps", "replicas": 4}}
+    of_mode = {
+        one["sharing"]["mode"]: examples(one, teams=[team(quota={"shared": 4})])[
+            "inference"
+        ].workload.shared_memory
+        for one in (SERVE, shared_by_mps)
+    }
+    assert of_mode["time-slicing"] is not None
+    assert of_mode["mps"] is None

@@ -352,3 +352,45 @@ def test_more_gpus_than_one_numa_node_has_are_refused_under_single_numa_node() -
     found = refused(single, cluster=EKS, inference_services=[service])
     assert "at most 4" in found["inference_services[0].gpus"]
     assert run(single, cluster=EKS, inference_services=[{**service, "gpus": 4}]).inference_services
+
+
+SHARED_BY_MPS = pool("serve", "g6.12xlarge", workload="inference", sharing={"mode": "mps", "replicas": 4})
+
+
+def test_pods_that_share_a_gpu_by_mps_keep_the_shared_memory_of_the_daemon() -> None:
+    found = run(
+        SHARED_BY_MPS,
+        quota={"shared": 16},
+        cluster=EKS,
+        addons={"kuberay": "install"},
+        training_jobs=[{**JOB, "pool": "serve"}],
+        inference_services=[{**SERVICE, "pool": "serve"}],
+        notebooks=[{"name": "lab", "pool": "serve"}],
+        batch_jobs=[{**JOB, "name": "batch", "pool": "serve"}],
+        ray_clusters=[
+            {
+                "name": "ray",
+                "image": IMAGE,
+                "version": "2.49.0",
+                "head": {},
+                "workers": [{"name": "w", "pool": "serve"}],
+            }
+        ],
+    )
+    pods = [one for one in found.all_pods if one.workload.units]
+    assert len(pods) == 5
+    assert {one.workload.shared_memory for one in pods} == {None}
+
+
+def test_shared_memory_of_a_pods_own_is_refused_where_it_hides_that_of_the_mps_daemon() -> None:
+    entries = {"inference_services": [{**SERVICE, "pool": "serve", "shared_memory": "1Gi"}]}
+    found = refused(SHARED_BY_MPS, quota={"shared": 4}, **entries)
+    assert "on pool serve, which shares its GPUs by MPS" in found["inference_services[0].shared_memory"]
+    sliced = {**SHARED_BY_MPS, "sharing": {"mode": "time-slicing", "replicas": 4}}
+    (service,) = run(sliced, quota={"shared": 4}, **entries).inference_services
+    assert service.pod.workload.shared_memory == "1Gi"
+
+
+def test_no_volume_is_mounted_over_the_shared_memory_of_a_pod() -> None:
+    volumes = {"data": "/dev/shm"}
+    assert "inference_services[0].volumes.data" in refused(inference_services=[{**SERVICE, "volumes": volumes}])

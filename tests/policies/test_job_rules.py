@@ -8,8 +8,10 @@ import pytest
 from policy_records import (
     UNKNOWN,
     Record,
+    cluster_policy,
     container,
     deployment,
+    device_plugin_config_map,
     eks_node_group,
     gke_node_pool,
     job,
@@ -19,6 +21,7 @@ from policy_records import (
     not_checked,
     only,
     pod_spec,
+    shared,
     violations,
 )
 
@@ -65,6 +68,14 @@ def test_a_service_on_an_inference_pool_needs_none_and_one_on_a_training_pool_do
     pods = deployment(pod_spec(container(EIGHT), nodeSelector={"gpu-platform.dev/pool": "train"}))
     assert violations("shm-for-training", node(workload="inference"), pods) == []
     assert only(violations("shm-for-training", node(workload="training"), pods))
+
+
+@pytest.mark.parametrize(("mode", "found"), [("timeSlicing", 1), ("mps", 0)])
+def test_pods_that_share_a_gpu_by_mps_have_the_shared_memory_of_the_daemon(mode: str, found: int):
+    one = {"nvidia.com/gpu.shared": "1"}
+    pods = job(pod_spec(container(one), nodeSelector={"gpu-platform.dev/pool": "train"}), parallelism=2)
+    stack = [node(), cluster_policy(), device_plugin_config_map(train=shared(mode=mode))]
+    assert len(violations("shm-for-training", *stack, pods)) == found
 
 
 @pytest.mark.parametrize(("purpose", "found"), [("training", 1), ("inference", 0)])

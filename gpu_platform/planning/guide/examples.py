@@ -235,7 +235,7 @@ def _example(kind: ExampleKind, place: _Place, team: Team, available: Available)
     image = available.catalog.images[IMAGE].reference
     workload = plan_workload(spec, team, available, image)
     # Processes of a pod pass tensors through it, also on pools that are not for training.
-    if workload.units and workload.shared_memory is None:
+    if workload.units and workload.shared_memory is None and not place.pool.mounts_shared_memory:
         workload = replace(workload, shared_memory=f"{memory // 4}Mi")
     return ExamplePlan(kind=kind, workload=workload)
 

@@ -129,6 +129,15 @@ class PoolPlan:
         return self.autoscaler is not None or (self.cloud is not None and self.cloud.autoscaled)
 
     @property
+    def mounts_shared_memory(self) -> bool:
+        """Whether the device plugin mounts its MPS daemon's /dev/shm, which a pod's volume there would hide.
+
+        Source: k8s-device-plugin, internal/plugin/mps.go and cmd/mps-control-daemon/mps/daemon.go (ShmDir), issues
+        647 and 805; the kubelet appends mounts of volumes to those of devices; read 2026-11-29.
+        """
+        return self.sharing.mode == "mps"
+
+    @property
     def by_karpenter(self) -> bool:
         """Whether a NodePool of Karpenter creates its nodes, or further nodes of a sandbox."""
         return self.autoscaler is not None or (self.cloud is not None and self.cloud.replaced_by_claim)

@@ -567,11 +567,20 @@ def _unknown_volume(name: str, storage: _Storage, here: Problems) -> None:
 
 
 def _check_shared_memory(team: Team, available: Available, problems: Problems) -> None:
-    """Record a /dev/shm that is not a part of the pod's memory: what is in it counts there."""
+    """Record a /dev/shm that is not a part of the pod's memory, and one that hides the MPS daemon's."""
     sizes = {one.path: one.spec.memory for one in declared_pods(team, available)}
+    with_mps = {pool.name for pool in available.pools if pool.mounts_shared_memory}
     for path, requested in _requested(team):
         memory = sizes[path]
         if requested.shared_memory is None:
+            continue
+        if requested.pool in with_mps:
+            problems.at(path).at("shared_memory").add(
+                f"{requested.shared_memory} on pool {requested.pool}, which shares its GPUs by MPS",
+                "no /dev/shm of the pod's own: a pod and the MPS daemon communicate by the one that the device "
+                "plugin mounts, and another one hides it, so that CUDA finds no daemon",
+                "remove shared_memory, or name another pool",
+            )
             continue
         if parse_quantity(requested.shared_memory) >= parse_quantity(memory):
             problems.at(path).at("shared_memory").add(

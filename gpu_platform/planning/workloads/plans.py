@@ -221,7 +221,7 @@ def _pod(
         image=image,
         command=command,
         run_as_user=settings.run_as_user,
-        shared_memory=requested.shared_memory or _shared_memory(planned),
+        shared_memory=requested.shared_memory or _shared_memory(planned, pool),
         compute_domain=channel_of(name) if together and _shares_nvlink(planned, pool, of) else None,
     )
     fabric = plan_pod_fabric(workload, pool, of.available.catalog) if together else None
@@ -245,9 +245,9 @@ def _shares_nvlink(workload: WorkloadPlan, pool: PoolPlan, of: _TeamContext) -> 
     )
 
 
-def _shared_memory(workload: WorkloadPlan) -> str | None:
+def _shared_memory(workload: WorkloadPlan, pool: PoolPlan) -> str | None:
     """Return the size of /dev/shm of a pod with GPUs: a quarter of its memory, for data loaders and NCCL."""
-    if not workload.units:
+    if not workload.units or pool.mounts_shared_memory:
         return None
     return f"{int(parse_quantity(workload.memory)) // (4 * 2**20)}Mi"
 
