@@ -9,6 +9,7 @@ import pulumi
 
 from components._kubernetes_object import KubernetesObject, Manifest
 from gpu_platform.planning.config_maps import content_hash
+from gpu_platform.planning.system_priorities import PriorityQuotaPlan
 
 _NOBODY: Final = 65534
 
@@ -21,6 +22,26 @@ def own_namespace(
         name,
         "v1/Namespace",
         metadata={"name": name, "labels": {"pod-security.kubernetes.io/enforce": pod_security, **(labels or {})}},
+        opts=opts,
+    )
+
+
+def admit_priority_classes(
+    namespace: str, quota: PriorityQuotaPlan, opts: pulumi.ResourceOptions
+) -> pulumi.Resource:
+    """Register a ResourceQuota that admits pods of reserved priority classes to a namespace."""
+    return KubernetesObject(
+        quota.name,
+        "v1/ResourceQuota",
+        metadata={"name": quota.name, "namespace": namespace},
+        spec={
+            "hard": {"pods": str(quota.pods)},
+            "scopeSelector": {
+                "matchExpressions": [
+                    {"scopeName": "PriorityClass", "operator": "In", "values": list(quota.priority_classes)}
+                ]
+            },
+        },
         opts=opts,
     )
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._in_namespace import own_namespace
-from components._kubernetes_object import KubernetesObject
+from components._in_namespace import admit_priority_classes, own_namespace
 from components._options import child_options
-from gpu_platform.planning.operator.section import HELM_SECONDS, DraDriverPlan, PriorityQuotaPlan
+from gpu_platform.planning.operator.section import HELM_SECONDS, DraDriverPlan
 
 # The kubelet plugin and the IMEX daemons need the host.
 _POD_SECURITY = "privileged"
@@ -44,23 +43,3 @@ class DraDriver(pulumi.ComponentResource):
         )
         self.release = pulumi.Output.from_input(args.version)
         self.register_outputs({"release": self.release})
-
-
-def admit_priority_classes(
-    namespace: str, quota: PriorityQuotaPlan, opts: pulumi.ResourceOptions
-) -> pulumi.Resource:
-    """Register a ResourceQuota that admits pods of reserved priority classes to a namespace."""
-    return KubernetesObject(
-        quota.name,
-        "v1/ResourceQuota",
-        metadata={"name": quota.name, "namespace": namespace},
-        spec={
-            "hard": {"pods": str(quota.pods)},
-            "scopeSelector": {
-                "matchExpressions": [
-                    {"scopeName": "PriorityClass", "operator": "In", "values": list(quota.priority_classes)}
-                ]
-            },
-        },
-        opts=opts,
-    )

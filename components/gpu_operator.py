@@ -8,11 +8,11 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components._in_namespace import own_namespace
+from components._in_namespace import admit_priority_classes, own_namespace
 from components._kubernetes_object import KubernetesObject
 from components._options import child_options
 from components.config_map import GpuSharing, MigLayout
-from components.dra_driver import DraDriver, admit_priority_classes
+from components.dra_driver import DraDriver
 from gpu_platform import names
 from gpu_platform.planning.operator.section import HELM_SECONDS, OperatorPlan
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pulumi
 
-from components._in_namespace import grant, immutable_config_map, own_namespace, role_ref
+from components._in_namespace import admit_priority_classes, grant, immutable_config_map, own_namespace, role_ref
 from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from components.agent_admission import AgentAdmission, AgentAdmissionArgs
@@ -103,7 +103,12 @@ class NodeValidation(pulumi.ComponentResource):
             AgentAdmissionArgs(cordons=bool(actions), replaces=self._replaces),
             child_options(self, opts),
         )
-        account = [*self._create_account(), *admission.guards, self._create_network_policy()]
+        account = [
+            *self._create_account(),
+            *admission.guards,
+            self._create_network_policy(),
+            admit_priority_classes(args.validation.namespace, args.validation.quota, self._child),
+        ]
         if args.validation.claims_devices:
             account.append(
                 claim_template(
@@ -329,6 +334,7 @@ class NodeValidation(pulumi.ComponentResource):
         sysfs_volumes, sysfs_mounts, sysfs_env = _sysfs_of_host(pool)
         return {
             "serviceAccountName": _ACCOUNT,
+            "priorityClassName": self._validation.priority_class,
             "runtimeClassName": access.runtime_class,
             "hostPID": True if pool.name in self._validation.host_processes else None,
             "resourceClaims": [{"name": claim, "resourceClaimTemplateName": claim} for claim in claims] or None,

@@ -43,6 +43,19 @@ def test_gke_9_a_resource_quota_admits_system_critical_priority_classes_before_t
     assert quota.urn in rendered.one("Release", "gpu-operator").dependencies
 
 
+def test_the_agent_has_a_priority_that_no_pod_of_a_team_displaces_and_its_namespace_admits_it(
+    rendered: Recorded,
+) -> None:
+    agents = [one for one in rendered.of("DaemonSet") if one.name.startswith("validate-")]
+    assert agents
+    for agent in agents:
+        assert agent.inputs["spec"]["template"]["spec"]["priorityClassName"] == "system-node-critical"
+    quota = rendered.one("ResourceQuota", "gpu-node-validation-system-critical")
+    assert quota.inputs["metadata"]["namespace"] == agents[0].inputs["metadata"]["namespace"]
+    assert quota.inputs["spec"]["scopeSelector"]["matchExpressions"][0]["values"] == ["system-node-critical"]
+    assert all(quota.urn in one.dependencies for one in agents)
+
+
 def test_gke_9_no_operator_sharing_config_is_written_for_gpus_that_gke_shares(rendered: Recorded) -> None:
     configs = [r for r in rendered.of("ConfigMap") if r.name.startswith("device-plugin-config")]
     assert [set(config.inputs["data"]) for config in configs] == [{"default", "ours"}]

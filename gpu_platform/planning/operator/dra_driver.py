@@ -19,16 +19,16 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.checks import MINIMUM_KUBERNETES, MINIMUM_PATCH
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.nodes.software import driver_version, node_software
-from gpu_platform.planning.operator.section import DraDriverPlan, PriorityQuotaPlan
+from gpu_platform.planning.operator.section import DraDriverPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing import ResolvedPool
+from gpu_platform.planning.system_priorities import NODE_CRITICAL, PriorityQuotaPlan
 from gpu_platform.spec.sharing import Dra
 
 MINIMUM_DRIVER: Final = "570.158.01"
 """Of ComputeDomains: IMEXDaemonsWithDNSNames, which is on by default, needs it."""
 _OPERATORS_DRIVER: Final = "/run/nvidia/driver"
-_CRITICAL: Final = ("system-node-critical",)
 _PODS_BESIDE: Final = 10
 
 
@@ -154,5 +154,5 @@ def _quota(racks: Sequence[PoolPlan]) -> PriorityQuotaPlan:
     """Return the ResourceQuota that admits the driver's priority class outside kube-system."""
     pods = _PODS_BESIDE + 2 * sum(pool.nodes.max for pool in racks)
     return PriorityQuotaPlan(
-        name=f"{names.DRA_DRIVER_CHART}-system-critical", pods=pods, priority_classes=_CRITICAL
+        name=f"{names.DRA_DRIVER_CHART}-system-critical", pods=pods, priority_classes=(NODE_CRITICAL,)
     )

@@ -25,7 +25,7 @@ from gpu_platform.planning.operator.driver_upgrades import (
 )
 from gpu_platform.planning.operator.gpu_cluster import SharedValues, plan_gpu_cluster
 from gpu_platform.planning.operator.parts import part_decisions
-from gpu_platform.planning.operator.section import OperatorPlan, PriorityQuotaPlan
+from gpu_platform.planning.operator.section import OperatorPlan
 from gpu_platform.planning.operator.unrequested import UNPRIVILEGED_DEVICES, unrequested_decisions
 from gpu_platform.planning.operator.values import (
     RELIED_ON,
@@ -48,9 +48,10 @@ from gpu_platform.planning.operator.values import (
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.planning.sharing.named import DEFAULT_KEY
+from gpu_platform.planning.system_priorities import NODE_CRITICAL, PriorityQuotaPlan
 
 SYSTEM_PRIORITY_CLASSES = (
-    "system-node-critical",
+    NODE_CRITICAL,
     "system-cluster-critical",
 )  # the operands' and the operator's own
 _NFD_CHART = "node-feature-discovery"

@@ -8,18 +8,10 @@ from typing import Any, Final, Literal
 
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.config_maps import ConfigMapPlan
+from gpu_platform.planning.system_priorities import PriorityQuotaPlan
 
 HELM_SECONDS: Final = 900
 """How long Helm waits for the operator's own pods; then it rolls the release back."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriorityQuotaPlan:
-    """A ResourceQuota that admits pods of these priority classes to the operator's namespace."""
-
-    name: str
-    pods: int
-    priority_classes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

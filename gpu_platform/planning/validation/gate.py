@@ -12,6 +12,7 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.expectations.hardware import FABRIC_MANAGER
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.requirements.requirements import node_gate
+from gpu_platform.planning.system_priorities import NODE_CRITICAL, PriorityQuotaPlan
 from gpu_platform.planning.validation.section import AgentMetricsPlan, ValidationPlan
 from gpu_platform.quantity import duration_text, parse_duration
 from gpu_platform.spec.pool import Pool
@@ -19,6 +20,7 @@ from gpu_platform.spec.sharing import Mig
 
 _METRICS_PORT: Final = 9401  # beside dcgm-exporter's 9400
 _WARM_CELSIUS: Final = 85
+_ANY_NUMBER_OF_PODS: Final = 1_000_000  # the quota admits, and limits nothing
 AGENT_IMAGE = "node-agent-python"  # name of an image in the catalogue
 
 
@@ -131,6 +133,12 @@ def plan(
         timeout_seconds=parse_duration(validation.timeout),
         image=context.catalog.images[AGENT_IMAGE].reference,
         namespace=names.VALIDATION_NAMESPACE,
+        priority_class=NODE_CRITICAL,
+        quota=PriorityQuotaPlan(
+            name=f"{names.VALIDATION_APP}-system-critical",
+            pods=_ANY_NUMBER_OF_PODS,
+            priority_classes=(NODE_CRITICAL,),
+        ),
         pod_security="privileged"
         if validation.host_processes or any(one.privileged for one in access)
         else "baseline",

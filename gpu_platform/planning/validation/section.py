@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpu_platform.planning.nodes.section import Labels, Taint
+from gpu_platform.planning.system_priorities import PriorityQuotaPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,9 @@ class ValidationPlan:
     timeout_seconds: int
     image: str
     namespace: str
+    priority_class: str
+    """Of the agents: no pod displaces them, or nothing would mark a node that fails."""
+    quota: PriorityQuotaPlan
     pod_security: Literal["baseline", "privileged"]
     """Pod security level of the namespace: what the agent needs on some pool."""
     host_processes: tuple[str, ...]

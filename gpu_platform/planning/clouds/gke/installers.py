@@ -18,6 +18,7 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.gke.plan import DaemonSetPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.software import NVIDIA_DIR
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.system_priorities import NODE_CRITICAL
 
 NAMESPACE = "kube-system"
 ACCELERATOR_LABEL = "cloud.google.com/gke-accelerator"
@@ -253,7 +254,7 @@ def _on_nodes(
 def _node_pod(pools: Sequence[_Pool], volumes: Mapping[str, str]) -> dict[str, Any]:
     accelerators = {cloud.accelerator.type for _, cloud in pools if cloud.accelerator is not None}
     return {
-        "priorityClassName": "system-node-critical",
+        "priorityClassName": NODE_CRITICAL,
         "automountServiceAccountToken": False,
         # As in Google's manifests: they prepare nodes that are not Ready yet, so without a pod network.
         "hostNetwork": True,
