@@ -45,7 +45,8 @@ class Monitoring(pulumi.ComponentResource):
             if args.queues_in is not None:
                 self._create_queue_monitor(args)
         if args.pod_monitoring:
-            self._create_pod_monitoring(args)
+            if args.exporter:
+                self._create_pod_monitoring(args)
             self._create_cluster_rules(args)
         for dashboard in args.dashboards:
             self._create_dashboard(dashboard, by_operator=args.grafana_operator)

@@ -241,6 +241,8 @@ def _pod_scaling(plan: EnvironmentPlan) -> _Finding:
 def _gpu_metrics(plan: EnvironmentPlan) -> _Finding:
     if plan.monitoring is None:
         return _Finding(Status.MISSING, missing="write monitoring: {enabled: true}")
+    if not plan.monitoring.exporter:
+        return _agent_metrics(plan)
     objects = (
         LiveObject(
             api_version="apps/v1",
@@ -254,6 +256,28 @@ def _gpu_metrics(plan: EnvironmentPlan) -> _Finding:
         (f"{plan.monitoring.exporter}: utilisation, memory, temperature, power, NVLink",),
         objects=objects,
     )
+
+
+def _agent_metrics(plan: EnvironmentPlan) -> _Finding:
+    """Return whether the node agents have the metrics of GPUs, where no pool has the operator's exporter."""
+    if plan.validation.metrics is None:
+        return _Finding(
+            Status.PARTIAL,
+            ("the exporter of the cluster's owner, or of its cloud",),
+            "the plan does not know its metrics: write validation: {metrics: true} for those of the node agents",
+        )
+    agents = tuple(
+        LiveObject(
+            api_version="apps/v1",
+            kind="DaemonSet",
+            namespace=plan.validation.namespace,
+            name=f"validate-{pool.name}",
+        )
+        for pool in plan.pools
+        if pool.expectations.by_agent
+    )
+    by = "the node agents: utilisation, memory, temperature, power, NVLink"
+    return _Finding(Status.IMPLEMENTED, (by,), objects=agents)
 
 
 def _service_metrics(plan: EnvironmentPlan) -> _Finding:

@@ -119,7 +119,8 @@ def _monitoring(subject: Subject) -> _Found:
     elif monitoring.service_monitor and monitoring.exporter:
         found.evidence.append(f"a ServiceMonitor scrapes {monitoring.exporter} every {monitoring.interval}")
     elif monitoring.pod_monitoring:
-        found.evidence.append(f"a PodMonitoring scrapes {monitoring.exporter} every {monitoring.interval}")
+        scraped = monitoring.exporter or "the node agents"
+        found.evidence.append(f"a PodMonitoring scrapes {scraped} every {monitoring.interval}")
     elif monitoring.exporter:
         found.lack(
             f"{monitoring.exporter} has metrics, and nothing of the plan scrapes them",

@@ -61,6 +61,15 @@ def test_pods_cannot_be_scaled_by_metrics_that_no_prometheus_collects() -> None:
     )
 
 
+def test_metrics_of_gpus_are_those_of_the_agents_where_no_pool_has_the_operators_exporter() -> None:
+    cluster = {**STACKS["existing"]["cluster"], "parts": {"dcgm_exporter": "present"}}
+    without = answered("existing", cluster=cluster)["accelerator_metrics"]
+    found = answered("existing", cluster=cluster, validation={"metrics": True})["accelerator_metrics"]
+    assert (without.status, found.status) == (Status.PARTIAL, Status.IMPLEMENTED)
+    assert found.objects
+    assert all(one.name.startswith("validate-") for one in found.objects)
+
+
 def test_a_rule_at_admission_is_shown_by_its_policy_and_its_binding() -> None:
     objects = answered("existing")["secure_accelerator_access"].objects
     team = STACKS["existing"]["teams"][0]["name"]

@@ -57,11 +57,19 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
     has_operator = not new or context.environment.addons.prometheus is not None
     service_monitor = has_operator if monitoring.prometheus_operator is None else monitoring.prometheus_operator
     # Google's own exporter reads only GPUs whose driver GKE has installed.
-    operands = any(pool.software.operands for pool in pools)
-    pod_monitoring = context.cloud.managed_prometheus and operands and own_exporter and not service_monitor
+    has_exporter = own_exporter and any(pool.software.operands for pool in pools)
+    agents = context.environment.validation.metrics and any(pool.has_gpus for pool in pools)
+    managed = context.cloud.managed_prometheus and not service_monitor
+    pod_monitoring = managed and (has_exporter or agents)
     if monitoring.prometheus_operator is None and pod_monitoring:
         why = "the new cluster has managed Prometheus, billed by the sample; prometheus_operator: true uses yours"
         decisions = (Decision(subject="monitoring", what="scraping", chosen="a PodMonitoring", why=why),)
+    elif monitoring.prometheus_operator is None and managed:
+        why = (
+            "managed Prometheus scrapes the GPU Operator's exporter, which no pool has, and node agents: these "
+            "have metrics with validation: {metrics: true}"
+        )
+        decisions = (Decision(subject="monitoring", what="PodMonitoring and rules", chosen="none", why=why),)
     elif monitoring.prometheus_operator is None and not has_operator:
         why = "a new cluster has no Prometheus operator: write addons: {prometheus: install}"
         decisions = (Decision(subject="monitoring", what="ServiceMonitor and rules", chosen="none", why=why),)
@@ -72,7 +80,7 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
         pod_monitoring=pod_monitoring,
         # A GPUCluster's exporter has a name of its own.
         exporter="nvidia-dcgm-exporter" + ("-dra" if any(pool.devices for pool in pools) else "")
-        if own_exporter
+        if has_exporter
         else "",
         exporter_version=exporter.version,
         queues_in=context.catalog.charts["kueue"].namespace

@@ -48,9 +48,10 @@ class MonitoringPlan:
 
     service_monitor: bool
     pod_monitoring: bool
-    """Whether Google's managed Prometheus scrapes the exporter of the operator, and evaluates the rules."""
+    """Whether Google's managed Prometheus scrapes the exporter of the operator, where a pool has it, and evaluates
+    the rules."""
     exporter: str
-    """The label `app` of the exporter's service and pods; empty: the owner of the cluster scrapes one."""
+    """The label `app` of the exporter's service and pods; empty: no pool has the operator's."""
     queues_in: str | None = None
     """Namespace of the Kueue that the Prometheus operator scrapes; None where the program installs none."""
     exporter_version: str

@@ -78,6 +78,34 @@ def test_managed_prometheus_of_a_new_gke_cluster_scrapes_the_exporter_of_the_ope
     assert plan.monitoring.pod_monitoring is scraped
 
 
+def test_managed_prometheus_scrapes_the_agents_where_no_pool_has_the_operators_exporter() -> None:
+    platform: dict[str, Any] = {
+        "kind": "environment",
+        "cluster": {**GKE, "create": {}},
+        "pools": [
+            {
+                "name": "serve",
+                "machine_type": "g2-standard-4",
+                "zones": ["us-central1-a"],
+                "count": {"desired": 1},
+                "workload": "inference",
+                "device_plugin": "provider",
+            }
+        ],
+    }
+    without = plan_platform(platform, "test")
+    plan = plan_platform({**platform, "validation": {"metrics": True}}, "test")
+    assert isinstance(without, EnvironmentPlan)
+    assert isinstance(plan, EnvironmentPlan)
+    assert plan.monitoring is not None
+    assert plan.validation.metrics is not None
+    assert (plan.monitoring.pod_monitoring, plan.validation.metrics.pod_monitoring) == (True, True)
+    assert plan.monitoring.exporter == ""
+    assert any(rule.alert == "GpuEccUncorrectable" for rule in plan.monitoring.alerts)
+    (none,) = [one for one in without.decisions if one.subject == "monitoring"]
+    assert "validation: {metrics: true}" in none.why
+
+
 def test_without_monitoring_there_is_no_decision_about_it() -> None:
     plan = planned({**GKE, "create": {}}, {"enabled": False})
     assert plan.monitoring is None
