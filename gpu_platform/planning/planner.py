@@ -240,6 +240,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *common.decisions,
             *monitored.decisions,
             *validation.decisions(gate, planned.value),
+            *validation.readiness_decisions(context, planned.value),
             *headroom.decisions(kept_free, planned.value),
             *active.decisions,
             *cost.decisions(stack, costs, planned.value, sized.value.cloud, spec.budget),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_platform import names
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -253,6 +254,8 @@ def test_with_the_node_readiness_controller_nodes_come_up_with_its_taint_and_its
 ) -> None:
     platform = stack(cloud, "always")
     platform["validation"]["node_readiness"] = True
+    if cloud == "gke":
+        platform["pools"][0]["count"] = {"desired": 2}
     plan, found = planned(platform), recorded(platform, tmp_path)
     [pool] = plan.pools
     assert [one.key for one in pool.startup_taints] == [READINESS]
@@ -279,6 +282,47 @@ def test_without_it_there_is_no_rule_and_without_a_gate_it_is_refused(tmp_path: 
     platform["validation"]["node_readiness"] = True
     with pytest.raises(Exception, match=r"validation.node_readiness: found true, and no pool"):
         planned(platform)
+
+
+def growing(cloud: str, **cluster: Any) -> dict[str, Any]:
+    platform = stack(cloud, "startup", workload="development")
+    platform["pools"][0]["count"] = {"min": 0, "desired": 0, "max": 2}
+    platform["cluster"] = {**platform["cluster"], **cluster}
+    return platform | {"validation": {"gate_nodes": "startup", "node_readiness": True}}
+
+
+def test_the_programs_autoscaler_plans_with_nodes_that_wait_for_the_readiness_controller() -> None:
+    cloud = planned(growing("eks")).cluster.cloud
+    assert isinstance(cloud, EksClusterPlan)
+    assert cloud.cluster_autoscaler is not None
+    assert cloud.cluster_autoscaler.release.values["extraArgs"]["startup-taint"] == READINESS
+
+
+@pytest.mark.parametrize(
+    ("cloud", "cluster", "named"),
+    [
+        ("eks", {}, False),
+        ("eks", {"parts": {"cluster_autoscaler": "present"}}, True),
+        ("existing", {}, True),
+        ("karpenter", {}, False),
+    ],
+)
+def test_the_owner_of_an_autoscaler_is_told_the_flag_that_it_needs(
+    cloud: str, cluster: dict[str, Any], named: bool
+) -> None:
+    found = decided(planned(growing(cloud, **cluster)), "warning: autoscaler")
+    assert [READINESS in one for one in found] == ([True] if named else [])
+
+
+def test_pools_that_an_autoscaler_without_flags_changes_are_refused_the_readiness_controller() -> None:
+    with pytest.raises(Exception, match=r"validation.node_readiness: found true, and the cloud's autoscaler"):
+        planned(growing("gke"))
+
+
+def test_a_new_cluster_is_told_that_it_lacks_the_readiness_controller() -> None:
+    new = {"create": {"admins": ["arn:aws:iam::123456789012:role/admin"]}}
+    assert decided(planned(growing("eks", **new)), "warning: node readiness")
+    assert not decided(planned(growing("eks")), "warning: node readiness")
 
 
 # -- pools whose GPUs the MIG manager partitions after nodes have joined

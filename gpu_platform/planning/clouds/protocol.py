@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
@@ -130,6 +130,11 @@ class Cloud(Protocol):
     def managed_prometheus(self) -> bool:
         """Whether the program creates the cluster with Google's managed Prometheus (PodMonitoring objects)."""
         return False
+
+    @property
+    def autoscaler_flags(self) -> Literal["program", "owner", "nobody"]:
+        """Who sets the flags of the Cluster Autoscaler that changes the number of nodes."""
+        return "owner"
 
     @property
     def closed_ports(self) -> str | None:

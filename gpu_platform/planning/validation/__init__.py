@@ -1,5 +1,12 @@
 """Decide the validation gate: how the node agent runs, and how long `up` waits for it."""
 
-from gpu_platform.planning.validation.gate import check, check_replaced, decisions, gate_name, plan
+from gpu_platform.planning.validation.gate import (
+    check,
+    check_replaced,
+    decisions,
+    gate_name,
+    plan,
+    readiness_decisions,
+)
 
-__all__ = ["check", "check_replaced", "decisions", "gate_name", "plan"]
+__all__ = ["check", "check_replaced", "decisions", "gate_name", "plan", "readiness_decisions"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gpu_platform import names
@@ -75,6 +75,14 @@ def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
             "host_processes with a pool of machines with eight GPUs on NVLink switches, such as p5.48xlarge",
             "remove host_processes",
         )
+    if (grown := _grown_with_readiness(context, pools)) and context.cloud.autoscaler_flags == "nobody":
+        context.at("validation").at("node_readiness").add(
+            f"true, and the cloud's autoscaler adds nodes to {', '.join(grown)}",
+            "node_readiness with pools of a fixed size: an autoscaler without the flag --startup-taint, which "
+            "nobody can set here, takes the taint for one that stays, and adds no node to a pool without nodes",
+            "remove node_readiness: agents free new nodes by a taint that the autoscaler knows; or write a fixed "
+            "size, such as count: {desired: 2}",
+        )
     wanted = context.environment.validation.on_failure == "replace"
     held = [pool for pool in pools if pool.failed_taints]
     if wanted and held and not any(_replaceable(pool) for pool in held):
@@ -83,6 +91,41 @@ def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
             "replace with a pool of Karpenter: EKS' node repair and GKE's auto-repair act on conditions of their "
             "own, and nothing else replaces a node on request",
             "write on_failure: cordon",
+        )
+
+
+def _grown_with_readiness(context: CompleteContext, pools: Sequence[PoolPlan]) -> list[str]:
+    """Return pools that a Cluster Autoscaler changes, and whose new nodes the Node Readiness Controller frees."""
+    if not context.environment.validation.node_readiness:
+        return []
+    return [
+        pool.name
+        for pool in pools
+        if pool.startup_taints
+        and (pool.by_cluster_autoscaler or (pool.nodes.ownership == "selected" and pool.nodes.vary))
+    ]
+
+
+def readiness_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> Iterator[Decision]:
+    """Yield what the Node Readiness Controller, and an autoscaler beside it, need of the cluster's owner."""
+    if not context.environment.validation.node_readiness:
+        return
+    new = context.cloud.creates_cluster
+    yield Decision(
+        subject="validation",
+        what="warning: node readiness" if new else "node readiness",
+        chosen="the Node Readiness Controller and its CRD must be on the cluster before `up`",
+        why="`up` of a new cluster fails on its NodeReadinessRules, and nothing frees the nodes: leave "
+        "node_readiness out until the controller is installed"
+        if new
+        else "it frees new nodes by the condition that agents set",
+    )
+    if (grown := _grown_with_readiness(context, pools)) and context.cloud.autoscaler_flags == "owner":
+        yield Decision(
+            subject="validation",
+            what="warning: autoscaler",
+            chosen=f"of {', '.join(grown)}: needs --startup-taint={names.READINESS_TAINT_KEY}",
+            why="else it takes the taint of new nodes for one that stays, and adds none to a pool without nodes",
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds import daemonsets
@@ -106,6 +107,11 @@ class Eks(Cloud):
     def creates_cluster(self) -> bool:
         """Whether the stack file has `create`."""
         return self._cluster.create is not None
+
+    @property
+    def autoscaler_flags(self) -> Literal["program", "owner", "nobody"]:
+        """Return whose the Cluster Autoscaler is."""
+        return "program" if self._cluster.parts.cluster_autoscaler == "install" else "owner"
 
     @property
     def closed_ports(self) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from gpu_platform import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
@@ -143,6 +144,11 @@ class Gke(Cloud):
         return GrowingNodes(
             what="GKE adds system nodes", setting=f"cluster.create.system: {{min: {fixed}, max: {fixed}}}"
         )
+
+    @property
+    def autoscaler_flags(self) -> Literal["program", "owner", "nobody"]:
+        """Google runs the autoscaler."""
+        return "nobody"
 
     @property
     def managed_prometheus(self) -> bool:
