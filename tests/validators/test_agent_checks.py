@@ -287,6 +287,15 @@ def test_remapped_rows_that_nvml_hides_behind_instances_do_not_stop_a_node():
     assert outcome("row_remapping", True, gpu)[0] == "not-applicable"
 
 
+def test_a_bank_without_spare_rows_fails_no_gpu_whether_or_not_it_has_instances():
+    whole = healthy_gpu(banks_without_rows=1)
+    cut = healthy_gpu(banks_without_rows=1, mig_instances={"1g.10gb": 7}, remapped_rows=NOT_SUPPORTED)
+    assert outcome("row_remapping", True, whole)[0] == "pass"
+    found = outcome("row_remapping", True, cut)
+    assert found[0] == "not-applicable"
+    assert "memory banks without spare rows: 1" in found[1]
+
+
 def test_a_hidden_numa_node_is_unknown_and_fails_no_node():
     snapshot, held = node(healthy_gpu(numa_node=-1)), expecting(numa_nodes=[0])
     assert findings(snapshot, held) == [("numa-nodes", None, "unknown", "unknown (-1)")]

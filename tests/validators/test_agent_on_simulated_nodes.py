@@ -207,14 +207,15 @@ def test_few_retired_pages_are_no_failure():
 
 
 @pytest.mark.parametrize(
-    ("fault", "check"), [("row-remap-pending", "recovery-action"), ("row-remap-failed", "row-remapping")]
+    ("fault", "found"),
+    [("row-remap-pending", [("recovery-action", "GPU 3")]), ("row-remap-failed", [])],
 )
-def test_row_remapping_of_a_gpu_with_mig_instances_is_found(fault, check):
-    """NVML does not report remapped rows there: the driver's request and the spare rows of banks tell."""
+def test_of_row_remapping_behind_mig_instances_the_drivers_request_is_found_and_no_flag(fault, found):
+    """NVML reports no remapped rows there, and a bank without spare rows is no failure."""
     layouts = (SEVEN,) * 8
     held = of_machine("p4de.24xlarge", mig_layouts=layouts, mig_source="stack")
     snapshot = simulated("p4de.24xlarge", {"kind": fault, "index": 3}, mig_layout=layouts)
-    assert [(found[0], found[1]) for found in findings(snapshot, held)] == [(check, "GPU 3")]
+    assert [(one[0], one[1]) for one in findings(snapshot, held)] == found
 
 
 def test_a_process_on_a_node_that_should_be_idle_is_found_and_elsewhere_is_only_shown():

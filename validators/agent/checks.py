@@ -314,11 +314,12 @@ def _row_remapping(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: 
     expected = f"none pending, none failed, at most {SPARE_ROWS} uncorrectable"
     if reading.value is None:
         if not reading.supported and gpu.mig_instances.value:
-            # NVML reference, nvmlDeviceGetRemappedRows: not supported with active instances; the histogram is
+            # NVML reference, nvmlDeviceGetRemappedRows: not supported with active instances; the histogram is. A
+            # bank without spare rows has not failed: a GPU is replaced when a remapping has (NVIDIA, GPU Memory
+            # Error Management, RMA Policy; read 2026-11-29).
             banks = gpu.banks_without_rows.value
-            if expectation is not None and banks:
-                return Outcome(FAIL, expected, f"{banks} memory banks without spare rows", _NO_ROWS)
-            return not_expected("not reported while there are GPU instances; see recovery-action")
+            worn = f"; memory banks without spare rows: {banks}" if banks else ""
+            return not_expected(f"not reported while there are GPU instances; see xid and recovery-action{worn}")
         if expectation is None:
             return not_expected("" if reading.supported else "not supported")
         return unanswered(reading, expected)
