@@ -225,10 +225,21 @@ def test_one_process_with_many_errors_is_no_repetition(monkeypatch, tmp_path):
     assert judged(monkeypatch, tmp_path, [line] * 90)["verdict"] == "pass"
 
 
-def test_no_name_of_a_process_is_read(monkeypatch, tmp_path):
-    (tmp_path / "kmsg").write_text("4,0,1,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=7, name=secret-model, Ch 0\n")
+@pytest.mark.parametrize("name", ["secret-model", "secret,secret", "secret, secret ", r"\xc3\xa4\xc3\xb6, secret"])
+def test_no_name_of_a_process_is_read(name, monkeypatch, tmp_path):
+    line = f"NVRM: Xid (PCI:0000:3b:00): 31, pid=7, name={name}, Ch 00000008, intr 00000000. MMU Fault"
+    (tmp_path / "kmsg").write_text(f"4,0,1,-;{line}\n")
     monkeypatch.setenv("GPU_PLATFORM_KMSG", str(tmp_path / "kmsg"))
-    assert "secret" not in str(read_xids())
+    [(_, _, _, _, _, text)] = read_xids()
+    assert text == ", pid=7, Ch 00000008, intr 00000000. MMU Fault"
+
+
+@pytest.mark.parametrize("name", ["a, Nonfatal b", "a Nonfatal b", "x, Nonfatal , y"])
+def test_the_name_of_a_process_makes_no_fatal_error_harmless(name, monkeypatch, tmp_path):
+    process = f"145, pid=12, name={name}, "
+    fatal, harmless = NVLINK.format("RLW_SRC_TRACK Fatal XC1"), NVLINK.format("RLW_SRC_TRACK Nonfatal XC1")
+    assert logged(monkeypatch, tmp_path, fatal.replace("145, ", process))["verdict"] == "fail"
+    assert logged(monkeypatch, tmp_path, harmless.replace("145, ", process))["verdict"] == "pass"
 
 
 def test_a_load_of_the_driver_is_no_error(monkeypatch, tmp_path):

@@ -22,7 +22,11 @@ _MOST_TEXT = 200  # characters of a line that are kept
 # file in which it failed, which a pod chooses (Linux, mm/memory.c, print_vma_addr; read 2026-11-29).
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F]+):([0-9a-fA-F]+):([0-9a-fA-F]+)[^)]*\): (\d+)(.*)")
 _LOADED = "NVRM: loading NVIDIA "
-_PROCESS_NAME = re.compile(r", name=[^,]*")  # what teams run is in no report and no recording
+# What teams run is in no report and no recording, and decides nothing. A pod chooses the name, commas and blanks
+# included: up to 15 bytes (Linux, TASK_COMM_LEN), of which the log has those that are not printable as \xNN
+# (kernel/printk/printk.c, msg_add_ext_text). The driver's text follows a comma, so the last one that the name can
+# end at counts; the channel behind a name of two bytes goes with it. Read 2026-11-29.
+_PROCESS_NAME = re.compile(r", name=(?:(?:\\x[0-9a-f]{2}|.){0,15}(?=, )|[^,]*)")
 
 
 def read_xids() -> list[list[Any]]:

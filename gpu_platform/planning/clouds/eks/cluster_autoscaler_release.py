@@ -72,8 +72,8 @@ def _values(cluster: EksCluster, priorities: Mapping[int, Sequence[str]]) -> Map
         # Pools that a pod fits differ in CPU and memory beside the GPUs: the one that wastes least gets the node.
         # No balance-similar-node-groups: every pool has a label of its own, so no two groups are similar.
         "extraArgs": {
-            # The Node Readiness Controller's taint of new nodes; our own taint has the autoscaler's prefix. Without
-            # it no pod fits a new node, and none is added: autoscaler, utils/taints/taints.go; read 2026-11-29.
+            # The Node Readiness Controller's taint of new nodes; our own taint has the autoscaler's prefix.
+            # Without the flag no pod fits a new node: kubernetes/autoscaler, utils/taints/taints.go, 2026-11-29.
             "startup-taint": names.READINESS_TAINT_KEY,
             "expander": "priority,least-waste" if priorities else "least-waste",
             "logtostderr": True,
