@@ -204,6 +204,14 @@ def test_a_gpu_that_nvml_counts_and_that_does_not_answer_is_not_a_gpu():
     assert ("gpu-count", None, "fail", "1 (GPU 1: gpu lost)") in findings(snapshot, expecting(gpu_count=2))
 
 
+@pytest.mark.parametrize("unread", ["temperature", "handle"])
+def test_a_gpu_that_has_fallen_off_the_bus_fails_also_where_no_count_is_expected(unread):
+    lost = {unread: Reading(problem="gpu-lost", call="nvmlDeviceGetX")}
+    snapshot = node(healthy_gpu(0), healthy_gpu(1, **lost))
+    assert ("gpu-count", None, "fail", "1 (GPU 1: gpu lost)") in findings(snapshot, expecting())
+    assert verdict(snapshot, expecting()) == "fail"
+
+
 def test_a_value_of_a_lost_gpu_says_to_power_cycle_the_node():
     lost = Reading(problem="gpu-lost", call="nvmlDeviceGetTemperature")
     assert "power-cycle the node" in unanswered(lost, "below 90 C").remediation

@@ -44,6 +44,10 @@ NODE = "node"
 NO_PERMISSION = "no-permission"
 FUNCTION_NOT_FOUND = "function-not-found"
 GPU_LOST = "gpu-lost"
+_MISSING = (
+    "compare lspci -d 10de: and dmesg (Xid 79, NVRM) with the expected count; drain the node, power-cycle it, and "
+    "replace it if a GPU is still missing"
+)
 SPARE_ROWS = 512  # rows that NVIDIA's data-centre GPUs remap before they are to be replaced
 
 _NO_ROWS = f"{REPLACE}: it has no spare rows left"
@@ -145,7 +149,9 @@ def _gpu_count(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
         words = ", ".join(f"GPU {index}: {problem.replace('-', ' ')}" for index, problem in silent.items())
         observed += f" ({words})"
     if expectation is None:
-        return not_expected(observed)
+        if GPU_LOST not in silent.values():
+            return not_expected(observed)
+        return Outcome(FAIL, "every GPU that the driver counts answers", observed, _MISSING)
     expected = expectation.value
     if not snapshot.gpu_count.ok:
         return unanswered(snapshot.gpu_count, str(expected))
@@ -153,8 +159,7 @@ def _gpu_count(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
     if silent and len(snapshot.gpus) == expected and undecided.issuperset(silent.values()):
         return Outcome(UNKNOWN, str(expected), observed, REMEDIES[next(iter(silent.values()))])
     remedy = (
-        "compare lspci -d 10de: and dmesg (Xid 79, NVRM) with the expected count; drain the node, power-cycle it, "
-        "and replace it if a GPU is still missing"
+        _MISSING
         if len(snapshot.gpus) - len(silent) < expected
         else "the node has more GPUs than its machine type: correct machine_type in the stack file"
     )
