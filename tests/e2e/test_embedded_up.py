@@ -98,6 +98,39 @@ def test_the_agent_of_a_node_may_mark_its_own_node_alone_and_change_nothing_else
 
 
 @pytest.mark.parametrize(
+    "status",
+    [
+        {"daemonEndpoints": {"kubeletEndpoint": {"Port": 4444}}},
+        {"images": [{"names": ["registry.example.com/app:1"], "sizeBytes": 1 << 40}]},
+        {"nodeInfo": {"kubeletVersion": "v9.9.9"}},
+        {"volumesInUse": ["kubernetes.io/csi/x"]},
+        {"addresses": [{"type": "InternalIP", "address": "10.9.9.9"}]},
+        {"conditions": [{"type": "Ready", "status": "Unknown"}]},
+    ],
+    ids=lambda status: next(iter(status)),
+)
+def test_the_agent_of_a_node_writes_nothing_of_its_status_but_its_own_condition(
+    deployed: Platform, status: dict[str, Any]
+) -> None:
+    agent = "system:serviceaccount:gpu-platform-validation:gpu-node-validation"
+    client = member(deployed.kubeconfig, "system:serviceaccounts", agent, node="serve-0")
+
+    def write(changed: dict[str, Any]) -> None:
+        client._connection.request(
+            "PATCH",
+            "/api/v1/nodes/serve-0/status",
+            "Node serve-0",
+            {"dryRun": "All"},
+            body={"status": changed},
+            content_type="application/strategic-merge-patch+json",
+        )
+
+    write({"conditions": [{"type": "GpuPlatformValidated", "status": "False"}]})
+    with pytest.raises(Refused, match="writes the condition GpuPlatformValidated alone"):
+        write(status)
+
+
+@pytest.mark.parametrize(
     ("node", "fault", "said"),
     [
         (

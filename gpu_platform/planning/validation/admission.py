@@ -104,6 +104,24 @@ CLAIM_RULE: Final = AgentRule(
 )
 
 
+# All fields of a node's status but its conditions: Kubernetes API, NodeStatus, v1.36; read 2026-11-29.
+_STATUS_OF_OTHERS: Final = (
+    "addresses",
+    "allocatable",
+    "capacity",
+    "config",
+    "daemonEndpoints",
+    "declaredFeatures",
+    "features",
+    "images",
+    "nodeInfo",
+    "phase",
+    "runtimeHandlers",
+    "volumesAttached",
+    "volumesInUse",
+)
+
+
 def node_rules(*, cordons: bool) -> tuple[AgentRule, ...]:
     """Return what the agent may change of nodes. `cordons`: it may cordon its own, too."""
     return (
@@ -132,9 +150,7 @@ def node_rules(*, cordons: bool) -> tuple[AgentRule, ...]:
             " && ".join(
                 (
                     f"{_other_conditions('oldObject')} == {_other_conditions('object')}",
-                    _same("status.capacity", "{}"),
-                    _same("status.allocatable", "{}"),
-                    _same("status.addresses", "[]"),
+                    *(f"object.?status.?{field} == oldObject.?status.?{field}" for field in _STATUS_OF_OTHERS),
                 )
             ),
             f"of a node's status the node agent writes the condition {names.VALIDATED_CONDITION} alone",
