@@ -243,7 +243,14 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *validation.readiness_decisions(context, planned.value),
             *headroom.decisions(kept_free, planned.value),
             *active.decisions,
-            *cost.decisions(stack, costs, planned.value, sized.value.cloud, spec.budget),
+            *cost.decisions(
+                stack,
+                costs,
+                planned.value,
+                sized.value.cloud,
+                spec.budget,
+                alerts=monitored.value is not None and monitored.value.has_alert(monitoring.BUDGET_ALERT),
+            ),
         ),
     )
 

@@ -106,7 +106,8 @@ class Validation(SpecModel):
     nodes by the agent's condition, instead of the agent. It is readiness.k8s.io/gpu-platform-validated."""
     metrics: bool = False
     """The node agent also serves metrics of GPUs, on port 9401 of its pods: for nodes where DCGM does not run. The
-    recording rules, and with them alerts and dashboards, use them on nodes without metrics of DCGM."""
+    recording rules, and with them most alerts and dashboards, use them on nodes without metrics of DCGM; not the
+    alerts on XID errors and lowered clocks."""
     host_processes: bool = False
     """The node agent sees the processes of its host (`hostPID`) on machines with NVLink switches, and finds a
     fabric manager that has ended. The agents' namespace then has the Pod Security level privileged."""

@@ -149,8 +149,13 @@ def decisions(
     pools: Sequence[PoolPlan],
     cluster: CloudCluster | None = None,
     budget: Budget | None = None,
+    *,
+    alerts: bool = False,
 ) -> tuple[Decision, ...]:
-    """Return which prices the pools are counted with, what they can cost at most, and what no budget limits."""
+    """Return which prices the pools are counted with, what they can cost at most, and what no budget limits.
+
+    `alerts`: whether there is an alert on the budget.
+    """
     if not cost.pools:
         return ()
     subject = f"stack {stack}"
@@ -167,22 +172,25 @@ def decisions(
             chosen=most,
             why=f"maximum nodes, including rolls: {sizes}; the most expensive machine type of each",
         ),
-        *(_budget(subject, cost, budget) if budget is not None else ()),
+        *(_budget(subject, cost, budget, alerts=alerts) if budget is not None else ()),
     )
 
 
-def _budget(subject: str, cost: CostPlan, budget: Budget) -> Iterator[Decision]:
+def _budget(subject: str, cost: CostPlan, budget: Budget, *, alerts: bool) -> Iterator[Decision]:
     if cost.usd_per_hour is not None:
         yield Decision(
             subject=subject,
             what="budget",
             chosen=f"{cost.usd_per_hour * HOURS_PER_MONTH:,.0f} of {budget.usd_per_month:,.0f} USD a month",
-            why="the desired nodes; an alert fires where the nodes that run cost more",
+            why="the desired nodes; an alert fires where the nodes that run cost more"
+            if alerts
+            else "the desired nodes; no alert watches those that run: it needs the Prometheus operator and the "
+            "program's own exporter",
         )
     if cost.unknown:
         yield Decision(
             subject=subject,
             what="warning: budget",
             chosen="without " + ", ".join(f"pool {name}" for name in cost.unknown),
-            why="their prices are not known, so neither `check` nor the alert counts them: write usd_per_hour",
+            why="their prices are not known, so neither `check` nor an alert counts them: write usd_per_hour",
         )

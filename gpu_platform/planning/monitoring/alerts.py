@@ -361,10 +361,13 @@ def unused_capacity(pools: Sequence[PoolPlan]) -> Iterator[AlertRule]:
         )
 
 
+BUDGET_ALERT: Final = "GpuCostAboveBudget"
+
+
 def budget_alert(usd_per_month: float) -> AlertRule:
     """Return the alert on the cost of GPU nodes that run, at the prices of the plan."""
     return AlertRule(
-        alert="GpuCostAboveBudget",
+        alert=BUDGET_ALERT,
         expr=f"sum(avg_over_time(pool:cost:usd_per_hour[1d])) * {_HOURS_PER_MONTH} > {usd_per_month:.10g}",
         for_="1h",
         severity="warning",

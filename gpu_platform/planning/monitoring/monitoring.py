@@ -7,7 +7,7 @@ ServiceMonitor attachMetadata; 2026-11-25.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gpu_platform.planning.clouds.gpu_parts import gpu_parts
 from gpu_platform.planning.context import CompleteContext
@@ -102,7 +102,33 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[Monitor
             _alerts(context, pools, kube_state=service_monitor, by_pool=own_exporter and service_monitor)
         ),
     )
+    decisions += tuple(_without_alert(context, pools, section))
     return Decided(section, (*decisions, *_attribution(pools)))
+
+
+def _without_alert(
+    context: CompleteContext, pools: Sequence[PoolPlan], plan: MonitoringPlan
+) -> Iterator[Decision]:
+    """Yield the alerts that there are on other clusters, and those that metrics of the node agent leave silent."""
+    if not (plan.service_monitor or plan.pod_monitoring):
+        return
+    every = {rule.alert for rule in _alerts(context, pools, kube_state=True, by_pool=True)}
+    if missing := sorted(every - {rule.alert for rule in plan.alerts}):
+        yield Decision(
+            subject="monitoring",
+            what="alerts that there are not",
+            chosen=", ".join(missing),
+            why="they need the Prometheus operator (prometheus_operator: true), with kube-state-metrics and the "
+            "program's own exporter",
+        )
+    silent = [pool.name for pool in pools if pool.has_gpus and not pool.software.operands]
+    if silent and context.environment.validation.metrics:
+        yield Decision(
+            subject="monitoring",
+            what="alerts without DCGM",
+            chosen=f"none on XID errors and lowered clocks of {', '.join(silent)}",
+            why="the rules take no such metrics of the node agents; the check `xid` of `validate` has the errors",
+        )
 
 
 def _alerts(

@@ -64,3 +64,7 @@ class MonitoringPlan:
     dashboards: tuple[DashboardPlan, ...] = ()
     grafana_operator: bool = False
     """Whether Grafana's operator loads the dashboards; else a sidecar does, by the label of their ConfigMaps."""
+
+    def has_alert(self, name: str) -> bool:
+        """Return whether something evaluates an alert."""
+        return (self.service_monitor or self.pod_monitoring) and any(rule.alert == name for rule in self.alerts)

@@ -56,7 +56,9 @@ def test_the_declaration_of_the_prometheus_operator_applies_to_a_new_cluster_as_
     plan = planned({**GKE, "create": {}}, {"prometheus_operator": said})
     assert plan.monitoring is not None
     assert plan.monitoring.service_monitor is said
-    assert not [decision for decision in plan.decisions if decision.subject == "monitoring"]
+    assert not [
+        decision for decision in plan.decisions if decision.what in ("scraping", "ServiceMonitor and rules")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -104,6 +106,64 @@ def test_managed_prometheus_scrapes_the_agents_where_no_pool_has_the_operators_e
     assert any(rule.alert == "GpuEccUncorrectable" for rule in plan.monitoring.alerts)
     (none,) = [one for one in without.decisions if one.subject == "monitoring"]
     assert "validation: {metrics: true}" in none.why
+
+
+def decided(plan: EnvironmentPlan, what: str) -> list[str]:
+    return [f"{one.chosen}: {one.why}" for one in plan.decisions if one.what == what]
+
+
+def test_alerts_that_managed_prometheus_cannot_have_are_named() -> None:
+    managed, own = planned({**GKE, "create": {}}, {}), planned(GKE, {})
+    (missing,) = decided(managed, "alerts that there are not")
+    assert managed.monitoring is not None
+    assert not managed.monitoring.has_alert("GpuPodPending")
+    assert "GpuNodeBlind" in missing
+    assert "GpuPodPending" in missing
+    assert decided(own, "alerts that there are not") == []
+
+
+@pytest.mark.parametrize(
+    ("cluster", "alerts"),
+    [(GKE, True), ({**GKE, "create": {}}, False), ({**EKS, "create": {"admins": [ADMIN]}}, False)],
+)
+def test_an_alert_on_the_budget_is_promised_only_where_there_is_one(cluster: dict[str, Any], alerts: bool) -> None:
+    pool: dict[str, Any] = {"name": "serve", "count": {"desired": 1}, "workload": "inference"}
+    gke = cluster["provider"] == "gke"
+    pool |= {"machine_type": "g2-standard-4" if gke else "g6.4xlarge"}
+    pool |= {"zones": ["us-central1-a"]} if gke else {}
+    platform = {"kind": "environment", "cluster": cluster, "pools": [pool], "budget": {"usd_per_month": 100000}}
+    plan = plan_platform(platform, "test")
+    assert isinstance(plan, EnvironmentPlan)
+    (budget,) = decided(plan, "budget")
+    assert ("an alert fires" in budget) is alerts
+    assert plan.monitoring is not None
+    assert plan.monitoring.has_alert("GpuCostAboveBudget") is alerts
+
+
+def test_pools_without_dcgm_are_named_whose_alerts_on_xid_errors_and_clocks_are_silent() -> None:
+    def silent(**pool: Any) -> list[str]:
+        platform: dict[str, Any] = {
+            "kind": "environment",
+            "cluster": {**GKE, "create": {}},
+            "pools": [
+                {
+                    "name": "serve",
+                    "machine_type": "g2-standard-4",
+                    "zones": ["us-central1-a"],
+                    "count": {"desired": 1},
+                    "workload": "inference",
+                    **pool,
+                }
+            ],
+            "validation": {"metrics": True},
+        }
+        plan = plan_platform(platform, "test")
+        assert isinstance(plan, EnvironmentPlan)
+        return decided(plan, "alerts without DCGM")
+
+    (found,) = silent(device_plugin="provider")
+    assert "XID errors and lowered clocks of serve" in found
+    assert silent() == []
 
 
 def test_without_monitoring_there_is_no_decision_about_it() -> None:
