@@ -65,6 +65,13 @@ def test_a_stack_without_a_pool_that_can_be_measured_is_refused() -> None:
         planned("sandbox", pool("serve", "g4dn.xlarge", sharing={"mode": "mps", "replicas": 4}))
 
 
+def test_a_least_bandwidth_between_nodes_is_refused_where_no_pool_is_measured_between_them() -> None:
+    least = {"least": {"all-reduce-nodes": 400}}
+    with pytest.raises(BadInput, match=r"least: found all-reduce-nodes, and no pool .* \(train: pods get no"):
+        planned("sandbox", pool("train", "p5.48xlarge"), burn_in=least)
+    assert "all-reduce-nodes" in pool_of(planned("eks", burn_in=least)).least
+
+
 def test_a_timeout_that_ends_before_the_program_is_refused_and_its_fix_is_taken() -> None:
     with pytest.raises(BadInput) as caught:
         planned("sandbox", burn_in={"matrix": "19m", "timeout": "20m"})

@@ -61,7 +61,30 @@ def check(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
             "burn_in with a pool whose pods have whole GPUs",
             "remove burn_in",
         )
+    else:
+        _check_least(context, [pool for pool in pools if pool.has_gpus and not reasons[pool.name]])
     _check_timeout(context, [pool for pool in pools if pool.has_gpus and not reasons[pool.name]])
+
+
+def _check_least(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
+    """Record a least bandwidth between nodes where no pool is measured between them."""
+    burn_in = context.environment.validation.burn_in
+    if burn_in is None or "all-reduce-nodes" not in burn_in.least:
+        return
+    reasons = {pool.name: _network(pool, rack=_is_rack(context, pool))[1] for pool in pools}
+    if all(reasons.values()):
+        found = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+        context.at("validation").at("burn_in").at("least").add(
+            f"all-reduce-nodes, and no pool is measured between nodes ({found})",
+            "all-reduce-nodes with a pool whose nodes have a network for RDMA between them",
+            "remove all-reduce-nodes",
+        )
+
+
+def _is_rack(context: CompleteContext, pool: PoolPlan) -> bool:
+    """Return whether NVLink connects the nodes of a pool, and the DRA driver lets pods use it."""
+    domains = context.environment.operator.compute_domains is not False
+    return domains and pool.nvlink_domain is not None and pool.nodes.ownership != "created"
 
 
 def _check_timeout(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
@@ -94,9 +117,8 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[BurnInP
     image = burn_in.image or context.catalog.images[IMAGE].reference
     seconds = int(parse_duration(burn_in.matrix))
     timeout = int(parse_duration(burn_in.timeout))
-    domains = context.environment.operator.compute_domains is not False
     planned = tuple(
-        _pool(pool, context.catalog, image, seconds, burn_in.least, domains=domains)
+        _pool(pool, context.catalog, image, seconds, burn_in.least, rack=_is_rack(context, pool))
         for pool in pools
         if pool.has_gpus
     )
@@ -116,10 +138,9 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[BurnInP
 
 
 def _pool(
-    pool: PoolPlan, catalog: Catalog, image: str, seconds: int, least: Mapping[Measure, float], *, domains: bool
+    pool: PoolPlan, catalog: Catalog, image: str, seconds: int, least: Mapping[Measure, float], *, rack: bool
 ) -> BurnInPoolPlan:
     skipped = _skipped(pool)
-    rack = domains and pool.nvlink_domain is not None and pool.nodes.ownership != "created"
     network, not_together = ("", skipped) if skipped else _network(pool, rack=rack)
     alone = together = None
     if not skipped:
