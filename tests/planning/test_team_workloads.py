@@ -394,3 +394,20 @@ def test_shared_memory_of_a_pods_own_is_refused_where_it_hides_that_of_the_mps_d
 def test_no_volume_is_mounted_over_the_shared_memory_of_a_pod() -> None:
     volumes = {"data": "/dev/shm"}
     assert "inference_services[0].volumes.data" in refused(inference_services=[{**SERVICE, "volumes": volumes}])
+
+
+def users_warned_of(mode: str, *users: int | None) -> list[str]:
+    services = [
+        {**SERVICE, "name": f"s{index}", "pool": "serve", **({} if user is None else {"run_as_user": user})}
+        for index, user in enumerate(users)
+    ]
+    one = {**SHARED_BY_MPS, "sharing": {"mode": mode, "replicas": 4}}
+    found = plan(one, teams=[team(quota={"shared": 16}, inference_services=services)])
+    return [decision.chosen for decision in found.decisions if decision.what == "warning: users on pool serve"]
+
+
+def test_users_that_one_mps_server_would_not_serve_together_are_named() -> None:
+    assert users_warned_of("mps", 1000, 2000) == ["1000: s0; 2000: s1"]
+    assert users_warned_of("mps", 1000, 1000) == []
+    assert users_warned_of("mps", 1000, None) == []
+    assert users_warned_of("time-slicing", 1000, 2000) == []

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from gpu_platform import names
 from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
 from gpu_platform.planning.context import CompleteContext
-from gpu_platform.planning.decision import Decided
+from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues import queue_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
@@ -168,8 +168,31 @@ def _plan(
         *entry_decisions(plan, asked),
         *cpu_decisions(team, available),
         *ending_decisions(team, available),
+        *_mps_users(plan, team, available),
     )
     return Decided(plan, decisions)
+
+
+def _mps_users(plan: TeamWorkloadsPlan, team: Team, available: Available) -> Iterator[Decision]:
+    """Yield the pools on which the MPS server of a GPU could get clients of several users; each serves one.
+
+    Source: NVIDIA, Multi-Process Service, Client-Server Architecture (other users wait); read 2026-11-29.
+    """
+    entries = [(one.pool, one.run_as_user, one.name) for one in team.workloads]
+    entries += [(one.workload.pool, one.workload.run_as_user, one.workload.name) for one in plan.all_pods]
+    for pool in available.pools:
+        users: dict[int, list[str]] = {}
+        for _, user, name in (one for one in entries if one[0] == pool.name and pool.sharing.mode == "mps"):
+            if user is not None:
+                users.setdefault(user, []).append(name)
+        if len(users) > 1:
+            yield Decision(
+                subject=f"team {team.name}",
+                what=f"warning: users on pool {pool.name}",
+                chosen="; ".join(f"{user}: {', '.join(sorted(names))}" for user, names in sorted(users.items())),
+                why="the MPS server of a GPU serves one user: where pods of two are on one GPU, those of the second "
+                "wait until the others have ended, and probes stop them: write one run_as_user for all",
+            )
 
 
 def provisioned_by(queues: QueuesPlan | None) -> Mapping[str, int]:
