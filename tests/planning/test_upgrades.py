@@ -9,6 +9,7 @@ import pytest
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.errors import BadInput
+from gpu_platform.planning.changes.node_impacts import impacts_of_replaced_nodes
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.upgrades import kubernetes_warnings, upgrade_items
 from gpu_platform.planning.upgrades.report import Item, RunningVersions
@@ -23,13 +24,17 @@ EXISTING = {"provider": "existing", "name": "dc"}
 
 
 def plan_of(
-    cluster: dict[str, Any], operator: dict[str, Any] | None = None, machine: str = "p4d.24xlarge"
+    cluster: dict[str, Any],
+    operator: dict[str, Any] | None = None,
+    machine: str = "p4d.24xlarge",
+    **fields: Any,
 ) -> EnvironmentPlan:
     pool: dict[str, Any] = {
         "name": "train",
         "machine_type": machine,
         "count": {"desired": 2},
         "workload": "training",
+        **fields,
     }
     zone = {"eks": "us-east-2a", "gke": "us-central1-a"}.get(cluster["provider"])
     pool |= {"zones": [zone]} if zone is not None else {"nodes": {"names": ["a", "b"]}}
@@ -154,6 +159,19 @@ def test_the_warning_follows_the_channel_of_the_stack_file(channel: str, kept: b
     plan = plan_of({**gke, **create}, machine="g2-standard-48")
     (warning,) = kubernetes_warnings(plan, "eks", TODAY, CATALOG)
     assert ("keeps this version" in warning, "unless" in warning) == (kept, not kept)
+
+
+@pytest.mark.parametrize(("machine", "by_up"), [("a3-ultragpu-8g", True), ("g2-standard-48", False)])
+def test_an_exclusion_until_the_end_of_support_leaves_the_upgrade_to_up_and_the_nodes_as_they_are(
+    machine: str, by_up: bool
+) -> None:
+    gke = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
+    plan = plan_of({**gke, "kubernetes": "1.35", "create": {}}, machine=machine, capacity={"type": "spot"})
+    (step,) = [one for one in steps_of(plan).steps if one.subject == "Kubernetes"]
+    assert step.order.startswith("`up` upgrades the control plane") is by_up
+    assert step.order.startswith("the release channel upgrades") is not by_up
+    rolled = [one.subject for one in impacts_of_replaced_nodes(plan, None, "")]
+    assert rolled == ([] if by_up else ["pool train"])
 
 
 # -- steps -----------------------------------------------------------------------------------------------------

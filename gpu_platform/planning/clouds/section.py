@@ -155,6 +155,11 @@ class CreatedCluster(Protocol):
         """Whether the cluster keeps its version after standard support."""
         ...
 
+    @property
+    def upgrade_order(self) -> str | None:
+        """What happens at another minor version, in which order; None: what the platform's clusters do."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
@@ -384,6 +389,11 @@ class CloudPool(Protocol):
     @property
     def autoscaled(self) -> bool:
         """Whether an autoscaler changes the number of nodes by pending pods."""
+        ...
+
+    @property
+    def keeps_version(self) -> bool:
+        """Whether the cloud upgrades no node of the pool before the end of support of its version."""
         ...
 
     @property

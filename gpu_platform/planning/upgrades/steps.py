@@ -152,10 +152,15 @@ class _Walk:
                 new=new,
                 edits={"cluster.kubernetes": new},
                 why=f"one minor version at a time; {why}",
-                order=self._platform.order,
+                order=self._order(),
                 replaces_nodes=self._platform.replaces_nodes,
             )
         )
+
+    def _order(self) -> str:
+        cloud = self._plan.cluster.cloud
+        create = cloud.create if cloud is not None else None
+        return (create.upgrade_order if create is not None else None) or self._platform.order
 
     def driver(self) -> None:
         """Add a driver whose branch is supported, where the present one's is not, or not for long."""

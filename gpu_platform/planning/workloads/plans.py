@@ -190,7 +190,7 @@ def _mps_users(plan: TeamWorkloadsPlan, team: Team, available: Available) -> Ite
                 subject=f"team {team.name}",
                 what=f"warning: users on pool {pool.name}",
                 chosen="; ".join(f"{user}: {', '.join(sorted(names))}" for user, names in sorted(users.items())),
-                why="the MPS server of a GPU serves one user: where pods of two are on one GPU, those of the second "
+                why="the MPS server of a GPU serves one user: where pods of two are on one GPU, the second ones "
                 "wait until the others have ended, and probes stop them: write one run_as_user for all",
             )
 

@@ -51,6 +51,7 @@ class AzurePool:
     replaced_delete_first: bool = False
     rolled_delete_first: bool = False
     created_on_demand: str | None = None
+    keeps_version: bool = False
     relabels_in_place: bool = True
     timeouts: Timeouts = _LIMITS
     roll_limits: RollLimits = _ROLL

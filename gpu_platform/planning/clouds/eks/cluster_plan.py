@@ -253,6 +253,11 @@ class CreateEksPlan:
         """Whether the support type is extended."""
         return self.support_type == "EXTENDED"
 
+    @property
+    def upgrade_order(self) -> str | None:
+        """None: that of all clusters of EKS."""
+        return None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksClusterPlan:

@@ -261,6 +261,11 @@ class EksPoolPlan:
         return None
 
     @property
+    def keeps_version(self) -> bool:
+        """False: `up` upgrades the nodes."""
+        return False
+
+    @property
     def relabels_in_place(self) -> bool:
         """Whether live nodes get changed labels: nodes of an own image are created with theirs."""
         return self.ami is None
@@ -426,6 +431,11 @@ class KarpenterPoolPlan:
     def created_on_demand(self) -> str:
         """Why the pool may have no nodes."""
         return "created by Karpenter for pending pods"
+
+    @property
+    def keeps_version(self) -> bool:
+        """False: `up` upgrades the nodes."""
+        return False
 
     @property
     def relabels_in_place(self) -> bool:

@@ -246,6 +246,11 @@ class GkePoolPlan:
         return "created by GKE when it has the capacity" if self.flex_start else None
 
     @property
+    def keeps_version(self) -> bool:
+        """Whether an exclusion of its own keeps GKE from upgrading its nodes."""
+        return self.upgrades_excluded
+
+    @property
     def relabels_in_place(self) -> bool:
         """Whether live nodes get changed labels."""
         return True
@@ -455,6 +460,20 @@ class CreateGkePlan:
     def extended_support(self) -> bool:
         """Whether the cluster is in the Extended channel."""
         return self.release_channel == "EXTENDED"
+
+    @property
+    def upgrade_order(self) -> str | None:
+        """Return the order where an exclusion until the end of support keeps the channel from minor upgrades.
+
+        An exclusion blocks upgrades by GKE alone. Sources: GKE docs, Maintenance windows and exclusions; Google
+        provider, min_master_version; read 2026-11-29.
+        """
+        if all(one.end is not None for one in self.exclusions):
+            return None
+        return (
+            "`up` upgrades the control plane, since a maintenance exclusion until the end of support keeps the "
+            "release channel from it; then you upgrade the node pools, which keep their version as long"
+        )
 
     @property
     def most_system_nodes(self) -> int:
