@@ -12,12 +12,25 @@ import yaml
 
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import items_at
-from gpu_platform.errors import BadInput, Problem, UnknownOutcome, did_you_mean
+from gpu_platform.errors import BadInput, ExitCode, Problem, UnknownOutcome, did_you_mean
 from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning import Plan
 from sandbox.diagnosis import diagnose
 
 KUBECONFIG_OUTPUT = "kubeconfig"
+
+
+class WrongKubeconfig(UnknownOutcome):
+    """The stack file names a kubeconfig or context that cannot be one: bad input of what needs the cluster.
+
+    What looks at the cluster beside its own task goes on without it, as where a cluster does not answer.
+    """
+
+    exit_code = ExitCode.BAD_INPUT
+
+    def __init__(self, stack: str, problem: Problem) -> None:
+        self.problem = problem
+        super().__init__(str(BadInput(stack, [problem])))
 
 
 class ClusterAccess:
@@ -44,8 +57,8 @@ class ClusterAccess:
 def client_of(plan: Plan) -> KubernetesClient:
     """Return a client for a stack's cluster.
 
-    Raises BadInput for a kubeconfig or context of the stack file that does not exist, and UnknownOutcome if the
-    kubeconfig is not available.
+    Raises WrongKubeconfig for a kubeconfig or context of the stack file that does not exist, and UnknownOutcome if
+    the kubeconfig is not available.
     """
     cluster = plan.cluster
     match cluster.access:
@@ -66,28 +79,30 @@ def client_of(plan: Plan) -> KubernetesClient:
 
 
 def _check_kubeconfig(path: Path, context: str | None, stack: str) -> None:
-    """Raise BadInput if the kubeconfig that a stack file names does not exist, is none, or lacks the context."""
+    """Raise WrongKubeconfig if the file of a stack file does not exist, is no kubeconfig, or lacks the context."""
     allowed = "a kubeconfig of the cluster"
     try:
         document: object = yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:
         found = f"{path}: {error.strerror}"
-        raise BadInput(stack, [Problem("cluster.kubeconfig", found, allowed, "name a file that exists")]) from None
+        problem = Problem("cluster.kubeconfig", found, allowed, "name a file that exists")
+        raise WrongKubeconfig(stack, problem) from None
     except (yaml.YAMLError, UnicodeDecodeError):
         found = f"{path}, which is no YAML"
-        raise BadInput(stack, [Problem("cluster.kubeconfig", found, allowed, "name a kubeconfig")]) from None
+        problem = Problem("cluster.kubeconfig", found, allowed, "name a kubeconfig")
+        raise WrongKubeconfig(stack, problem) from None
     content = cast("Mapping[str, Any]", document) if isinstance(document, Mapping) else {}
     entries = items_at(content, "contexts")
     if not entries:
         found = f"{path}, which has no contexts"
-        raise BadInput(stack, [Problem("cluster.kubeconfig", found, allowed, "name a kubeconfig")])
+        raise WrongKubeconfig(stack, Problem("cluster.kubeconfig", found, allowed, "name a kubeconfig"))
     contexts = [str(one.get("name", "")) for one in entries]
     chosen = context or content.get("current-context")
     if chosen not in contexts:
         known = f"a context of {path}: {', '.join(contexts)}"
         found = repr(chosen) if chosen else "nothing, and the file has no current-context"
         fix = did_you_mean(str(chosen), contexts) or f"write context: {contexts[0]}"
-        raise BadInput(stack, [Problem("cluster.context", found, known, fix)])
+        raise WrongKubeconfig(stack, Problem("cluster.context", found, known, fix))
 
 
 def _client_of_output(stack: str) -> KubernetesClient:

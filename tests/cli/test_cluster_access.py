@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 from gpu_platform import cluster_access
-from gpu_platform.cluster_access import ClusterAccess, client_of
+from gpu_platform.cluster_access import ClusterAccess, WrongKubeconfig, client_of
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.errors import BadInput, UnknownOutcome
+from gpu_platform.errors import ExitCode, UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
@@ -243,9 +243,10 @@ def test_a_wrong_kubeconfig_or_context_of_the_stack_file_is_bad_input(
     file = tmp_path / "kubeconfig"
     if text is not None:
         file.write_text(text, "utf-8")
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(WrongKubeconfig) as caught:
         client_of(existing(file, **({"context": context} if context else {})))
-    [problem] = caught.value.problems
+    problem = caught.value.problem
+    assert caught.value.exit_code is ExitCode.BAD_INPUT
     assert problem.path == place
     assert found in problem.found
     assert "sandbox" not in str(caught.value)

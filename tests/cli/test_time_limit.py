@@ -52,7 +52,7 @@ def test_what_takes_longer_is_stopped_and_the_error_says_how_to_go_on(plan: Plan
 
 
 def test_without_an_answer_of_the_cluster_the_cordoned_nodes_are_unknown(plan: Plan) -> None:
-    with pytest.raises(TimedOut, match=r"\nwhich nodes are cordoned is unknown: .* does not exist"):
+    with pytest.raises(TimedOut, match=r"\nwhich nodes are cordoned is unknown: there is no sandbox"):
         _never_done(plan, 1)
 
 
