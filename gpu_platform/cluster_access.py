@@ -12,7 +12,7 @@ import yaml
 
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import items_at
-from gpu_platform.errors import BadInput, ExitCode, Problem, UnknownOutcome, did_you_mean
+from gpu_platform.errors import ExitCode, Problem, UnknownOutcome, did_you_mean
 from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning import Plan
 from sandbox.diagnosis import diagnose
@@ -30,7 +30,7 @@ class WrongKubeconfig(UnknownOutcome):
 
     def __init__(self, stack: str, problem: Problem) -> None:
         self.problem = problem
-        super().__init__(str(BadInput(stack, [problem])))
+        super().__init__(f"stack {stack}: {problem}")
 
 
 class ClusterAccess:

@@ -197,7 +197,8 @@ def test_a_kubeconfig_that_is_missing_is_an_unknown_line(tmp_path: Path) -> None
     (finding,) = installed_lookup(plan_of(kubeconfig=str(tmp_path / "none")), None).findings()
 
     assert finding.severity == "unknown"
-    assert "does not exist" in finding.why
+    assert "cluster.kubeconfig: found" in finding.why
+    assert "No such file" in finding.why
 
 
 def test_another_cluster_autoscaler_stops_a_stack_that_installs_its_own() -> None:
