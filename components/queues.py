@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -169,13 +169,15 @@ class TeamQueue(pulumi.ComponentResource):
         super().__init__("gpu-platform:index:TeamQueue", name, None, opts)
         plan = args.plan
         child = child_options(self, opts)
-        awaited = _NOT_AWAITED if plan.namespace in teams_with_held_queues() else _UNTIL_ACTIVE
-        queue = _object("ClusterQueue", plan.namespace, _cluster_queue(plan), child, awaited)
+        held = held_queues().get(plan.namespace, {})
+        awaited = _NOT_AWAITED if held else _UNTIL_ACTIVE
+        spec = {**_cluster_queue(plan), **_stop_policy(held, "ClusterQueue")}
+        queue = _object("ClusterQueue", plan.namespace, spec, child, awaited)
         local = KubernetesObject(
             f"{plan.namespace}/queue",
             f"{_API}/LocalQueue",
             metadata={"name": plan.local_queue, "namespace": plan.namespace, "annotations": awaited},
-            spec={"clusterQueue": plan.namespace},
+            spec={"clusterQueue": plan.namespace, **_stop_policy(held, "LocalQueue")},
             opts=pulumi.ResourceOptions(parent=self, depends_on=[queue]),
         )
         self.guards = [local, *self._create_rules(plan, child), *self._create_defaults(plan, child)]
@@ -306,16 +308,22 @@ class TeamQueue(pulumi.ComponentResource):
         )
 
 
-def teams_with_held_queues() -> Collection[str]:
-    """Return the teams whose queue an administrator holds; `gpu-platform` passes them, else there are none.
+def held_queues() -> Mapping[str, Mapping[str, str]]:
+    """Return by team the stopPolicy of its queues that an administrator holds, by kind.
 
-    A held queue is not active until the hold ends, so Pulumi would wait for it in vain.
+    `gpu-platform` passes them, else there are none. A held queue is not active until the hold ends: Pulumi would
+    wait for it in vain.
     """
     try:
-        document: object = json.loads(os.environ.get(names.HELD_VARIABLE, "[]"))
+        document: object = json.loads(os.environ.get(names.HELD_VARIABLE, "{}"))
     except ValueError:
-        return ()
-    return cast("list[str]", document) if isinstance(document, list) else ()
+        return {}
+    return cast("Mapping[str, Mapping[str, str]]", document) if isinstance(document, dict) else {}
+
+
+def _stop_policy(held: Mapping[str, str], kind: str) -> Mapping[str, str]:
+    """Return the field that keeps a queue held, where somebody holds it."""
+    return {"stopPolicy": held[kind]} if kind in held else {}
 
 
 class _PriorityClass(pulumi.CustomResource):

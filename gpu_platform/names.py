@@ -53,7 +53,9 @@ MIG_ROLLOUT_ANNOTATION: Final = (
 )
 ROLLED_VARIABLE: Final = "GPU_PLATFORM_ROLLED"  # environment: JSON, MIG config by pool that all live nodes have
 RESIZED_VARIABLE: Final = "GPU_PLATFORM_RESIZED"  # environment: JSON, pools whose `count` this `up` applies
-HELD_VARIABLE: Final = "GPU_PLATFORM_HELD"  # environment: JSON, teams with a queue that somebody holds
+HELD_VARIABLE: Final = (
+    "GPU_PLATFORM_HELD"  # environment: JSON, by team the stopPolicy of its queues that somebody holds, by kind
+)
 SYSTEM_NODES: Final = "cluster.create.system"  # stands for the system nodes in RESIZED_VARIABLE
 MIG_FIELD_MANAGER: Final = "gpu-platform-mig"  # field manager of the MIG label of live nodes; suffix `-<stack>`
 TAINTS_ANNOTATION: Final = (

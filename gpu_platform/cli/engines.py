@@ -242,13 +242,17 @@ class PulumiDeployment:
         return {RESIZED_VARIABLE: json.dumps(resized)}
 
     def _held(self) -> Mapping[str, str]:
-        """Name the teams with a held queue, for which the CLI does not wait; none without an answer."""
+        """Name the held queues, which the CLI does not wait for and keeps held; none without an answer.
+
+        The program declares their policy: the provider takes over what kubectl set, and removes the undeclared.
+        """
         queues = team_queues(self.loaded.plan.queues)
-        held: set[str] = set()
+        held: dict[str, dict[str, str]] = {}
         if queues:
             with suppress(Refused, UnknownOutcome):
-                held = {one.team for one in held_queues(self.cluster.client(), queues)}
-        return {HELD_VARIABLE: json.dumps(sorted(held))}
+                for one in held_queues(self.cluster.client(), queues):
+                    held.setdefault(one.team, {})[one.kind] = one.policy
+        return {HELD_VARIABLE: json.dumps(held, sort_keys=True)}
 
     def _refuse_first_up(self, driver: PulumiEngine) -> None:
         """Raise BadInput, with nothing changed, where the `up` that creates a cluster could not end."""

@@ -86,9 +86,12 @@ def test_queues_that_nobody_holds_are_not_mentioned(tmp_path: Path, capsys: pyte
     assert warnings({"vision": "None"}, tmp_path, capsys) == ""
 
 
-@pytest.mark.parametrize(("policies", "held"), [({"vision": "Hold"}, ["vision"]), ({"vision": "None"}, [])])
-def test_preview_and_up_tell_the_program_of_pulumi_which_teams_have_a_held_queue(
-    policies: dict[str, str], held: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("policies", "held"),
+    [({"vision": "Hold"}, {"vision": {"ClusterQueue": "Hold"}}), ({"vision": "None"}, {})],
+)
+def test_preview_and_up_tell_the_program_of_pulumi_which_queues_are_held(
+    policies: dict[str, str], held: dict[str, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told, exported = tmp_path / "told", tmp_path / "exported.json"
     own = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "vision"}}

@@ -111,8 +111,8 @@ def test_members_read_their_queue_and_change_nothing_of_it(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("held", "awaited"),
     [
-        ('["vision"]', {"pulumi.com/skipAwait": "true"}),
-        ('["search"]', {"pulumi.com/waitFor": "condition=Active"}),
+        ('{"vision": {"ClusterQueue": "Hold"}}', {"pulumi.com/skipAwait": "true"}),
+        ('{"search": {"ClusterQueue": "Hold"}}', {"pulumi.com/waitFor": "condition=Active"}),
         ("{", {"pulumi.com/waitFor": "condition=Active"}),
     ],
 )
@@ -123,6 +123,18 @@ def test_pulumi_does_not_wait_for_the_queues_of_a_team_that_somebody_holds(
     found = recorded(queued(), tmp_path)
     for kind, name in (("ClusterQueue", "vision"), ("LocalQueue", "default")):
         assert found.one(kind, name).inputs["metadata"]["annotations"] == awaited
+
+
+def test_queues_that_somebody_holds_stay_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pulumi's provider takes over what kubectl set, and removes what the program does not declare."""
+    monkeypatch.setenv(names.HELD_VARIABLE, '{"vision": {"ClusterQueue": "Hold"}, "search": {}}')
+    found = recorded(queued(), tmp_path)
+    assert found.one("ClusterQueue", "vision").inputs["spec"]["stopPolicy"] == "Hold"
+    assert "stopPolicy" not in found.one("LocalQueue", "default").inputs["spec"]
+    monkeypatch.setenv(names.HELD_VARIABLE, '{"vision": {"LocalQueue": "HoldAndDrain"}}')
+    found = recorded(queued(), tmp_path)
+    assert found.one("LocalQueue", "default").inputs["spec"]["stopPolicy"] == "HoldAndDrain"
+    assert "stopPolicy" not in found.one("ClusterQueue", "vision").inputs["spec"]
 
 
 def test_workload_priority_classes_are_the_priority_classes(tmp_path: Path) -> None:
