@@ -66,7 +66,7 @@ def client_of(plan: Plan) -> KubernetesClient:
             path = sandbox_kubeconfig(cluster.name)
             if not path.exists():
                 raise UnknownOutcome(
-                    f"there is no sandbox {cluster.name} on this machine: `gpu-platform up {plan.stack}` starts it"
+                    f"there is no sandbox {cluster.name} on this machine: `gpu-platform up` of the stack starts it"
                 )
             return KubernetesClient(path, diagnose=lambda: diagnose(cluster.name))
         case "kubeconfig":
