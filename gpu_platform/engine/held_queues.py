@@ -1,4 +1,4 @@
-"""Finds queues of Kueue that somebody holds by `spec.stopPolicy`, which the program never declares.
+"""Finds queues of Kueue that somebody holds by `spec.stopPolicy`, which no stack file declares.
 
 An administrator holds a queue in an incident, so no run changes that, and none waits for the queue: Kueue reports
 it as not active until the hold ends. A LocalQueue is not active as long as its ClusterQueue is not.
@@ -96,4 +96,6 @@ def stop_policy(live: Mapping[str, Any]) -> str:
 def _manager(live: Mapping[str, Any]) -> str:
     entries: list[Mapping[str, Any]] = live["metadata"].get("managedFields") or []
     owners = [str(one["manager"]) for one in entries if "f:stopPolicy" in mapping_at(one, "fieldsV1", "f:spec")]
-    return owners[-1] if owners else ""
+    # Pulumi's provider takes the field over from whoever set it.
+    people = [owner for owner in owners if not owner.startswith("pulumi-kubernetes")]
+    return people[-1] if people else ""

@@ -28,8 +28,10 @@ API = "/apis/kueue.x-k8s.io/v1beta2"
 
 
 @contextmanager
-def cluster_with(policies: dict[str, str], tmp_path: Path) -> Generator[LoadedStack]:
-    """Yield a stack whose cluster answers that its queues have these stop policies by name."""
+def cluster_with(
+    policies: dict[str, str], tmp_path: Path, manager: str = "kubectl-patch"
+) -> Generator[LoadedStack]:
+    """Yield a stack whose cluster answers that its queues have these stop policies by name, set by a client."""
 
     def answer(_method: str, path: str) -> tuple[int, dict[str, Any]]:
         if path == API:
@@ -43,7 +45,7 @@ def cluster_with(policies: dict[str, str], tmp_path: Path) -> Generator[LoadedSt
         name = path.partition("?")[0].rpartition("/")[2]
         if name not in policies:
             return 404, {"reason": "NotFound", "message": "not found"}
-        by = {"manager": "kubectl-patch", "operation": "Update", "fieldsV1": {"f:spec": {"f:stopPolicy": {}}}}
+        by = {"manager": manager, "operation": "Update", "fieldsV1": {"f:spec": {"f:stopPolicy": {}}}}
         kind = "LocalQueue" if name == "default" else "ClusterQueue"
         return 200, {
             "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -72,6 +74,14 @@ def test_a_held_queue_is_named_with_who_holds_it_and_the_command_that_ends_it(
     said = warnings({"vision": "Hold"}, tmp_path, capsys)
     assert "ClusterQueue vision is held (spec.stopPolicy: Hold, set by kubectl-patch)" in said
     assert """kubectl patch clusterqueue vision --type merge -p '{"spec": {"stopPolicy": "None"}}'""" in said
+
+
+def test_the_provider_that_took_a_hold_over_is_not_named_as_who_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with cluster_with({"vision": "Hold"}, tmp_path, "pulumi-kubernetes-c7fda175") as loaded:
+        warn_of_held_queues(loaded.plan, ClusterAccess(loaded.plan))
+    assert "ClusterQueue vision is held (spec.stopPolicy: Hold): no new" in capsys.readouterr().err
 
 
 def test_a_held_local_queue_is_named_with_its_namespace(
