@@ -15,6 +15,7 @@ from gpu_platform import names
 from gpu_platform.catalog.models import AiConformance, ConformanceRequirement
 from gpu_platform.planning.operator import UNREQUESTED
 from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.validation import gate_name
 from gpu_platform.quantity import counted
 
 
@@ -271,7 +272,7 @@ def _agent_metrics(plan: EnvironmentPlan) -> _Finding:
             api_version="apps/v1",
             kind="DaemonSet",
             namespace=plan.validation.namespace,
-            name=f"validate-{pool.name}",
+            name=gate_name(pool.name),
         )
         for pool in plan.pools
         if pool.expectations.by_agent

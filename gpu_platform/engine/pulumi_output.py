@@ -9,10 +9,8 @@ from typing import Final
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _CHAINED: Final = "During handling of the above exception"
 
-# ` +  kubernetes:core/v1:Namespace vision creating (0s)`: what is done, the type, the name, what is told about it.
-_RESOURCE: Final = re.compile(
-    r"(?P<does>[ +~<>=-]{4})(?P<type>[\w.-]+:[\w./-]+:[\w./-]+) (?P<name>\S+)(?P<says>.*)"
-)
+# ` +  kubernetes:core/v1:Namespace vision creating (0s)`: what is done, type and name, what is said about it.
+_RESOURCE: Final = re.compile(r"(?P<does>[ +~<>=-]{4})[\w.-]+:[\w./-]+:[\w./-]+ \S+(?P<says>.*)")
 _READ: Final = re.compile(r" (refresh|refreshed|refreshing(?!.*(error|warning)).*)( \([\d.]+s\))?")
 _PROGRESS: Final = "@ "
 

@@ -16,7 +16,7 @@ from typing import Final
 from gpu_platform import names
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.queues.tracking import BY_KUEUE, PRIORITY_LABEL, QUEUED_OWNERS, tracking_rules
-from gpu_platform.planning.teams.admission import asks_for_gpus
+from gpu_platform.planning.teams.admission import asks_for_gpus, container_asks_for_gpus
 from gpu_platform.planning.teams.cel import IS_GPU_RESOURCE, text, texts
 from gpu_platform.planning.teams.pod_rule import PodRule, units_of
 from gpu_platform.planning.teams.pod_templates import (
@@ -150,10 +150,7 @@ _TRAIN_JOB_PATCH: Final = (
 _RUNTIMES: Final = tuple(kind for kind in TEMPLATE_KINDS if kind.kind == "TrainingRuntime")
 _CPU, _MEMORY = text("cpu"), text("memory")
 _SIZES: Final = f"[{_CPU}, {_MEMORY}]"
-_HAS_GPUS: Final = (
-    f"each.?resources.?limits.orValue({{}}).exists(name, {IS_GPU_RESOURCE} && "
-    "quantity(string(each.resources.limits[name])).isGreaterThan(quantity('0')))"
-)
+_HAS_GPUS: Final = container_asks_for_gpus("each")
 
 
 def _has_limit_alone(container: str, size: str) -> str:

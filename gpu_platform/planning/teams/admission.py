@@ -230,13 +230,19 @@ SERVICE_RULES: Final = (
 )
 
 
+def container_asks_for_gpus(container: str) -> str:
+    """Return that a container requests GPUs, as CEL."""
+    return (
+        f"has({container}.resources) && has({container}.resources.limits) && "
+        f"{container}.resources.limits.exists(name, {IS_GPU_RESOURCE} && "
+        f"quantity(string({container}.resources.limits[name])).isGreaterThan(quantity('0')))"
+    )
+
+
 def asks_for_gpus(spec: str) -> str:
     """Return that a pod spec requests GPUs or claims devices, as CEL."""
     return f"(has({spec}.resourceClaims) && size({spec}.resourceClaims) > 0) || " + " || ".join(
-        f"(has({spec}.{kind}) && {spec}.{kind}.exists(one, has(one.resources) && "
-        "has(one.resources.limits) && one.resources.limits.exists(name, "
-        f"{IS_GPU_RESOURCE} && "
-        "quantity(string(one.resources.limits[name])).isGreaterThan(quantity('0')))))"
+        f"(has({spec}.{kind}) && {spec}.{kind}.exists(one, {container_asks_for_gpus('one')}))"
         for kind in _WITH_RESOURCES
     )
 

@@ -80,20 +80,20 @@ def test_managed_prometheus_of_a_new_gke_cluster_scrapes_the_exporter_of_the_ope
     assert plan.monitoring.pod_monitoring is scraped
 
 
+SERVE_ON_GKE: dict[str, Any] = {
+    "name": "serve",
+    "machine_type": "g2-standard-4",
+    "zones": ["us-central1-a"],
+    "count": {"desired": 1},
+    "workload": "inference",
+}
+
+
 def test_managed_prometheus_scrapes_the_agents_where_no_pool_has_the_operators_exporter() -> None:
     platform: dict[str, Any] = {
         "kind": "environment",
         "cluster": {**GKE, "create": {}},
-        "pools": [
-            {
-                "name": "serve",
-                "machine_type": "g2-standard-4",
-                "zones": ["us-central1-a"],
-                "count": {"desired": 1},
-                "workload": "inference",
-                "device_plugin": "provider",
-            }
-        ],
+        "pools": [{**SERVE_ON_GKE, "device_plugin": "provider"}],
     }
     without = plan_platform(platform, "test")
     plan = plan_platform({**platform, "validation": {"metrics": True}}, "test")
@@ -145,16 +145,7 @@ def test_pools_without_dcgm_are_named_whose_alerts_on_xid_errors_and_clocks_are_
         platform: dict[str, Any] = {
             "kind": "environment",
             "cluster": {**GKE, "create": {}},
-            "pools": [
-                {
-                    "name": "serve",
-                    "machine_type": "g2-standard-4",
-                    "zones": ["us-central1-a"],
-                    "count": {"desired": 1},
-                    "workload": "inference",
-                    **pool,
-                }
-            ],
+            "pools": [{**SERVE_ON_GKE, **pool}],
             "validation": {"metrics": True},
         }
         plan = plan_platform(platform, "test")
