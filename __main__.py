@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pulumi
 
-from gpu_platform import garbage
-from gpu_platform.errors import BadInput
-from gpu_platform.paths import stacks_dir
+from gpu_platform.base import garbage
+from gpu_platform.base.errors import BadInput
+from gpu_platform.base.paths import stacks_dir
 from gpu_platform.planning.changes import protected
 from gpu_platform.stacks import plan_platform
 

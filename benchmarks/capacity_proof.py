@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 from brute_force import TooLarge, fits, has_units
 from random_stacks import random_stack
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.capacity_document import capacity_document
-from gpu_platform.errors import BadInput
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.stacks import plan_platform
 

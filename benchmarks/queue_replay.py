@@ -34,7 +34,7 @@ from queue_orders import fifo, sjf, srtf
 from rich.console import Console
 from rich.table import Table
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.rehearsal import Assumptions, Platform, Trace, TraceJob, rehearse, report
 from gpu_platform.planning.rehearsal.model import RehearsalPool, Shape
 from gpu_platform.planning.rehearsal.simulator import Actions, Admission, Recorded

@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.expectations import DeclaredNode, expectations_for_machine
 from gpu_platform.planning.expectations.section import NodeExpectation

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 
 _QUEUE: Final = f'metadata.labels["{names.QUEUE_LABEL}"]'
 

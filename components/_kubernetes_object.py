@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 import pulumi
 
 from components._immutable_fields import IMMUTABLE_FIELDS, IMMUTABLE_IN_QUEUES
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import load_catalog
 
 Manifest: TypeAlias = dict[str, Any]

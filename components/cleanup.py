@@ -16,7 +16,7 @@ from components._in_namespace import (
 )
 from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.cleanup.kinds import KINDS, REPLICA_SET
 from gpu_platform.cleanup.packed import build_cleanup
 from gpu_platform.planning.cleanup.section import CleanupPlan

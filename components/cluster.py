@@ -8,7 +8,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components._options import FORCE, UPSERT
-from gpu_platform.paths import sandbox_kubeconfig
+from gpu_platform.base.paths import sandbox_kubeconfig
 from gpu_platform.planning.clouds.section import ClusterPlan
 
 

@@ -8,7 +8,7 @@ import pulumi
 
 from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.dra.section import ClaimPlan, DeviceClassPlan
 
 

@@ -13,7 +13,7 @@ from components._kubernetes_object import KubernetesObject
 from components._options import child_options
 from components.config_map import GpuSharing, MigLayout
 from components.dra_driver import DraDriver
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.operator.section import HELM_SECONDS, OperatorPlan
 
 CHART = "gpu-operator"

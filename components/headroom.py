@@ -7,7 +7,7 @@ import pulumi
 from components._in_namespace import own_namespace, restricted_container, restricted_pod
 from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.headroom import PRIORITY_CLASS
 from gpu_platform.planning.headroom.section import HeadroomPlan, HeadroomPods
 

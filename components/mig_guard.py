@@ -23,7 +23,7 @@ import pulumi
 from pulumi.runtime.mocks import MockMonitor
 from pulumi.runtime.settings import get_monitor
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.project import project_settings
 

@@ -10,7 +10,7 @@ import pulumi
 
 from components._kubernetes_object import KubernetesObject
 from components._options import child_options
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.monitoring.grafana import content
 from gpu_platform.planning.monitoring.rules import rule_groups
 from gpu_platform.planning.monitoring.section import DashboardPlan, MonitoringPlan

@@ -9,7 +9,7 @@ import pulumi
 from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from components.mig_guard import guarded
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.clouds.section import AutoscalerPlan
 from gpu_platform.planning.nodes.simulated import simulated_annotations
 from gpu_platform.planning.pools.section import PoolPlan

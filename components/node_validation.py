@@ -15,7 +15,7 @@ from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from components.agent_admission import AgentAdmission, AgentAdmissionArgs
 from components.device_claims import claim_template, every_gpu
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.validation import gate_name
 from gpu_platform.planning.validation.section import AgentMetricsPlan, ValidationPlan

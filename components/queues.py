@@ -14,7 +14,7 @@ import pulumi_kubernetes as k8s
 from components._in_namespace import role_ref
 from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.queues.admission import (
     GUARDED_RESOURCES,
     NAMES_NO_CLASS,

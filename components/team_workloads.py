@@ -10,7 +10,7 @@ import pulumi
 
 from components._kubernetes_object import KubernetesObject
 from components._options import child_options, retained
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.workloads.section import (
     BatchJobPlan,
     InferenceServicePlan,

@@ -22,7 +22,7 @@ from components.tenant_admission import (
     TenantPodSecurityArgs,
 )
 from components.tenant_pod_defaults import TenantPodDefaults, TenantPodDefaultsArgs
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.guide.document import CONFIG_MAP as GUIDE_CONFIG_MAP
 from gpu_platform.guide.document import config_map_data
 from gpu_platform.planning.clouds.section import PodEgress

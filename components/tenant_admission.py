@@ -9,7 +9,7 @@ import pulumi
 
 from components._kubernetes_object import KubernetesObject
 from components._options import child_options, retained
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.teams.admission import (
     CLAIM_VARIABLES,
     POD_CHANGES,

@@ -9,7 +9,7 @@ import pulumi
 
 from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.teams.admission import ASKS_FOR_GPUS
 from gpu_platform.planning.teams.admission_defaults import PodDefaults
 from gpu_platform.planning.teams.admission_mutations import mutations, variables

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
-from gpu_platform.errors import BadInput, Problem, UnknownOutcome
+from gpu_platform.base.errors import BadInput, Problem, UnknownOutcome
 from gpu_platform.prometheus import Prometheus, QueryRefused
 from gpu_platform.spec.utilisation import read_utilisation
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from gpu_platform.base.errors import BadInput
+from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.engine.objects import declared_twice
 from gpu_platform.engine.record import RecordedProgram, StackResolver, record_program
-from gpu_platform.errors import BadInput
-from gpu_platform.paths import PROJECT_ROOT
 from gpu_platform.project import project_name
 from gpu_platform.spec import CONFIG_KEY
 from gpu_platform.stacks import ENVIRONMENT_FOLDER_KEY, LoadedStack

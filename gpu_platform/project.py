@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, cast
 
-from gpu_platform.errors import BadInput, Problem
-from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.base.errors import BadInput, Problem
+from gpu_platform.base.paths import PROJECT_ROOT
 
 _DISTRIBUTION: Final = "gpu-platform"
 _GET_ONE: Final = (
@@ -23,7 +23,7 @@ _GET_ONE: Final = (
 
 def is_project(folder: Path) -> bool:
     """Return whether `folder` is the root of a project, under whatever name."""
-    return (folder / "Pulumi.yaml").is_file() and (folder / "gpu_platform" / "paths.py").is_file()
+    return (folder / "Pulumi.yaml").is_file() and (folder / "gpu_platform" / "base" / "paths.py").is_file()
 
 
 def project_around(folder: Path) -> Path | None:

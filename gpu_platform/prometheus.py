@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from gpu_platform.errors import BadInput, Problem, UnknownOutcome
+from gpu_platform.base.errors import BadInput, Problem, UnknownOutcome
 
 _SECONDS: Final = 30
 _ERROR_BYTES: Final = 10_000

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from gpu_platform.base.errors import BadInput, Problem, did_you_mean
+from gpu_platform.base.paths import stacks_dir
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput, Problem, did_you_mean
-from gpu_platform.paths import stacks_dir
 from gpu_platform.planning import EnvironmentPlan, Plan, check_apart, plan_environment, plan_team
 from gpu_platform.spec import (
     Environment,

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from gpu_platform.base.errors import did_you_mean
 from gpu_platform.catalog import Catalog, MachineType
-from gpu_platform.errors import did_you_mean
 
 _MOST: Final = 4
 """Machine types that a fix names."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.engine.objects import items_at, mapping_at
-from gpu_platform.quantity import parse_quantity
 
 _ENDED = {"Succeeded", "Failed"}
 

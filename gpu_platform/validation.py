@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.errors import ExitCode
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.errors import ExitCode
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.burn_in.section import BurnInPlan
 from gpu_platform.planning.changes.durations import driver_upgrades_at_a_time

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import items_at, mapping_at
 from gpu_platform.engine.readiness import unready_reason
 from gpu_platform.engine.wait import pod_trouble
 from gpu_platform.planning import Plan
 from gpu_platform.planning.workloads import workloads_of
-from gpu_platform.quantity import counted
 
 _POLL_SECONDS: Final = 0.5
 _MAX_DETAILS: Final = 2

@@ -24,8 +24,8 @@ from pulumi_policy import (
 )
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, UnknownValueError
 
+from gpu_platform.base.errors import BadInput, GpuPlatformError, Problem
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput, GpuPlatformError, Problem
 from gpu_platform.planning import plan_to_json
 from gpu_platform.stacks import plan_platform
 from policies import Rule, rules

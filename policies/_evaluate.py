@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
 from policies._inputs import NotVisible
 from policies._own import OWN_ID
 from policies._rule import Breach, Exemption, Level, Remedy, Rule, Settings, Severity, Subject

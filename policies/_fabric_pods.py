@@ -9,7 +9,7 @@ import re
 from functools import cached_property
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import FabricDaemon, FabricPods
 from gpu_platform.pod_devices import published_devices
 from policies._inputs import Value

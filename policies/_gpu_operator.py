@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Gpu
 from policies._inputs import NotVisible, Value
 from policies._mig_profiles import mig_tables

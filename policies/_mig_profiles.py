@@ -18,7 +18,7 @@ from importlib import resources
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from gpu_platform.errors import did_you_mean
+from gpu_platform.base.errors import did_you_mean
 
 _ROW = re.compile(
     r"(?P<name>\S+)\s+(?P<memory>\d+)/(?P<memories>\d+)\s+(?P<compute>\d+)/(?P<computes>\d+)"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, cast
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
 from policies._rule import Rule
 
 OWN_ID: Final = r"^[a-z0-9-]+(\.[a-z0-9-]+)+$"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Gpu, MachineType
 from policies._inputs import NotVisible, Value
 from policies._stack import Resource, Stack

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gpu_platform import names
+from gpu_platform.base import names
 from policies._inputs import NotVisible, Value
 from policies._pod_templates import (
     BATCH_KINDS,

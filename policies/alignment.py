@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import MachineType
 from policies._inputs import Value
 from policies._offers import units_per_node

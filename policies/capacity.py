@@ -8,7 +8,7 @@ from itertools import combinations
 
 from pydantic import Field
 
-from gpu_platform import names
+from gpu_platform.base import names
 from policies._gpu_operator import allocates_by_claims
 from policies._inputs import NotVisible, Value
 from policies._offers import shares, units_per_node

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from policies._inputs import NotVisible, Value
 from policies._pools import EKS_LAUNCH_TEMPLATE, EksNodeGroup, NodePool, pools
 from policies._rule import Breach, Rule, Settings, Severity

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.pod_devices import DEVICE_ANNOTATIONS, NO_DEVICES, RUNTIME_CLASS_PREFIX, VISIBLE_DEVICES
 from gpu_platform.pod_limits import BARE_POD, LEAVING_TAINTS
 from policies._fabric_pods import FabricPod

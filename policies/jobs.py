@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from policies._gpu_operator import device_plugin_config_of
 from policies._inputs import NotVisible, Value
 from policies._rule import Breach, Remedy, Rule, Settings, Severity

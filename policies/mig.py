@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_platform import names
-from gpu_platform.errors import did_you_mean
+from gpu_platform.base import names
+from gpu_platform.base.errors import did_you_mean
 from policies._gpu_operator import (
     MIG_BALANCED,
     MigLayout,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_platform import names
+from gpu_platform.base import names
 from policies._inputs import NotVisible
 from policies._pools import NodePool, pools
 from policies._rule import Breach, Rule, Settings, Severity

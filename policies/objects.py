@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpu_platform import names
+from gpu_platform.base import names
 from policies._inputs import Value
 from policies._pools import pools
 from policies._rule import Breach, Rule, Severity

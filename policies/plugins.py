@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from policies._gpu_operator import operator
 from policies._inputs import Value
 from policies._pools import EKS_NODE_GROUP, GKE_NODE_POOL, NodePool, pools

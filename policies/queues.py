@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.pod_limits import WORKLOAD_OF_OTHERS
 from policies._inputs import Value
 from policies._pod_templates import KINDS, pod_templates

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import OperatorRelease
 from policies._gpu_operator import GpuOperator, operator
 from policies._inputs import Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpu_platform import names
+from gpu_platform.base import names
 from policies._gpu_operator import allocates_by_claims
 from policies._inputs import NotVisible, Value
 from policies._offers import units_per_node

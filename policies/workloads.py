@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpu_platform import names
+from gpu_platform.base import names
 from policies._inputs import NotVisible
 from policies._offers import units_per_node
 from policies._pools import NodeTaint, pools

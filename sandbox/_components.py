@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpu_platform.names import KWOK_NODE_ANNOTATION, SANDBOX_NAMESPACE
-from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.base.names import KWOK_NODE_ANNOTATION, SANDBOX_NAMESPACE
+from gpu_platform.base.paths import PROJECT_ROOT
 from sandbox._layout import HOST, Layout
 from sandbox.build import Binaries
 

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_platform.errors import UnknownOutcome
-from gpu_platform.interruption import deferred
+from gpu_platform.base.errors import UnknownOutcome
+from gpu_platform.base.interruption import deferred
 
 _POLL_SECONDS = 0.02
 

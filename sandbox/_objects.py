@@ -12,8 +12,8 @@ from typing import Final, cast
 
 import urllib3
 
-from gpu_platform.errors import BadInput, Problem, UnknownOutcome
-from gpu_platform.names import SANDBOX_NAMESPACE
+from gpu_platform.base.errors import BadInput, Problem, UnknownOutcome
+from gpu_platform.base.names import SANDBOX_NAMESPACE
 from sandbox._definitions import Document, read_definitions
 from sandbox._layout import ADMIN, Layout, Settings
 from sandbox.diagnosis import diagnose

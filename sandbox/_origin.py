@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpu_platform.errors import BadInput, Problem, did_you_mean
+from gpu_platform.base.errors import BadInput, Problem, did_you_mean
 from sandbox._modules import DEFAULT, KUBERNETES_PROGRAMS, GoModule
 
 VARIABLE: Final = "GPU_PLATFORM_CONTROL_PLANE"

@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
-from gpu_platform.errors import UnknownOutcome
-from gpu_platform.progress import Progress
+from gpu_platform.base.errors import UnknownOutcome
+from gpu_platform.base.progress import Progress
 from sandbox._modules import ETCD, KUBERNETES, KUBERNETES_PROGRAMS, KWOK, GoModule
 from sandbox._origin import BUILD, VARIABLE
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpu_platform.errors import GpuPlatformError, UnknownOutcome
-from gpu_platform.paths import cache_dir
-from gpu_platform.progress import Progress
+from gpu_platform.base.errors import GpuPlatformError, UnknownOutcome
+from gpu_platform.base.paths import cache_dir
+from gpu_platform.base.progress import Progress
 from sandbox._go_build import GO_WHEEL as GO_WHEEL
 from sandbox._go_build import build_programs
 from sandbox._locks import file_lock

@@ -21,9 +21,9 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from gpu_platform.errors import BadInput, Problem, UnknownOutcome
-from gpu_platform.paths import sandbox_dir
-from gpu_platform.progress import Progress
+from gpu_platform.base.errors import BadInput, Problem, UnknownOutcome
+from gpu_platform.base.paths import sandbox_dir
+from gpu_platform.base.progress import Progress
 from sandbox import _components, build
 from sandbox._components import Component
 from sandbox._daemons import Daemon

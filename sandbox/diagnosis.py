@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from gpu_platform.errors import UnknownOutcome
-from gpu_platform.paths import sandbox_dir
+from gpu_platform.base.errors import UnknownOutcome
+from gpu_platform.base.paths import sandbox_dir
 from sandbox._daemons import Daemon
 
 LOW_DISK_MIB: Final = 512  # etcd, logs and audit of a sandbox grow by some 10 MiB an hour

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
 from sandbox._layout import Layout
 from sandbox._modules import kubernetes_versions
 

@@ -27,7 +27,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import tests.support.protobuf  # noqa: F401 - before either SDK
-from gpu_platform.progress import Progress
+from gpu_platform.base.progress import Progress
 from sandbox import build, control_plane
 from sandbox._modules import DEFAULT, kubernetes_versions
 from sandbox.control_plane import Status

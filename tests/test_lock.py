@@ -15,7 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.base.paths import PROJECT_ROOT
 
 UV = Path(sys.executable).with_name("uv")
 pytestmark = pytest.mark.skipif(not UV.exists(), reason="installed by pip: no uv in the environment")

@@ -9,8 +9,8 @@ from contextlib import redirect_stderr
 
 import pytest
 
-from gpu_platform import progress as module
-from gpu_platform.progress import Progress
+from gpu_platform.base import progress as module
+from gpu_platform.base.progress import Progress
 
 
 class Clock:

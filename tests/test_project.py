@@ -17,8 +17,8 @@ import yaml
 from packaging.specifiers import SpecifierSet
 
 from gpu_platform import project
-from gpu_platform.errors import BadInput
-from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.base.errors import BadInput
+from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.spec import find_stack_file, read_stack_file
 from tests.support.pulumi_cli import MISSING, environment
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.base.paths import PROJECT_ROOT
 
 # Each comment is the kind of error that its line has.
 MISTAKES = """\

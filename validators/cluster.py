@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import duration_text, parse_quantity
 from gpu_platform.planning.expectations.section import NodeExpectation
 from gpu_platform.planning.mig.progress import CHANGE_SECONDS, is_in_progress, is_stuck, seconds_in_state
-from gpu_platform.quantity import duration_text, parse_quantity
 from validators.agent.outcome import FAIL, PASS, UNKNOWN
 from validators.result import CheckResult, Verdict
 

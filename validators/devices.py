@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import duration_text
 from gpu_platform.planning.expectations.section import NIC_DEVICES, RESOURCE_SLICES, NodeExpectation
-from gpu_platform.quantity import duration_text
 from validators.agent.outcome import FAIL, PASS, UNKNOWN
 from validators.result import CheckResult, Verdict
 

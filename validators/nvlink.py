@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.expectations.section import NodeExpectation
 from validators.agent.outcome import FAIL, PASS, UNKNOWN
 from validators.result import CheckResult, Verdict

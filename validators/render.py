@@ -13,7 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gpu_platform.quantity import duration_text
+from gpu_platform.base.quantity import duration_text
 from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.report import NodeReport, ValidationReport
 from validators.result import CheckResult

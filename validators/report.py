@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, cast
 
-from gpu_platform import names
-from gpu_platform.errors import ExitCode
+from gpu_platform.base import names
+from gpu_platform.base.errors import ExitCode
 from gpu_platform.planning.expectations.section import Expectations, NodeExpectation
 from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.cluster import check_node

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.expectations.section import NodeExpectation
 from validators.cluster import driver_upgrade_state
 

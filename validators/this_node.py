@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning.expectations import expected_xids
 from validators.agent.cli import DEADLINE_SECONDS
 from validators.agent.expectations import BadExpectations, Expectation, parse_expectations

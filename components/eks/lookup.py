@@ -10,7 +10,7 @@ from typing import Any, cast
 import pulumi
 import pulumi_aws as aws
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.existing_cluster import (
     SUBNET_TAG,

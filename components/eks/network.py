@@ -11,7 +11,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components._options import child_options
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.clouds.eks.cluster_plan import ExistingVpcPlan, VpcPlan, ZoneSubnets
 from gpu_platform.planning.clouds.eks.existing_cluster import SUBNET_TAG
 from gpu_platform.planning.clouds.eks.vpc import check_control_plane_zones

@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection
 from typing import cast
 
-from gpu_platform.names import RESIZED_VARIABLE
+from gpu_platform.base.names import RESIZED_VARIABLE
 
 
 def resized() -> Collection[str]:

@@ -13,7 +13,7 @@ from components._options import child_options
 from components.eks.addon import create_addon
 from components.eks.launch_template import block_device, metadata_options, no_reservation, tag_specifications
 from components.eks.resized import resized
-from gpu_platform.names import SYSTEM_NODES
+from gpu_platform.base.names import SYSTEM_NODES
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, SystemPool
 
 # Controllers of the whole cluster must not lose their nodes to an interruption of spot capacity.

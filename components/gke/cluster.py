@@ -22,7 +22,7 @@ from components.gke.networks import (
 )
 from components.gke.system_pool import FIRST_DISK_TYPE, FIRST_POOL_NODES, create_system_pool, node_settings
 from components.gke.vpc import PODS_RANGE, SERVICES_RANGE, GkeVpc, GkeVpcArgs
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.clouds.gke.existing_cluster import (
     ExistingGke,
     existing_kubeconfig,

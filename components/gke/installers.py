@@ -8,7 +8,7 @@ import pulumi
 
 from components._kubernetes_object import KubernetesObject
 from components._options import child_options
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.clouds.gke.plan import DaemonSetPlan
 
 # Nodes of one job need one version: all of them are changed at once.

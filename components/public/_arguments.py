@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import pulumi
 from pulumi.output import Unknown
 
-from gpu_platform.errors import Problem
+from gpu_platform.base.errors import Problem
 
 INPUTS: Final = frozenset(
     {

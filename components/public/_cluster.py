@@ -12,8 +12,8 @@ from components._cloud import EksOutputs, GkeOutputs
 from components._options import FORCE, UPSERT
 from components.node_pool import NodePool
 from components.public._errors import BadArguments
-from gpu_platform.errors import Problem
-from gpu_platform.paths import sandbox_kubeconfig
+from gpu_platform.base.errors import Problem
+from gpu_platform.base.paths import sandbox_kubeconfig
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pulumi
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
 
 
 class BadArguments(pulumi.RunError):

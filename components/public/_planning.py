@@ -15,7 +15,7 @@ import pulumi
 from components.public._arguments import INPUTS, PLATFORM_INPUTS, output_problems, plain, renamed
 from components.public._errors import BadArguments
 from components.public.types import GpuCluster, ValidationSettings
-from gpu_platform.errors import BadInput, Problem, did_you_mean
+from gpu_platform.base.errors import BadInput, Problem, did_you_mean
 from gpu_platform.planning.guide import GuidePlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.teams.section import TenantPlan

@@ -30,7 +30,7 @@ from components.public.platform import GpuPlatform
 from components.public.team import GpuTeam
 from components.public.types import Pool, Team
 from components.public.validation import GpuValidation
-from gpu_platform.errors import Problem
+from gpu_platform.base.errors import Problem
 
 NAME = "gpu-platform"
 COMPONENTS: tuple[type[pulumi.ComponentResource], ...] = (

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.burn_in.program import SERVICE_ACCOUNT
 from gpu_platform.lost_pods import LOST_CONDITIONS
 from gpu_platform.planning.burn_in.section import BurnInPlan

@@ -14,6 +14,7 @@ from typing import Any, cast
 import yaml
 from pydantic import ValidationError
 
+from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.catalog._references import check_references
 from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.models import (
@@ -57,7 +58,6 @@ from gpu_platform.catalog.models import (
     ZoneWithoutControlPlanes,
 )
 from gpu_platform.catalog.prices import ListPrice, Offered, find_price, offered
-from gpu_platform.errors import BadInput, Problem
 
 
 @dataclass(frozen=True, slots=True)

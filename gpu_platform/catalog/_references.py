@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import assert_never, get_args
 
+from gpu_platform.base.errors import Problem, did_you_mean
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.models import (
     AwsFamily,
@@ -19,8 +21,6 @@ from gpu_platform.catalog.models import (
     OperatorRelease,
     xid_codes,
 )
-from gpu_platform.errors import Problem, did_you_mean
-from gpu_platform.quantity import counted
 
 Place = Callable[[object], str]
 """Where an entry is: `machine_types_aws.yaml: machine_types[p5.48xlarge]`."""

@@ -17,7 +17,8 @@ def build_cleanup() -> bytes:
     entries = {
         "__main__.py": (sources / "__main__.py").read_bytes(),
         "gpu_platform/__init__.py": b"",
-        "gpu_platform/names.py": (resources.files("gpu_platform") / "names.py").read_bytes(),
+        "gpu_platform/base/__init__.py": b"",
+        "gpu_platform/base/names.py": (resources.files("gpu_platform") / "base" / "names.py").read_bytes(),
         "validators/__init__.py": b"",
         "validators/agent/__init__.py": b"",
         "validators/agent/api_server.py": (agent / "api_server.py").read_bytes(),

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from gpu_platform.base.names import CLEANUP_LABEL, EXPIRES_LABEL, IDLE_LABEL
 from gpu_platform.cleanup.kinds import KINDS, POD, REPLICA_SET, Kind, Object, ended_at, status_of, time_of
-from gpu_platform.names import CLEANUP_LABEL, EXPIRES_LABEL, IDLE_LABEL
 
 NEVER = "never"
 _BUSY = 0.01  # share of a GPU's time; below it nothing runs on it

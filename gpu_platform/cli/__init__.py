@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_platform import interruption
+from gpu_platform.base import interruption
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -17,10 +17,10 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.main import get_command
 
-from gpu_platform import garbage, interruption
+from gpu_platform.base import garbage, interruption
+from gpu_platform.base.errors import BadInput, ExitCode, GpuPlatformError, Problem
 from gpu_platform.cli.commands import capacity, deployment, lookup, mig, nodes, sandbox, stack_files
 from gpu_platform.cli.options import CONTEXT, CommandGroup
-from gpu_platform.errors import BadInput, ExitCode, GpuPlatformError, Problem
 from gpu_platform.project import check_project, version
 
 _INTERRUPTED = 130  # Typer's exit code for every KeyboardInterrupt

@@ -10,6 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from gpu_platform.base.errors import ExitCode
+from gpu_platform.base.names import quota_key
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.capacity_document import capacity_document
 from gpu_platform.cli.console import console
@@ -17,13 +20,10 @@ from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.quotas import read_quotas
 from gpu_platform.cli.tables import Column, show_table, show_text
 from gpu_platform.cluster_access import ClusterAccess
-from gpu_platform.errors import ExitCode
 from gpu_platform.measured import measured_by_pool
-from gpu_platform.names import quota_key
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.cost import HOURS_PER_MONTH
-from gpu_platform.quantity import counted
 from gpu_platform.stacks import load_stack
 
 _EXIT_CODES = {"placed": ExitCode.GOOD, "impossible": ExitCode.FINDING, "unknown": ExitCode.UNKNOWN}

@@ -7,7 +7,8 @@ from decimal import Decimal
 from math import fsum
 from typing import Any
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import counted, parse_quantity
 from gpu_platform.planning.capacity.proof import PodsOnNode
 from gpu_platform.planning.capacity.report import CapacityReport, QuotaFit
 from gpu_platform.planning.capacity.waste import CAUSES, GEOMETRY, IDLE, STRANDED, UNALLOCATED, PoolUse
@@ -16,7 +17,6 @@ from gpu_platform.planning.cost.section import PoolCost
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.quantity import counted, parse_quantity
 
 _HOW_CAUSE = {
     GEOMETRY: "compute slices of partitioned GPUs that belong to no MIG instance of the layout",

@@ -14,12 +14,12 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.markup import escape
 
+from gpu_platform.base.errors import BadInput, ExitCode
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check_report import Finding, as_junit, as_sarif, findings, mistakes, placed
 from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.engine.record import RecordedProgram
-from gpu_platform.errors import BadInput, ExitCode
 from gpu_platform.planning import Plan, plan_to_json
 from gpu_platform.planning.charts.section import ChartsPlan, ignored
 from gpu_platform.planning.clouds.offerings import offering_warnings

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.project import version
 from gpu_platform.spec import parse_platform
 from gpu_platform.spec.positions import Position, Positions

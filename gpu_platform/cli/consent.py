@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
 
 
 def ask_for(text: str, *, source: str, option: str) -> None:

@@ -12,17 +12,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gpu_platform.base.errors import BadInput, ExitCode
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
 from gpu_platform.cli.cost_page import cost_page, nodes_text
 from gpu_platform.cli.environment import environment_of
-from gpu_platform.errors import BadInput, ExitCode
 from gpu_platform.measured import held_by_team, measured_by_pool
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.spending import Saving, Spending, savings, spending_of
-from gpu_platform.quantity import counted
 from gpu_platform.stacks import load_stack, plan_platform
 
 

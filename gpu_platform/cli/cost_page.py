@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from gpu_platform.html_page import COLOURS, html_page
+from gpu_platform.base.html_page import COLOURS, html_page
 from gpu_platform.planning.clouds.schedules import HOURS_OF_WEEK
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from gpu_platform.base.errors import BadInput, ExitCode, Problem, did_you_mean
+from gpu_platform.base.quantity import parse_duration
 from gpu_platform.dashboards import VARIABLES, Board, BoardData, Period, boards, dashboards_page, read_boards
-from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.prometheus import Prometheus
-from gpu_platform.quantity import parse_duration
 
 _LEAST_SECONDS: Final = 300.0
 _MOST_SECONDS: Final = 90 * 86400.0

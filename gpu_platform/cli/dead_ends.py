@@ -9,10 +9,10 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from gpu_platform import interruption, names
+from gpu_platform.base import interruption, names
+from gpu_platform.base.errors import Finding, GpuPlatformError, UnknownOutcome
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.client import KubernetesClient, Refused
-from gpu_platform.errors import Finding, GpuPlatformError, UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan, Plan
 from gpu_platform.planning.mig.progress import IN_PROGRESS
 from gpu_platform.planning.validation import gate_name

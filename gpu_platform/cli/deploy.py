@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from gpu_platform.base.errors import BadInput, ExitCode, Finding, GpuPlatformError, UnknownOutcome
+from gpu_platform.base.paths import sandbox_dir, sandbox_kubeconfig
+from gpu_platform.base.progress import Progress
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check import broken_rules, show_policies, verdict
 from gpu_platform.cli.check_report import placed
@@ -43,9 +46,7 @@ from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.members import ObjectsSkipped
 from gpu_platform.engine.queues import release_deleted
 from gpu_platform.engine.wait import NotReady
-from gpu_platform.errors import BadInput, ExitCode, Finding, GpuPlatformError, UnknownOutcome
 from gpu_platform.live_objects import ObjectsOnce
-from gpu_platform.paths import sandbox_dir, sandbox_kubeconfig
 from gpu_platform.planning.changes import PoolChange, pool_changes, protected, protection_changes
 from gpu_platform.planning.changes.departures import TeamChange
 from gpu_platform.planning.changes.durations import SETTLE_SECONDS
@@ -59,7 +60,6 @@ from gpu_platform.planning.queues.section import QueuesPlan
 from gpu_platform.planning.schedules import off_notices
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
-from gpu_platform.progress import Progress
 from gpu_platform.rollout.plan import Rollout
 from gpu_platform.rollout.run import RolloutFailed
 from gpu_platform.stacks import LoadedStack, load_stack

@@ -10,6 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from gpu_platform.base.errors import BadInput, Problem, UnknownOutcome
+from gpu_platform.base.progress import Progress
+from gpu_platform.base.quantity import counted
 from gpu_platform.cli.consent import ask_for
 from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import Deployment
@@ -19,12 +22,9 @@ from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine import retention
 from gpu_platform.engine.contents import Contents, namespace_contents
 from gpu_platform.engine.team_stacks import TeamStack, deployed_team_stacks
-from gpu_platform.errors import BadInput, Problem, UnknownOutcome
 from gpu_platform.planning import Plan
 from gpu_platform.planning.changes import PoolChange, retained_resources
 from gpu_platform.planning.changes.pool_facts import CLUSTER_PROTECT, EXISTING, PROTECT_FIELD, pool_facts
-from gpu_platform.progress import Progress
-from gpu_platform.quantity import counted
 from gpu_platform.stacks import LoadedStack
 
 _UNTOUCHED = "nothing was changed"

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from gpu_platform.base.errors import BadInput, ExitCode, Problem
+from gpu_platform.base.paths import PROJECT_ROOT
+from gpu_platform.base.quantity import counted
 from gpu_platform.cli.tool import Tool
-from gpu_platform.errors import BadInput, ExitCode, Problem
-from gpu_platform.paths import PROJECT_ROOT
-from gpu_platform.quantity import counted
 
 if TYPE_CHECKING:
     from gpu_platform.online import OnlineFinding

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from gpu_platform.base.errors import BadInput, ExitCode, Problem
+from gpu_platform.base.progress import Progress
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput, ExitCode, Problem
 from gpu_platform.online import OnlineFinding, questions
-from gpu_platform.progress import Progress
-from gpu_platform.quantity import counted
 from gpu_platform.stacks import load_stack
 
 _MARKS = {"stops": "STOPS", "warns": "WARNS", "fine": "ok", "unknown": "UNKNOWN"}

@@ -15,6 +15,10 @@ from typing import Any, Protocol
 
 import yaml
 
+from gpu_platform.base.errors import BadInput, UnknownOutcome
+from gpu_platform.base.names import HELD_VARIABLE, RESIZED_VARIABLE, ROLLED_VARIABLE, SYSTEM_NODES
+from gpu_platform.base.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE, sandbox_dir
+from gpu_platform.base.progress import Progress
 from gpu_platform.cli.parts import open_access, refuse_parts
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine import retention
@@ -34,16 +38,12 @@ from gpu_platform.engine.pulumi_engine import InterruptedCreation, PulumiEngine
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.taints import repair_taints
 from gpu_platform.engine.takeover import refuse_foreign_objects
-from gpu_platform.errors import BadInput, UnknownOutcome
-from gpu_platform.names import HELD_VARIABLE, RESIZED_VARIABLE, ROLLED_VARIABLE, SYSTEM_NODES
-from gpu_platform.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE, sandbox_dir
 from gpu_platform.planning import plan_to_json
 from gpu_platform.planning.changes import resized_node_groups, resizes_system_nodes
 from gpu_platform.planning.kubernetes_versions import minor_version
 from gpu_platform.planning.queues import team_queues
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.program import record_stack
-from gpu_platform.progress import Progress
 from gpu_platform.project import project_settings
 from gpu_platform.stacks import LoadedStack
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.stacks import LoadedStack
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import yaml
 
+from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.engine.contents import Contents
 from gpu_platform.engine.objects import mapping_at, object_key
-from gpu_platform.errors import BadInput, Problem
 
 # Set by the server or by controllers: an object that is created again must not have them.
 _SERVERS_METADATA: Final = (

@@ -8,10 +8,11 @@ from typing import Literal
 
 from rich.markdown import Markdown
 
+from gpu_platform.base.errors import BadInput, ExitCode, Problem, UnknownOutcome, did_you_mean
+from gpu_platform.base.yaml_text import manifest_text
 from gpu_platform.cli.console import console
 from gpu_platform.cli.options import not_with
 from gpu_platform.cluster_access import client_of
-from gpu_platform.errors import BadInput, ExitCode, Problem, UnknownOutcome, did_you_mean
 from gpu_platform.guide import (
     LiveGuide,
     guide_to_html,
@@ -24,7 +25,6 @@ from gpu_platform.planning.guide import guide_of
 from gpu_platform.planning.plan import Plan
 from gpu_platform.planning.queues import queue_of, team_queues
 from gpu_platform.stacks import load_stack
-from gpu_platform.yaml_text import manifest_text
 
 
 def show_guide(

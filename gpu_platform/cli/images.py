@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from gpu_platform.base.errors import ExitCode
+from gpu_platform.base.quantity import counted
 from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.engine.record import RecordedProgram
-from gpu_platform.errors import ExitCode
 from gpu_platform.program import record_stack
-from gpu_platform.quantity import counted
 from gpu_platform.stacks import load_stack
 
 _RELEASE = "kubernetes:helm.sh/v3:Release"

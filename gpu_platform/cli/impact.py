@@ -14,9 +14,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from gpu_platform.base.errors import BadInput, Finding, Problem, UnknownOutcome
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
 from gpu_platform.engine.client import Refused
-from gpu_platform.errors import BadInput, Finding, Problem, UnknownOutcome
 from gpu_platform.live_objects import ObjectsOnce
 from gpu_platform.live_state import read_live
 from gpu_platform.planning import Plan
@@ -27,7 +28,6 @@ from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectCh
 from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
 from gpu_platform.planning.changes.objects import ChangedField
 from gpu_platform.planning.changes.order import Step, has_an_order, order_of, step_of, without_objects
-from gpu_platform.quantity import counted
 from gpu_platform.rollout.plan import Rollout
 
 _BLOCKED = "blocked"  # of --fail-on: a change that cannot be made before somebody acts

@@ -14,10 +14,10 @@ from typing import Any
 import typer
 import yaml
 
+from gpu_platform.base.errors import BadInput, ExitCode, Problem, did_you_mean
+from gpu_platform.base.paths import stacks_dir
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.options import not_with
-from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean
-from gpu_platform.paths import stacks_dir
 from gpu_platform.planning.clouds.registry import first_stacks
 from gpu_platform.spec import CONFIG_KEY
 from gpu_platform.stacks import plan_platform, stack_argument

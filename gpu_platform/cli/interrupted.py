@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from gpu_platform import interruption
+from gpu_platform.base import interruption
+from gpu_platform.base.errors import BadInput, Finding, GpuPlatformError, Problem
+from gpu_platform.base.progress import Progress
+from gpu_platform.base.quantity import duration_text, parse_duration
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.connection import Limits
-from gpu_platform.errors import BadInput, Finding, GpuPlatformError, Problem
 from gpu_platform.planning import Plan
-from gpu_platform.progress import Progress
-from gpu_platform.quantity import duration_text, parse_duration
 from gpu_platform.rollout.annotations import rollout_annotation
 
 _LIMITS = Limits(connect=3, read=5, total=10)  # somebody is waiting to leave

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
 from validators.exporter.collector import Thresholds
 from validators.exporter.serve import serve_metrics
 from validators.this_node import reader_of

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from gpu_platform.errors import ExitCode, Problem
+from gpu_platform.base.errors import ExitCode, Problem
 
 
 class Format(StrEnum):

@@ -13,13 +13,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gpu_platform.base.errors import BadInput, ExitCode, Problem
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.place_document import place_document
 from gpu_platform.cli.place_page import place_page
 from gpu_platform.cluster_access import client_of
-from gpu_platform.errors import BadInput, ExitCode, Problem
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.scheduling import (
     NodeType,
@@ -31,7 +32,6 @@ from gpu_platform.planning.scheduling import (
 )
 from gpu_platform.planning.scheduling.nodes import daemonsets_text, planned_node, planned_nodes, quotas_of
 from gpu_platform.pod_sources import Skipped, Workloads, read_cluster, read_workloads
-from gpu_platform.quantity import counted
 from gpu_platform.stacks import load_stack
 
 _SCHEDULERS: Final[Mapping[ProfileName, str]] = {

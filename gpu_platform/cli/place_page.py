@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from gpu_platform.html_page import COLOURS, html_page
-from gpu_platform.quantity import counted, parse_quantity
+from gpu_platform.base.html_page import COLOURS, html_page
+from gpu_platform.base.quantity import counted, parse_quantity
 
 _STYLE: Final = (
     "body{max-width:100rem}.nodes{display:flex;flex-wrap:wrap;gap:1rem}"

@@ -13,14 +13,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gpu_platform.base.errors import BadInput, ExitCode, Problem
+from gpu_platform.base.progress import Progress
+from gpu_platform.base.quantity import counted, duration_text, parse_duration
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
 from gpu_platform.cli.rehearse_document import rehearsal_document, stack_document
 from gpu_platform.cli.rehearse_page import rehearsal_page, share_text, short_duration, usd_text
-from gpu_platform.errors import BadInput, ExitCode, Problem
 from gpu_platform.planning.rehearsal import Assumptions, RehearsalStack, Trace, fit, rehearse, report, stack_of
-from gpu_platform.progress import Progress
-from gpu_platform.quantity import counted, duration_text, parse_duration
 from gpu_platform.stacks import load_stack
 from gpu_platform.trace_sources import read_trace
 

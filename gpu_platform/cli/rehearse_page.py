@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from gpu_platform.html_page import COLOURS, html_page
-from gpu_platform.quantity import counted
+from gpu_platform.base.html_page import COLOURS, html_page
+from gpu_platform.base.quantity import counted
 
 _STYLE: Final = (
     "body{max-width:80rem}.scroll{overflow-x:auto}.line{width:100%;min-width:44rem;height:auto;display:block}"

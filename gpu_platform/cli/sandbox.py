@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpu_platform.base.errors import BadInput, ExitCode, Problem, did_you_mean, suggestion
+from gpu_platform.base.progress import Progress
 from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
-from gpu_platform.errors import BadInput, ExitCode, Problem, did_you_mean, suggestion
-from gpu_platform.progress import Progress
 from sandbox import control_plane
 from sandbox.control_plane import Status
 
@@ -110,9 +110,9 @@ def _check_json(fault: str) -> None:
 
 def list_faults(name: str, *, to_json: bool) -> None:
     """Print the faults of all simulated nodes; raises BadInput for a sandbox that is not there."""
+    from gpu_platform.base.names import SANDBOX_FAULTS_CONFIG_MAP, SANDBOX_NAMESPACE
+    from gpu_platform.base.paths import sandbox_kubeconfig
     from gpu_platform.engine.client import KubernetesClient
-    from gpu_platform.names import SANDBOX_FAULTS_CONFIG_MAP, SANDBOX_NAMESPACE
-    from gpu_platform.paths import sandbox_kubeconfig
 
     _check_name(name, "sandbox fault")
     client = KubernetesClient(sandbox_kubeconfig(name))
@@ -153,9 +153,9 @@ def replay(name: str, node: str, file: Path | None, *, to_json: bool) -> None:
 
 def _set(name: str, node: str, text: str, command: str) -> None:
     """Set the faults of a node, a JSON list; an empty one removes them."""
+    from gpu_platform.base.names import SANDBOX_FAULTS_CONFIG_MAP, SANDBOX_NAMESPACE
+    from gpu_platform.base.paths import sandbox_kubeconfig
     from gpu_platform.engine.client import KubernetesClient
-    from gpu_platform.names import SANDBOX_FAULTS_CONFIG_MAP, SANDBOX_NAMESPACE
-    from gpu_platform.paths import sandbox_kubeconfig
     from sandbox.nvml import parse_faults
 
     parsed = parse_faults(text, "FAULT")
@@ -186,8 +186,8 @@ def _check_name(name: str, command: str) -> None:
 
 def _check_node(node: str, faults: Sequence[Fault], nodes: Sequence[Mapping[str, Any]], command: str) -> None:
     """Raise BadInput for a node that the sandbox does not have, and for a fault that its machine cannot have."""
+    from gpu_platform.base.names import SANDBOX_DRIVER_ANNOTATION, SANDBOX_MACHINE_ANNOTATION
     from gpu_platform.catalog import load_catalog
-    from gpu_platform.names import SANDBOX_DRIVER_ANNOTATION, SANDBOX_MACHINE_ANNOTATION
     from sandbox.nvml import NodeProfile, build_node
 
     found: dict[str, Mapping[str, str]] = {

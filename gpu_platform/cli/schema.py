@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from gpu_platform.base.errors import ExitCode
+from gpu_platform.base.paths import STACKS_DIR
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType, load_catalog
-from gpu_platform.errors import ExitCode
-from gpu_platform.paths import STACKS_DIR
-from gpu_platform.quantity import counted
 from gpu_platform.spec import CONFIG_KEY, stack_adapter
 from policies import OWN_ID, Level, rules
 

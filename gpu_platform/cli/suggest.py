@@ -10,11 +10,11 @@ from typing import Any
 
 import yaml
 
+from gpu_platform.base.errors import ExitCode
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import ExitCode
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.suggest import OtherVendor, SuggestedPool, Suggestion, Throughput, suggest
-from gpu_platform.quantity import counted
 from gpu_platform.spec.workloads import Demands, read_demands
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from gpu_platform.base.errors import GpuPlatformError
+from gpu_platform.base.paths import sandbox_kubeconfig
 from gpu_platform.cli.tables import show_text
 from gpu_platform.engine.changes import value_text
-from gpu_platform.errors import GpuPlatformError
-from gpu_platform.paths import sandbox_kubeconfig
 from gpu_platform.planning import EnvironmentPlan, Plan
 from gpu_platform.planning.cost import idle_cost
 from gpu_platform.rollout.node import Outcome

@@ -9,6 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from gpu_platform.base.errors import BadInput, ExitCode, Problem
+from gpu_platform.base.progress import Progress
 from gpu_platform.cli.consent import ask_for
 from gpu_platform.cli.console import console
 from gpu_platform.cli.export import write_manifests
@@ -18,9 +20,7 @@ from gpu_platform.engine import retention
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.contents import Contents, names_by_kind, namespace_contents
 from gpu_platform.engine.lock import StackLock
-from gpu_platform.errors import BadInput, ExitCode, Problem
 from gpu_platform.planning import Plan
-from gpu_platform.progress import Progress
 from gpu_platform.stacks import LoadedStack, load_stack
 
 

@@ -16,6 +16,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from gpu_platform.base.errors import BadInput, ExitCode, Finding, Problem, UnknownOutcome
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, load_catalog
 from gpu_platform.cli.console import console
 from gpu_platform.cli.dead_ends import dead_ends
@@ -23,7 +25,6 @@ from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.impact import details
 from gpu_platform.cluster_access import client_of
 from gpu_platform.engine.client import Refused
-from gpu_platform.errors import BadInput, ExitCode, Finding, Problem, UnknownOutcome
 from gpu_platform.live_state import read_live
 from gpu_platform.planning.changes import (
     Effect,
@@ -40,7 +41,6 @@ from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.upgrades import current_kubernetes, upgrade_items, upgrade_steps
 from gpu_platform.planning.upgrades.report import Item, RunningVersions, Step
 from gpu_platform.planning.upgrades.support import Status
-from gpu_platform.quantity import counted
 from gpu_platform.running_versions import read_running_versions
 from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
 

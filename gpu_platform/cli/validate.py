@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpu_platform.base.errors import BadInput, ExitCode, Problem, UnknownOutcome
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
@@ -18,7 +19,6 @@ from gpu_platform.cli.validate_page import validation_page
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.applyset import stack_outputs
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.errors import BadInput, ExitCode, Problem, UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.changes import classify, pool_changes
 from gpu_platform.stacks import load_stack

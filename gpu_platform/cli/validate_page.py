@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
+from gpu_platform.base.html_page import html_page
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType
-from gpu_platform.html_page import html_page
 from gpu_platform.planning.expectations import expected_matrix
-from gpu_platform.quantity import counted
 from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
 from validators.report import NodeReport, ValidationReport
 from validators.result import CheckResult

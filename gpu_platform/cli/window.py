@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from gpu_platform.errors import BadInput, Finding, Problem
+from gpu_platform.base.errors import BadInput, Finding, Problem
 from gpu_platform.planning import Plan
 from gpu_platform.planning.changes import Impact
 from gpu_platform.planning.maintenance.section import WindowPlan

@@ -17,6 +17,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from gpu_platform.base.errors import Finding, GpuPlatformError
+from gpu_platform.base.progress import Progress
+from gpu_platform.base.quantity import counted
 from gpu_platform.engine import retention
 from gpu_platform.engine.applyset import ApplySet, Inventory
 from gpu_platform.engine.changes import Action, Change, Changes, field_changes, state_seen
@@ -32,10 +35,7 @@ from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.taints import apply_over
 from gpu_platform.engine.wait import Awaited, NotReady, Waiter, timeout_seconds
 from gpu_platform.engine.withheld import withheld_text
-from gpu_platform.errors import Finding, GpuPlatformError
 from gpu_platform.planning.teams.admission import POLICY_SECONDS
-from gpu_platform.progress import Progress
-from gpu_platform.quantity import counted
 
 NAMESPACE_SKIPPED: Final = "is in a Namespace that is skipped"
 _IMMUTABLE: Final = "field is immutable"  # ValidateImmutableField of k8s.io/apimachinery, read 2026-11-28

@@ -18,6 +18,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gpu_platform.base.errors import Finding
+from gpu_platform.base.names import FIELD_MANAGER, STACK_LABEL
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.members import (
     MAX_RECORD_BYTES,
@@ -29,8 +31,6 @@ from gpu_platform.engine.members import (
     ownership,
 )
 from gpu_platform.engine.objects import ObjectKey, annotation, mapping_at, object_key
-from gpu_platform.errors import Finding
-from gpu_platform.names import FIELD_MANAGER, STACK_LABEL
 from gpu_platform.project import version
 
 PARENT_NAMESPACE: Final = "kube-system"

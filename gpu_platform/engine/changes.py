@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, cast
 
+from gpu_platform.base.names import FIELD_MANAGER
 from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.properties import REDACTED, UNKNOWN, Json
-from gpu_platform.names import FIELD_MANAGER
 
 _ABSENT: Final = object()
 

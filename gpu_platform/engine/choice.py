@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gpu_platform.base.errors import BadInput, Problem, UnknownOutcome
 from gpu_platform.engine.objects import ONLY_PULUMI, only_pulumi_can_deploy
 from gpu_platform.engine.pulumi_cli import PulumiCli, Unusable, find_cli
 from gpu_platform.engine.record import RecordedProgram
-from gpu_platform.errors import BadInput, Problem, UnknownOutcome
 
 
 class EngineName(StrEnum):

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 import urllib3
 
-from gpu_platform.errors import Finding, UnknownOutcome
-from gpu_platform.names import FIELD_MANAGER
+from gpu_platform.base.errors import Finding, UnknownOutcome
+from gpu_platform.base.names import FIELD_MANAGER
 
 _RETRY_PAUSES_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 4.0)  # long enough for a restart of the API server
 _RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})

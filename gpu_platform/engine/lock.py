@@ -19,14 +19,14 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from gpu_platform.base.errors import GpuPlatformError, UnknownOutcome
+from gpu_platform.base.names import STACK_LABEL
+from gpu_platform.base.progress import Progress
 from gpu_platform.engine.applyset import PARENT_NAMESPACE, parent_name
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.connection import Limits, Refused
 from gpu_platform.engine.objects import annotation, mapping_at
 from gpu_platform.engine.process_identity import has_ended, own_identity
-from gpu_platform.errors import GpuPlatformError, UnknownOutcome
-from gpu_platform.names import STACK_LABEL
-from gpu_platform.progress import Progress
 
 LEASE_SECONDS: Final = 30
 WAIT_SECONDS: Final = 60.0  # longer than a Lease, so that one of a killed run is always taken over

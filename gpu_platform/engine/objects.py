@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from gpu_platform.base.errors import Problem
 from gpu_platform.engine.properties import REDACTED, UNKNOWN
 from gpu_platform.engine.record import (
     KUBERNETES_PREFIX,
@@ -16,7 +17,6 @@ from gpu_platform.engine.record import (
     STASH_TYPE,
     ResourceRecord,
 )
-from gpu_platform.errors import Problem
 
 _EMBEDDED_DEPLOYS: Final = "plain Kubernetes objects"
 ONLY_PULUMI: Final = "use the Pulumi CLI for this stack (https://www.pulumi.com/docs/install/)"

@@ -16,8 +16,8 @@ from typing import Final, cast
 from pulumi import automation
 from semver import VersionInfo
 
+from gpu_platform.base.paths import cache_dir
 from gpu_platform.engine.pulumi_process import InterruptibleCommand
-from gpu_platform.paths import cache_dir
 from gpu_platform.project import project_settings
 
 NO_INSTALL_VARIABLE: Final = "GPU_PLATFORM_NO_INSTALL"

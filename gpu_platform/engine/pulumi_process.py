@@ -19,7 +19,7 @@ from typing import IO, Any, cast
 from pulumi import automation
 from pulumi.automation.errors import create_command_error
 
-from gpu_platform import interruption
+from gpu_platform.base import interruption
 
 _TOLD = "interrupting pulumi: it finishes the operations in progress; interrupt again to stop it at once"
 

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
+from gpu_platform.base.errors import BadInput, Problem
+from gpu_platform.base.quantity import counted
 from gpu_platform.engine.held_queues import is_held
 from gpu_platform.engine.objects import annotation, items_at, mapping_at
-from gpu_platform.errors import BadInput, Problem
-from gpu_platform.quantity import counted
 
 SKIP_ANNOTATION: Final = "pulumi.com/skipAwait"
 WAIT_FOR_ANNOTATION: Final = "pulumi.com/waitFor"

@@ -27,8 +27,8 @@ from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mo
 from pulumi.runtime.proto import alias_pb2, callback_pb2, resource_pb2
 from pulumi.runtime.settings import SETTINGS
 
+from gpu_platform.base.errors import GpuPlatformError
 from gpu_platform.engine.properties import UNKNOWN, holds_secret, plain_properties, redact_leaves
-from gpu_platform.errors import GpuPlatformError
 
 STACK_TYPE: Final = "pulumi:pulumi:Stack"
 STACK_REFERENCE_TYPE: Final = "pulumi:pulumi:StackReference"

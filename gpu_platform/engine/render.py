@@ -13,11 +13,11 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, cast
 
+from gpu_platform.base.errors import BadInput, Problem
+from gpu_platform.base.yaml_text import mapping_text
 from gpu_platform.engine.objects import is_plain_object, manifest_of, object_key
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.state import deployment_manifest, deployment_resources
-from gpu_platform.errors import BadInput, Problem
-from gpu_platform.yaml_text import mapping_text
 
 _INDEX: Final = ".gpu-platform-render.json"  # manifests of this render, which the next one may remove
 _MANIFESTS: Final = "manifests"

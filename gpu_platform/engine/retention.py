@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.errors import Finding
+from gpu_platform.base.progress import Progress
 from gpu_platform.engine.applyset import PART_OF_LABEL, ApplySet
 from gpu_platform.engine.changes import Action, Change
 from gpu_platform.engine.client import KubernetesClient
@@ -23,8 +25,6 @@ from gpu_platform.engine.contents import KEPT_KINDS, Contents, held_by_finalizer
 from gpu_platform.engine.deletion import LAST_KINDS, delete_all
 from gpu_platform.engine.objects import ObjectKey, annotation, items_at, mapping_at, object_key
 from gpu_platform.engine.wait import DEFAULT_TIMEOUT_SECONDS, NotReady, Waiter
-from gpu_platform.errors import Finding
-from gpu_platform.progress import Progress
 
 _TRUE: Final = "true"
 _FINALIZERS: Final = (

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
+from gpu_platform.base.errors import Finding
+from gpu_platform.base.names import STACK_LABEL
+from gpu_platform.base.quantity import counted
 from gpu_platform.engine import retention
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import KubernetesObject, ObjectKey, items_at, mapping_at
-from gpu_platform.errors import Finding
-from gpu_platform.names import STACK_LABEL
-from gpu_platform.quantity import counted
 
 _PROVIDER: Final = "pulumi-kubernetes"  # pulumi-kubernetes v4, fieldManagerName: this and eight hex digits
 

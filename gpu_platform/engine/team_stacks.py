@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.engine import retention
 from gpu_platform.engine.applyset import PARENT_NAMESPACE, PARENTS, outputs_of
 from gpu_platform.engine.client import KubernetesClient

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gpu_platform.base.errors import BadInput, Finding, Problem
+from gpu_platform.base.progress import Progress
 from gpu_platform.engine.applyset import ApplySet
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import (
@@ -21,8 +23,6 @@ from gpu_platform.engine.objects import (
 )
 from gpu_platform.engine.readiness import TIMEOUT_ANNOTATION, unready_reason
 from gpu_platform.engine.wait_report import WaitReport
-from gpu_platform.errors import BadInput, Finding, Problem
-from gpu_platform.progress import Progress
 
 DEFAULT_TIMEOUT_SECONDS: Final = 600.0  # Pulumi's for most kinds
 _POLL_SECONDS: Final = 0.25

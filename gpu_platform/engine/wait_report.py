@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpu_platform.progress import Progress
-from gpu_platform.quantity import duration_text
+from gpu_platform.base.progress import Progress
+from gpu_platform.base.quantity import duration_text
 
 _FIRST_SECONDS: Final = 10.0  # most objects are ready before
 _AGAIN_SECONDS: Final = 60.0

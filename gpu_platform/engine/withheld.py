@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.engine.changes import Action, Changes
 from gpu_platform.engine.objects import ObjectKey
-from gpu_platform.quantity import counted
 
 _MAX_LISTED = 8
 

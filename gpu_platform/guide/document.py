@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.html_page import html_page
+from gpu_platform.base.quantity import counted
+from gpu_platform.base.yaml_text import manifest_text
 from gpu_platform.guide.live import LiveGuide
 from gpu_platform.guide.manifests import manifests
-from gpu_platform.html_page import html_page
 from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.guide.section import ExamplePlan, GuidePlan, GuidePool
 from gpu_platform.planning.json_form import plan_to_json
@@ -18,8 +20,6 @@ from gpu_platform.planning.teams.admission import SERVICE_RULES
 from gpu_platform.planning.teams.network import text_of_egress, text_of_ingress
 from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.planning.teams.section import TeamMember, TenantPlan
-from gpu_platform.quantity import counted
-from gpu_platform.yaml_text import manifest_text
 
 CONFIG_MAP: Final = names.GUIDE_CONFIG_MAP
 PAGE: Final = "guide.md"

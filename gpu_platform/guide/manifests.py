@@ -13,7 +13,7 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.guide.section import ExampleKind, ExamplePlan, GuidePlan
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.section import TenantPlan

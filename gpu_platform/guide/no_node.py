@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import amount_of, amount_text, parse_quantity
 from gpu_platform.engine.objects import items_at, mapping_at
-from gpu_platform.quantity import amount_of, amount_text, parse_quantity
 
 
 def why_no_node_fits(workload: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], pools: Iterable[str]) -> str:

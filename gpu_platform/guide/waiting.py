@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import amount_of, amount_text, parse_quantity
 from gpu_platform.engine.objects import items_at, mapping_at
 from gpu_platform.guide.no_node import why_no_node_fits
-from gpu_platform.quantity import amount_of, amount_text, parse_quantity
 
 _MISSING: Final = re.compile(r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed")
 _NEVER: Final = re.compile(

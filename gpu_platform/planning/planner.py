@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.catalog import Catalog
-from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning import (
     addons,
     burn_in,

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.section import AccountNeed, CloudCluster, CloudPrerequisites, CloudQuota, Example
 from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.quantity import counted
 
 # The reservation of the shipped stack files and of AWS's own examples.
 _EXAMPLE_RESERVATION: Final = "cr-0a1b2c3d4e5f60718"

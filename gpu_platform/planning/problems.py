@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpu_platform.errors import Problem
+from gpu_platform.base.errors import Problem
 
 
 class Problems:

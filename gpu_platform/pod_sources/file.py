@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from gpu_platform import names
-from gpu_platform.errors import BadInput, Problem, did_you_mean
+from gpu_platform.base import names
+from gpu_platform.base.errors import BadInput, Problem, did_you_mean
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.scheduling.model import PodGroup
 from gpu_platform.pod_sources.manifest_mapping import ManifestMapping

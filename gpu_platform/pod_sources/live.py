@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.errors import Problem
+from gpu_platform.base.quantity import amount_of
 from gpu_platform.catalog import Catalog
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import items_at, mapping_at
-from gpu_platform.errors import Problem
 from gpu_platform.live_objects import LiveObjects, read_objects
 from gpu_platform.live_state import running_pods
 from gpu_platform.planning.nodes.section import Taint
@@ -21,7 +22,6 @@ from gpu_platform.planning.scheduling.nodes import planned_node
 from gpu_platform.pod_sources.manifest_mapping import ManifestMapping
 from gpu_platform.pod_sources.manifests import claimed
 from gpu_platform.pod_sources.pod_spec import Skipped, read_existing_pod
-from gpu_platform.quantity import amount_of
 
 _ENDED: Final = ("Succeeded", "Failed")
 _UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from gpu_platform.errors import Problem
-from gpu_platform.quantity import amount_of
+from gpu_platform.base.errors import Problem
+from gpu_platform.base.quantity import amount_of
 from gpu_platform.spec.problems import found_text
 
 

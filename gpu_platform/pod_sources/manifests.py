@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from gpu_platform.errors import Problem, did_you_mean
+from gpu_platform.base.errors import Problem, did_you_mean
 from gpu_platform.planning.scheduling.model import PodGroup
 from gpu_platform.pod_sources.manifest_mapping import ManifestMapping
 from gpu_platform.pod_sources.pod_spec import Claims, Cluster, Skipped, devices_of, read_pod

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpu_platform import names
-from gpu_platform.errors import did_you_mean
+from gpu_platform.base import names
+from gpu_platform.base.errors import did_you_mean
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.scheduling.model import Expression, PodGroup, Toleration
 from gpu_platform.planning.teams.section import TenantPlan

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from gpu_platform.base.quantity import amount_of
 from gpu_platform.planning.nodes.allocatable import NodeResources
 from gpu_platform.planning.scheduling.model import CPU, MEMORY
 from gpu_platform.planning.teams.admission_defaults import PodDefaults
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.pod_sources.manifest_mapping import ManifestMapping
-from gpu_platform.quantity import amount_of
 
 _MIB: Final = 2**20
 _UNSCORED: Final = {CPU: 100, MEMORY: 200 * _MIB}

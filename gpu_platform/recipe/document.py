@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
 
 _KINDS = ("RecipeResult", "RecipeMetadata")
 _LONGEST = 1_000_000  # bytes; a recipe has some kilobytes

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.engine.objects import annotation, items_at, mapping_at
 
 _LABELS: Final = ("f:metadata", "f:labels")

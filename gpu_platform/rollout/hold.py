@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.rollout.annotations import (

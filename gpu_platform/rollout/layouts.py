@@ -12,9 +12,9 @@ from typing import Any, Final, cast
 
 import yaml
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.planning.config_maps import as_yaml
 from gpu_platform.planning.mig.geometry import layout_text
-from gpu_platform.quantity import counted
 
 CONFIG_KEY: Final = "config.yaml"
 _CONFIGS: Final = "mig-configs"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import items_at, mapping_at
 from gpu_platform.live_objects import LiveObjects, read_objects

@@ -11,14 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import counted, duration_text
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.objects import is_ready, mapping_at
 from gpu_platform.planning.changes.budgets import Block, blocks_text
 from gpu_platform.planning.changes.durations import MIG_MANAGER_SECONDS, MIG_OFFER_SECONDS
 from gpu_platform.planning.mig.progress import CHANGE_SECONDS, is_in_progress
 from gpu_platform.planning.sharing.section import MigRollPlan
-from gpu_platform.quantity import counted, duration_text
 from gpu_platform.rollout.annotations import RolloutAnnotation, field_manager, labels_by, node_document
 from gpu_platform.rollout.drain import ask_evictions
 from gpu_platform.rollout.layouts import retry_name

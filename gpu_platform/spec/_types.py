@@ -14,9 +14,9 @@ from pydantic import BaseModel as _PydanticModel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from gpu_platform import names
-from gpu_platform.errors import did_you_mean, suggestion
-from gpu_platform.quantity import counted, parse_duration, parse_memory_mib, parse_quantity
+from gpu_platform.base import names
+from gpu_platform.base.errors import did_you_mean, suggestion
+from gpu_platform.base.quantity import counted, parse_duration, parse_memory_mib, parse_quantity
 from gpu_platform.spec.declared import described
 from gpu_platform.spec.docstrings import field_description
 from gpu_platform.spec.patterns import worded

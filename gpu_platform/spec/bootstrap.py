@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from gpu_platform.quantity import parse_memory_mib
+from gpu_platform.base.quantity import parse_memory_mib
 from gpu_platform.spec._types import Memory, SpecModel, wrong
 from gpu_platform.spec.declared import On
 from gpu_platform.spec.patterns import NOT_BLANK

@@ -14,7 +14,7 @@ from typing import Final, cast
 
 import yaml
 
-from gpu_platform.errors import Problem
+from gpu_platform.base.errors import Problem
 
 MAX_BYTES: Final = 1024 * 1024
 MAX_DEPTH: Final = 50

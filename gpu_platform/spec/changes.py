@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from gpu_platform.quantity import parse_duration
+from gpu_platform.base.quantity import parse_duration
 from gpu_platform.spec._types import Duration, SpecModel, wrong
 from gpu_platform.spec.clock import Clock, Day, TimeZone
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
-from gpu_platform.errors import did_you_mean
+from gpu_platform.base.errors import did_you_mean
 from gpu_platform.spec._types import wrong
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar, cast
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from gpu_platform.errors import BadInput, Problem, did_you_mean, suggestion
-from gpu_platform.paths import stacks_dir
+from gpu_platform.base.errors import BadInput, Problem, did_you_mean, suggestion
+from gpu_platform.base.paths import stacks_dir
 from gpu_platform.spec.bounds import out_of_bounds, read_text
 from gpu_platform.spec.problems import path_text, problems_of
 from gpu_platform.spec.stack import Environment, Stack, TeamStack

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from gpu_platform.quantity import parse_duration
+from gpu_platform.base.quantity import parse_duration
 from gpu_platform.spec._types import (
     CRON,
     Duration,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.spec.bounds import MAX_BYTES
 
 CONFIG_KEYS = ("config", "gpu-platform:platform")

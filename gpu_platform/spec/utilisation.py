@@ -9,7 +9,7 @@ from typing import Annotated, cast
 
 from pydantic import Field, TypeAdapter
 
-from gpu_platform.errors import BadInput, Problem, did_you_mean
+from gpu_platform.base.errors import BadInput, Problem, did_you_mean
 from gpu_platform.spec._types import DnsLabel
 from gpu_platform.spec.load import parse_document, read_yaml_file
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpu_platform.errors import Problem
+from gpu_platform.base.errors import Problem
 
 MOST: Final = 20
 

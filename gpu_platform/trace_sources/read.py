@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Final
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
+from gpu_platform.base.quantity import bytes_text
 from gpu_platform.planning.rehearsal import Trace
-from gpu_platform.quantity import bytes_text
 from gpu_platform.trace_sources.forms import read_philly, read_table
 from gpu_platform.trace_sources.problems import TraceProblems
 

@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from gpu_platform.errors import did_you_mean
-from gpu_platform.quantity import parse_duration, parse_quantity
+from gpu_platform.base.errors import did_you_mean
+from gpu_platform.base.quantity import parse_duration, parse_quantity
 from gpu_platform.trace_sources.problems import TraceProblems
 
 _MOST_SECONDS = 1e11  # of a date: the year 5138

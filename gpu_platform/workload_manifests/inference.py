@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.workloads.section import InferenceServicePlan, RoutePlan
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods
 

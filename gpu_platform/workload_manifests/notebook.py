@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.workloads.section import NotebookPlan
 from gpu_platform.workload_manifests.batch import cron_job
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods

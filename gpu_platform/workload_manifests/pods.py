@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.lost_pods import LOST_CONDITIONS
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.planning.workloads.section import KeptClaimPlan, MountPlan, PodPlan, SidecarPlan
-from gpu_platform.quantity import parse_quantity
 
 Manifest = dict[str, Any]
 _SHM: Final = "/dev/shm"  # noqa: S108 - a mount of the container

@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 
+from gpu_platform.base.errors import did_you_mean
 from gpu_platform.catalog import Catalog, MachineType
-from gpu_platform.errors import did_you_mean
 from sandbox.nvml import faults
 from sandbox.nvml._hardware import (
     NO_LIBRARY,

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import yaml
 
+from gpu_platform.base.errors import BadInput, Problem, did_you_mean
 from gpu_platform.catalog import Catalog, Gpu, MachineType
-from gpu_platform.errors import BadInput, Problem, did_you_mean
 from sandbox.nvml import faults
 from sandbox.nvml._mig_tables import mig_table
 from sandbox.nvml._profile import Nics, NodeProfile

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, get_args
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from gpu_platform.errors import did_you_mean
+from gpu_platform.base.errors import did_you_mean
 
 
 def _known_call(name: str) -> str:

@@ -58,7 +58,7 @@ class _ListFaults(argparse.Action):
 
 
 def _read(profile: str, agent: str, arguments: Sequence[str]) -> NoReturn:
-    from gpu_platform.errors import GpuPlatformError
+    from gpu_platform.base.errors import GpuPlatformError
     from sandbox.nvml import install, parse_profile
 
     _end_with_parent()

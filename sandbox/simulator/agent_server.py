@@ -26,8 +26,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+from gpu_platform.base.errors import GpuPlatformError
 from gpu_platform.catalog import Catalog, load_catalog
-from gpu_platform.errors import GpuPlatformError
 from sandbox.nvml import install, mig_tables, parse_profile
 
 READ: Final = "read"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from gpu_platform import names
+from gpu_platform.base import names
 from sandbox.simulator.driver_upgrade import UpgradePolicy, read_upgrade_policy
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from sandbox.simulator.cluster_policy import read_cluster_policy
 from sandbox.simulator.driver_upgrade import read_nvidia_driver

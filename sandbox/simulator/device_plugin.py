@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, cast
 
 import yaml
 
-from gpu_platform import names
+from gpu_platform.base import names
 from sandbox.simulator.hardware import Hardware, VisibleGpu, mig_instances, without_mig
 
 MIG_STRATEGIES: Final = ("none", "single", "mixed")

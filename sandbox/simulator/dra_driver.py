@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Gpu
 from sandbox.nvml import ENGINES, InstanceProfile, MigTable
 from sandbox.simulator.hardware import Hardware, VisibleGpu

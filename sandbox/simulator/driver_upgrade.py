@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, cast
 
-from gpu_platform import names
+from gpu_platform.base import names
 from sandbox.simulator.kube import Object
 
 INITIALLY_CORDONED_ANNOTATION: Final = "nvidia.com/gpu-driver-upgrade.node-initial-state.unschedulable"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from sandbox.simulator.driver_upgrade import (
     INITIALLY_CORDONED_ANNOTATION,
     Claims,

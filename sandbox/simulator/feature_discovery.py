@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpu_platform import names
+from gpu_platform.base import names
 from sandbox.simulator.device_plugin import MIG_STRATEGIES, PluginConfig, PluginError, Sharing
 from sandbox.simulator.hardware import Hardware, mig_instances, without_mig
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from gpu_platform import names
+from gpu_platform.base import names
 
 TYPE_OF_CLASS: Final[Mapping[str, str]] = {
     names.GPU_DEVICE_CLASS: "gpu",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from sandbox.nvml import MigTable
 from sandbox.simulator.cluster_policy import ClusterPolicy, default_labels, runs_on_node
 from sandbox.simulator.device_plugin import (

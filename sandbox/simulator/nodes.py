@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import NAMESPACE_DNS, uuid5
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import Catalog, Gpu, MachineType
-from gpu_platform.errors import BadInput
 from sandbox.nvml import NodeProfile, build_node, parse_faults
 from sandbox.simulator.cluster_policy import ClusterPolicy
 from sandbox.simulator.device_plugin import Advertised

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from sandbox.simulator.kube import Informer, Object, log
 
 _IDLE_SECONDS: Final = 60.0

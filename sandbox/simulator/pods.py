@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from sandbox.simulator.admission import Rejection
 from sandbox.simulator.burn_in import burn_in_message

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 
 from kubernetes.utils.quantity import parse_quantity
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import MachineType
 from sandbox.simulator.admission import TOPOLOGY, Rejection, allocation_error
 from sandbox.simulator.allocatable import node_allocatable

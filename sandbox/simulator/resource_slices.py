@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from sandbox.simulator.cluster_policy import runs_on_node
 from sandbox.simulator.dra_driver import SliceSpec, slice_specs

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from sandbox.simulator.kube import Object
 
 DEFAULT_SECONDS: Final = 1.0

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from gpu_platform import names
+from gpu_platform.base import names
 from sandbox.nvml import NodeProfile
 from sandbox.nvml.run import READER_VARIABLE, SYSFS_VARIABLE
 from sandbox.simulator.agents import Agents

@@ -15,7 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_stacks import CLUSTERS, random_stack
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from tests.support.size import size
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
+from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.catalog import read_catalog
-from gpu_platform.errors import BadInput, Problem
 
 FACTS = Path(str(resources.files("gpu_platform.catalog") / "facts"))
 SOURCE = "source: {title: a test, date: 2026-11-22}"

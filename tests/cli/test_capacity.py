@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.cli import main
-from gpu_platform.paths import STACKS_DIR
 
 Called = tuple[int, str, str]
 

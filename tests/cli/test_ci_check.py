@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.base.paths import PROJECT_ROOT
 from tests.cli.test_check_report import SHARED_TRAINING
 
 GOOD = SHARED_TRAINING.replace("mode: time-slicing, replicas: 2", "mode: none")

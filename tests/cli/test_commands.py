@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.paths import STACKS_DIR
+from gpu_platform.base.paths import STACKS_DIR
 from tests.support.recordings import record_node
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from gpu_platform import interruption
+from gpu_platform.base import interruption
+from gpu_platform.base.errors import Finding, UnknownOutcome
 from gpu_platform.cli import dead_ends
 from gpu_platform.cli.dead_ends import NodesGivenUp, ended_by_dead_ends, past_the_gate
 from gpu_platform.cluster_access import ClusterAccess
-from gpu_platform.errors import Finding, UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.stacks import load_stack
 

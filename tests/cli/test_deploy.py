@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 
 import pytest
 
+from gpu_platform.base.errors import BadInput, ExitCode, Finding, UnknownOutcome
+from gpu_platform.base.progress import Progress
 from gpu_platform.cli import deploy
 from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import EmbeddedDeployment
@@ -24,13 +26,11 @@ from gpu_platform.engine.changes import Action, Change, Changes
 from gpu_platform.engine.members import ObjectsSkipped
 from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.record import RecordedProgram
-from gpu_platform.errors import BadInput, ExitCode, Finding, UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.changes import pool_facts, protected
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.program import record_stack
-from gpu_platform.progress import Progress
 from gpu_platform.rollout.plan import Rollout
 from gpu_platform.stacks import LoadedStack, load_stack
 from tests.support.cloud_plans import environment, filled, on_cloud

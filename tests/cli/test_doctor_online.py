@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from gpu_platform.base.errors import BadInput, ExitCode
+from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.cli.app import app
 from gpu_platform.cli.tool import Tool
-from gpu_platform.errors import BadInput, ExitCode
 from gpu_platform.online.aws import api
-from gpu_platform.paths import STACKS_DIR
 from tests.support.aws_account import AwsAccount
 from tests.support.google_project import google_project
 

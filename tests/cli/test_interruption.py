@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpu_platform import interruption
+from gpu_platform.base import interruption
 from gpu_platform.cli import app
 from sandbox import control_plane
 from tests.support.eventually import eventually

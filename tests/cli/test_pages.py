@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gpu_platform.base.html_page import html_page
+from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.validate_page import validation_page
-from gpu_platform.html_page import html_page
-from gpu_platform.paths import PROJECT_ROOT
 from tests.cli.test_validate_page import FAULTS, TIME, node_report
 from tests.support.command_line import Ran
 from validators.report import ValidationReport

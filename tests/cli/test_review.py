@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.paths import PROJECT_ROOT, STACKS_DIR
+from gpu_platform.base.paths import PROJECT_ROOT, STACKS_DIR
 from tests.support.code_host import code_host
 from tests.support.command_line import run
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform.base.errors import BadInput
+from gpu_platform.base.paths import stacks_dir
 from gpu_platform.cli.environment import environment_of
-from gpu_platform.errors import BadInput
-from gpu_platform.paths import stacks_dir
 from gpu_platform.spec import CONFIG_KEY
 from gpu_platform.stacks import load_stack
 from tests.spec.field_cases import STACKS

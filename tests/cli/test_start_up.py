@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_platform import garbage
+from gpu_platform.base import garbage
 
 _SCRIPT = """
 import atexit, gc, sys

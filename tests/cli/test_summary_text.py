@@ -7,8 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.cli.tables import Column, show_table, show_text
-from gpu_platform.quantity import counted
 
 
 def _printed(width: int) -> tuple[Console, io.StringIO]:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.errors import Finding
 from gpu_platform.cli.team_changes import warn_of_teams
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine import retention
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.errors import Finding
 from gpu_platform.spec import CONFIG_KEY
 from gpu_platform.stacks import plan_platform
 from sandbox import control_plane

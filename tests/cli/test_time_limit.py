@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from gpu_platform import interruption
+from gpu_platform.base import interruption
+from gpu_platform.base.errors import BadInput
+from gpu_platform.base.progress import Progress
 from gpu_platform.cli.interrupted import TimedOut, explained, parse_timeout, time_limit
 from gpu_platform.cluster_access import ClusterAccess
-from gpu_platform.errors import BadInput
 from gpu_platform.planning import Plan
-from gpu_platform.progress import Progress
 from gpu_platform.stacks import load_stack
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.validate import ReportFiles, _check_files
 from gpu_platform.cli.validate_page import broken_gpus, odd_ones, validation_page
-from gpu_platform.errors import BadInput
 from gpu_platform.planning.expectations import DeclaredNode, expectations_for_machine
 from sandbox.nvml import NodeProfile, install
 from validators.agent.calls import Journal

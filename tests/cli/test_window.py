@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from gpu_platform.base.errors import BadInput, ExitCode
 from gpu_platform.cli.window import MaintenanceWindow
-from gpu_platform.errors import BadInput, ExitCode
 from gpu_platform.planning.changes import Effect, Impact
 from gpu_platform.planning.maintenance.section import WindowPlan
 

@@ -19,8 +19,8 @@ import typer
 import urllib3
 import yaml
 
+from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.cli.app import app
-from gpu_platform.paths import PROJECT_ROOT
 from tests.recipe.test_recipe import RECIPE
 from tests.support.command_line import COMMAND, Ran, run
 from tests.support.eventually import eventually

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import yaml
 
-from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.base.paths import PROJECT_ROOT
 from tests.support.racks import rack
 
 ADMIN: Final = "arn:aws:iam::123456789012:role/platform-admin"

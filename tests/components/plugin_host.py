@@ -21,8 +21,8 @@ from pulumi.runtime.proto import (
     status_pb2,
 )
 
+from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.engine.record import _Recorder
-from gpu_platform.paths import PROJECT_ROOT
 from tests.components.conftest import Recorded
 
 _SIGNATURE = "4dabf18193072939515e22adb298388d"

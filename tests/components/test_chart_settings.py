@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from gpu_platform.paths import PROJECT_ROOT, STACKS_DIR
+from gpu_platform.base.paths import PROJECT_ROOT, STACKS_DIR
 from gpu_platform.planning.charts.section import ignored, merged
 from tests.support.command_line import run
 from tests.support.recorded import record_platform

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.engine.record import ProgramError, ResourceRecord
-from gpu_platform.paths import STACKS_DIR
 from gpu_platform.planning.changes import protected
 from gpu_platform.program import record_stack
 from gpu_platform.spec import CONFIG_KEY

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.guide.manifests import manifests
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.quantity import parse_quantity
 from gpu_platform.stacks import plan_platform
 from policies import evaluate
 from tests.support.fabric_jobs import MACHINES, Machine, job_pods, platform_with_jobs, recorded

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack
 from policies import evaluate

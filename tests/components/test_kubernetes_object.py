@@ -10,8 +10,8 @@ import pulumi_kubernetes as k8s
 import pytest
 
 from components._kubernetes_object import type_token
+from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.engine.record import ResourceRecord, record_program
-from gpu_platform.paths import PROJECT_ROOT
 from tests.support.recorded import record_shipped
 
 _TYPED = """

@@ -11,7 +11,7 @@ import pytest
 
 from components import GpuNodePool, mig_guard
 from components.mig_guard import DrainNeeded, refuse_relabelling
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.engine.record import RecordedProgram, ResourceRecord
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import load_stack

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput
-from gpu_platform.quantity import parse_quantity
+from gpu_platform.base.errors import BadInput
+from gpu_platform.base.quantity import parse_quantity
 from tests.planning.conftest import environment, pool, team
 from tests.support.recorded import Recorded, record_platform
 

@@ -12,8 +12,8 @@ import pulumi_kubernetes as k8s
 import pytest
 
 from components import GpuNodePool, GpuOperator, GpuPlatform, GpuTeam, GpuValidation
+from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.engine.properties import UNKNOWN
-from gpu_platform.paths import PROJECT_ROOT
 from gpu_platform.spec import find_stack_file, read_stack_file
 from tests.components.conftest import Recorded
 from tests.components.public_programs import EXISTING, GKE, SANDBOX, TRAIN, recorded, refused

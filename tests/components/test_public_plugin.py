@@ -13,8 +13,8 @@ from pulumi.provider.experimental.util import camel_case
 from components.public import types
 from components.public._arguments import INPUTS, PLATFORM_INPUTS
 from components.public._models import MODELS, fields_of
+from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.engine.properties import UNKNOWN
-from gpu_platform.paths import PROJECT_ROOT
 from tests.components.plugin_host import Plugin, Refused, output, running_plugin
 
 POOL = {"machineType": "p4de.24xlarge", "count": {"desired": 2.0}, "workload": "training"}

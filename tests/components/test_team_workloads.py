@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from policies import evaluate
 from tests.planning.conftest import environment, pool, team
 from tests.support.definitions import CRDS, unknown_fields

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.base.paths import PROJECT_ROOT
 from tools.docs.outputs import documents
 
 _BLOCK = re.compile(

@@ -13,13 +13,13 @@ import typer
 import yaml
 from pages import Block, Command, blocks, commands, inline_commands, lines
 
+from gpu_platform.base.errors import ExitCode
+from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli import main
 from gpu_platform.cli.app import app
 from gpu_platform.cli.check import check_stack
 from gpu_platform.cli.schema import stack_file_schema
-from gpu_platform.errors import ExitCode
-from gpu_platform.paths import PROJECT_ROOT
 from gpu_platform.spec.utilisation import read_utilisation
 from gpu_platform.stacks import load_stack, plan_platform
 from policies import rules

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.planning.workloads.section import TrainingApi
 from gpu_platform.stacks import plan_platform
 from gpu_platform.workload_manifests import TeamPods, training_job

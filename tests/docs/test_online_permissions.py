@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.online.aws.api import iam_action
 from gpu_platform.online.aws.client import CALLS
 from gpu_platform.online.google.client import PERMISSIONS
-from gpu_platform.paths import STACKS_DIR
 
 PAGE = (STACKS_DIR.parent / "docs/operations.md").read_text("utf-8")
 

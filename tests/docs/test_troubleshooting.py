@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.base.paths import PROJECT_ROOT
 
 PAGE = (PROJECT_ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
 OWN = PAGE.partition("## Pods of a team")[0] + PAGE.partition("## The sandbox")[2]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.engine.client import KubernetesClient
 from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
 from tests.e2e.transcripts import PLAIN, steady

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform.base.progress import Progress
 from gpu_platform.engine import retention
 from gpu_platform.engine.client import KubernetesClient, Refused
-from gpu_platform.progress import Progress
 from sandbox import control_plane
 from tests.e2e.debugger import debug
 from tests.e2e.fabric_namespaces import Object, apply_team, honest, pod, refusal, remove

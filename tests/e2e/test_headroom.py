@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform import names
+from gpu_platform.base import names
 from tests.e2e.conftest import Platform
 from tests.support.eks_stacks import eks_environment
 from tests.support.eventually import eventually

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform.base.progress import Progress
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.progress import Progress
 from sandbox import build
 from sandbox.control_plane import Status
 from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform import names
+from gpu_platform.base import names
 from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
 from tests.e2e.members import members_objects
 from tests.support.command_line import Ran

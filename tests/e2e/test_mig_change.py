@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.progress import Progress
 from gpu_platform.engine.client import Refused
-from gpu_platform.progress import Progress
 from gpu_platform.rollout.annotations import field_manager, labels_by
 from gpu_platform.rollout.hold import release
 from gpu_platform.rollout.live import read_cluster

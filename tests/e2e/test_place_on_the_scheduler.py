@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform.base.progress import Progress
 from gpu_platform.catalog import load_catalog
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.planning.scheduling.model import Scenario
@@ -18,7 +19,6 @@ from gpu_platform.planning.scheduling.nodes import planned_nodes, quotas_of
 from gpu_platform.planning.scheduling.schedule import admit, start
 from gpu_platform.planning.scheduling.state import NodeState
 from gpu_platform.pod_sources import read_workloads
-from gpu_platform.progress import Progress
 from gpu_platform.stacks import load_stack
 from sandbox.build import binaries
 from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform, quotas_are_free

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.paths import PROJECT_ROOT, STACKS_DIR_VARIABLE
-from gpu_platform.progress import Progress
+from gpu_platform.base.paths import PROJECT_ROOT, STACKS_DIR_VARIABLE
+from gpu_platform.base.progress import Progress
 from gpu_platform.project import project_settings
 from sandbox import control_plane
 from tests.e2e.conftest import Platform, platform_of_the_cli

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base.paths import PROJECT_ROOT
+from gpu_platform.base.progress import Progress
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.paths import PROJECT_ROOT
-from gpu_platform.progress import Progress
 from sandbox import control_plane
 from tests.e2e.conftest import Platform, platform_of_the_cli
 from tests.support.eventually import eventually

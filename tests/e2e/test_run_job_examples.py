@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.paths import PROJECT_ROOT
 from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
 from tests.support.definitions import CRDS, definition
 from tests.support.eventually import eventually

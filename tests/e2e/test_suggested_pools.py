@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.suggest import Suggestion, suggest
 from gpu_platform.planning.suggest.suggest import PodsInPool

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform import names
+from gpu_platform.base import names
 from tests.e2e.conftest import TOLERATION, Platform
 from tests.support.command_line import COMMAND
 from tests.support.eventually import eventually

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base.errors import BadInput, ExitCode, Finding, UnknownOutcome
+from gpu_platform.base.progress import Progress
 from gpu_platform.cli.engines import PulumiDeployment
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.choice import EngineName, choose_engine
@@ -17,12 +19,10 @@ from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.pulumi_cli import find_cli
 from gpu_platform.engine.pulumi_engine import PulumiEngine, _diagnostics
 from gpu_platform.engine.record import RecordedProgram
-from gpu_platform.errors import BadInput, ExitCode, Finding, UnknownOutcome
 from gpu_platform.online.aws.lookups import AwsCloud
 from gpu_platform.online.finding import NotLookedAt
 from gpu_platform.planning.changes import pool_facts
 from gpu_platform.program import record_stack
-from gpu_platform.progress import Progress
 from gpu_platform.stacks import load_stack
 from tests.engine.conftest import Record
 from tests.support.api_server import resource_list, serving

@@ -15,7 +15,7 @@ import kubernetes
 import pytest
 import yaml
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.cleanup.packed import build_cleanup
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.program import record_stack

@@ -10,9 +10,9 @@ import kubernetes
 import pytest
 import yaml
 
+from gpu_platform.base.errors import ExitCode, Finding, UnknownOutcome
 from gpu_platform.engine.applyset import ApplySet, Inventory
 from gpu_platform.engine.client import KubernetesClient, Refused
-from gpu_platform.errors import ExitCode, Finding, UnknownOutcome
 from sandbox.control_plane import Status
 from tests.engine.conftest import Stack, config_map
 

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform.base.errors import ExitCode, UnknownOutcome
+from gpu_platform.base.progress import Progress
 from gpu_platform.cluster_access import client_of
 from gpu_platform.engine.applyset import ApplySet
 from gpu_platform.engine.client import KubernetesClient, Refused
@@ -23,9 +25,7 @@ from gpu_platform.engine.connection import Limits
 from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.taints import apply_over
 from gpu_platform.engine.wait import Awaited, NotReady, Waiter
-from gpu_platform.errors import ExitCode, UnknownOutcome
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.progress import Progress
 from gpu_platform.stacks import load_stack
 from sandbox import diagnosis
 from tests.engine.conftest import config_map

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from gpu_platform.base.errors import Finding
 from gpu_platform.engine.changes import Action
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.diff import preview
 from gpu_platform.engine.record import RecordedProgram
-from gpu_platform.errors import Finding
 from tests.engine.conftest import Record, Stack, config_map, namespace, workload
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pulumi import automation
 
-from gpu_platform import interruption
+from gpu_platform.base import interruption
 from gpu_platform.engine.pulumi_process import InterruptibleCommand
 
 CLI = """#!/bin/sh

@@ -10,9 +10,9 @@ import sys
 import pulumi
 import pytest
 
+from gpu_platform.base.errors import ExitCode, Finding
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.engine.record import ProgramError, RecordedProgram, ResourceRecord
-from gpu_platform.errors import ExitCode, Finding
 from tests.engine.conftest import PROGRAMS, Record
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.engine import render as render_module
 from gpu_platform.engine.render import write_render
-from gpu_platform.errors import BadInput
 from tests.engine.conftest import Record
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base.progress import Progress
 from gpu_platform.engine.apply import apply
 from gpu_platform.engine.wait import NotReady
-from gpu_platform.progress import Progress
 from tests.engine.conftest import Stack, config_map, limited, namespace, node, workload
 from tests.engine.test_lock import Said
 from tests.support.eventually import DEADLINES_SECONDS

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base.names import FIELD_MANAGER, TAINTS_ANNOTATION
 from gpu_platform.engine.changes import field_changes
 from gpu_platform.engine.taints import merged_taints
-from gpu_platform.names import FIELD_MANAGER, TAINTS_ANNOTATION
 
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.errors import Finding
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import kubernetes_objects
 from gpu_platform.engine.takeover import refuse_foreign_objects
-from gpu_platform.errors import Finding
 from tests.engine.conftest import Stack
 
 NAMESPACE = "takeover"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning.queues.section import QueuesPlan
-from gpu_platform.quantity import parse_quantity
 
 Cell = tuple[str, str]
 """Flavor and resource."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.monitoring.rules import rule_groups
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.program import record_stack

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.burn_in.jobs import job_of
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput
 from gpu_platform.planning.burn_in.section import BurnInPlan, BurnInPoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.errors import BadInput
 from gpu_platform.cleanup.rules import IDLE_LABEL
-from gpu_platform.errors import BadInput
 from gpu_platform.guide.document import guide_to_markdown
 from gpu_platform.guide.manifests import manifests
 from gpu_platform.planning.plan import EnvironmentPlan

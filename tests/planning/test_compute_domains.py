@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpu_platform import names
-from gpu_platform.errors import BadInput
+from gpu_platform.base import names
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.operator.section import DraDriverPlan
 from gpu_platform.stacks import plan_platform

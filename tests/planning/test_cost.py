@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.summary import Summary, cost_lines, show_summary
-from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.spending.report import TeamSpending
 from gpu_platform.usage import Usage

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput
 from gpu_platform.online.quota import gpu_demands
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.paths import STACKS_DIR
+from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.planning.decision import Decision
 from gpu_platform.stacks import load_stack, plan_platform
 from tests.components.gke.gke_forms import CLUSTER as GKE

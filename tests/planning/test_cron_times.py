@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.workloads.cron_times import cron_times
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import environment, pool, team

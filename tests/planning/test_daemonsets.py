@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base.errors import BadInput
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.daemonsets import most_of
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.free import free_node, free_of_machine, free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.limits import is_cpu_flavor
 from gpu_platform.planning.scheduling.nodes import planned_nodes
-from gpu_platform.quantity import parse_quantity
 from gpu_platform.stacks import load_stack, plan_platform
 from tests.support.eks_stacks import CREATED
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.engine.wait import DEFAULT_TIMEOUT_SECONDS
 from gpu_platform.planning.changes import durations

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
 from tests.planning.conftest import PlanMaker, pool, team
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpu_platform import names
-from gpu_platform.errors import BadInput
+from gpu_platform.base import names
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.headroom.section import HeadroomPlan
 from gpu_platform.planning.monitoring.rules import rule_groups

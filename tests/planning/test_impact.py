@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.changes import classify, pool_changes, pool_facts, software_facts, team_facts
 from gpu_platform.planning.changes.budgets import Block

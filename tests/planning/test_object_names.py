@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import object_names
 from gpu_platform.planning.headroom import PRIORITY_CLASS
 from gpu_platform.program import record_stack

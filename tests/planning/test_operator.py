@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.decision import Decision

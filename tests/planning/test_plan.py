@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan, plan_to_json
 from gpu_platform.planning.cost import held_shares
 from gpu_platform.planning.nodes.section import HOLDING_TAINTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from tests.planning.conftest import PlanMaker, pool, team
 
 LEVEL = "pod-security.kubernetes.io/"

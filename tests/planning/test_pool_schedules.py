@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput
 from gpu_platform.guide.document import guide_to_markdown
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.changes import pool_facts, resized_node_groups

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import burn_in, headroom
 from gpu_platform.planning.pools.section import LOWEST_WITH_NODES
 from gpu_platform.stacks import plan_platform

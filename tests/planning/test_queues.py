@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.queues.admission import rules_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan

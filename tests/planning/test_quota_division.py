@@ -13,7 +13,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan, TeamPlan
 from gpu_platform.planning.queues.section import QueuesPlan
 from gpu_platform.stacks import load_stack, plan_platform

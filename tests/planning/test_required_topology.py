@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput, Problem
-from gpu_platform.names import TOPOLOGY_ANNOTATIONS
+from gpu_platform.base.errors import BadInput, Problem
+from gpu_platform.base.names import TOPOLOGY_ANNOTATIONS
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import environment, pool, team

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.capacity_document import capacity_document
-from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity.report import report_capacity
 from gpu_platform.planning.pools.section import PoolPlan

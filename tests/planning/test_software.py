@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base.errors import Problem
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import Problem
 from gpu_platform.planning import check_parts
 from gpu_platform.planning.clouds.registry import cloud_of
 from gpu_platform.planning.nodes.software import NodeSoftware, node_software

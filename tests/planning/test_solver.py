@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.base.paths import PROJECT_ROOT
 
 PROGRAM = """
 import os, signal, time
 from ortools.sat.python import cp_model
-from gpu_platform.solver import new_solver
+from gpu_platform.base.solver import new_solver
 model = cp_model.CpModel()
 model.maximize(model.new_int_var(0, 3, "x"))
 solver = new_solver(10)
@@ -32,4 +32,4 @@ def test_every_search_has_a_solver_of_this_kind() -> None:
     sources = [
         file for file in (PROJECT_ROOT / "gpu_platform").rglob("*.py") if "CpSolver(" in file.read_text("utf-8")
     ]
-    assert sources == [PROJECT_ROOT / "gpu_platform" / "solver.py"]
+    assert sources == [PROJECT_ROOT / "gpu_platform" / "base" / "solver.py"]

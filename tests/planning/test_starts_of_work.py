@@ -12,7 +12,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan, TeamPlan
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import PlanMaker, environment, pool, team

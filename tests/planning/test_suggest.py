@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.nodes.allocatable import allocatable
 from gpu_platform.planning.suggest import Suggestion, suggest

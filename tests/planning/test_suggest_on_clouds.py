@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput
 from gpu_platform.planning.suggest import Suggestion, suggest
 from gpu_platform.spec.load import parse_document
 from gpu_platform.spec.workloads import Demands

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.workloads import TeamWorkloadsPlan
-from gpu_platform.quantity import parse_quantity
 from gpu_platform.stacks import plan_platform
 from tests.planning.conftest import environment, pool, team
 from tests.support.size import size

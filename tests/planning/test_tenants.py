@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from tests.planning.conftest import PlanMaker, pool, team
 
 SHARED = pool("serve", "g4dn.xlarge", workload="inference", sharing={"mode": "time-slicing", "replicas": 4})

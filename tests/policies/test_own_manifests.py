@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.guide.manifests import manifests
 from gpu_platform.planning.queues import queue_of
 from gpu_platform.stacks import plan_platform

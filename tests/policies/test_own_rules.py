@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.paths import PROJECT_ROOT, STACKS_DIR
+from gpu_platform.base.paths import PROJECT_ROOT, STACKS_DIR
 from tests.policies.test_policy_pack import running
 from tests.support.command_line import run
 

@@ -10,7 +10,7 @@ import pytest
 from policy_records import TODAY, cluster_policy, device_plugin_config_map, node, only, record, shared
 from pydantic import TypeAdapter, ValidationError
 
-from gpu_platform.errors import BadInput, ExitCode
+from gpu_platform.base.errors import BadInput, ExitCode
 from gpu_platform.spec.operations import Policy
 from policies import Exemption, Level, Severity, analyze, configure, evaluate, rules
 

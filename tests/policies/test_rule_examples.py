@@ -13,7 +13,7 @@ import pytest
 import yaml
 from policy_records import UNKNOWN, Record, record, report_of
 
-from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.base.paths import PROJECT_ROOT
 from policies import rules
 
 EXAMPLES = PROJECT_ROOT / "tests" / "policies" / "examples"

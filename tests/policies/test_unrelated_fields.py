@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from policy_records import TODAY, Record
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import Plan
 from gpu_platform.spec import Environment
 from gpu_platform.stacks import plan_platform

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform.base.errors import BadInput, ExitCode
+from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.recipe import show_recipe
-from gpu_platform.errors import BadInput, ExitCode
-from gpu_platform.paths import PROJECT_ROOT
 from gpu_platform.recipe.compare import ConstraintResult, Verdict, compare, components
 from gpu_platform.recipe.document import read_recipe
 from tests.support.eks_stacks import CREATED, plan_eks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
 

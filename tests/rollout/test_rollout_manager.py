@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.planning.sharing.section import MigRollPlan
 from gpu_platform.rollout.node import NodeRoll

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.changes.budgets import DisruptionBudget
 from gpu_platform.rollout.annotations import RolloutAnnotation

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.rollout.annotations import (
     RolloutAnnotation,
     is_only_owner,

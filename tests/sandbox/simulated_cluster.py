@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from gpu_platform import names
+from gpu_platform.base import names
 from sandbox.control_plane import Status
 from sandbox.simulator.kube import Api, ApiError, Object
 

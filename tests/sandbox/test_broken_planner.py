@@ -17,10 +17,10 @@ import pytest
 import yaml
 from simulated_cluster import Cluster
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import Catalog, MigProfile, load_catalog
 from gpu_platform.engine.objects import kubernetes_objects
-from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.mig import place
 from gpu_platform.planning.nodes.allocatable import NodeResources, allocatable, capacity

@@ -23,7 +23,7 @@ from kubernetes.client import (
     VersionApi,
 )
 
-from gpu_platform.names import KWOK_NODE_ANNOTATION, NAME_LABEL, SANDBOX_NAMESPACE, VALIDATION_APP
+from gpu_platform.base.names import KWOK_NODE_ANNOTATION, NAME_LABEL, SANDBOX_NAMESPACE, VALIDATION_APP
 from sandbox import control_plane
 from sandbox.control_plane import Status
 from tests.support.eventually import eventually

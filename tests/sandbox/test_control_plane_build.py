@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from gpu_platform.base.errors import UnknownOutcome
+from gpu_platform.base.progress import Progress
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import UnknownOutcome
 from gpu_platform.planning.clouds.sandbox.cloud import KUBERNETES
-from gpu_platform.progress import Progress
 from sandbox import build
 from sandbox._modules import DEFAULT, kubernetes_versions, module_of
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_platform.errors import BadInput, UnknownOutcome
+from gpu_platform.base.errors import BadInput, UnknownOutcome
 from sandbox import _releases, build
 from sandbox._modules import DEFAULT, KUEUE, KUEUE_MODULE, kubernetes_versions, module_of
 from sandbox._origin import VARIABLE

@@ -18,10 +18,10 @@ from kubernetes import config
 from kubernetes.client import ApiException, ApiextensionsV1Api, CoreV1Api, CustomObjectsApi
 from kubernetes.client.exceptions import NotFoundException
 
-from gpu_platform.errors import BadInput, UnknownOutcome
-from gpu_platform.names import KWOK_NODE_ANNOTATION
-from gpu_platform.paths import sandbox_dir, sandbox_kubeconfig
-from gpu_platform.progress import Progress
+from gpu_platform.base.errors import BadInput, UnknownOutcome
+from gpu_platform.base.names import KWOK_NODE_ANNOTATION
+from gpu_platform.base.paths import sandbox_dir, sandbox_kubeconfig
+from gpu_platform.base.progress import Progress
 from sandbox import _objects, control_plane
 from sandbox._layout import Layout, Settings
 from sandbox.control_plane import Status

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpu_platform.base.progress import Progress
 from gpu_platform.catalog import load_catalog
-from gpu_platform.progress import Progress
 from sandbox import build
 from sandbox._modules import KARPENTER, KARPENTER_MODULE
 from sandbox.karpenter.instance_types import ZONES, instance_types

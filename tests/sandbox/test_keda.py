@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gpu_platform.base.progress import Progress
 from gpu_platform.catalog import load_catalog
-from gpu_platform.progress import Progress
 from sandbox import build
 from sandbox._modules import KEDA, KEDA_MODULE
 from tests.sandbox.test_control_plane_build import Go, cache, go

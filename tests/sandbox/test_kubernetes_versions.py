@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
 from sandbox._layout import Layout, Settings

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform.base.errors import UnknownOutcome
+from gpu_platform.base.progress import Progress
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import UnknownOutcome
-from gpu_platform.progress import Progress
 from sandbox import build
 from sandbox._modules import DEFAULT, KUEUE, KUEUE_MODULE
 from sandbox.kueue.manifests import DEFINITIONS, WEBHOOKS, definitions, webhooks

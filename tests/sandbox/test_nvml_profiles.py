@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput
 from sandbox.nvml import FAULT_KINDS, NodeProfile, build_node, parse_faults, parse_profile
 
 CONTRACT = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpu_platform.progress import Progress
+from gpu_platform.base.progress import Progress
 from sandbox import build
 from sandbox._modules import DEFAULT, KARPENTER, KEDA, KUEUE, PROMETHEUS
 from tests.sandbox.test_control_plane_build import Go, cache, go

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from simulated_cluster import POLICY, Cluster
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.pools.numa import alignable_cpu
 from gpu_platform.planning.pools.section import PoolPlan

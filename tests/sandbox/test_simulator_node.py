@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from simulated_hardware import A100, OFF, T4, node
 
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.catalog import load_catalog
-from gpu_platform.quantity import parse_quantity
 from sandbox.nvml import NodeProfile, build_node
 from sandbox.simulator.cluster_policy import ClusterPolicy, read_cluster_policy
 from sandbox.simulator.device_plugin import Advertised

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any, cast
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import load_catalog
 from sandbox.simulator.cluster_policy import ClusterPolicy
 from sandbox.simulator.kube import Informer, Object

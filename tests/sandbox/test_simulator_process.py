@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from simulated_cluster import Cluster
 
-from gpu_platform import names
-from gpu_platform.progress import Progress
+from gpu_platform.base import names
+from gpu_platform.base.progress import Progress
 from sandbox import control_plane
 from sandbox.control_plane import Status
 from tests.support.eventually import eventually

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from simulated_cluster import TOLERATION, Cluster
 
-from gpu_platform import names
+from gpu_platform.base import names
 from sandbox.control_plane import Status
 from sandbox.simulator.run_time import (
     DEFAULT_SECONDS,

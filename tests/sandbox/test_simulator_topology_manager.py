@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from simulated_hardware import node
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.pools import numa
 from sandbox.simulator.admission import Rejection

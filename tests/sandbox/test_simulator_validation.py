@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from simulated_cluster import Cluster
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.expectations import DeclaredNode, expectations_for_machine
 from gpu_platform.planning.expectations.section import Expectation

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.errors import BadInput, ExitCode
-from gpu_platform.paths import STACKS_DIR
+from gpu_platform.base.errors import BadInput, ExitCode
+from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.spec import bounds
 from gpu_platform.spec.load import parse_platform, read_yaml_file
 from gpu_platform.stacks import plan_platform

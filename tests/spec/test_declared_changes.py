@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput
 from gpu_platform.planning.changes import pool_facts
 from gpu_platform.planning.changes.declared_properties import declared_properties, fields_text
 from gpu_platform.spec import Environment

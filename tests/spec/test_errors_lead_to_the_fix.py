@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput, Problem
-from gpu_platform.paths import STACKS_DIR
+from gpu_platform.base.errors import BadInput, Problem
+from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.spec.positions import located
 from gpu_platform.stacks import load_stack
 from tests.support.eks_stacks import plan_eks

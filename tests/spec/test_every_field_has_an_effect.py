@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.planning import Plan
 from gpu_platform.spec import CONFIG_KEY, Environment, TeamStack, parse_platform
 from gpu_platform.stacks import plan_platform

@@ -9,8 +9,8 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gpu_platform.errors import BadInput, Problem
-from gpu_platform.paths import STACKS_DIR
+from gpu_platform.base.errors import BadInput, Problem
+from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.stacks import plan_platform
 from tests.support.size import size
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.spec import parse_platform
 from gpu_platform.spec.load import read_yaml_file, stack_adapter
 from gpu_platform.spec.patterns import in_words

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from gpu_platform.base.errors import BadInput, Problem
+from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput, Problem
-from gpu_platform.paths import STACKS_DIR
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.stacks import LoadedStack, load_stack

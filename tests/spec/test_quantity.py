@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity as clients_parse_quantity
 
-from gpu_platform.quantity import counted, duration_text, parse_duration, parse_quantity
+from gpu_platform.base.quantity import counted, duration_text, parse_duration, parse_quantity
 
 SUFFIXES = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
 NUMBERS = st.one_of(

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import json
 
+from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.schema import SCHEMA_FILE, stack_file_schema
-from gpu_platform.paths import STACKS_DIR
 from policies import rules
 
 

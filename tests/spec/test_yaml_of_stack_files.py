@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.spec.load import read_stack_file, read_yaml_file
 from gpu_platform.stacks import load_stack
 

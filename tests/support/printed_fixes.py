@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.spec import parse_platform
 
 _STEP = re.compile(r"\[(\d+)\]|\.")

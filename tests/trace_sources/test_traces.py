@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.rehearsal import Trace
 from gpu_platform.trace_sources import read_trace
 

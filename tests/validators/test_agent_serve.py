@@ -14,7 +14,7 @@ import urllib.request
 import pytest
 from agent_tables import DRIVER
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.mig.progress import CHANGE_SECONDS, IN_PROGRESS
 from sandbox.nvml import NodeProfile
 from tests.support.eventually import PATIENCE_SECONDS, eventually

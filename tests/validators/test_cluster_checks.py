@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from cluster_objects import EXPECTED, TAINT, node
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.expectations.section import NodeExpectation
 from validators.cluster import check_node
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from agent_tables import healthy_gpu, node, of_machine
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.node_check import document_for_machine
-from gpu_platform.errors import BadInput
 from gpu_platform.planning.expectations import DeclaredNode, expectations_for_machine
 from gpu_platform.planning.expectations.section import Expectation, expectations_hash
 from validators.agent.checks import run_checks

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from agent_tables import DRIVER, of_machine
 
+from gpu_platform.base.errors import BadInput, ExitCode
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli import node_check
 from gpu_platform.cli.node_check import Recordings
-from gpu_platform.errors import BadInput, ExitCode
 from gpu_platform.planning.expectations import expected_matrix
 from sandbox.nvml import NodeProfile, install, pack
 from validators.agent import history, topology

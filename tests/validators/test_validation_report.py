@@ -12,10 +12,10 @@ import pytest
 from cluster_objects import POOL, agent_report, config_map, entry, node
 from rich.console import Console
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.errors import ExitCode
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.validate_page import validation_page
-from gpu_platform.errors import ExitCode
 from validators.render import as_ctrf, as_junit, print_report
 from validators.report import build_report, pod_uids_of, reports_of
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.base.paths import PROJECT_ROOT
 from tools.docs import catalogue, checks, cli, policies, stack_file
 from tools.docs.outputs import documents, with_outputs
 

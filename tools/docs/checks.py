@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import yaml
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.catalog.models import Measure
 from gpu_platform.planning.burn_in.section import BurnInPoolPlan, LeastBandwidth

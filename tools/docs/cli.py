@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
+from gpu_platform.base.errors import ExitCode
 from gpu_platform.cli.app import app
-from gpu_platform.errors import ExitCode
 from tools.docs.markdown import GENERATED, block, code, table
 
 _INTRODUCTION = """

@@ -18,8 +18,8 @@ import textwrap
 from pathlib import Path
 from unittest import mock
 
+from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.cli import main
-from gpu_platform.paths import PROJECT_ROOT
 
 _WIDTH = 112
 _OUTPUT = re.compile(

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.cli.options import Format, FormatOption, HtmlFormat, StackArgument, leave, not_with
-from gpu_platform.errors import BadInput
 
 
 class ReportFormat(StrEnum):

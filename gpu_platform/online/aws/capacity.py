@@ -6,6 +6,7 @@ from collections.abc import Container, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.online.aws.answers import CapacityReservation, Zone
 from gpu_platform.online.finding import OnlineFinding, Severity
 from gpu_platform.planning.clouds.eks.blocks import DRAIN_BEFORE_END, minutes
@@ -13,7 +14,6 @@ from gpu_platform.planning.clouds.eks.limits import LEAST_ZONES
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.windows import CapacityWindow, utc_text
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.quantity import counted
 
 _SOON: Final = timedelta(hours=24)
 

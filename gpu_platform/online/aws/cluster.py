@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from gpu_platform import names
-from gpu_platform.errors import Problem
+from gpu_platform.base import names
+from gpu_platform.base.errors import Problem
 from gpu_platform.online.aws.answers import Cluster, InstanceType, Subnet, Zone
 from gpu_platform.online.finding import OnlineFinding, Severity
 from gpu_platform.planning.clouds.eks.addresses import NodeAddresses, addresses_of_node, addresses_with_pods

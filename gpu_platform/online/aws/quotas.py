@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, ServiceQuota
 from gpu_platform.online.aws.answers import CapacityReservation, Instance
 from gpu_platform.online.quota import QuotaDemand

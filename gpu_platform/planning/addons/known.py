@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

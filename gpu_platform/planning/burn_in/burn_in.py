@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, get_args
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import counted, duration_text, parse_duration
 from gpu_platform.burn_in.program import (
     MATRIX_VARIABLE,
     PART_VARIABLE,
@@ -28,7 +29,6 @@ from gpu_platform.planning.teams.nic_claims import claims_nics, nic_claim_of
 from gpu_platform.planning.teams.section import WorkloadPlan
 from gpu_platform.planning.workloads.fabric import plan_pod_fabric
 from gpu_platform.planning.workloads.section import MountPlan, PodPlan
-from gpu_platform.quantity import counted, duration_text, parse_duration
 
 IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
 PRIORITY_CLASS: Final = "gpu-platform-burn-in"

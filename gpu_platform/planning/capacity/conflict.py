@@ -12,10 +12,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from gpu_platform.base.solver import new_solver
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.capacity.proof import Verdict, prove
 from gpu_platform.planning.nodes.allocatable import NodeResources
-from gpu_platform.solver import new_solver
 
 _ROUNDS = 60
 """Most sets that are tried to prove that a conflict is the smallest."""

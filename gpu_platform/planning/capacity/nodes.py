@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.nodes.allocatable import NodeResources
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -17,7 +18,6 @@ from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams import is_for
 from gpu_platform.planning.teams.section import DEFAULT_REQUEST, TenantPlan, WorkloadPlan
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
-from gpu_platform.quantity import parse_quantity
 
 QUOTA = "quota"
 """Name of the pods that fill a quota beside the declared workloads of a team."""

@@ -8,10 +8,10 @@ from fractions import Fraction
 from math import lcm
 from typing import Any, Literal
 
+from gpu_platform.base.solver import new_solver
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.nodes.allocatable import NodeResources
 from gpu_platform.planning.pools import numa
-from gpu_platform.solver import new_solver
 
 Verdict = Literal["placed", "impossible", "unknown"]
 

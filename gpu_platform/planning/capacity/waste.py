@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup, part_of_node
 from gpu_platform.planning.capacity.proof import PodsOnNode

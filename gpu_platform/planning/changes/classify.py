@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.changes.cluster_impacts import impacts_of_cluster, objects_of_volumes
 from gpu_platform.planning.changes.deployed import mapping_of, teams_of

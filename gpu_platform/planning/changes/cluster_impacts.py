@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpu_platform.errors import Problem
+from gpu_platform.base.errors import Problem
 from gpu_platform.planning.changes.deployed import (
     NOT_DEPLOYED,
     VOLUMES,

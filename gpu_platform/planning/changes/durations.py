@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import counted, duration_text
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.changes.pools import PoolChange
 from gpu_platform.planning.clouds.section import Timeouts
@@ -16,7 +17,6 @@ from gpu_platform.planning.operator.section import HELM_SECONDS
 from gpu_platform.planning.plan import EnvironmentPlan, Plan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing.section import MigRollPlan
-from gpu_platform.quantity import counted, duration_text
 
 ENGINE_SECONDS: Final = 600
 """How long both engines wait until a Kubernetes object is ready or deleted, where it sets no other time."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from gpu_platform.errors import Problem
+from gpu_platform.base.errors import Problem
 from gpu_platform.planning.changes.budgets import Block, merged
 from gpu_platform.planning.changes.durations import Duration
 from gpu_platform.planning.changes.effects import Effect

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.errors import Problem
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog
-from gpu_platform.errors import Problem
 from gpu_platform.planning.changes import durations
 from gpu_platform.planning.changes.deployed import NOT_DEPLOYED, mapping_of, software_facts, units_of
 from gpu_platform.planning.changes.effects import Effect
@@ -17,7 +18,6 @@ from gpu_platform.planning.changes.pools import PoolChange, resized_pools
 from gpu_platform.planning.kubernetes_versions import minor_version
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.quantity import counted
 
 _POOL_EFFECTS: Final = {
     "removed": Effect.REMOVES_CAPACITY,

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_platform.base.quantity import duration_text
 from gpu_platform.planning.changes.deployed import mapping_of
 from gpu_platform.planning.changes.impact import Impact, Part, Phase
 from gpu_platform.planning.plan import Plan
-from gpu_platform.quantity import duration_text
 
 _POOL = "pool "
 _KINDS = ("pool", "nodes", "cluster", "operator", "team")

@@ -11,6 +11,7 @@ from datetime import datetime
 from ipaddress import IPv4Network
 from typing import Any, Final, Literal, cast
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.changes.declared_properties import fields_text
 from gpu_platform.planning.changes.pool_facts import CLUSTER_PROTECT, EXISTING, platform_of, pool_facts
@@ -18,7 +19,6 @@ from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET
 from gpu_platform.planning.clouds.windows import CapacityWindow, utc_text
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.quantity import counted
 
 Effect = Literal["removed", "renamed", "replaced", "rolled", "shrunk"]
 _SIZES = ("least_nodes", "nodes", "most_nodes")

@@ -7,7 +7,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning.changes.deployed import (
     NOT_DEPLOYED,
     VOLUMES,
@@ -21,7 +22,6 @@ from gpu_platform.planning.changes.impact import Impact, Part, Phase, short
 from gpu_platform.planning.changes.live import LiveState
 from gpu_platform.planning.plan import Plan
 from gpu_platform.planning.queues import team_queues
-from gpu_platform.quantity import parse_quantity
 
 # What the output `teams` names, the right that it stands for, and the keys that give the right too.
 _RIGHTS = (

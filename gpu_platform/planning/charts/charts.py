@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, Final, cast
 
-from gpu_platform.errors import did_you_mean
+from gpu_platform.base.errors import did_you_mean
 from gpu_platform.planning.charts.section import ChartsPlan, merged
 from gpu_platform.planning.clouds.controllers import (
     ControllerPods,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import parse_duration
 from gpu_platform.planning.cleanup.section import CleanupPlan
 from gpu_platform.planning.context import CompleteContext
-from gpu_platform.quantity import parse_duration
 from gpu_platform.spec.team import Team
 
 _IMAGE: Final = "node-agent-python"  # name of an image in the catalogue

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
+from gpu_platform.base.quantity import amount_of, amount_text
 from gpu_platform.catalog import Catalog, ControllerPod
-from gpu_platform.quantity import amount_of, amount_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.catalog import MachineType
-from gpu_platform.quantity import parse_quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

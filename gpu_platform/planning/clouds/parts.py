@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpu_platform.errors import Problem
+from gpu_platform.base.errors import Problem
 from gpu_platform.spec.gpu_parts import Part
 
 HelmRelease = tuple[str, str]

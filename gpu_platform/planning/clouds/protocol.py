@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds.controllers import ControllerPods, Room, largest, requests_text
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, most_of

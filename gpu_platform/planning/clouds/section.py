@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from gpu_platform.base.errors import Problem
 from gpu_platform.catalog import Catalog
-from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.endings import PodEnding
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.windows import CapacityWindow, SizedGroup

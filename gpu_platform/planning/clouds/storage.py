@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.storage import DiskStorage, ExistingStorage
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpu_platform.errors import did_you_mean
+from gpu_platform.base.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decision

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from gpu_platform import names
-from gpu_platform.errors import did_you_mean
+from gpu_platform.base import names
+from gpu_platform.base.errors import did_you_mean
 
 if TYPE_CHECKING:
     from cel_expr_python import cel

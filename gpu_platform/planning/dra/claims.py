@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.errors import did_you_mean
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.catalog import Catalog, Gpu, MachineType
-from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.cel import check_cel, selector_notes
 from gpu_platform.planning.dra.section import ClaimPlan, DeviceClassPlan, DeviceOffer
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing.section import ResourceOffer
-from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.claims import Claim, DeviceClass, DeviceRequirements
 
 _ATTRIBUTES = f"device.attributes['{names.DRA_DRIVER}']"

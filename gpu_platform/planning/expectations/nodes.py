@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.clouds.section import CloudPool
@@ -19,7 +20,6 @@ from gpu_platform.planning.expectations.section import (
 )
 from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.planning.sharing.sharing import layout_of_gpu
-from gpu_platform.quantity import counted
 
 
 def plan(context: CompleteContext, requirements: NodeRequirements, pool: CloudPool | None) -> PoolExpectations:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 
 VERSION: Final = 1
 NIC_DEVICES: Final = "NIC devices"  # key of `NodeExpectation.sources` for NICs in ResourceSlices

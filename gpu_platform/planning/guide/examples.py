@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning.guide.section import KINDS, ExampleKind, ExamplePlan
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
@@ -21,7 +22,6 @@ from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.section import TenantPlan, WorkloadPlan
 from gpu_platform.planning.teams.tenants import check_workload, plan_workload
-from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.team import Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
 

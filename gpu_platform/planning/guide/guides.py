@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.clouds.storage import StorageClassPlan, StoragePlan, VolumePlan
 from gpu_platform.planning.context import CompleteContext

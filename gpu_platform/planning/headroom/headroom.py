@@ -14,13 +14,13 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import counted
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.headroom.section import HeadroomPlan, HeadroomPods
 from gpu_platform.planning.pools.section import LOWEST_WITH_NODES, PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted
 from gpu_platform.spec.pool import CapacityBlock, FlexStart, Pool, Reservation
 
 PRIORITY_CLASS: Final = "gpu-headroom"

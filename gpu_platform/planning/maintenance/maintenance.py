@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from gpu_platform.base.quantity import parse_duration
 from gpu_platform.planning.maintenance.section import ChangesPlan, WindowPlan, in_order
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import parse_duration
 from gpu_platform.spec.changes import Changes, Window
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import MigRoll, Sharing

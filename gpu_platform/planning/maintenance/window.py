@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
+from gpu_platform.base.quantity import duration_text
 from gpu_platform.planning.maintenance.section import DAYS, WindowPlan
-from gpu_platform.quantity import duration_text
 
 # A window is open for at most a day, and time zones differ from UTC by less than a day.
 _DAYS_BEFORE, _DAYS_AFTER = 3, 9

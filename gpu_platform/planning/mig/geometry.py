@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from gpu_platform.base.errors import did_you_mean
 from gpu_platform.catalog.models import Gpu, Mig, MigProfile
-from gpu_platform.errors import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 
 IN_PROGRESS: Final = ("pending", "rebooting")
 """States of `nvidia.com/mig.config.state` that end by themselves."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.solver import new_solver
 from gpu_platform.catalog.models import Mig
 from gpu_platform.planning.mig.geometry import GpuInstance, place
 from gpu_platform.planning.mig.layouts import largest_multisets
-from gpu_platform.solver import new_solver
 
 
 @dataclass(frozen=True, slots=True)

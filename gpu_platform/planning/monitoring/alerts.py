@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, xid_codes
 from gpu_platform.planning.mig.progress import CHANGE_SECONDS, IN_PROGRESS
 from gpu_platform.planning.monitoring.recording import HELD

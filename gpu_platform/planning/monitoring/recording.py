@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.monitoring.exporter import Exporter
 from gpu_platform.planning.monitoring.section import RecordingRule
 from gpu_platform.planning.pools.section import PoolPlan

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from gpu_platform import names
+from gpu_platform.base import names
 
 Labels = Mapping[str, str]
 

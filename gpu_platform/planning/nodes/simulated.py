@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.nodes.section import Kubelet, Taint
 
 

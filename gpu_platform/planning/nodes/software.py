@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.spec.cluster import Operator

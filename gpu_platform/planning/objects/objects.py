@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.errors import Problem, did_you_mean
 from gpu_platform.catalog import Catalog
-from gpu_platform.errors import Problem, did_you_mean
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.objects.images import registries

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gpu_platform.base.errors import did_you_mean
 from gpu_platform.catalog import Catalog, OperatorRelease
-from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.gpu_parts import gpu_parts
 from gpu_platform.planning.context import Context
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix

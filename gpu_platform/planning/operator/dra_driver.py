@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.clouds.protocol import OperatorSettings
 from gpu_platform.planning.context import CompleteContext, Context
 from gpu_platform.planning.decision import Decided, Decision

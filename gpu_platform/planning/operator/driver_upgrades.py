@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gpu_platform.base.quantity import counted, duration_text
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.sharing import ResolvedPool
-from gpu_platform.quantity import counted, duration_text
 
 EVICTION_SECONDS: Final = 900
 """As long as `up` drains a node for another MIG layout by default; the operator's default is 300."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import OperatorRelease
 from gpu_platform.planning.clouds.protocol import OperatorSettings
 from gpu_platform.planning.config_maps import ConfigMapPlan

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, Gpu
 from gpu_platform.planning.mig import check_layout
 from gpu_platform.planning.sharing.named import concrete_sharing

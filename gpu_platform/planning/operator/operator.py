@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.daemonsets import OPERANDS_PER_NODE
 from gpu_platform.planning.clouds.gpu_parts import gpu_parts, plan_gpu_parts

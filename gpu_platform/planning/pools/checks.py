@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import MachineType
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import Context
@@ -19,7 +20,6 @@ from gpu_platform.planning.requirements.requirements import GPU_TAINT
 from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.planning.sharing.named import RESERVED_KEYS, reserved_key
 from gpu_platform.planning.sharing.sharing import check_sharing
-from gpu_platform.quantity import counted
 from gpu_platform.spec.pool import Pool
 from gpu_platform.unknown_machine import machines_of_gpu, unknown_machine_type
 

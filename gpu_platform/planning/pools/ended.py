@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from gpu_platform.errors import Problem
+from gpu_platform.base.errors import Problem
+from gpu_platform.base.quantity import counted
 from gpu_platform.planning.clouds.windows import CapacityWindow, closed_text, utc_text
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.quantity import counted
 
 
 def ended_capacity(pools: Iterable[PoolPlan], now: datetime) -> tuple[Problem, ...]:

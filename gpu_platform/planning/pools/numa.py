@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.catalog import Catalog
 from gpu_platform.catalog.models import MachineType
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.quantity import parse_quantity
 
 Policy = Literal["restricted", "single-numa-node"]
 

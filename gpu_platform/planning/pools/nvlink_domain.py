@@ -8,9 +8,9 @@ docs, workload policies; cluster-toolkit 1.95, examples/gke-a4x (a policy for no
 
 from __future__ import annotations
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted
 from gpu_platform.spec.pool import Pool
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import duration_text
 from gpu_platform.catalog import MachineType
 from gpu_platform.planning import expectations, requirements
 from gpu_platform.planning.clouds.schedules import DRAIN_SECONDS, schedule_of
@@ -15,7 +16,6 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes import allocatable
 from gpu_platform.planning.pools.section import NodePrice, PoolPlan
 from gpu_platform.planning.sharing import ResolvedPool
-from gpu_platform.quantity import duration_text
 from gpu_platform.spec.pool import Pool
 
 

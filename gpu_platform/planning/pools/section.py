@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.clouds.daemonsets import DaemonSet
 from gpu_platform.planning.clouds.schedules import SchedulePlan
 from gpu_platform.planning.clouds.section import AutoscalerPlan, CloudPool

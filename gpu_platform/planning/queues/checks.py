@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from gpu_platform.errors import did_you_mean
+from gpu_platform.base.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems

@@ -10,14 +10,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import parse_duration
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.section import CHART, KueuePlan, QueuesPlan
 from gpu_platform.planning.teams.available import Available
-from gpu_platform.quantity import parse_duration
 from gpu_platform.spec.queueing import Queueing
 
 MAX_DEVICE_CLASSES: Final = 16

@@ -12,12 +12,12 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan, claimed_with_gpus
 from gpu_platform.planning.queues.section import CohortPlan, FlavorQuota, Limits
 from gpu_platform.planning.queues.shares import ByPool, Division, Offers, Shares, in_order
-from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.team import Quota
 
 _CPU_FLAVOR: Final = "nodes-without-gpus.gpu-platform.dev"  # pools have no dots in their names

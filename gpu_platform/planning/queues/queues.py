@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.clouds.closed_ports import name_closed_ports
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gpu_platform.base.quantity import amount_text
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
@@ -12,7 +13,6 @@ from gpu_platform.planning.queues.shares import Offers, Shares, queue_settings
 from gpu_platform.planning.queues.starts import DividedPools, Start, main_lacks, starts
 from gpu_platform.planning.queues.topology import unsuitable
 from gpu_platform.planning.teams.quota_of_pods import quota_units
-from gpu_platform.quantity import amount_text
 from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.team import Team
 

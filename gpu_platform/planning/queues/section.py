@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.clouds.section import Provisioning
 from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.teams.section import PriorityClassPlan

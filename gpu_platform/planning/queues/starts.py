@@ -11,13 +11,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpu_platform.base.quantity import amount_text
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.limits import amounts, cohort_amounts
 from gpu_platform.planning.queues.shares import Division, Offers, queue_settings
 from gpu_platform.planning.queues.work import DeclaredJob
 from gpu_platform.planning.teams.quota_of_pods import quota_place
-from gpu_platform.quantity import amount_text
 from gpu_platform.spec.team import Team
 
 

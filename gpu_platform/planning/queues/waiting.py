@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from gpu_platform.base.quantity import duration_text, duration_value, parse_duration
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.mig.progress import CHANGE_SECONDS
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import duration_text, duration_value, parse_duration
 from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.team import Team
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from gpu_platform.base.quantity import amount_of
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import declared_pods
 from gpu_platform.planning.teams.quota_of_pods import gpu_pods
-from gpu_platform.quantity import amount_of
 from gpu_platform.spec.team import Team
 
 

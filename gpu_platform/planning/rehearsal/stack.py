@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import amount_of, duration_text, parse_duration
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
@@ -23,7 +24,6 @@ from gpu_platform.planning.rehearsal.model import (
 from gpu_platform.planning.scheduling.model import quota_resource
 from gpu_platform.planning.scheduling.nodes import daemonsets_text, planned_node, quotas_of
 from gpu_platform.planning.teams.section import TenantPlan
-from gpu_platform.quantity import amount_of, duration_text, parse_duration
 
 _MIB = 1024 * 1024
 

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from gpu_platform import names
-from gpu_platform.errors import Problem, did_you_mean
+from gpu_platform.base import names
+from gpu_platform.base.errors import Problem, did_you_mean
+from gpu_platform.base.quantity import counted
 from gpu_platform.planning.rehearsal.model import RehearsalPool, Shape, TraceJob
 from gpu_platform.planning.rehearsal.stack import RehearsalStack
-from gpu_platform.quantity import counted
 
 ALL_OTHERS = "*"
 """In a mapping of teams: those of the trace that are not named."""

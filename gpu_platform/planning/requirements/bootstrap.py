@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.section import KubeletLimits, NodeBootstrap, NodeScript
-from gpu_platform.quantity import counted
 from gpu_platform.spec.pool import Pool
 
 

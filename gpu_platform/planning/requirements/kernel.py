@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB, KernelSettings
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted
 from gpu_platform.spec.pool import Pool
 
 _HUGE_PAGES_PREFIX = "vm.nr_hugepages"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.gpu_parts import gpu_parts
 from gpu_platform.planning.clouds.protocol import Cloud
@@ -33,7 +34,6 @@ from gpu_platform.planning.sharing.sharing import (
     plan_sharing,
     sharing_decisions,
 )
-from gpu_platform.quantity import counted
 from gpu_platform.spec._types import NodeGate, is_label_value
 from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.operations import Validation

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import counted
 from gpu_platform.planning.clouds.windows import CapacityWindow, utc_text
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.section import QueuesPlan
 from gpu_platform.planning.workloads import workloads_of
-from gpu_platform.quantity import counted
 
 
 def off_notices(plan: EnvironmentPlan) -> tuple[str, ...]:

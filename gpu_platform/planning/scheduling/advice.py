@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.scheduling.explain import amount_text, asked_devices, quantity_text
 from gpu_platform.planning.scheduling.model import (
     CPU,

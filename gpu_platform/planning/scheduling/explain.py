@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpu_platform.base.quantity import bytes_text, counted
 from gpu_platform.planning.scheduling.model import (
     CPU,
     MEMORY,
@@ -16,7 +17,6 @@ from gpu_platform.planning.scheduling.model import (
     Scenario,
     quota_resource,
 )
-from gpu_platform.quantity import bytes_text, counted
 
 _BYTES = (MEMORY, "ephemeral-storage")
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.scheduling.model import CPU, MEMORY, PodGroup, Scenario
 from gpu_platform.planning.scheduling.state import NodeState
 

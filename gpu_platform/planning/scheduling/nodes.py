@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import amount_of
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.daemonsets import AGENT
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -14,7 +15,6 @@ from gpu_platform.planning.pools.free import HUGE_PAGES, free_node
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.scheduling.model import CPU, MEMORY, PODS, Amounts, Node, quota_resource
 from gpu_platform.planning.sharing.sharing import units_of_gpu
-from gpu_platform.quantity import amount_of
 
 _MIB: Final = 2**20
 

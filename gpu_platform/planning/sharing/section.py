@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gpu_platform import names
+from gpu_platform.base import names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import counted, parse_duration
 from gpu_platform.catalog import Gpu, MachineType
 from gpu_platform.planning.config_maps import pinned_name
 from gpu_platform.planning.decision import Decision
@@ -19,7 +20,6 @@ from gpu_platform.planning.nodes.software import Owner
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing.named import ResolvedPool
 from gpu_platform.planning.sharing.section import MigDevicesPlan, MigRollPlan, MpsShare, ResourceOffer, SharingPlan
-from gpu_platform.quantity import counted, parse_duration
 from gpu_platform.spec.sharing import Dra, Mig, MigRoll, Mps, Sharing, TimeSlicing
 
 WHOLE_GPU_CONFIG: Mapping[str, Any] = {"version": "v1", "flags": {"migStrategy": "none"}}

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.capacity import CapacityReport
 from gpu_platform.planning.capacity.waste import PoolUse
 from gpu_platform.planning.clouds.schedules import HOURS_OF_WEEK

@@ -13,14 +13,14 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, Gpu, MachineType
 from gpu_platform.planning.capacity import prove
 from gpu_platform.planning.capacity.nodes import groups_of, node_capacities
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.workloads import workloads_of
-from gpu_platform.quantity import counted
 
 Replan = Callable[[Mapping[str, Any]], "EnvironmentPlan | None"]
 """Plans a changed platform object; None: it is refused."""

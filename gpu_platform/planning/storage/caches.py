@@ -12,11 +12,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.section import CloudPool
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.quantity import counted
 from gpu_platform.spec.storage import BucketStorage, StorageClass
 
 _USABLE: Final = 0.9

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from gpu_platform.base.errors import did_you_mean
 from gpu_platform.catalog import Catalog
-from gpu_platform.errors import did_you_mean
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
 from gpu_platform.planning.context import CompleteContext

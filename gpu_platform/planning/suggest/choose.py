@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from math import floor, fsum
 from typing import Any
 
+from gpu_platform.base.solver import new_solver
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.capacity.proof import Proof, prove
 from gpu_platform.planning.suggest.options import Option, PodRequest, Reservation
-from gpu_platform.solver import new_solver
 
 _MONEY = 1_000_000
 """Whole numbers for the solver: millionths of a USD."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final, Literal
 
+from gpu_platform.base.quantity import parse_memory_mib, parse_quantity
 from gpu_platform.catalog import Catalog, Gpu, MachineType
 from gpu_platform.catalog.models import Mig
 from gpu_platform.planning.clouds.vendors import vendor_of
@@ -22,7 +23,6 @@ from gpu_platform.planning.nodes.allocatable import NodeResources
 from gpu_platform.planning.pools import free
 from gpu_platform.planning.pools.numa import NumaNodes, numa_nodes
 from gpu_platform.planning.sharing.sharing import mps_clients
-from gpu_platform.quantity import parse_memory_mib, parse_quantity
 from gpu_platform.spec.workloads import WorkloadDemand
 
 Mode = Literal["none", "mig", "mps", "time-slicing"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.planning.suggest.choose import ChosenPool
 from gpu_platform.planning.suggest.options import Option, PodRequest
-from gpu_platform.quantity import counted
 
 _MODE_NAMES = {"none": "whole", "mig": "mig", "mps": "mps", "time-slicing": "shared"}
 

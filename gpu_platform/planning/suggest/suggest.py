@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import fsum
 from typing import Any, Final
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import Catalog
 from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.models import VendorName
-from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.suggested import SuggestedNodes, most_nodes, pool_settings, with_working_fabric
 from gpu_platform.planning.clouds.vendors import VENDORS
 from gpu_platform.planning.problems import Problems

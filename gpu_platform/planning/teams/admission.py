@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.alignment_rule import AlignedPool, alignment_rules
 from gpu_platform.planning.teams.cel import IS_GPU_RESOURCE, text, texts

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning.clouds.storage import VolumeSidecar
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
@@ -24,7 +25,6 @@ from gpu_platform.planning.nodes.allocatable import NodeResources
 from gpu_platform.planning.nodes.section import Labels
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.quantity import parse_quantity
 
 MINIMUM_KUBERNETES: Final = "1.36"
 

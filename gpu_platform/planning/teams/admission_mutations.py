@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from gpu_platform.base.quantity import amount_of
 from gpu_platform.planning.clouds.storage import VolumeSidecar
 from gpu_platform.planning.teams.admission_defaults import DefaultToleration, PodDefaults, PoolShares
-from gpu_platform.quantity import amount_of
 
 _LIMIT_RANGER: Final = "kubernetes.io/limit-ranger"
 _LIMIT_RANGER_PREFIX: Final = "LimitRanger plugin set: "

@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.pools import numa
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.cel import text
 from gpu_platform.planning.teams.pod_rule import AdmissionSubject, PodRule, units_of
-from gpu_platform.quantity import counted
 
 _GPUS: Final = names.GPU_RESOURCE
 

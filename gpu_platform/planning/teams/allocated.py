@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.quota_of_pods import quota_units
 from gpu_platform.planning.teams.section import TenantPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 
 IS_GPU_RESOURCE: Final = f"name.matches('^{names.GPU_RESOURCES}')"
 """That the resource `name` is a GPU, a share of one, or a MIG instance, as CEL."""

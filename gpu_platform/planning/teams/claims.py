@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpu_platform import names
-from gpu_platform.errors import did_you_mean
+from gpu_platform.base import names
+from gpu_platform.base.errors import did_you_mean
+from gpu_platform.base.quantity import counted
 from gpu_platform.planning.dra.claims import check_demand, check_demands_met, class_of, demands_of, meets, type_of
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.available import Available
-from gpu_platform.quantity import counted
 from gpu_platform.spec.claims import Claim, DeviceClass
 from gpu_platform.spec.team import Team, Workload
 

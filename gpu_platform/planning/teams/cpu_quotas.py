@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gpu_platform.base.quantity import amount_of, amount_text
 from gpu_platform.planning.clouds.controllers import Room
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.quantity import amount_of, amount_text
 from gpu_platform.spec.team import Team
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gpu_platform.base.quantity import counted, parse_quantity
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted, parse_quantity
 from gpu_platform.spec.team import Workload
 
 _MIB = 2**20

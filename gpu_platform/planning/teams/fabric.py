@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, FabricDaemon, FabricPods
 from gpu_platform.planning.clouds.section import NodeFabric
 from gpu_platform.planning.decision import Decided, Decision

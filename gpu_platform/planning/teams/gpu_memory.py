@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpu_platform.base.quantity import parse_memory_mib
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import declared_pods
-from gpu_platform.quantity import parse_memory_mib
 from gpu_platform.spec.team import Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
 

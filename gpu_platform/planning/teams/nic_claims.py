@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.section import WorkloadPlan

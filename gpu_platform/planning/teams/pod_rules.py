@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.cel import any_of, text, texts
 from gpu_platform.planning.teams.pod_rule import TEMPLATE, AdmissionSubject, PodRule, units_of

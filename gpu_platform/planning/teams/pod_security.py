@@ -6,7 +6,7 @@ Source: Kubernetes docs, Pod Security Standards and Pod Security Admission (`enf
 
 from __future__ import annotations
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.nodes.section import Labels
 from gpu_platform.spec.team import PodSecurity, Team

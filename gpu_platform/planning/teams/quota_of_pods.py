@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning.dra.claims import class_of
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.claims import claim_of
 from gpu_platform.planning.teams.declared_pods import DeclaredPods
-from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.team import GpuUnits, Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, KubernetesPlatform
-from gpu_platform.quantity import counted
 
 NEAR_DAYS: Final = 90
 """A support that ends within so many days is reported as ending."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 
 REPORT_PREFIX: Final = "node-validation-"
 """Of the ConfigMap of a node's report, before the node's name."""

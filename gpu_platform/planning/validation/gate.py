@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import duration_text, parse_duration
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.expectations.hardware import FABRIC_MANAGER
@@ -14,7 +15,6 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.requirements.requirements import node_gate
 from gpu_platform.planning.system_priorities import NODE_CRITICAL, PriorityQuotaPlan
 from gpu_platform.planning.validation.section import AgentMetricsPlan, ValidationPlan
-from gpu_platform.quantity import duration_text, parse_duration
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Mig
 

@@ -7,6 +7,7 @@ which the kubelet does not align. Memory cannot be changed so.
 
 from __future__ import annotations
 
+from gpu_platform.base.quantity import counted, parse_quantity
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools import numa
 from gpu_platform.planning.pools.numa import NumaNodes
@@ -15,7 +16,6 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
 from gpu_platform.planning.teams.quota_of_pods import held
-from gpu_platform.quantity import counted, parse_quantity
 from gpu_platform.spec.team import Team
 
 _MIB = 2**20

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from gpu_platform.base.quantity import duration_text, parse_duration
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.endings import PodEnding
 from gpu_platform.planning.clouds.schedules import DRAIN_SECONDS
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.available import Available
-from gpu_platform.quantity import duration_text, parse_duration
 from gpu_platform.spec.team import Team
 
 _JOB_BEGINS_AGAIN: Final = "without checkpoints the job begins again: name a place for them, or lower deadline"

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, FabricDaemon, FabricPods
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.section import WorkloadPlan

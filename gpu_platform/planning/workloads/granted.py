@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import parse_memory_mib, parse_quantity
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.section import WorkloadPlan
 from gpu_platform.planning.workloads.section import MountPlan, PodFabricPlan, PodPlan
-from gpu_platform.quantity import parse_memory_mib, parse_quantity
 
 _PREFIX: Final = "GPU_PLATFORM_"
 GRACE_VARIABLE: Final = _PREFIX + "GRACE_SECONDS"

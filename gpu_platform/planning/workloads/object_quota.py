@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator
 from decimal import Decimal
 from typing import Final
 
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.workloads.plans import api_of
-from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.addons import Addons
 from gpu_platform.spec.team import Team
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning.dra.claims import demands_of, meets
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
@@ -17,7 +18,6 @@ from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.claims import claim_of
 from gpu_platform.planning.teams.declared_pods import DeclaredPods
 from gpu_platform.planning.teams.quota_of_pods import held
-from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.team import Team
 
 _MIB = 2**20

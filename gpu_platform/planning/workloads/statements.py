@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import counted, duration_text
 from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.queues.section import TeamQueuePlan
@@ -26,7 +27,6 @@ from gpu_platform.planning.workloads.section import (
     TeamWorkloadsPlan,
     TrainingJobPlan,
 )
-from gpu_platform.quantity import counted, duration_text
 from gpu_platform.spec.addons import Addons
 from gpu_platform.spec.team import Team
 

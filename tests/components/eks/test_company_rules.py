@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from tests.components.eks.aws_model import problems
 from tests.components.eks.aws_requests import requests_of
 from tests.support.eks_stacks import CREATED, EXISTING, plan_eks, record_eks

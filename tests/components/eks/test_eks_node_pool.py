@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.engine.record import ResourceRecord
 from policies import evaluate

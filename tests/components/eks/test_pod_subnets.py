@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput
 from tests.support.eks_stacks import CREATED, plan_eks, record_eks
 from tests.support.recorded import Recorded
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from tests.components.gke.gke_recorded import CREATED, platform_of
 from tests.components.test_team_workloads import templates
 from tests.support.recorded import Recorded, record_platform

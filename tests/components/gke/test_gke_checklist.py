@@ -8,10 +8,10 @@ import pytest
 from gke_api import node_pool
 from gke_forms import FORMS, RACK, ZONE, gke_pool, node_pool_of, record_gke, recorded_of
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.engine.properties import UNKNOWN
-from gpu_platform.errors import BadInput
 from tests.support.sold import sold
 
 CATALOG = load_catalog()

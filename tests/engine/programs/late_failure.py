@@ -2,7 +2,7 @@
 
 from pulumi_kubernetes.core.v1 import Namespace
 
-from gpu_platform.errors import Finding
+from gpu_platform.base.errors import Finding
 
 
 def refuse(name: str) -> str:

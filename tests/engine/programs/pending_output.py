@@ -4,7 +4,7 @@ import asyncio
 
 from pulumi import Output
 
-from gpu_platform.errors import Finding
+from gpu_platform.base.errors import Finding
 
 
 async def never() -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.clouds.eks.storage import EksStorage
 from gpu_platform.planning.clouds.gke.buckets import BucketGrant
 from gpu_platform.planning.clouds.gke.storage import GkeStorage

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.addons.known import KNOWN
 from gpu_platform.planning.charts import OPERATOR_CHART

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease, load_catalog
-from gpu_platform.errors import BadInput, Problem
 from gpu_platform.planning import EnvironmentPlan, plan_environment, planner
 from gpu_platform.planning.changes.pool_facts import platform_of, pool_facts, protected
 from gpu_platform.planning.clouds.nodes import nodes_plan

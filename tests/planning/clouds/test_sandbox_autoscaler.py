@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
 from gpu_platform.validation import expected_pool

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.existing_cluster import required_addons
 from gpu_platform.planning.clouds.eks.identities import EksIdentities, TeamRole

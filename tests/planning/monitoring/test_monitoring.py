@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stacks import plan_platform
 

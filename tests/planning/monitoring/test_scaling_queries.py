@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.base.paths import PROJECT_ROOT
 from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 
 _ROW = re.compile(r"\| ([^|`]+) \| `([^`]+)` \| `([0-9.]+)` \|")

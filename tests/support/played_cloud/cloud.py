@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from gpu_platform.paths import PROJECT_ROOT
+from gpu_platform.base.paths import PROJECT_ROOT
 from tests.support.played_cloud.account import Account, Store
 from tests.support.played_cloud.eks import SCHEDULE, run_scheduled
 from tests.support.played_cloud.network import played_network

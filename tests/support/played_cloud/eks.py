@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gpu_platform.progress import Progress
+from gpu_platform.base.progress import Progress
 from sandbox import control_plane
 from sandbox._layout import ADMIN, Layout
 from tests.support.played_cloud import nodes

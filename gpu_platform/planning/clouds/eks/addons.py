@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon
 from gpu_platform.planning.kubernetes_versions import minor

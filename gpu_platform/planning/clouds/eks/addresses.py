@@ -13,6 +13,7 @@ from ipaddress import IPv4Network
 from math import ceil
 from typing import Final, Literal
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan, VpcPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
@@ -23,7 +24,6 @@ from gpu_platform.planning.clouds.vendors import eks_pod_cap
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted
 
 _PREFIX: Final = 16  # addresses of a /28
 _RESERVED: Final = 5  # addresses of each subnet; VPC user guide, "Subnet CIDR blocks"

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.eks.capacity import reserved
 from gpu_platform.planning.clouds.eks.network import interfaces, layout_of, uses_efa
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted
 from gpu_platform.spec.pool import Pool
 from gpu_platform.unknown_machine import similar_machine_type
 

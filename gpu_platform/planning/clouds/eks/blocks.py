@@ -18,11 +18,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from gpu_platform.base.quantity import duration_text
 from gpu_platform.catalog.models import AwsFamily
 from gpu_platform.planning.clouds.endings import PodEnding, window_endings
 from gpu_platform.planning.clouds.windows import CapacityWindow, utc_text
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import duration_text
 from gpu_platform.spec.pool import CapacityBlock, Pool, Reservation
 
 DRAIN_BEFORE_END = timedelta(minutes=40)

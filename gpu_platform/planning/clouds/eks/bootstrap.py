@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from gpu_platform.errors import did_you_mean
+from gpu_platform.base.errors import did_you_mean
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.pool import Pool
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.planning.clouds.api_access import PRIVATE_RANGES, check_api_access, is_private, wide_networks
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, plan_addons
@@ -42,7 +43,6 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import CreateEks, EksCluster, Operator
 from gpu_platform.spec.eks_network import EksNetwork
 from gpu_platform.spec.pool import Pool

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import MachineType
 from gpu_platform.planning.clouds.eks.disks import data_volume_gib
 from gpu_platform.planning.clouds.eks.disruption import DISRUPTION

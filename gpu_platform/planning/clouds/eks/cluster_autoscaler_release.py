@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import SCALED_TAG, owned_tag
 from gpu_platform.planning.clouds.eks.cluster_plan import ClusterAutoscalerPlan, HelmChartPlan

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gpu_platform.errors import Problem
+from gpu_platform.base.errors import Problem
 from gpu_platform.planning.clouds.api_access import is_private
 from gpu_platform.planning.clouds.eks.access import AccessPlan
 from gpu_platform.planning.clouds.eks.cluster_settings import cluster_settings

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.eks.cluster_plan import HelmChartPlan
 from gpu_platform.planning.clouds.eks.labels import EFA_PRESENT_LABEL

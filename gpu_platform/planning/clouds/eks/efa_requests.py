@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 
 EFA_DEVICE_CLASS: Final = "efa.networking.k8s.aws"  # of the chart aws-dranet
 DRANET_DRIVER: Final = "dra.net"

@@ -10,12 +10,12 @@ from typing import Any, cast
 
 import yaml
 
-from gpu_platform.errors import Problem
+from gpu_platform.base.errors import Problem
+from gpu_platform.base.quantity import counted
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.identities import AGENT
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted
 
 SUBNET_TAG = "kubernetes.io/role/internal-elb"
 VPC_CNI = "vpc-cni"

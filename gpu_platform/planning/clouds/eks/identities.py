@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.planning.clouds.eks.arns import check_partition, cluster_arn
 from gpu_platform.planning.clouds.eks.buckets import bucket_statements, check_bucket
 from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.team_identity import TeamIdentity
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.eks.blocks import windows_of
 from gpu_platform.planning.clouds.eks.capacity import purchase

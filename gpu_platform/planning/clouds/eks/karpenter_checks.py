@@ -7,12 +7,12 @@ NVIDIA/gpu-operator#2670 (pods that take a GPU before MIG cuts it); read 2026-11
 
 from __future__ import annotations
 
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.catalog.models import AwsFamily
 from gpu_platform.planning.clouds.eks.images import DEFAULT_FAMILY
 from gpu_platform.planning.clouds.eks.network import layout_of, takes_plain_primary, uses_efa
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import parse_quantity
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.sharing import Dra, Mig, Mps, TimeSlicing
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from gpu_platform.base.errors import Problem
 from gpu_platform.catalog import Catalog
-from gpu_platform.errors import Problem
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.spec.cluster import EksCluster

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog.models import AwsFamily, MachineType
 from gpu_platform.planning.clouds.eks.blocks import windows_of
 from gpu_platform.planning.clouds.eks.capacity import check_region
 from gpu_platform.planning.clouds.eks.network import uses_efa
 from gpu_platform.planning.clouds.eks.plan import PlacementGroup
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.pool import CapacityBlock, OnDemand, Pool, Reservation
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import duration_text, parse_duration
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.eks.blocks import BlockPlan, ScheduledSize, block_endings
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import SCALED_TAG
@@ -37,7 +38,6 @@ from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
 from gpu_platform.planning.clouds.windows import CapacityWindow, SizedGroup
 from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB
 from gpu_platform.planning.requirements.section import ClassPlace
-from gpu_platform.quantity import duration_text, parse_duration
 
 # EKS user guide, "Create a managed node group with Capacity Blocks for ML", considerations; read 2026-11-23.
 _EMPTY_BLOCK: Final = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.eks.alternatives import check_alternatives, machines_of
 from gpu_platform.planning.clouds.eks.blocks import plan_blocks, windows_of

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.controllers import (
     ControllerPods,
@@ -25,7 +26,6 @@ from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.free import free_with
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import EksCluster
 from gpu_platform.spec.eks_system import SystemNodes
 from gpu_platform.spec.pool import Pool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.planning.problems import Problems
 
 # AWS General Reference, tag naming limits (aws:); EKS user guide, tags of resources; the CRD of EC2NodeClass in

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 
 _LAYERS: Final = tuple(f"topology.k8s.aws/network-node-layer-{layer}" for layer in (1, 2, 3))
 _SIZES: Final = frozenset(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 
+from gpu_platform.base.errors import Problem
 from gpu_platform.catalog import Catalog
-from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.eks.arns import cluster_arn
 from gpu_platform.planning.clouds.eks.cluster_plan import ExistingVpcPlan, IamPlan, VpcPlan, ZoneSubnets
 from gpu_platform.planning.clouds.eks.zones import ZONE_LETTERS, is_local_zone

@@ -10,13 +10,13 @@ Sources: kubernetes/autoscaler#8095, and cluster-autoscaler/processors/customres
 
 from __future__ import annotations
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.gke.capacity import fixed_count_fix, sizes
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing.sharing import layouts_of
-from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import FlexStart, Pool
 from gpu_platform.spec.sharing import Mig, Mps, TimeSlicing

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from gpu_platform.base.quantity import counted, parse_duration
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.gke.plan import ReservationAffinity
 from gpu_platform.planning.clouds.windows import CapacityWindow
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted, parse_duration
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import Count, FlexStart, Pool, Reservation
 from gpu_platform.zones import google_region, is_google_zone

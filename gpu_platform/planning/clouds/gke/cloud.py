@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
 from gpu_platform.planning.clouds import daemonsets
 from gpu_platform.planning.clouds.controllers import ControllerPods, Room

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.planning.clouds.api_access import is_private
 from gpu_platform.planning.clouds.gke.logins import networks_by_address
 from gpu_platform.planning.clouds.gke.plan import (
@@ -24,7 +25,6 @@ from gpu_platform.planning.clouds.gke.system_pool import DEFAULT_TYPES, nodes_in
 from gpu_platform.planning.clouds.gke.window import BYDAY, days_of, first_window
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import CreateGke, Exclusion, ExistingVpc, GkeCluster, Maintenance
 
 AUTOSCALING_PROFILE: Final = "OPTIMIZE_UTILIZATION"

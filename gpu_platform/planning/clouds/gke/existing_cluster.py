@@ -6,7 +6,8 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
+from gpu_platform.base.quantity import counted
 from gpu_platform.planning.clouds.gke.logins import no_groups
 from gpu_platform.planning.clouds.gke.node_versions import broken_problem, check_skew
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
@@ -14,7 +15,6 @@ from gpu_platform.planning.clouds.gke.versions import order
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted
 
 DATAPLANE_V2 = "ADVANCED_DATAPATH"
 

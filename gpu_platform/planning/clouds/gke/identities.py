@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.planning.clouds.gke.buckets import READ_ROLE, WRITE_ROLE, below
 from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.team_identity import TeamIdentity
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.gke.plan import DaemonSetPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.software import NVIDIA_DIR

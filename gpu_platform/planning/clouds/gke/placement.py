@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, GcpFamily, MachineType
 from gpu_platform.planning.clouds.gke.capacity import locations
 from gpu_platform.planning.clouds.gke.plan import CompactPlacement, UpgradeSettings
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import FlexStart, Pool
 

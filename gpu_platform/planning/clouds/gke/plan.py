@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.errors import Problem
 from gpu_platform.catalog import Catalog
-from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.endings import PodEnding, reclaimed, window_endings
 from gpu_platform.planning.clouds.gke.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.gke.autoscaler import check_autoscaler
 from gpu_platform.planning.clouds.gke.capacity import (
@@ -43,7 +44,6 @@ from gpu_platform.planning.clouds.gke.resource_labels import check_resource_labe
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
-from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import FlexStart, Pool, Reservation
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpu_platform import names
+from gpu_platform.base import names
+from gpu_platform.base.quantity import parse_duration
 from gpu_platform.planning.clouds.gke.capacity import MAX_FLEX_START_SECONDS
 from gpu_platform.planning.clouds.section import Provisioning
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.quantity import parse_duration
 
 PROVISIONING_CLASS: Final = "queued-provisioning.gke.io"
 _REQUEST_LABEL: Final = "autoscaling.gke.io/provisioning-request"

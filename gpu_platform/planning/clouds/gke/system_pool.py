@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds import daemonsets
 from gpu_platform.planning.clouds.controllers import (
@@ -26,7 +27,6 @@ from gpu_platform.planning.clouds.gke.plan import CreateGkePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.free import free_with
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import counted
 from gpu_platform.spec.cluster import CreateGke
 
 DEFAULT_TYPES: Final = ("e2-standard-4", "e2-standard-8", "e2-standard-16", "e2-standard-32")

@@ -14,9 +14,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from gpu_platform.base.quantity import duration_text
 from gpu_platform.planning.maintenance.section import DAYS, WindowPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import duration_text
 from gpu_platform.spec.cluster import CreateGke
 
 BYDAY: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")

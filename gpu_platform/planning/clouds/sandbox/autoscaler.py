@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gpu_platform import names
+from gpu_platform.base import names
 from gpu_platform.catalog import MachineType
 from gpu_platform.planning.clouds.section import AutoscalerPlan
 from gpu_platform.planning.clouds.vendors import DEFAULT_MAX_PODS

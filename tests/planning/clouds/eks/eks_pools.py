@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gpu_platform.base.errors import Problem
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import Problem
 from gpu_platform.planning.clouds.eks.launch_plan import NetworkInterface
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.clouds.eks.user_data import write_user_data

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput, Problem
+from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.planning.clouds.eks.vpc import NARROWEST_OF_NODES, ZONE_LETTERS, zone_subnets
 from tests.support.eks_stacks import CREATED, plan_eks
 

@@ -9,8 +9,8 @@ from typing import Any
 import botocore.session
 import pytest
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes
 from gpu_platform.planning.clouds.eks.arns import partition_of

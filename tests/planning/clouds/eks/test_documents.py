@@ -8,8 +8,8 @@ import pulumi
 import pytest
 
 from components._kubernetes_object import KubernetesObject
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.documents import Document, check_documents, policy_size
 from gpu_platform.planning.clouds.eks.karpenter_controller import controller_policy
 from gpu_platform.planning.problems import Problems

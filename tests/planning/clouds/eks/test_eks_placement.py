@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput
 from gpu_platform.planning.changes import pool_changes, pool_facts
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, PlacementGroup
 from tests.planning.clouds.eks.eks_pools import BLOCK, RESERVATION, node_group, plan_and_decisions, planned

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning.clouds.eks.launch_plan import ClusterAccess
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
 from gpu_platform.planning.clouds.provider_sharing import BOTTLEROCKET_MIG_MODELS
-from gpu_platform.quantity import parse_quantity
 from tests.planning.clouds.eks.eks_pools import AMI, eks, node_group, planned, user_data_text
 
 BOTTLEROCKET: dict[str, Any] = {"image": {"family": "bottlerocket"}}

@@ -15,6 +15,7 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from gpu_platform.base.quantity import parse_duration
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.clouds.eks.alternatives import check_alternatives
 from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
@@ -27,7 +28,6 @@ from gpu_platform.planning.clouds.eks.karpenter_controller import (
 from gpu_platform.planning.clouds.eks.limits import KARPENTER_LONGEST_GRACE
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.quantity import parse_duration
 from tests.planning.clouds.eks.eks_pools import AMI, BLOCK, RESERVATION, eks, plan_and_decisions, pool, problems_of
 
 ZONE = "us-east-2a"

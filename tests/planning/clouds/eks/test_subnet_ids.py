@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from tests.support.eks_stacks import CREATED, plan_eks
 
 A, B, C = (f"subnet-0a1b2c3d4e5f6071{n}" for n in range(3))

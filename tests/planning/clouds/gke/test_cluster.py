@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.api_access import PRIVATE_RANGES
 from gpu_platform.planning.clouds.gke.existing_cluster import ExistingGke, existing_kubeconfig, require_fit

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import Problem
+from gpu_platform.base.errors import Problem
 from tests.planning.clouds.gke.test_gke_invalid_pools import problems_of
 
 SLICES = {"mode": "time-slicing", "replicas": 4}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import MachineType, load_catalog
-from gpu_platform.errors import BadInput
 from gpu_platform.planning.clouds.gke.node import local_ssd_count
 from gpu_platform.planning.clouds.gke.plan import CompactPlacement, GkePoolPlan, UpgradeSettings
 from gpu_platform.planning.plan import EnvironmentPlan

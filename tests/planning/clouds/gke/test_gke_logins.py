@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.clouds.gke.existing_cluster import missing_logins
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.planning.plan import EnvironmentPlan

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.errors import BadInput
 from gpu_platform.planning.changes import pool_changes, pool_facts
 from gpu_platform.planning.clouds.gke.existing_cluster import require_fit, require_version
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.errors import BadInput
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.clouds.gke.window import recurring_window
 from gpu_platform.planning.maintenance.section import DAYS, WindowPlan
 from gpu_platform.planning.maintenance.window import open_until

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from gpu_platform.quantity import counted
+from gpu_platform.base.quantity import counted
 
 
 class ExitCode(IntEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-PROJECT_ROOT = Path(__file__).resolve().parent.parent
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
 STACKS_DIR = PROJECT_ROOT / "stacks"
 STACKS_DIR_VARIABLE = "GPU_PLATFORM_STACKS_DIR"
 POLICY_PACK = PROJECT_ROOT / "policies"

@@ -1,0 +1,1 @@
+"""What every package may use, and what uses no other package of this project: errors, quantities, names, paths."""
