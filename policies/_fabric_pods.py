@@ -11,7 +11,7 @@ from typing import Final
 
 from gpu_platform.base import names
 from gpu_platform.catalog import FabricDaemon, FabricPods
-from gpu_platform.pod_devices import published_devices
+from gpu_platform.catalog.pod_devices import published_devices
 from policies._inputs import Value
 from policies._pools import pools
 from policies._stack import Stack

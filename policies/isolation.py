@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_platform.base import names
-from gpu_platform.pod_devices import DEVICE_ANNOTATIONS, NO_DEVICES, RUNTIME_CLASS_PREFIX, VISIBLE_DEVICES
-from gpu_platform.pod_limits import BARE_POD, LEAVING_TAINTS
+from gpu_platform.catalog.pod_devices import DEVICE_ANNOTATIONS, NO_DEVICES, RUNTIME_CLASS_PREFIX, VISIBLE_DEVICES
+from gpu_platform.catalog.pod_limits import BARE_POD, LEAVING_TAINTS
 from policies._fabric_pods import FabricPod
 from policies._pools import NodeTaint, pools
 from policies._rule import Breach, Rule, Settings, Severity

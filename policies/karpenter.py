@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gpu_platform.base import names
-from gpu_platform.pod_limits import KEEP_FROM_KARPENTER
+from gpu_platform.catalog.pod_limits import KEEP_FROM_KARPENTER
 from policies._pools import KarpenterNodePool, pools
 from policies._rule import Breach, Rule, Settings, Severity
 from policies._stack import Stack

@@ -1,7 +1,7 @@
 """Rules about volumes of teams' pods, and how long pods may keep a node from removal.
 
 In the namespaces of teams the API server refuses the same, by rules of the same ids. Sources:
-gpu_platform/pod_limits.py.
+gpu_platform/catalog/pod_limits.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from gpu_platform.pod_limits import (
+from gpu_platform.catalog.pod_limits import (
     INLINE_CSI_DRIVERS,
     LONGEST_GRACE_SECONDS,
     LONGEST_PIN_SECONDS,

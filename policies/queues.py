@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpu_platform.base import names
-from gpu_platform.pod_limits import WORKLOAD_OF_OTHERS
+from gpu_platform.catalog.pod_limits import WORKLOAD_OF_OTHERS
 from policies._inputs import Value
 from policies._pod_templates import KINDS, pod_templates
 from policies._pools import NodePool

@@ -1,7 +1,7 @@
 """Rules about Ingresses, Gateway routes and Services of teams, whose controllers serve all namespaces.
 
 In the namespaces of teams the API server refuses the same, by rules of the same ids. Sources:
-gpu_platform/route_limits.py.
+gpu_platform/catalog/route_limits.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_platform.route_limits import ANNOTATIONS, HARMLESS_ANNOTATIONS, allows
+from gpu_platform.catalog.route_limits import ANNOTATIONS, HARMLESS_ANNOTATIONS, allows
 from policies._inputs import Value
 from policies._rule import Breach, Rule, Severity
 from policies._stack import ObjectSubject, Stack

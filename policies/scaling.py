@@ -2,7 +2,7 @@
 
 In the namespaces of teams the API server refuses the last two, by rules of the same ids.
 
-Sources: KEDA docs, Prometheus scaler (ignoreNullValues), read 2026-11-23; gpu_platform/scaling_triggers.py.
+Sources: KEDA docs, Prometheus scaler (ignoreNullValues), read 2026-11-23; catalog/scaling_triggers.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpu_platform.scaling_triggers import (
+from gpu_platform.catalog.scaling_triggers import (
     ADDRESSES,
     AUTHENTICATION,
     FOREIGN_AUTHENTICATION,

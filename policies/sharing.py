@@ -13,7 +13,7 @@ from decimal import Decimal
 from pydantic import Field
 
 from gpu_platform.base import names
-from gpu_platform.pod_devices import SHARES_PER_CONTAINER
+from gpu_platform.catalog.pod_devices import SHARES_PER_CONTAINER
 from policies._gpu_operator import DevicePluginConfig, device_plugin_config_of, device_plugin_configs
 from policies._offers import shares, units_per_node
 from policies._pools import NodePool, pools

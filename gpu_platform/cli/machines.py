@@ -8,10 +8,10 @@ from typing import Any
 from gpu_platform.base.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType, load_catalog
+from gpu_platform.catalog.unknown_machine import unknown_machine_type
 from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.planning.clouds.vendors import vendor_of
-from gpu_platform.unknown_machine import unknown_machine_type
 
 _PROVIDERS = {"eks": "aws", "gke": "gcp", "existing": "on-prem"}
 _MIB_PER_GIB = 1024

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from gpu_platform.base.errors import BadInput, ExitCode, Problem
 from gpu_platform.catalog import Catalog, MachineType, load_catalog
+from gpu_platform.catalog.unknown_machine import unknown_machine_type
 from gpu_platform.cli.options import not_with, only_with
 from gpu_platform.planning.expectations import expectations_for_machine, expected_matrix
-from gpu_platform.unknown_machine import unknown_machine_type
 from validators.agent import topology
 from validators.agent.cli import DEADLINE_SECONDS
 from validators.agent.history import Remembering

@@ -17,10 +17,10 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from gpu_platform.base import names
 from gpu_platform.base.errors import did_you_mean, suggestion
 from gpu_platform.base.quantity import counted, parse_duration, parse_memory_mib, parse_quantity
+from gpu_platform.catalog.zones import is_zone, zone_examples
 from gpu_platform.spec.declared import described
 from gpu_platform.spec.docstrings import field_description
 from gpu_platform.spec.patterns import worded
-from gpu_platform.zones import is_zone, zone_examples
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _EKS_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")  # EKS API reference, CreateCluster; read 2026-11-28

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gpu_platform.catalog.zones import GOOGLE_LOCATION
 from gpu_platform.spec._instant import Instant
 from gpu_platform.spec._types import (
     AwsTagKey,
@@ -30,7 +31,6 @@ from gpu_platform.spec.gpu_parts import GpuParts
 from gpu_platform.spec.keys import AwsKey, GoogleKey
 from gpu_platform.spec.parts import EksParts
 from gpu_platform.spec.patterns import SERVICE_ACCOUNT, worded
-from gpu_platform.zones import GOOGLE_LOCATION
 
 _PROJECT_ID = worded(
     r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$",

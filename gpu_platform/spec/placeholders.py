@@ -18,10 +18,10 @@ import yaml
 from pydantic import ValidationError
 
 from gpu_platform.base.errors import Problem, suggestion
+from gpu_platform.catalog.zones import region_of
 from gpu_platform.spec.load import stack_adapter, to_json
 from gpu_platform.spec.problems import NEAREST, UNKNOWN_KEY, path_text, problems_of
 from gpu_platform.spec.stack import Environment, TeamStack
-from gpu_platform.zones import region_of
 
 Path = tuple[str | int, ...]
 

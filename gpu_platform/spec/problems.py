@@ -17,9 +17,9 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from gpu_platform.base.errors import Problem, did_you_mean, suggestion
+from gpu_platform.catalog.zones import region_of
 from gpu_platform.spec.patterns import in_words
 from gpu_platform.spec.secret_names import names_secret
-from gpu_platform.zones import region_of
 
 Schema = Mapping[str, Any]
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from gpu_platform.base import names
 from gpu_platform.base.quantity import parse_quantity
-from gpu_platform.lost_pods import LOST_CONDITIONS
+from gpu_platform.catalog.lost_pods import LOST_CONDITIONS
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.planning.workloads.section import KeptClaimPlan, MountPlan, PodPlan, SidecarPlan

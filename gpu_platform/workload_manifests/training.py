@@ -19,7 +19,7 @@ import hashlib
 import json
 from typing import Final
 
-from gpu_platform.lost_pods import LOST_CONDITIONS
+from gpu_platform.catalog.lost_pods import LOST_CONDITIONS
 from gpu_platform.planning.workloads.section import TrainingJobPlan
 from gpu_platform.workload_manifests.pods import Manifest, TeamPods, failure_rules
 

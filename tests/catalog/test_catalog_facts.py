@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from gpu_platform.catalog import Catalog, ContainerImage, load_catalog, models
+from gpu_platform.catalog.unknown_machine import unknown_machine_type
 from gpu_platform.planning.clouds.vendors import eks_max_pods
-from gpu_platform.unknown_machine import unknown_machine_type
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.catalog.scaling_triggers import PROMETHEUS
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.program import record_stack
-from gpu_platform.scaling_triggers import PROMETHEUS
 from gpu_platform.stacks import LoadedStack, plan_platform
 from policies import evaluate
 from sandbox import control_plane

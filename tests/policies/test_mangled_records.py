@@ -34,7 +34,7 @@ from policy_records import (
     with_strategy,
 )
 
-from gpu_platform.scaling_triggers import PROMETHEUS
+from gpu_platform.catalog.scaling_triggers import PROMETHEUS
 from policies import evaluate
 from tests.support.size import size
 

@@ -8,8 +8,8 @@ import pytest
 from policy_records import UNKNOWN, Record, kubernetes, not_checked, only, violations
 
 from gpu_platform.catalog import load_catalog
+from gpu_platform.catalog.scaling_triggers import PROMETHEUS
 from gpu_platform.planning.addons.known import KNOWN
-from gpu_platform.scaling_triggers import PROMETHEUS
 
 SERVER = "keda-trigger-server"
 IDENTITY = "keda-trigger-identity"

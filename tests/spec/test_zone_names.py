@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from gpu_platform.catalog.zones import google_region, is_google_zone, is_zone, zone_examples
 from gpu_platform.planning.clouds.eks.zones import is_local_zone, region_of_zone
-from gpu_platform.zones import google_region, is_google_zone, is_zone, zone_examples
 
 
 @pytest.mark.parametrize("zone", ["us-central1-a", "us-central1-ai1a", "us-south1-ai1b"])

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from gpu_platform.catalog.zones import google_region
 from gpu_platform.online.google.answers import Cluster, Quota, Reservation, Subnet
 from gpu_platform.online.google.api import Disabled, GoogleApi, Missing
 from gpu_platform.planning.clouds.gke.existing_cluster import ExistingGke
-from gpu_platform.zones import google_region
 
 PERMISSIONS: Final[Mapping[str, str]] = {
     "project": "compute.projects.get",

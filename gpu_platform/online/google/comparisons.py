@@ -9,6 +9,7 @@ from typing import Final
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.base.quantity import counted
+from gpu_platform.catalog.zones import google_region
 from gpu_platform.online.finding import OnlineFinding, Severity
 from gpu_platform.online.google.answers import Cluster, Reservation, Subnet
 from gpu_platform.planning.clouds.gke.create import node_addresses, pod_ranges
@@ -16,7 +17,6 @@ from gpu_platform.planning.clouds.gke.existing_cluster import require_fit
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.zones import google_region
 
 _SOON: Final = timedelta(hours=24)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpu_platform.catalog.scaling_triggers import PROMETHEUS
 from gpu_platform.planning.policy.section import PolicyPlan
-from gpu_platform.scaling_triggers import PROMETHEUS
 from gpu_platform.spec.operations import Policy
 
 _QUOTA_RULE = "gpu-namespace-quota"

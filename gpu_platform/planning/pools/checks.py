@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gpu_platform.base import names
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import MachineType
+from gpu_platform.catalog.unknown_machine import machines_of_gpu, unknown_machine_type
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import Context
 from gpu_platform.planning.nodes.software import branch_of, driver_version, node_software
@@ -21,7 +22,6 @@ from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.planning.sharing.named import RESERVED_KEYS, reserved_key
 from gpu_platform.planning.sharing.sharing import check_sharing
 from gpu_platform.spec.pool import Pool
-from gpu_platform.unknown_machine import machines_of_gpu, unknown_machine_type
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:

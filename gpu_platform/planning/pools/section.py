@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from gpu_platform.base import names
+from gpu_platform.catalog.pod_devices import SHARES_PER_CONTAINER
+from gpu_platform.catalog.pod_limits import KEEP_FROM_KARPENTER, SAFE_TO_EVICT
 from gpu_platform.planning.clouds.daemonsets import DaemonSet
 from gpu_platform.planning.clouds.schedules import SchedulePlan
 from gpu_platform.planning.clouds.section import AutoscalerPlan, CloudPool
@@ -15,8 +17,6 @@ from gpu_platform.planning.expectations.section import Expectations, NodeExpecta
 from gpu_platform.planning.nodes.section import HOLDING_TAINTS, Kubelet, Labels, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.sharing.section import ResourceOffer, SharingPlan
-from gpu_platform.pod_devices import SHARES_PER_CONTAINER
-from gpu_platform.pod_limits import KEEP_FROM_KARPENTER, SAFE_TO_EVICT
 
 LOWEST_WITH_NODES: Final = -10
 """The lowest priority of pods for which the Cluster Autoscaler adds and keeps nodes.

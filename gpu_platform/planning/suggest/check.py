@@ -8,11 +8,11 @@ from gpu_platform.base.errors import did_you_mean
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.catalog.families import family_of
+from gpu_platform.catalog.unknown_machine import similar_machine_type, unknown_machine_type
 from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.suggest.options import PodRequest
 from gpu_platform.spec.workloads import Demands
-from gpu_platform.unknown_machine import similar_machine_type, unknown_machine_type
 
 Priced = tuple[MachineType, float]
 

@@ -16,6 +16,20 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpu_platform.base import names
+from gpu_platform.catalog.pod_devices import (
+    DEVICE_ANNOTATIONS,
+    NO_DEVICES,
+    RUNTIME_CLASS_PREFIX,
+    SHARES_PER_CONTAINER,
+    VISIBLE_DEVICES,
+)
+from gpu_platform.catalog.pod_limits import (
+    DO_NOT_DISRUPT,
+    INLINE_CSI_DRIVERS,
+    LEAVING_TAINTS,
+    LONGEST_GRACE_SECONDS,
+    SAFE_TO_EVICT,
+)
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.alignment_rule import AlignedPool, alignment_rules
 from gpu_platform.planning.teams.cel import IS_GPU_RESOURCE, text, texts
@@ -30,20 +44,6 @@ from gpu_platform.planning.teams.pod_templates import templates_of
 from gpu_platform.planning.teams.requesters import by_a_controller
 from gpu_platform.planning.teams.train_jobs import CHANGES, PATCH, train_job_rules
 from gpu_platform.planning.teams.train_jobs import VARIABLES as TRAIN_JOB_VARIABLES
-from gpu_platform.pod_devices import (
-    DEVICE_ANNOTATIONS,
-    NO_DEVICES,
-    RUNTIME_CLASS_PREFIX,
-    SHARES_PER_CONTAINER,
-    VISIBLE_DEVICES,
-)
-from gpu_platform.pod_limits import (
-    DO_NOT_DISRUPT,
-    INLINE_CSI_DRIVERS,
-    LEAVING_TAINTS,
-    LONGEST_GRACE_SECONDS,
-    SAFE_TO_EVICT,
-)
 
 POLICY_SECONDS: Final = 2.0
 """How long after its creation an API server may not act on a policy.

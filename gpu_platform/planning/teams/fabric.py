@@ -21,13 +21,13 @@ from typing import Final
 
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, FabricDaemon, FabricPods
+from gpu_platform.catalog.pod_devices import published_devices
 from gpu_platform.planning.clouds.section import NodeFabric
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.cel import any_of, text, text_map, texts
 from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.planning.teams.pod_security_rules import Exceptions, pod_security_rules
-from gpu_platform.pod_devices import published_devices
 from gpu_platform.spec.team import PodSecurity
 
 _LIBRARIES: Final = "/usr/local/nvidia/lib64"

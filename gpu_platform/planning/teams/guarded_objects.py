@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from gpu_platform.catalog.pod_limits import BARE_POD
 from gpu_platform.planning.teams.cel import texts
 from gpu_platform.planning.teams.object_limits import (
     LARGE,
@@ -23,7 +24,6 @@ from gpu_platform.planning.teams.object_limits import (
 from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.planning.teams.pod_templates import QUEUED_KINDS, TEMPLATE_KINDS
 from gpu_platform.planning.teams.requesters import BY_AN_ADMINISTRATOR, by_a_controller
-from gpu_platform.pod_limits import BARE_POD
 
 _IDENTITY: Final = ("azure.workload.identity/", "eks.amazonaws.com/", "iam.gke.io/")
 # The API server adds the first to what is being deleted, and the second to claims of volumes.

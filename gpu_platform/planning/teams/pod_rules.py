@@ -1,6 +1,6 @@
 """Admission rules of a team's pods on volumes, on keeping a node from removal, and on NICs.
 
-What is limited: gpu_platform/pod_limits.py. The ids are those of the policy pack where it has the same rule.
+What is limited: catalog/pod_limits.py. The ids are those of the policy pack where it has the same rule.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpu_platform.base import names
-from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.teams.cel import any_of, text, texts
-from gpu_platform.planning.teams.pod_rule import TEMPLATE, AdmissionSubject, PodRule, units_of
-from gpu_platform.pod_limits import (
+from gpu_platform.catalog.pod_limits import (
     BARE_POD,
     DO_NOT_DISRUPT,
     LONGEST_PIN_SECONDS,
     REFUSED_VOLUMES,
     SAFE_TO_EVICT,
 )
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.teams.cel import any_of, text, texts
+from gpu_platform.planning.teams.pod_rule import TEMPLATE, AdmissionSubject, PodRule, units_of
 
 _DAY: Final = 86_400
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpu_platform.catalog.pod_limits import BARE_POD, INLINE_CSI_DRIVERS, LONGEST_GRACE_SECONDS
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.teams.bare_pods import admits_bare_pods
 from gpu_platform.planning.teams.routes import routes_of
 from gpu_platform.planning.teams.tenants import longest_grace
-from gpu_platform.pod_limits import BARE_POD, INLINE_CSI_DRIVERS, LONGEST_GRACE_SECONDS
 from gpu_platform.spec.team import Team
 
 

@@ -1,6 +1,6 @@
 """Admission rules of a team's Ingresses, Gateway routes and Services, whose controllers serve all namespaces.
 
-What is limited: gpu_platform/route_limits.py. The ids are those of the policy pack.
+What is limited: gpu_platform/catalog/route_limits.py. The ids are those of the policy pack.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from gpu_platform.catalog.route_limits import ANNOTATIONS, EVERY_HOST, HARMLESS_ANNOTATIONS, allows
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.cel import text, texts
 from gpu_platform.planning.teams.pod_rule import PodRule
-from gpu_platform.route_limits import ANNOTATIONS, EVERY_HOST, HARMLESS_ANNOTATIONS, allows
 from gpu_platform.spec.team import Team
 
 ROUTE_CHANGES: Final = (

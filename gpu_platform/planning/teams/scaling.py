@@ -1,21 +1,21 @@
 """Admission rules of a team's KEDA objects, whose operator has rights that the team lacks.
 
-What is limited: gpu_platform/scaling_triggers.py. The ids are those of the policy pack.
+What is limited: gpu_platform/catalog/scaling_triggers.py. The ids are those of the policy pack.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpu_platform.planning.teams.cel import texts
-from gpu_platform.planning.teams.pod_rule import PodRule
-from gpu_platform.scaling_triggers import (
+from gpu_platform.catalog.scaling_triggers import (
     ADDRESSES,
     AUTHENTICATION,
     FOREIGN_AUTHENTICATION,
     HARMLESS_TRIGGERS,
     PROMETHEUS,
 )
+from gpu_platform.planning.teams.cel import texts
+from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.spec.team import Team
 
 _TRIGGERS = "dyn(object.spec).?triggers.orValue([])"

@@ -8,6 +8,7 @@ from gpu_platform.base import names
 from gpu_platform.base.errors import did_you_mean
 from gpu_platform.base.quantity import counted, parse_duration, parse_quantity
 from gpu_platform.catalog import Catalog
+from gpu_platform.catalog.pod_limits import INLINE_CSI_DRIVERS, LONGEST_GRACE_SECONDS
 from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.decision import Decided, Decision
@@ -48,7 +49,6 @@ from gpu_platform.planning.teams.requesters import accounts_of
 from gpu_platform.planning.teams.routes import route_rules
 from gpu_platform.planning.teams.scaling import scaling_rules
 from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
-from gpu_platform.pod_limits import INLINE_CSI_DRIVERS, LONGEST_GRACE_SECONDS
 from gpu_platform.spec.team import GpuUnits, Team
 from gpu_platform.spec.team import Workload as WorkloadSpec
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from gpu_platform.base.errors import did_you_mean
 from gpu_platform.base.quantity import parse_duration, parse_quantity
+from gpu_platform.catalog.pod_limits import LONGEST_PIN_SECONDS
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.clouds.storage import MountProblem
 from gpu_platform.planning.context import CompleteContext
@@ -23,7 +24,6 @@ from gpu_platform.planning.workloads.cron_times import cron_in, cron_times
 from gpu_platform.planning.workloads.object_quota import check_object_quota
 from gpu_platform.planning.workloads.plans import api_of
 from gpu_platform.planning.workloads.pool_capacity import pods_at_once, pool_capacity
-from gpu_platform.pod_limits import LONGEST_PIN_SECONDS
 from gpu_platform.spec.queueing import Queueing
 from gpu_platform.spec.stack import Environment
 from gpu_platform.spec.storage import BucketStorage, ClaimableStorage, DiskStorage, TeamStorage

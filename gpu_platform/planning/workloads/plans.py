@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from gpu_platform.base import names
 from gpu_platform.base.quantity import parse_duration, parse_quantity
+from gpu_platform.catalog.scaling_triggers import PROMETHEUS
 from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
@@ -46,7 +47,6 @@ from gpu_platform.planning.workloads.section import (
     TrainingJobPlan,
 )
 from gpu_platform.planning.workloads.statements import StatementContext, disk_classes, entry_decisions
-from gpu_platform.scaling_triggers import PROMETHEUS
 from gpu_platform.spec.addons import Addons
 from gpu_platform.spec.stack import Environment
 from gpu_platform.spec.team import Team

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.catalog.unknown_machine import similar_machine_type
 from gpu_platform.planning.clouds.eks.capacity import reserved
 from gpu_platform.planning.clouds.eks.network import interfaces, layout_of, uses_efa
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.pool import Pool
-from gpu_platform.unknown_machine import similar_machine_type
 
 
 def machines_of(pool: Pool, machine: MachineType, catalog: Catalog) -> tuple[MachineType, ...]:

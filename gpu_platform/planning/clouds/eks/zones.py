@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpu_platform.zones import AWS_ZONE
+from gpu_platform.catalog.zones import AWS_ZONE
 
 ZONE_LETTERS: Final = "abcdefg"
 """Last letters of the names of zones."""

@@ -8,6 +8,7 @@ from typing import Literal
 
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
+from gpu_platform.catalog.zones import google_region
 from gpu_platform.planning.clouds import daemonsets
 from gpu_platform.planning.clouds.controllers import ControllerPods, Room
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
@@ -64,7 +65,6 @@ from gpu_platform.spec.compute_class import ComputeClass
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import DiskStorage, StorageClass
 from gpu_platform.spec.team_identity import TeamIdentity
-from gpu_platform.zones import google_region
 
 
 class Gke(Cloud):

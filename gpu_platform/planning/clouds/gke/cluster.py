@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
+from gpu_platform.catalog.zones import google_region
 from gpu_platform.planning.clouds.api_access import check_api_access
 from gpu_platform.planning.clouds.closed_ports import ports_to_open
 from gpu_platform.planning.clouds.gke.compute_class import plan_compute_classes
@@ -46,7 +47,6 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
 from gpu_platform.spec.pool import Pool
 from gpu_platform.spec.storage import BucketStorage, DiskStorage, ExistingStorage, NfsStorage, StorageClass
-from gpu_platform.zones import google_region
 
 MAX_NAME = 40
 MAX_ACCOUNT = 30

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from gpu_platform.catalog.zones import google_region
 from gpu_platform.planning.problems import Problems
 from gpu_platform.spec.cluster import GkeCluster
-from gpu_platform.zones import google_region
 
 _MULTI_REGIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "asia": ("asia-",),

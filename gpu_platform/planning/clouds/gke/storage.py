@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from gpu_platform.catalog import Catalog, MachineType
+from gpu_platform.catalog.zones import google_region
 from gpu_platform.planning.clouds.gke import buckets, existing_file_systems
 from gpu_platform.planning.clouds.gke.buckets import BucketGrant
 from gpu_platform.planning.clouds.gke.cluster import network_name
@@ -42,7 +43,6 @@ from gpu_platform.spec.storage import (
     StorageClass,
     TeamStorage,
 )
-from gpu_platform.zones import google_region
 
 DISK_DRIVER: Final = "pd.csi.storage.gke.io"
 NFS_DRIVER: Final = "filestore.csi.storage.gke.io"
