@@ -8,7 +8,7 @@ from gpu_platform.base import garbage
 from gpu_platform.base.errors import BadInput
 from gpu_platform.base.paths import stacks_dir
 from gpu_platform.planning.changes import protected
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 
 garbage.collect_seldom()
 config = pulumi.Config("gpu-platform")

@@ -26,7 +26,7 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.capacity_document import capacity_document
 from gpu_platform.planning.capacity import report_capacity
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 
 
 class Compared(NamedTuple):

@@ -82,7 +82,7 @@ POLICIES = """
 import gc, sys, time
 gc.disable()
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 loaded = load_stack(sys.argv[1])
 program = record_stack(loaded)
 started = time.process_time()

@@ -25,7 +25,7 @@ from pulumi.runtime.settings import get_monitor
 
 from gpu_platform.base import names
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.project import project_settings
+from gpu_platform.stack.project import project_settings
 
 # Where the labels are in the inputs of a node group (EKS), a node pool (GKE), and a Node or NodePatch.
 _LABELS: Final = (("labels",), ("nodeConfig", "labels"), ("metadata", "labels"))

@@ -8,7 +8,7 @@ from typing import Final
 
 from gpu_platform.base.errors import BadInput, Problem, UnknownOutcome
 from gpu_platform.prometheus import Prometheus, QueryRefused
-from gpu_platform.spec.utilisation import read_utilisation
+from gpu_platform.stack.utilisation import read_utilisation
 
 _QUERY: Final = "avg_over_time(pool:active:ratio[{}])"
 _HELD: Final = "max_over_time(namespace:gpus_held:count[{}])"

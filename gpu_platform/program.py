@@ -8,9 +8,9 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.engine.objects import declared_twice
 from gpu_platform.engine.record import RecordedProgram, StackResolver, record_program
-from gpu_platform.project import project_name
-from gpu_platform.spec import CONFIG_KEY
-from gpu_platform.stacks import ENVIRONMENT_FOLDER_KEY, LoadedStack
+from gpu_platform.stack import CONFIG_KEY
+from gpu_platform.stack.loaded import ENVIRONMENT_FOLDER_KEY, LoadedStack
+from gpu_platform.stack.project import project_name
 
 PROGRAM = PROJECT_ROOT / "__main__.py"
 

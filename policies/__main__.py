@@ -27,7 +27,7 @@ from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, UnknownValueError
 from gpu_platform.base.errors import BadInput, GpuPlatformError, Problem
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import plan_to_json
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from policies import Rule, rules
 from policies._analysis import parse_settings
 from policies._evaluate import NotChecked, evaluate_rule, remedies_of

@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter, ValidationError, create_model
 
 from gpu_platform.base.errors import BadInput, Problem, did_you_mean
 from gpu_platform.catalog import load_catalog
-from gpu_platform.spec.problems import found_text, meant_option, problems_of
+from gpu_platform.stack.problems import found_text, meant_option, problems_of
 from policies import (
     alignment,
     capacity,

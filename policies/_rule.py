@@ -12,7 +12,7 @@ from typing import Annotated, Any, Generic, Protocol, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from gpu_platform.spec.patterns import NOT_BLANK
+from gpu_platform.stack.patterns import NOT_BLANK
 from policies._inputs import Value
 from policies._stack import Resource, Stack
 

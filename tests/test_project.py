@@ -16,10 +16,9 @@ import pytest
 import yaml
 from packaging.specifiers import SpecifierSet
 
-from gpu_platform import project
 from gpu_platform.base.errors import BadInput
 from gpu_platform.base.paths import PROJECT_ROOT
-from gpu_platform.spec import find_stack_file, read_stack_file
+from gpu_platform.stack import find_stack_file, project, read_stack_file
 from tests.support.pulumi_cli import MISSING, environment
 
 PYPROJECT = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]

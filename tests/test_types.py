@@ -14,7 +14,7 @@ from gpu_platform.base.paths import PROJECT_ROOT
 MISTAKES = """\
 from typing import Literal
 
-from gpu_platform.spec.sharing import MigRoll
+from gpu_platform.stack.sharing import MigRoll
 
 
 def without_annotation(value) -> str:  # implicit-any-parameter

@@ -36,7 +36,7 @@ class _Role:
 
 
 class EksCluster(pulumi.ComponentResource):
-    """Component of an EKS cluster; the cluster of the stack file is `gpu_platform.spec.cluster.EksCluster`.
+    """Component of an EKS cluster; the cluster of the stack file is `gpu_platform.stack.cluster.EksCluster`.
 
     `outputs`: for node pools; `karpenter_outputs`: the same, with the role of Karpenter's nodes.
     `provider` waits until the cluster works: admins have access, and pods can be scheduled.

@@ -79,7 +79,7 @@ class _Network:
 class GkeCluster(pulumi.ComponentResource):
     """Component of a GKE cluster, the service account of its nodes, the networks of GPU NICs and the installers.
 
-    The cluster of the stack file is `gpu_platform.spec.cluster.GkeCluster`.
+    The cluster of the stack file is `gpu_platform.stack.cluster.GkeCluster`.
 
     Outputs: `name`, `context`, `kubeconfig` (secret; credentials come from gke-gcloud-auth-plugin).
     `outputs`: for node pools.

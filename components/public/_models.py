@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from components.public import types, workload_types
-from gpu_platform.spec import (
+from gpu_platform.stack import (
     addons,
     bootstrap,
     changes,
@@ -32,8 +32,8 @@ from gpu_platform.spec import (
     team_identity,
     team_workloads,
 )
-from gpu_platform.spec._types import SpecModel
-from gpu_platform.spec.docstrings import field_description
+from gpu_platform.stack._types import SpecModel
+from gpu_platform.stack.docstrings import field_description
 
 MODELS: Final[Mapping[type[Any], tuple[type[SpecModel], ...]]] = {
     workload_types.KeptDirectory: (team_workloads.KeptDirectory,),

@@ -20,7 +20,7 @@ from gpu_platform.planning.guide import GuidePlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 
 # Keys of `GpuCluster` that only components read, by provider; planning does not know them.
 _CONNECTION: Mapping[str, tuple[str, ...]] = {

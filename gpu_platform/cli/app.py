@@ -21,7 +21,7 @@ from gpu_platform.base import garbage, interruption
 from gpu_platform.base.errors import BadInput, ExitCode, GpuPlatformError, Problem
 from gpu_platform.cli.commands import capacity, deployment, lookup, mig, nodes, sandbox, stack_files
 from gpu_platform.cli.options import CONTEXT, CommandGroup
-from gpu_platform.project import check_project, version
+from gpu_platform.stack.project import check_project, version
 
 _INTERRUPTED = 130  # Typer's exit code for every KeyboardInterrupt
 
@@ -206,7 +206,7 @@ def _wants_json(arguments: list[str]) -> bool:
 
 
 def _located(error: GpuPlatformError) -> GpuPlatformError:
-    from gpu_platform.spec.positions import located
+    from gpu_platform.stack.positions import located
 
     return located(error) if isinstance(error, BadInput) else error
 

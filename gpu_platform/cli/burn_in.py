@@ -13,7 +13,7 @@ from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.cluster_access import client_of
 from gpu_platform.planning.burn_in.section import BurnInPlan
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 from validators.burn_in import burn_in_checks
 from validators.render import print_report
 from validators.report import NodeReport, ValidationReport

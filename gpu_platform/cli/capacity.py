@@ -24,7 +24,7 @@ from gpu_platform.measured import measured_by_pool
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.cost import HOURS_PER_MONTH
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 
 _EXIT_CODES = {"placed": ExitCode.GOOD, "impossible": ExitCode.FINDING, "unknown": ExitCode.UNKNOWN}
 

@@ -28,9 +28,9 @@ from gpu_platform.planning.schedules import off_notices
 from gpu_platform.planning.upgrades import kubernetes_warnings
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
-from gpu_platform.spec import find_stack_file, parse_platform
-from gpu_platform.spec.positions import Positions
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack import find_stack_file, parse_platform
+from gpu_platform.stack.loaded import load_stack
+from gpu_platform.stack.positions import Positions
 from policies import Level, PolicyReport, Severity, configure, rules
 
 _WIDE = 120  # columns from which decisions are a table; below they are a list

@@ -17,11 +17,11 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from gpu_platform.base.errors import BadInput
-from gpu_platform.project import version
-from gpu_platform.spec import parse_platform
-from gpu_platform.spec.positions import Position, Positions
-from gpu_platform.spec.stack import Environment, TeamStack
-from gpu_platform.stacks import LoadedStack
+from gpu_platform.stack import parse_platform
+from gpu_platform.stack.environment import Environment, TeamStack
+from gpu_platform.stack.loaded import LoadedStack
+from gpu_platform.stack.positions import Position, Positions
+from gpu_platform.stack.project import version
 from policies import Level, PolicyReport, Severity, Violation, rules
 
 ReportFormat = Literal["sarif", "junit"]

@@ -15,7 +15,7 @@ from gpu_platform.cli.environment import environment_of
 from gpu_platform.cluster_access import client_of
 from gpu_platform.conformance import answers, as_json, observe, product_file
 from gpu_platform.conformance.answers import Answer, Status, unmet
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 
 _STYLES: Final = {
     Status.IMPLEMENTED: "green",

@@ -23,7 +23,7 @@ from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.spending import Saving, Spending, savings, spending_of
-from gpu_platform.stacks import load_stack, plan_platform
+from gpu_platform.stack.loaded import load_stack, plan_platform
 
 
 def show_cost(

@@ -62,7 +62,7 @@ from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.rollout.plan import Rollout
 from gpu_platform.rollout.run import RolloutFailed
-from gpu_platform.stacks import LoadedStack, load_stack
+from gpu_platform.stack.loaded import LoadedStack, load_stack
 from gpu_platform.usage import gpu_usage
 from gpu_platform.validation import collect_report, wait_for_report
 from gpu_platform.workloads import wait_for_workloads

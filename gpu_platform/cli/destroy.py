@@ -25,7 +25,7 @@ from gpu_platform.engine.team_stacks import TeamStack, deployed_team_stacks
 from gpu_platform.planning import Plan
 from gpu_platform.planning.changes import PoolChange, retained_resources
 from gpu_platform.planning.changes.pool_facts import CLUSTER_PROTECT, EXISTING, PROTECT_FIELD, pool_facts
-from gpu_platform.stacks import LoadedStack
+from gpu_platform.stack.loaded import LoadedStack
 
 _UNTOUCHED = "nothing was changed"
 _ON = "true, or unset on a cluster with production: true,"

@@ -10,7 +10,7 @@ from gpu_platform.base.progress import Progress
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
 from gpu_platform.online import OnlineFinding, questions
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 
 _MARKS = {"stops": "STOPS", "warns": "WARNS", "fine": "ok", "unknown": "UNKNOWN"}
 

@@ -21,7 +21,7 @@ from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.section import CloudPrerequisites, CloudQuota
 from gpu_platform.planning.prerequisites import account_needs, all_quotas, examples_left, prerequisites
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 
 _INSTALL_CLI = "install the CLI from pulumi.com, or let `up` install it"
 

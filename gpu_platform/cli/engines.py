@@ -44,8 +44,8 @@ from gpu_platform.planning.kubernetes_versions import minor_version
 from gpu_platform.planning.queues import team_queues
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.program import record_stack
-from gpu_platform.project import project_settings
-from gpu_platform.stacks import LoadedStack
+from gpu_platform.stack.loaded import LoadedStack
+from gpu_platform.stack.project import project_settings
 
 ChangesDocument = Mapping[str, Any]
 """Counts by action (`counts`), by action and kind (`kinds`), and each change (`changes`), as plain JSON."""

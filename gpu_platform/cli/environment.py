@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.stacks import LoadedStack
+from gpu_platform.stack.loaded import LoadedStack
 
 
 def environment_of(loaded: LoadedStack, because: str, command: str) -> EnvironmentPlan:

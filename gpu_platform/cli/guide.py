@@ -24,7 +24,7 @@ from gpu_platform.guide import (
 from gpu_platform.planning.guide import guide_of
 from gpu_platform.planning.plan import Plan
 from gpu_platform.planning.queues import queue_of, team_queues
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 
 
 def show_guide(

@@ -12,7 +12,7 @@ from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 
 _RELEASE = "kubernetes:helm.sh/v3:Release"
 

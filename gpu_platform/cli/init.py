@@ -19,8 +19,8 @@ from gpu_platform.base.paths import stacks_dir
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.options import not_with
 from gpu_platform.planning.clouds.registry import first_stacks
-from gpu_platform.spec import CONFIG_KEY
-from gpu_platform.stacks import plan_platform, stack_argument
+from gpu_platform.stack import CONFIG_KEY
+from gpu_platform.stack.loaded import plan_platform, stack_argument
 
 _NEW = "new"
 _SCHEMA = "# yaml-language-server: $schema=./platform.schema.json\n"

@@ -14,7 +14,7 @@ from gpu_platform.planning.addons import addon_parts
 from gpu_platform.planning.clouds.parts import HelmRelease, part_problems
 from gpu_platform.planning.operator import open_policies
 from gpu_platform.planning.queues import queue_parts
-from gpu_platform.stacks import LoadedStack
+from gpu_platform.stack.loaded import LoadedStack
 
 
 def refuse_parts(

@@ -32,7 +32,7 @@ from gpu_platform.planning.scheduling import (
 )
 from gpu_platform.planning.scheduling.nodes import daemonsets_text, planned_node, planned_nodes, quotas_of
 from gpu_platform.pod_sources import Skipped, Workloads, read_cluster, read_workloads
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 
 _SCHEDULERS: Final[Mapping[ProfileName, str]] = {
     "default": "kube-scheduler's default profile, the nodes with the most free CPU and memory first",

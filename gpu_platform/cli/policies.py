@@ -123,7 +123,7 @@ def _entries(stack: str | None) -> list[_Entry]:
     """Return the rules of the pack by their defaults, or with those of a stack as it configures them."""
     if stack is None:
         return [_Entry(rule, rule.level, None, {}) for rule in rules()]
-    from gpu_platform.stacks import load_stack
+    from gpu_platform.stack.loaded import load_stack
 
     policy = load_stack(stack).plan.policy
     modules = {rule.id: module for module in policy.own_rules for rule in own_rules_of((module,))}

@@ -18,10 +18,10 @@ from gpu_platform.engine.pulumi_cli import chosen_backend
 from gpu_platform.production import Point, Status, Subject, checklist
 from gpu_platform.production.checklist import missing
 from gpu_platform.program import record_stack
-from gpu_platform.spec import parse_platform
-from gpu_platform.spec.positions import Positions
-from gpu_platform.spec.stack import Environment
-from gpu_platform.stacks import LoadedStack, load_stack
+from gpu_platform.stack import parse_platform
+from gpu_platform.stack.environment import Environment
+from gpu_platform.stack.loaded import LoadedStack, load_stack
+from gpu_platform.stack.positions import Positions
 
 _STYLES: Final = {
     Status.DONE: "green",

@@ -17,7 +17,7 @@ from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.recipe.compare import ComponentResult, ConstraintResult, Verdict, compare, components
 from gpu_platform.recipe.document import read_recipe
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 
 _STYLES = {Verdict.MET: "green", Verdict.NOT_MET: "bold red", Verdict.UNKNOWN: "magenta"}
 

@@ -21,7 +21,7 @@ from gpu_platform.cli.console import console
 from gpu_platform.cli.rehearse_document import rehearsal_document, stack_document
 from gpu_platform.cli.rehearse_page import rehearsal_page, share_text, short_duration, usd_text
 from gpu_platform.planning.rehearsal import Assumptions, RehearsalStack, Trace, fit, rehearse, report, stack_of
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 from gpu_platform.trace_sources import read_trace
 
 _MOST_IMPOSSIBLE = 5

@@ -9,7 +9,7 @@ from gpu_platform.base.quantity import counted
 from gpu_platform.engine.render import write_render
 from gpu_platform.planning import plan_to_json
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 
 
 def render_to(stack: str, out: Path, *, to_json: bool = False) -> None:

@@ -17,9 +17,9 @@ from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
-from gpu_platform.spec import find_stack_file
-from gpu_platform.spec.positions import located
-from gpu_platform.stacks import LoadedStack, load_stack
+from gpu_platform.stack import find_stack_file
+from gpu_platform.stack.loaded import LoadedStack, load_stack
+from gpu_platform.stack.positions import located
 from policies import Level, PolicyReport
 
 _ALL = "**all**"

@@ -9,7 +9,7 @@ from gpu_platform.base.errors import ExitCode
 from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType, load_catalog
-from gpu_platform.spec import CONFIG_KEY, stack_adapter
+from gpu_platform.stack import CONFIG_KEY, stack_adapter
 from policies import OWN_ID, Level, rules
 
 SCHEMA_FILE = STACKS_DIR / "platform.schema.json"

@@ -15,7 +15,7 @@ from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.suggest import OtherVendor, SuggestedPool, Suggestion, Throughput, suggest
-from gpu_platform.spec.workloads import Demands, read_demands
+from gpu_platform.stack.workloads import Demands, read_demands
 
 
 def suggest_pools(workloads: Path, *, seconds: float, to_json: bool) -> ExitCode:

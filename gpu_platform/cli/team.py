@@ -21,7 +21,7 @@ from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.contents import Contents, names_by_kind, namespace_contents
 from gpu_platform.engine.lock import StackLock
 from gpu_platform.planning import Plan
-from gpu_platform.stacks import LoadedStack, load_stack
+from gpu_platform.stack.loaded import LoadedStack, load_stack
 
 
 def remove_team(

@@ -42,7 +42,7 @@ from gpu_platform.planning.upgrades import current_kubernetes, upgrade_items, up
 from gpu_platform.planning.upgrades.report import Item, RunningVersions, Step
 from gpu_platform.planning.upgrades.support import Status
 from gpu_platform.running_versions import read_running_versions
-from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, load_stack, plan_platform
 
 _STYLES = {
     Status.ENDED: "bold red",

@@ -21,7 +21,7 @@ from gpu_platform.engine.applyset import stack_outputs
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.changes import classify, pool_changes
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 from gpu_platform.validation import collect_report
 from validators.render import as_ctrf, as_junit, print_report
 

@@ -31,7 +31,7 @@ from gpu_platform.engine.members import (
     ownership,
 )
 from gpu_platform.engine.objects import ObjectKey, annotation, mapping_at, object_key
-from gpu_platform.project import version
+from gpu_platform.stack.project import version
 
 PARENT_NAMESPACE: Final = "kube-system"
 _ID_LABEL: Final = "applyset.kubernetes.io/id"

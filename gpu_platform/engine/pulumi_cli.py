@@ -18,7 +18,7 @@ from semver import VersionInfo
 
 from gpu_platform.base.paths import cache_dir
 from gpu_platform.engine.pulumi_process import InterruptibleCommand
-from gpu_platform.project import project_settings
+from gpu_platform.stack.project import project_settings
 
 NO_INSTALL_VARIABLE: Final = "GPU_PLATFORM_NO_INSTALL"
 _INSTALL_SECONDS: Final = 180.0

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import Operator
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.sharing import Sharing
-from gpu_platform.spec.stack import Environment
+from gpu_platform.stack.cluster import Operator
+from gpu_platform.stack.environment import Environment
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.sharing import Sharing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

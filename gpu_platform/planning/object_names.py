@@ -16,9 +16,9 @@ from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.compute_domains import channel_of
 from gpu_platform.planning.teams.nic_claims import nic_claim_of
 from gpu_platform.planning.workloads import checkpoints_claim, home_claim
-from gpu_platform.spec.stack import Environment
-from gpu_platform.spec.storage import StorageClass, TeamStorage
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.environment import Environment
+from gpu_platform.stack.storage import StorageClass, TeamStorage
+from gpu_platform.stack.team import Team
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,10 +48,10 @@ from gpu_platform.planning.plan import EnvironmentPlan, TeamPlan
 from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.queues.section import CHART as KUEUE_CHART
 from gpu_platform.planning.queues.section import QueuesPlan
-from gpu_platform.spec.cluster import Cluster, Operator
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.sharing import Sharing
-from gpu_platform.spec.stack import Environment, TeamStack
+from gpu_platform.stack.cluster import Cluster, Operator
+from gpu_platform.stack.environment import Environment, TeamStack
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.sharing import Sharing
 
 
 def check_parts(

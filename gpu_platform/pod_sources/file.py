@@ -14,8 +14,8 @@ from gpu_platform.planning.scheduling.model import PodGroup
 from gpu_platform.pod_sources.manifest_mapping import ManifestMapping
 from gpu_platform.pod_sources.manifests import read_manifests
 from gpu_platform.pod_sources.pod_spec import Cluster, Skipped, read_pod
-from gpu_platform.spec.load import read_yaml_documents
-from gpu_platform.spec.pods import PodDemand, parse_pods
+from gpu_platform.stack.load import read_yaml_documents
+from gpu_platform.stack.pods import PodDemand, parse_pods
 
 _FORMS: Final = "Kubernetes manifests (apiVersion and kind), or one document with the list pods"
 _SUGGEST: Final = "that is the form of `capacity suggest`, which has no requests: write pods with requests"

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from gpu_platform.base.errors import Problem
 from gpu_platform.base.quantity import amount_of
-from gpu_platform.spec.problems import found_text
+from gpu_platform.stack.problems import found_text
 
 
 class ManifestMapping:

@@ -19,7 +19,7 @@ from gpu_platform.engine.record import ResourceRecord
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.upgrades import kubernetes_warnings
-from gpu_platform.spec.stack import Environment
+from gpu_platform.stack.environment import Environment
 
 _SPOT: Final = "spot"
 _SCRAPE: Final = (

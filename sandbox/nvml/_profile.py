@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from gpu_platform.base.errors import BadInput, Problem
-from gpu_platform.spec.problems import problems_of
+from gpu_platform.stack.problems import problems_of
 from sandbox.nvml.faults import AnyFault, Fault
 
 _Parsed = TypeVar("_Parsed")

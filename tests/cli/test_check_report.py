@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from gpu_platform.cli.app import main
-from gpu_platform.spec.positions import Position, Positions
+from gpu_platform.stack.positions import Position, Positions
 
 SHARED_TRAINING = """\
 config:

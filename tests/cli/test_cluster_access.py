@@ -22,7 +22,7 @@ from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import pool
 from tests.support.cloud_plans import environment, filled, on_cloud
 

@@ -16,7 +16,7 @@ from gpu_platform.cli import dead_ends
 from gpu_platform.cli.dead_ends import NodesGivenUp, ended_by_dead_ends, past_the_gate
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 
 GIVEN_UP = {"serve-0": "node serve-0: driver-upgrade is upgrade-failed: delete the pod"}
 Looks = Iterator[Mapping[str, str] | None]

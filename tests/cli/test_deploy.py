@@ -32,7 +32,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClus
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.program import record_stack
 from gpu_platform.rollout.plan import Rollout
-from gpu_platform.stacks import LoadedStack, load_stack
+from gpu_platform.stack.loaded import LoadedStack, load_stack
 from tests.support.cloud_plans import environment, filled, on_cloud
 from tests.support.eks_stacks import CREATED, plan_eks
 

@@ -16,7 +16,7 @@ from gpu_platform.cli import doctor_stack
 from gpu_platform.cli.doctor import examine
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack
+from gpu_platform.stack.loaded import LoadedStack
 from tests.support.recorded import record_shipped
 
 SECRET = "never-to-be-printed"

@@ -11,7 +11,7 @@ import yaml
 
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 from tests.cli.conftest import Run
 from tests.support.recorded import Recorded
 

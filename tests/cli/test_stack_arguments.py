@@ -12,9 +12,9 @@ import yaml
 from gpu_platform.base.errors import BadInput
 from gpu_platform.base.paths import stacks_dir
 from gpu_platform.cli.environment import environment_of
-from gpu_platform.spec import CONFIG_KEY
-from gpu_platform.stacks import load_stack
-from tests.spec.field_cases import STACKS
+from gpu_platform.stack import CONFIG_KEY
+from gpu_platform.stack.loaded import load_stack
+from tests.stack.field_cases import STACKS
 from tests.support import command_line
 
 

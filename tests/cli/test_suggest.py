@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from gpu_platform.cli import main
 from gpu_platform.cli.suggest import suggest_pools
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 
 WORKLOADS = """\
 provider: aws

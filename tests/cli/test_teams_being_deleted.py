@@ -17,10 +17,10 @@ from gpu_platform.cli.team_changes import warn_of_teams
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine import retention
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.spec import CONFIG_KEY
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack import CONFIG_KEY
+from gpu_platform.stack.loaded import plan_platform
 from sandbox import control_plane
-from tests.spec.field_cases import STACKS
+from tests.stack.field_cases import STACKS
 from tests.support import command_line
 from tests.support.eventually import eventually
 

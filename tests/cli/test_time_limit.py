@@ -16,7 +16,7 @@ from gpu_platform.base.progress import Progress
 from gpu_platform.cli.interrupted import TimedOut, explained, parse_timeout, time_limit
 from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.planning import Plan
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,8 @@ from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.engine.record import ProgramError, ResourceRecord
 from gpu_platform.planning.changes import protected
 from gpu_platform.program import record_stack
-from gpu_platform.spec import CONFIG_KEY
-from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
+from gpu_platform.stack import CONFIG_KEY
+from gpu_platform.stack.loaded import LoadedStack, load_stack, plan_platform
 from tests.support.recorded import Recorded
 from tests.support.restricted import violations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.support.racks import POOLS, rack
 from tests.support.recorded import Recorded, record_platform
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 from tests.support.recorded import Recorded
 
 PLATFORM: dict[str, Any] = {

@@ -15,7 +15,7 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.guide.manifests import manifests
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from policies import evaluate
 from tests.support.fabric_jobs import MACHINES, Machine, job_pods, platform_with_jobs, recorded
 from tests.support.fabric_pods import fabric_pods

@@ -14,7 +14,7 @@ import pytest
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.changes import cluster_facts
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.components.eks.pool_forms import FORMS as EKS_FORMS
 from tests.components.gke.gke_forms import FORMS as GKE_FORMS
 from tests.components.gke.gke_forms import gke_environment, gke_pool, recorded_of

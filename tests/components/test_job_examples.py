@@ -15,7 +15,7 @@ import yaml
 
 from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 from policies import evaluate
 from tests.support.definitions import CRDS, unknown_fields
 from tests.support.recorded import Recorded

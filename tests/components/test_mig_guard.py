@@ -14,7 +14,7 @@ from components.mig_guard import DrainNeeded, refuse_relabelling
 from gpu_platform.base import names
 from gpu_platform.engine.record import RecordedProgram, ResourceRecord
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 from tests.components.public_programs import recorded as in_own_program
 
 SEVENS, MIXED = {"1g.10gb": 7}, {"2g.20gb": 3, "1g.10gb": 1}

@@ -13,7 +13,7 @@ from gpu_platform.planning.addons.known import KNOWN
 from gpu_platform.planning.teams.access import ADDONS_BY_GROUP
 from gpu_platform.planning.teams.guarded_objects import guarded_rules
 from gpu_platform.planning.teams.object_limits import addon_object_quota
-from gpu_platform.spec.team import ObjectLimits
+from gpu_platform.stack.team import ObjectLimits
 from tests.planning.conftest import environment, pool, team
 from tests.support.recorded import Recorded, record_platform
 

@@ -14,8 +14,8 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.planning.objects.images import mirrored, split_registry
 from gpu_platform.program import record_stack
-from gpu_platform.spec.images import Images
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.images import Images
+from gpu_platform.stack.loaded import load_stack
 from tests.support.command_line import run
 
 _LABELS = {"example.com/cost-center": "ml", "owner": "platform"}

@@ -13,7 +13,7 @@ from gpu_platform.planning.changes import classify
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import ObjectChange
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.support.eks_stacks import eks_environment
 from tests.support.recorded import Recorded
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.planning.conftest import team
-from tests.spec.field_cases import STACKS
+from tests.stack.field_cases import STACKS
 from tests.support.definitions import CRDS, unknown_fields
 from tests.support.recorded import Recorded, record_platform
 

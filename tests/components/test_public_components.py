@@ -14,7 +14,7 @@ import pytest
 from components import GpuNodePool, GpuOperator, GpuPlatform, GpuTeam, GpuValidation
 from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.engine.properties import UNKNOWN
-from gpu_platform.spec import find_stack_file, read_stack_file
+from gpu_platform.stack import find_stack_file, read_stack_file
 from tests.components.conftest import Recorded
 from tests.components.public_programs import EXISTING, GKE, SANDBOX, TRAIN, recorded, refused
 from tests.support.recorded import record_shipped

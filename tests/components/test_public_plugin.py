@@ -70,7 +70,7 @@ def test_a_key_is_required_where_every_model_requires_it(kind: Any) -> None:
 
 
 def test_every_section_of_an_environment_is_an_argument_of_a_platform(schema: Any) -> None:
-    from gpu_platform.spec import Environment
+    from gpu_platform.stack import Environment
 
     declared = set(schema["resources"]["gpu-platform:index:GpuPlatform"]["inputProperties"])
     # What it is, what the policy pack reads, names for variables, and what `gpu-platform up` and `destroy` read.

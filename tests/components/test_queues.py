@@ -14,9 +14,9 @@ from gpu_platform.engine.objects import only_pulumi_can_deploy
 from gpu_platform.planning.clouds.parts import InstalledPart, part_problems
 from gpu_platform.planning.queues import queue_parts
 from gpu_platform.program import record_stack
-from gpu_platform.spec import CONFIG_KEY
-from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
-from tests.spec.field_cases import STACKS
+from gpu_platform.stack import CONFIG_KEY
+from gpu_platform.stack.loaded import LoadedStack, load_stack, plan_platform
+from tests.stack.field_cases import STACKS
 from tests.support.recorded import Recorded
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.components.company_shapes import shape
 from tests.support.recorded import Recorded
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
-from tests.spec.field_cases import STACKS
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
+from tests.stack.field_cases import STACKS
 from tests.support.fabric_pods import platform_of
 from tests.support.recorded import Recorded
 from tests.support.team_policies import PREFIXES

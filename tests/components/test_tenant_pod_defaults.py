@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
-from tests.spec.field_cases import STACKS
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
+from tests.stack.field_cases import STACKS
 from tests.support.recorded import Recorded
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.engine.record import ResourceRecord
-from tests.spec.field_cases import STACKS
+from tests.stack.field_cases import STACKS
 from tests.support.recorded import Recorded, record_platform
 
 _IMAGE = "registry.example.com/train:1.0"

@@ -20,8 +20,8 @@ from gpu_platform.cli import main
 from gpu_platform.cli.app import app
 from gpu_platform.cli.check import check_stack
 from gpu_platform.cli.schema import stack_file_schema
-from gpu_platform.spec.utilisation import read_utilisation
-from gpu_platform.stacks import load_stack, plan_platform
+from gpu_platform.stack.loaded import load_stack, plan_platform
+from gpu_platform.stack.utilisation import read_utilisation
 from policies import rules
 from policies._stack import Stack
 from policies._workloads import workloads

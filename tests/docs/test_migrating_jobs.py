@@ -11,7 +11,7 @@ import yaml
 
 from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.planning.workloads.section import TrainingApi
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from gpu_platform.workload_manifests import TeamPods, training_job
 
 PAGE = (PROJECT_ROOT / "docs" / "migrating-jobs.md").read_text("utf-8")
@@ -100,7 +100,7 @@ def test_the_example_has_the_values_of_the_pytorchjob(rendered: dict[str, dict[s
 
 
 def test_fields_of_the_table_are_those_of_the_stack_file_and_of_the_pytorchjob() -> None:
-    from gpu_platform.spec.team_workloads import TrainingJob
+    from gpu_platform.stack.team_workloads import TrainingJob
 
     mentioned = {name for row in ROWS for name in re.findall(r"`(\w+)`", row[1])}
     assert mentioned - {"priority"} <= set(TrainingJob.model_fields)

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.support.eventually import eventually
 
 Object = dict[str, Any]

@@ -11,7 +11,7 @@ import pytest
 
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from policies import evaluate
 from sandbox import control_plane
 from tests.e2e.debugger import debug

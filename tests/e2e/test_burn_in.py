@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from gpu_platform.burn_in.run import run_burn_in
 from gpu_platform.planning.burn_in.section import LeastBandwidth
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.e2e.conftest import Platform
 from tests.e2e.transcripts import PLAIN, steady
 from tests.support.command_line import Ran

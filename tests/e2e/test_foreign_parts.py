@@ -12,7 +12,7 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.cli.parts import refuse_parts
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, load_stack
+from gpu_platform.stack.loaded import LoadedStack, load_stack
 from sandbox import control_plane
 from sandbox.control_plane import Status
 from tests.e2e.conftest import Platform

@@ -27,7 +27,7 @@ from gpu_platform.rollout.hold import release
 from gpu_platform.rollout.live import read_cluster
 from gpu_platform.rollout.plan import plan_rollout
 from gpu_platform.rollout.run import RolloutFailed, roll
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 from sandbox.simulator.kube import Api, ApiError, query
 from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
 from tests.support.command_line import COMMAND

@@ -19,7 +19,7 @@ from gpu_platform.planning.scheduling.nodes import planned_nodes, quotas_of
 from gpu_platform.planning.scheduling.schedule import admit, start
 from gpu_platform.planning.scheduling.state import NodeState
 from gpu_platform.pod_sources import read_workloads
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 from sandbox.build import binaries
 from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform, quotas_are_free
 from tests.e2e.impersonation import admitted

@@ -15,7 +15,7 @@ import yaml
 
 from gpu_platform.base.paths import PROJECT_ROOT, STACKS_DIR_VARIABLE
 from gpu_platform.base.progress import Progress
-from gpu_platform.project import project_settings
+from gpu_platform.stack.project import project_settings
 from sandbox import control_plane
 from tests.e2e.conftest import Platform, platform_of_the_cli
 from tests.support.eventually import eventually

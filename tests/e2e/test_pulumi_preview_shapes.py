@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.components.company_shapes import SHAPES, shape
 from tests.e2e.conftest import Platform
 from tests.support.played_cloud.cloud import played_cloud

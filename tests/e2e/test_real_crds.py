@@ -19,7 +19,7 @@ from gpu_platform.base.progress import Progress
 from gpu_platform.cli.render import render_to
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, load_stack, plan_platform
 from sandbox import control_plane
 from tests.support.eks_stacks import EXISTING, record_eks
 from tests.support.karpenter_forms import FORMS, TRAIN

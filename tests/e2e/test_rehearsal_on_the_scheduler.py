@@ -16,7 +16,7 @@ import pytest
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.rehearsal import Assumptions, RehearsalStack, Trace, TraceEntry, fit, rehearse, stack_of
 from gpu_platform.planning.rehearsal.simulator import Recorded
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from sandbox.control_plane import Status
 from tests.e2e.conftest import Platform
 from tests.e2e.queues import Team, bring, job, stack

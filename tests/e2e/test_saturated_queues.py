@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from gpu_platform.engine.client import Refused
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 from sandbox.control_plane import Status
 from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform
 from tests.e2e.queues import Team, bring, job

@@ -14,8 +14,8 @@ from gpu_platform.base import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.suggest import Suggestion, suggest
 from gpu_platform.planning.suggest.suggest import PodsInPool
-from gpu_platform.spec.load import parse_document
-from gpu_platform.spec.workloads import Demands
+from gpu_platform.stack.load import parse_document
+from gpu_platform.stack.workloads import Demands
 from tests.e2e.conftest import SANDBOX, TOLERATION, Platform
 from tests.support.eventually import eventually
 from tests.support.restricted import satisfying

@@ -15,7 +15,7 @@ import pytest
 
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.e2e.fabric_namespaces import refusal
 from tests.e2e.test_equal_verdicts import Place, a_pod, client, held, main
 from tests.support.eventually import eventually

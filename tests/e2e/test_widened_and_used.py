@@ -11,7 +11,7 @@ import pytest
 
 from gpu_platform.engine.objects import kubernetes_objects
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 from tests.e2e.conftest import Platform
 
 pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-base")]

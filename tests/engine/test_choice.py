@@ -23,7 +23,7 @@ from gpu_platform.online.aws.lookups import AwsCloud
 from gpu_platform.online.finding import NotLookedAt
 from gpu_platform.planning.changes import pool_facts
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 from tests.engine.conftest import Record
 from tests.support.api_server import resource_list, serving
 from tests.support.eks_stacks import EXISTING, load_eks

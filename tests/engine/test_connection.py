@@ -26,7 +26,7 @@ from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.taints import apply_over
 from gpu_platform.engine.wait import Awaited, NotReady, Waiter
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 from sandbox import diagnosis
 from tests.engine.conftest import config_map
 from tests.support.eventually import PATIENCE_SECONDS, eventually

@@ -11,7 +11,7 @@ from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.parts import find_parts
 from gpu_platform.planning.clouds.gpu_parts import plan_gpu_parts
 from gpu_platform.planning.clouds.parts import InstalledPart
-from gpu_platform.spec.cluster import ExistingCluster
+from gpu_platform.stack.cluster import ExistingCluster
 from tests.engine.conftest import Stack
 from tests.support.eks_stacks import EXISTING, plan_eks
 from tests.support.eventually import eventually

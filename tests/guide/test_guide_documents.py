@@ -15,7 +15,7 @@ import yaml
 import gpu_platform.guide
 from gpu_platform.cli import main
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, load_stack, plan_platform
 from policies import evaluate
 from tests.planning.conftest import environment, pool, team
 from tests.support.recorded import Recorded, record_shipped

@@ -13,7 +13,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.online import OnlineFinding, cloud_of
 from gpu_platform.online.google.api import new_session
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import team
 from tests.support.google_project import CLUSTER, MACHINE_TYPES, REGION, RESERVATION, GoogleProject, google_project
 

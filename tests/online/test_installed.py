@@ -13,7 +13,7 @@ from gpu_platform.online import OnlineFinding
 from gpu_platform.online.cluster.installed import SERVICE_MONITORS, Installed, Workload, compare_installed
 from gpu_platform.online.cluster.lookups import installed_lookup, read_installed
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.support.api_server import resource_list, serving
 from tests.support.eks_stacks import EXISTING, plan_eks
 

@@ -10,8 +10,8 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.addons import addon_parts
 from gpu_platform.planning.clouds.parts import InstalledPart, part_problems
-from gpu_platform.stacks import plan_platform
-from tests.spec.field_cases import STACKS
+from gpu_platform.stack.loaded import plan_platform
+from tests.stack.field_cases import STACKS
 
 
 def plan_of(cloud: str, addons: dict[str, Any], **rest: Any) -> EnvironmentPlan:

@@ -8,9 +8,9 @@ import pytest
 
 from gpu_platform.planning.teams.admission_defaults import PodDefaults
 from gpu_platform.planning.teams.admission_mutations import mutations, variables
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import PlanMaker, environment, pool, team
-from tests.spec.field_cases import STACKS
+from tests.stack.field_cases import STACKS
 
 SHARED = pool("serve", "g4dn.xlarge", workload="inference", sharing={"mode": "time-slicing", "replicas": 4})
 CUT = pool("lab", workload="development", sharing={"mode": "mig", "layout": {"1g.10gb": 7}})

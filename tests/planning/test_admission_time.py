@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from gpu_platform.planning.teams.routes import route_rules
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.team import Team
 from tests.planning.conftest import team
 
 

@@ -16,7 +16,7 @@ from gpu_platform.base import names
 from gpu_platform.planning.monitoring.rules import rule_groups
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 from tests.support.recorded import Recorded
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpu_platform.planning.teams.allocated import Quotas, over_allocated
 from gpu_platform.planning.teams.section import TenantPlan
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 
 KEY = "requests.nvidia.com/mig-1g.10gb"
 

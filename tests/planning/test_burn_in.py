@@ -11,8 +11,8 @@ from gpu_platform.burn_in.jobs import job_of
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.burn_in.section import BurnInPlan, BurnInPoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
-from tests.spec.field_cases import STACKS
+from gpu_platform.stack.loaded import plan_platform
+from tests.stack.field_cases import STACKS
 
 
 def planned(provider: str, *pools: dict[str, Any], burn_in: Any = None, **more: Any) -> EnvironmentPlan:

@@ -15,7 +15,7 @@ from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.capacity.nodes import groups_of, node_capacities
 from gpu_platform.planning.capacity.waste import CAUSES, GEOMETRY, IDLE, STRANDED, UNALLOCATED
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.capacity_cases import assert_placed_within
 from tests.planning.conftest import PlanMaker, environment, pool, team
 from tests.support.size import size

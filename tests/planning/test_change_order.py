@@ -17,7 +17,7 @@ from gpu_platform.planning.changes.pools import pool_changes
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.support.cloud_plans import environment, filled, on_cloud
 
 EKS = filled(EksClusterPlan, name="ml", region="us-east-2")

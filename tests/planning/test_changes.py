@@ -27,7 +27,7 @@ from gpu_platform.planning.clouds.gke.plan import (
 )
 from gpu_platform.planning.nodes.section import KubeletLimits, NodeScript
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.support.cloud_plans import environment, filled, on_cloud
 
 EKS = filled(EksClusterPlan, name="ml", region="us-east-2")

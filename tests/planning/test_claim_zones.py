@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.planning.decision import Decision
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import environment, pool, team
 from tests.support.eks_stacks import CREATED, plan_eks
 

@@ -14,7 +14,7 @@ from gpu_platform.guide.document import guide_to_markdown
 from gpu_platform.guide.manifests import manifests
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.planning.conftest import environment, pool, team
 from tests.support.recorded import Recorded
 

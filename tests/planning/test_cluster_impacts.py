@@ -22,7 +22,7 @@ from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, ObjectChange
 from gpu_platform.planning.changes.live import LiveState
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import environment, pool
 from tests.support.eks_stacks import ADMIN, CREATED, EXISTING, plan_eks
 

@@ -12,7 +12,7 @@ from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 
 GKE = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1", "kubernetes": "1.35"}
 EKS = {"provider": "eks", "name": "ml", "region": "us-east-2"}

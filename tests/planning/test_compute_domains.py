@@ -10,7 +10,7 @@ from gpu_platform.base import names
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.operator.section import DraDriverPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.support.racks import A4X, CLUSTERS, EXISTING, POOLS, ULTRASERVER, rack
 
 PROVIDERS = sorted(POOLS)

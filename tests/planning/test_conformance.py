@@ -15,8 +15,8 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.app import main
 from gpu_platform.conformance import answers, observe, product_file
 from gpu_platform.conformance.answers import Answer, Status, unmet
-from gpu_platform.stacks import load_stack, plan_platform
-from tests.spec.field_cases import STACKS
+from gpu_platform.stack.loaded import load_stack, plan_platform
+from tests.stack.field_cases import STACKS
 
 STACK_FILES = sorted((PROJECT_ROOT / "stacks").glob("Pulumi.*.yaml"))
 CHECKLIST = load_catalog().ai_conformance["1.37"]

@@ -19,7 +19,7 @@ from gpu_platform.planning.nodes import allocatable
 from gpu_platform.planning.nodes.software import NO_GPU_SOFTWARE
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.prerequisites import gpu_quotas
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import PlanMaker, pool, team
 from tests.support.eks_stacks import EXISTING, plan_eks
 

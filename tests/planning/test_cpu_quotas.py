@@ -8,7 +8,7 @@ import pytest
 
 from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.planning.decision import Decision
-from gpu_platform.stacks import load_stack, plan_platform
+from gpu_platform.stack.loaded import load_stack, plan_platform
 from tests.components.gke.gke_forms import CLUSTER as GKE
 from tests.planning.conftest import environment, pool, team
 

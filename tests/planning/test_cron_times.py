@@ -10,7 +10,7 @@ import pytest
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.workloads.cron_times import cron_times
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import environment, pool, team
 
 EKS: dict[str, Any] = {"provider": "eks", "name": "prod", "region": "us-east-2"}

@@ -17,7 +17,7 @@ from gpu_platform.planning.pools.free import free_node, free_of_machine, free_re
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.limits import is_cpu_flavor
 from gpu_platform.planning.scheduling.nodes import planned_nodes
-from gpu_platform.stacks import load_stack, plan_platform
+from gpu_platform.stack.loaded import load_stack, plan_platform
 from tests.support.eks_stacks import CREATED
 
 CATALOG = load_catalog()

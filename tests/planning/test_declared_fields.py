@@ -9,9 +9,9 @@ from pydantic import BaseModel
 
 from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.declared import On, described, takes
-from gpu_platform.spec.nodes import Disk
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.declared import On, described, takes
+from gpu_platform.stack.nodes import Disk
+from gpu_platform.stack.pool import Pool
 
 
 def refused(provider: Any, **said: Any) -> dict[str, str]:

@@ -15,7 +15,7 @@ from gpu_platform.planning.dra.cel import check_cel
 from gpu_platform.planning.dra.claims import selectors
 from gpu_platform.planning.operator import allocation, check_allocation
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.claims import DeviceRequirements
+from gpu_platform.stack.claims import DeviceRequirements
 from tests.planning.conftest import PlanMaker, pool, team
 
 H200, T4 = "p5en.48xlarge", "g4dn.12xlarge"

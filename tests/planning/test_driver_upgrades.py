@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 
 POOL = {"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 2}, "workload": "training"}
 

@@ -23,7 +23,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan, UpgradeSettings
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.support.cloud_plans import environment, filled, on_cloud
 
 EKS = filled(EksClusterPlan, name="ml", region="us-east-2", kubernetes="1.35")

@@ -9,7 +9,7 @@ import pytest
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.teams.section import TenantPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.support.fabric_pods import fabric_pods, platform_of
 
 ENFORCED = "pod-security.kubernetes.io/enforce"

@@ -9,7 +9,7 @@ import pytest
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.clouds.parts import InstalledPart, part_problems
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.support.eks_stacks import CREATED
 
 POOL = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.guide import ExamplePlan, GuidePlan
-from gpu_platform.stacks import load_stack, plan_platform
+from gpu_platform.stack.loaded import load_stack, plan_platform
 from tests.planning.conftest import environment, pool, team
 from tests.support.size import size
 

@@ -14,7 +14,7 @@ from gpu_platform.planning.monitoring.rules import rule_groups
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.support.eks_stacks import eks_environment, load_eks
 from tests.support.recorded import Recorded, record_platform
 

@@ -18,7 +18,7 @@ from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectCh
 from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
 from gpu_platform.planning.changes.objects import ChangedField, object_effect
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.support.eks_stacks import EXISTING, plan_eks
 
 TEAM = {

@@ -14,7 +14,7 @@ from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.validation.admission import node_rules
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.support.recorded import Recorded
 
 STARTUP, FAILED = names.STARTUP_TAINT_KEY, names.FAILED_TAINT_KEY

@@ -11,7 +11,7 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import object_names
 from gpu_platform.planning.headroom import PRIORITY_CLASS
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.planning.conftest import PlanMaker, pool, team
 from tests.support.eks_stacks import eks_environment
 

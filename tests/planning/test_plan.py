@@ -13,7 +13,7 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan, plan_to_json
 from gpu_platform.planning.cost import held_shares
 from gpu_platform.planning.nodes.section import HOLDING_TAINTS
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 from tests.planning.conftest import PlanMaker, pool, team
 
 HELD = {taint.key for taint in HOLDING_TAINTS}

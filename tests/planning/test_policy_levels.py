@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.planning.policy import plan
-from gpu_platform.spec.operations import Policy
+from gpu_platform.stack.operations import Policy
 from policies import Level, configure
 
 WASTES, BREAKS = "topology-for-multi-gpu", "gpu-node-taint"

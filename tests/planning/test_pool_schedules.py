@@ -22,7 +22,7 @@ from gpu_platform.planning.monitoring.rules import rule_groups
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.schedules import off_notices
 from gpu_platform.planning.spending import savings, spending_of
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from gpu_platform.validation import expected_pool
 from tests.support.eks_stacks import CREATED, EXISTING, eks_environment, plan_eks
 from tests.support.prometheus_programs import PROMTOOL, needs_promtool

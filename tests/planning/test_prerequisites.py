@@ -20,7 +20,7 @@ from gpu_platform.planning.clouds.gke.plan import (
     UpgradeSettings,
 )
 from gpu_platform.planning.prerequisites import account_needs, all_quotas, examples_left, gpu_quotas, prerequisites
-from gpu_platform.stacks import load_stack, plan_platform
+from gpu_platform.stack.loaded import load_stack, plan_platform
 from tests.support.cloud_plans import environment, filled, on_cloud
 
 EKS = filled(EksClusterPlan, name="ml", region="us-east-2")

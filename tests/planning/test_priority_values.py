@@ -9,7 +9,7 @@ import pytest
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import burn_in, headroom
 from gpu_platform.planning.pools.section import LOWEST_WITH_NODES
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.support.eks_stacks import plan_eks, record_eks
 
 GROWS = {"min": 0, "desired": 0, "max": 4}

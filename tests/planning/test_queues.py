@@ -10,9 +10,9 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.queues.admission import rules_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import PlanMaker, pool, team
-from tests.spec.field_cases import STACKS
+from tests.stack.field_cases import STACKS
 
 CUT = pool("lab", workload="development", sharing={"mode": "mig", "layout": {"1g.10gb": 7}})
 

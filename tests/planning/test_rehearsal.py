@@ -13,7 +13,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.rehearsal import Assumptions, Platform, TraceJob, rehearse, stack_of
 from gpu_platform.planning.rehearsal.model import Job, QuotaLimits, RehearsalPool, RehearsalQueue, Shape
 from gpu_platform.planning.rehearsal.numa import NumaUnits
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from sandbox.simulator.admission import Rejection
 from sandbox.simulator.resource_managers import AlignedNode, Held, admit
 from tests.support.size import size

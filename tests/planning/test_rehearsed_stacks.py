@@ -18,7 +18,7 @@ from gpu_platform.planning.rehearsal import (
     report,
     stack_of,
 )
-from gpu_platform.stacks import load_stack, plan_platform
+from gpu_platform.stack.loaded import load_stack, plan_platform
 
 GPU, SHARE, SLICE = "nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"
 

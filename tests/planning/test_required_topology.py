@@ -9,7 +9,7 @@ import pytest
 from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.base.names import TOPOLOGY_ANNOTATIONS
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import environment, pool, team
 
 EKS = {"provider": "eks", "name": "prod", "region": "us-east-2"}

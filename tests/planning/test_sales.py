@@ -11,7 +11,7 @@ import yaml
 from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.init import Answers, write_stack
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import environment, pool
 from tests.planning.test_suggest import _suggest, _want
 

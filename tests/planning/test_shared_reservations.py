@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.errors import BadInput, Problem
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.support.eks_stacks import eks_environment
 
 ZONES = ["us-east-2a", "us-east-2b"]

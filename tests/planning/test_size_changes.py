@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_platform.planning.changes.sizes import size_changes, size_outputs
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 
 VISION = {"name": "vision", "quota": {"gpus": 8, "cpu": 100}, "priority": "training", "members": ["group:vision"]}
 AUDIO = {**VISION, "name": "audio", "members": ["group:audio"]}

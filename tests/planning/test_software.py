@@ -11,8 +11,8 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import check_parts
 from gpu_platform.planning.clouds.registry import cloud_of
 from gpu_platform.planning.nodes.software import NodeSoftware, node_software
-from gpu_platform.spec import parse_platform
-from gpu_platform.spec.stack import Environment
+from gpu_platform.stack import parse_platform
+from gpu_platform.stack.environment import Environment
 from tests.planning.conftest import environment, pool
 from tests.support.sold import sold
 

@@ -16,7 +16,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.spending import Saving, Spending, savings, spending_of
-from gpu_platform.stacks import load_stack, plan_platform
+from gpu_platform.stack.loaded import load_stack, plan_platform
 from tests.planning.conftest import environment, pool, team
 
 EKS = {"provider": "eks", "name": "ml", "region": "us-east-1"}

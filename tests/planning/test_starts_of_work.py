@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan, TeamPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import PlanMaker, environment, pool, team
 from tests.planning.kueue_quotas import Quotas
 from tests.support.size import size

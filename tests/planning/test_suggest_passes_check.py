@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.suggest import Suggestion, suggest
 from gpu_platform.planning.suggest.options import MOST_REPLICAS
-from gpu_platform.spec.load import parse_document
-from gpu_platform.spec.workloads import Demands
+from gpu_platform.stack.load import parse_document
+from gpu_platform.stack.workloads import Demands
 from policies.sharing import ReplicaLimits
 from tests.support.size import size
 from tests.support.suggested import CLUSTERS, SANDBOX, refusals, stack_of

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.suggest import Suggestion, suggest
-from gpu_platform.spec.load import parse_document
-from gpu_platform.spec.workloads import Demands
+from gpu_platform.stack.load import parse_document
+from gpu_platform.stack.workloads import Demands
 from tests.support.command_line import run
 from tests.support.suggested import CLUSTERS, refusals, stack_of
 

@@ -10,9 +10,9 @@ from pydantic import TypeAdapter
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.suggest import Suggestion, suggest
-from gpu_platform.spec.load import parse_document
-from gpu_platform.spec.workloads import Demands
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.load import parse_document
+from gpu_platform.stack.loaded import plan_platform
+from gpu_platform.stack.workloads import Demands
 from tests.support.size import size
 from tests.support.suggested import stack_of
 

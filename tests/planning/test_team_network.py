@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import PlanMaker, environment, pool, team
 from tests.support.recorded import Recorded, record_platform
 from tests.support.size import size

@@ -12,7 +12,7 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.workloads import TeamWorkloadsPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import environment, pool, team
 from tests.support.size import size
 

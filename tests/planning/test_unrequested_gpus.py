@@ -12,7 +12,7 @@ from gpu_platform.conformance.answers import Status, answers
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.charts.section import ignored
 from gpu_platform.planning.operator import open_policies
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import environment, pool, team
 from tests.support.recorded import record_platform
 

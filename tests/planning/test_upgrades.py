@@ -15,7 +15,7 @@ from gpu_platform.planning.upgrades import kubernetes_warnings, upgrade_items
 from gpu_platform.planning.upgrades.report import Item, RunningVersions
 from gpu_platform.planning.upgrades.steps import Steps, upgrade_steps
 from gpu_platform.planning.upgrades.support import Status, driver_support, kubernetes_support, platform_of
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 
 CATALOG = load_catalog()
 TODAY = datetime.date(2026, 11, 22)

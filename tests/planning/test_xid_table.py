@@ -10,7 +10,7 @@ import pytest
 from gpu_platform.catalog import load_catalog, xid_codes
 from gpu_platform.planning.expectations import expected_xids
 from gpu_platform.planning.monitoring.alerts import gpu_alerts
-from gpu_platform.spec.operations import Monitoring
+from gpu_platform.stack.operations import Monitoring
 from validators.agent.xid_check import Xid, XidTable
 
 CATALOG = load_catalog()

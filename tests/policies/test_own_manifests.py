@@ -12,7 +12,7 @@ import pytest
 from gpu_platform.base.errors import BadInput
 from gpu_platform.guide.manifests import manifests
 from gpu_platform.planning.queues import queue_of
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from policies import evaluate
 from policies._rule import Level
 from tests.components.gke.gke_forms import CLUSTER

@@ -11,7 +11,7 @@ from policy_records import TODAY, cluster_policy, device_plugin_config_map, node
 from pydantic import TypeAdapter, ValidationError
 
 from gpu_platform.base.errors import BadInput, ExitCode
-from gpu_platform.spec.operations import Policy
+from gpu_platform.stack.operations import Policy
 from policies import Exemption, Level, Severity, analyze, configure, evaluate, rules
 
 CROWDED = [cluster_policy(), device_plugin_config_map(serve=shared(replicas=10))]

@@ -32,7 +32,7 @@ from pulumi.runtime import proto
 from pulumi.runtime.proto import analyzer_pb2_grpc
 
 import policies
-from gpu_platform.spec import find_stack_file, read_stack_file
+from gpu_platform.stack import find_stack_file, read_stack_file
 from policies import analyze, rules
 
 BROKEN: list[Record] = [

@@ -17,13 +17,13 @@ from policy_records import TODAY, Record
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import Plan
-from gpu_platform.spec import Environment
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack import Environment
+from gpu_platform.stack.loaded import plan_platform
 from policies import Level, evaluate, rules
 from tests.policies.test_rule_examples import records
-from tests.spec.field_cases import PROVIDERS, STACKS
-from tests.spec.field_changes import stack_for, values_for
-from tests.spec.stack_fields import changed, fields_of, get, place_of
+from tests.stack.field_cases import PROVIDERS, STACKS
+from tests.stack.field_changes import stack_for, values_for
+from tests.stack.stack_fields import changed, fields_of, get, place_of
 from tests.support.recorded import record_platform
 
 Platform = dict[str, Any]

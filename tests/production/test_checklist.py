@@ -15,9 +15,9 @@ from gpu_platform.engine.record import ResourceRecord
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.production import Point, Status, Subject, checklist
 from gpu_platform.program import record_stack
-from gpu_platform.spec import parse_platform
-from gpu_platform.spec.stack import Environment
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stack import parse_platform
+from gpu_platform.stack.environment import Environment
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.planning.conftest import environment, pool, team
 
 _ZONE = ["us-east-2a"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_platform.base import names
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 
 NEW = {"2g.20gb": 3, "1g.10gb": 1}
 OLD_CONFIG = "lab-0123456789"

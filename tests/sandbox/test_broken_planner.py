@@ -28,7 +28,7 @@ from gpu_platform.planning.sharing.section import ResourceOffer
 from gpu_platform.planning.sharing.sharing import offered_resources
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 from policies import PolicyReport
 from sandbox.control_plane import Status
 from sandbox.simulator.allocatable import node_allocatable
@@ -93,7 +93,7 @@ def bring_up(node: Mapping[str, Any], objects: list[Mapping[str, Any]]) -> dict[
     }
     metadata = node["metadata"]
     labels: dict[str, str] = dict(metadata["labels"])
-    catalog = sys.modules["gpu_platform.stacks"].load_catalog()
+    catalog = sys.modules["gpu_platform.stack.loaded"].load_catalog()
 
     def machine(annotations: Mapping[str, str]) -> SimulatedMachine:
         found = simulated_machine({"metadata": {**metadata, "annotations": annotations}}, "", catalog)

@@ -10,7 +10,7 @@ import pytest
 
 from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from sandbox._layout import Layout, Settings
 from sandbox._modules import kubernetes_versions
 from sandbox.versions import check_kubernetes

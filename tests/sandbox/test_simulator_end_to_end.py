@@ -12,7 +12,7 @@ from gpu_platform.base import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.pools.numa import alignable_cpu
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from sandbox.control_plane import Status
 from sandbox.simulator.kube import query
 from tests.support.eventually import eventually

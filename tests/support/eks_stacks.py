@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.support.recorded import Recorded, record_platform
 
 ADMIN = "arn:aws:iam::123456789012:role/platform-admin"

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from gpu_platform.base.errors import BadInput, Problem
-from gpu_platform.spec import parse_platform
+from gpu_platform.stack import parse_platform
 
 _STEP = re.compile(r"\[(\d+)\]|\.")
 _MEANT = re.compile(r"did you mean '([^']+)'\?")

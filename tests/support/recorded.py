@@ -10,7 +10,7 @@ from typing import Any
 
 from gpu_platform.engine.record import RecordedProgram, ResourceRecord
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, load_stack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, load_stack, plan_platform
 
 
 class Recorded:

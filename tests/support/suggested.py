@@ -10,7 +10,7 @@ from typing import Any
 from gpu_platform.planning.suggest import Suggestion
 from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from policies import Level
 from tests.support.eks_stacks import CREATED
 

@@ -16,7 +16,7 @@ from agent_tables import DRIVER
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.expectations import DeclaredNode, expectations_for_machine
-from gpu_platform.project import version
+from gpu_platform.stack.project import version
 from sandbox.nvml import NodeProfile
 from tests.support.eventually import DEADLINES_SECONDS
 from validators import agent as agent_package

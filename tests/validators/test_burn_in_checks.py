@@ -11,10 +11,10 @@ from gpu_platform.burn_in.nodes import node_states, pairs_of
 from gpu_platform.burn_in.run import result_of
 from gpu_platform.planning.burn_in.section import BurnInPoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from sandbox.nvml import NodeProfile
 from sandbox.simulator.burn_in import measured
-from tests.spec.field_cases import STACKS
+from tests.stack.field_cases import STACKS
 from validators.burn_in import burn_in_checks, records_of
 from validators.result import CheckResult
 

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.expectations.section import NodeExpectation
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.support.racks import EXISTING, rack
 from validators.nvlink import check_domain
 from validators.report import ExpectedPool, build_report

@@ -14,7 +14,7 @@ from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 from gpu_platform.validation import collect_report, expected_pool
 from tests.support.cloud_plans import environment, filled, on_cloud
 from validators.result import CheckResult

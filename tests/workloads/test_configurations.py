@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from gpu_platform.workload_manifests import TeamPods, training_job
 from tests.planning.conftest import environment, pool, team
 from workloads import configure

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_platform.spec.team_workloads import TrainingJob
+from gpu_platform.stack.team_workloads import TrainingJob
 from workloads import exit_codes
 from workloads.exit_codes import BUG, FAILED, FINISHED, INTERRUPTED, NODE_FAULT, USAGE
 

@@ -13,7 +13,7 @@ from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.addons import Addons
+from gpu_platform.stack.addons import Addons
 
 
 def check(addons: Addons, cloud: Cloud, problems: Problems) -> None:

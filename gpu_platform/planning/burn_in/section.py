@@ -9,7 +9,7 @@ from typing import Literal
 from gpu_platform.catalog.models import Measure
 from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.workloads.section import PodPlan
-from gpu_platform.spec.team import PodSecurity
+from gpu_platform.stack.team import PodSecurity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from gpu_platform.spec.cluster import Cluster
-from gpu_platform.spec.declared import joined, properties_of
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.cluster import Cluster
+from gpu_platform.stack.declared import joined, properties_of
+from gpu_platform.stack.pool import Pool
 
 
 def fields_text(platform: str, name: str, pool_path: str) -> str:

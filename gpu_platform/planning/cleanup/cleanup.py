@@ -8,7 +8,7 @@ from gpu_platform.base import names
 from gpu_platform.base.quantity import parse_duration
 from gpu_platform.planning.cleanup.section import CleanupPlan
 from gpu_platform.planning.context import CompleteContext
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.team import Team
 
 _IMAGE: Final = "node-agent-python"  # name of an image in the catalogue
 _LISTS: Final = ("workloads", "training_jobs", "inference_services", "ray_clusters", "notebooks", "batch_jobs")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from gpu_platform.planning.clouds.parts import PartPlan
-from gpu_platform.spec.cluster import Cluster, SandboxCluster
-from gpu_platform.spec.gpu_parts import GpuParts
+from gpu_platform.stack.cluster import Cluster, SandboxCluster
+from gpu_platform.stack.gpu_parts import GpuParts
 
 _OPERATOR: Final = PartPlan(
     name="gpu_operator",

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from gpu_platform.planning.clouds.controllers import Room
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.pool import Pool
 
 
 def nodes_plan(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpu_platform.base.errors import Problem
-from gpu_platform.spec.gpu_parts import Part
+from gpu_platform.stack.gpu_parts import Part
 
 HelmRelease = tuple[str, str]
 """Namespace and name."""

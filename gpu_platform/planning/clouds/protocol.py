@@ -30,11 +30,11 @@ from gpu_platform.planning.clouds.section import (
 from gpu_platform.planning.clouds.storage import ClaimSizes, MountProblem, StoragePlan, VolumeSidecar
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import Cluster, Operator
-from gpu_platform.spec.compute_class import ComputeClass
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import DiskStorage, StorageClass
-from gpu_platform.spec.team_identity import TeamIdentity
+from gpu_platform.stack.cluster import Cluster, Operator
+from gpu_platform.stack.compute_class import ComputeClass
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.storage import DiskStorage, StorageClass
+from gpu_platform.stack.team_identity import TeamIdentity
 
 if TYPE_CHECKING:
     from gpu_platform.planning.maintenance.section import WindowPlan

@@ -10,8 +10,8 @@ from __future__ import annotations
 from gpu_platform.catalog import Gpu, MachineType, MigProfile
 from gpu_platform.planning.nodes.software import Owner
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.sharing import Dra, Mig, MigRoll, Mps, TimeSlicing
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.sharing import Dra, Mig, MigRoll, Mps, TimeSlicing
 
 BOTTLEROCKET_MIG_MODELS = ("a100-40gb", "a100-80gb", "h100-80gb", "h200-141gb")
 """GPUs whose MIG profiles Bottlerocket documents."""

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from gpu_platform.planning.clouds.first_stack import FirstStack
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.maintenance.section import WindowPlan
-from gpu_platform.spec.cluster import Cluster, EksCluster, ExistingCluster, GkeCluster, SandboxCluster
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import StorageClass
+from gpu_platform.stack.cluster import Cluster, EksCluster, ExistingCluster, GkeCluster, SandboxCluster
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.storage import StorageClass
 
 
 def cloud_of(

@@ -12,7 +12,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from gpu_platform.planning.maintenance.section import DAYS, in_order
-from gpu_platform.spec.pool_schedule import PoolSchedule
+from gpu_platform.stack.pool_schedule import PoolSchedule
 
 HOURS_OF_WEEK: Final = 7 * 24
 DRAIN_SECONDS: Final = 15 * 60

@@ -8,7 +8,7 @@ from typing import Final, Literal, Protocol
 
 from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.storage import DiskStorage, ExistingStorage
+from gpu_platform.stack.storage import DiskStorage, ExistingStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

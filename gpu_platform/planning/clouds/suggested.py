@@ -14,7 +14,7 @@ from typing import Any, Final
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.catalog.models import VendorName
 from gpu_platform.planning.clouds.vendors import vendor_of
-from gpu_platform.spec.pool import MAX_NODES
+from gpu_platform.stack.pool import MAX_NODES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

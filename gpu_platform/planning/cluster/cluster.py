@@ -14,7 +14,7 @@ from gpu_platform.planning.context import CompleteContext, Context
 from gpu_platform.planning.decision import Decided
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing import ResolvedPool
-from gpu_platform.spec.cluster import ExistingCluster
+from gpu_platform.stack.cluster import ExistingCluster
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:

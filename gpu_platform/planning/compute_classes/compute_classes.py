@@ -11,8 +11,8 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.pools.section import BOTH_ADD_NODES, PoolPlan
 from gpu_platform.planning.problems import Problems, check_unique
-from gpu_platform.spec.compute_class import ComputeClass
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.compute_class import ComputeClass
+from gpu_platform.stack.pool import Pool
 
 
 def check(classes: Sequence[ComputeClass], cloud: Cloud, pools: Sequence[Pool]) -> Problems:

@@ -10,7 +10,7 @@ from gpu_platform.planning.cost.section import CostPlan, PoolCost, UsedPrices
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.operations import Budget
+from gpu_platform.stack.operations import Budget
 
 HOURS_PER_MONTH = 730  # 365 days x 24 h / 12, as the clouds bill
 

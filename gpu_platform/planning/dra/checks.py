@@ -15,8 +15,8 @@ from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.nodes.software import branch_of, driver_version, node_software
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing import ResolvedPool
-from gpu_platform.spec.cluster import Operator
-from gpu_platform.spec.sharing import Dra
+from gpu_platform.stack.cluster import Operator
+from gpu_platform.stack.sharing import Dra
 
 MINIMUM_KUBERNETES = "1.34"
 MINIMUM_PATCH = "1.34.2"

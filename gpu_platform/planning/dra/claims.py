@@ -18,7 +18,7 @@ from gpu_platform.planning.dra.cel import check_cel, selector_notes
 from gpu_platform.planning.dra.section import ClaimPlan, DeviceClassPlan, DeviceOffer
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing.section import ResourceOffer
-from gpu_platform.spec.claims import Claim, DeviceClass, DeviceRequirements
+from gpu_platform.stack.claims import Claim, DeviceClass, DeviceRequirements
 
 _ATTRIBUTES = f"device.attributes['{names.DRA_DRIVER}']"
 _CAPACITY = f"device.capacity['{names.DRA_DRIVER}']"

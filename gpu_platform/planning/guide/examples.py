@@ -22,8 +22,8 @@ from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.section import TenantPlan, WorkloadPlan
 from gpu_platform.planning.teams.tenants import check_workload, plan_workload
-from gpu_platform.spec.team import Team
-from gpu_platform.spec.team import Workload as WorkloadSpec
+from gpu_platform.stack.team import Team
+from gpu_platform.stack.team import Workload as WorkloadSpec
 
 IMAGE: Final = "guide-pytorch"  # name of an image in the catalogue
 _OF_A_NODE: Final = Decimal("0.9")

@@ -25,8 +25,8 @@ from gpu_platform.planning.workloads import (
     topology_annotation,
     workloads_of,
 )
-from gpu_platform.spec.operations import Cleanup
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.operations import Cleanup
+from gpu_platform.stack.team import Team
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

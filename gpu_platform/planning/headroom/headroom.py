@@ -21,7 +21,7 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.headroom.section import HeadroomPlan, HeadroomPods
 from gpu_platform.planning.pools.section import LOWEST_WITH_NODES, PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.pool import CapacityBlock, FlexStart, Pool, Reservation
+from gpu_platform.stack.pool import CapacityBlock, FlexStart, Pool, Reservation
 
 PRIORITY_CLASS: Final = "gpu-headroom"
 PRIORITY: Final = LOWEST_WITH_NODES

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from gpu_platform.base.quantity import parse_duration
 from gpu_platform.planning.maintenance.section import ChangesPlan, WindowPlan, in_order
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.changes import Changes, Window
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.sharing import MigRoll, Sharing
+from gpu_platform.stack.changes import Changes, Window
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.sharing import MigRoll, Sharing
 
 
 def check(changes: Changes, pools: Iterable[tuple[int, Pool]], sharing: Iterable[tuple[str, Sharing]]) -> Problems:

@@ -19,7 +19,7 @@ from gpu_platform.planning.mig.progress import CHANGE_SECONDS, IN_PROGRESS
 from gpu_platform.planning.monitoring.recording import HELD
 from gpu_platform.planning.monitoring.section import AlertRule
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.spec.operations import Monitoring
+from gpu_platform.stack.operations import Monitoring
 
 _WHERE: Final = "GPU {{ $labels.gpu }} of {{ $labels.node }}"
 # Labels of one GPU, whoever uses it: a GPU that several pods share alerts once.

@@ -13,9 +13,9 @@ from typing import Final, Literal
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.planning.clouds.protocol import Cloud
-from gpu_platform.spec.cluster import Operator
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.sharing import Dra
+from gpu_platform.stack.cluster import Operator
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.sharing import Dra
 
 Owner = Literal["operator", "image", "installer", "cloud", "dra", "none"]
 """`installer`: a DaemonSet of the platform's own; `cloud`: GKE installs and manages it; `dra`: in place of a

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from gpu_platform.catalog import Catalog
-from gpu_platform.spec.images import Images
+from gpu_platform.stack.images import Images
 
 _DEFAULT_REGISTRY = "docker.io"
 

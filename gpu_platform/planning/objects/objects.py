@@ -12,8 +12,8 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.objects.images import registries
 from gpu_platform.planning.objects.section import ObjectsPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.objects import Objects
-from gpu_platform.spec.stack import Environment
+from gpu_platform.stack.environment import Environment
+from gpu_platform.stack.objects import Objects
 
 _ANNOTATIONS_BYTES = 64 * 1024  # of all annotations; Kubernetes allows 256 KiB, and the program has its own
 

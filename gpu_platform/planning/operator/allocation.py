@@ -14,7 +14,7 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.dra.checks import MINIMUM_KUBERNETES, MINIMUM_PATCH
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import Operator
+from gpu_platform.stack.cluster import Operator
 
 FEATURE_GATE = "DynamicMIG"
 DEVICE_PLUGIN = "device-plugin"

@@ -13,7 +13,7 @@ from gpu_platform.planning.nodes.software import node_software
 from gpu_platform.planning.operator.dra_driver import check_compute_domains
 from gpu_platform.planning.operator.parts import check_parts
 from gpu_platform.planning.sharing import ResolvedPool
-from gpu_platform.spec.cluster import Operator
+from gpu_platform.stack.cluster import Operator
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:

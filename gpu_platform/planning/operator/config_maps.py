@@ -16,7 +16,7 @@ from gpu_platform.planning.sharing.sharing import (
     layouts_of,
     named_key,
 )
-from gpu_platform.spec.sharing import Dra, Mig, Sharing
+from gpu_platform.stack.sharing import Dra, Mig, Sharing
 
 
 def device_plugin_data(

@@ -24,7 +24,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.planning.system_priorities import NODE_CRITICAL, PriorityQuotaPlan
-from gpu_platform.spec.sharing import Dra
+from gpu_platform.stack.sharing import Dra
 
 MINIMUM_DRIVER: Final = "570.158.01"
 """Of ComputeDomains: IMEXDaemonsWithDNSNames, which is on by default, needs it."""

@@ -28,7 +28,7 @@ from gpu_platform.planning.operator.values import (
     camel_case,
 )
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.spec.cluster import Operator
+from gpu_platform.stack.cluster import Operator
 
 _REPOSITORY: Final = "nvcr.io/nvidia"  # of the chart's driver, with the image
 _IMAGE: Final = "driver"

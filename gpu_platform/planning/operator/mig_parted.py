@@ -13,7 +13,7 @@ from gpu_platform.catalog import Catalog, Gpu
 from gpu_platform.planning.mig import check_layout
 from gpu_platform.planning.sharing.named import concrete_sharing
 from gpu_platform.planning.sharing.sharing import layouts_of
-from gpu_platform.spec.sharing import Mig
+from gpu_platform.stack.sharing import Mig
 
 Entry = dict[str, Any]
 

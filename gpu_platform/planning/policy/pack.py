@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_platform.catalog.scaling_triggers import PROMETHEUS
 from gpu_platform.planning.policy.section import PolicyPlan
-from gpu_platform.spec.operations import Policy
+from gpu_platform.stack.operations import Policy
 
 _QUOTA_RULE = "gpu-namespace-quota"
 _TRIGGER_RULE = "keda-trigger-server"

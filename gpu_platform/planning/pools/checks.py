@@ -21,7 +21,7 @@ from gpu_platform.planning.requirements.requirements import GPU_TAINT
 from gpu_platform.planning.sharing import ResolvedPool
 from gpu_platform.planning.sharing.named import RESERVED_KEYS, reserved_key
 from gpu_platform.planning.sharing.sharing import check_sharing
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.pool import Pool
 
 
 def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from gpu_platform.catalog import MachineType
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.requirements import GPU_TAINT
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.sharing import NoSharing
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.sharing import NoSharing
 
 GENERAL = "general"
 """The workload of CPU pools."""

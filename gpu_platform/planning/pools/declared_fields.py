@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.declared import On, Provider, declarations, joined, refuses
+from gpu_platform.stack.declared import On, Provider, declarations, joined, refuses
 
 
 def check_declared_fields(part: BaseModel, provider: Provider, problems: Problems) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.pool import Pool
 
 
 def check_domain(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:

@@ -16,7 +16,7 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes import allocatable
 from gpu_platform.planning.pools.section import NodePrice, PoolPlan
 from gpu_platform.planning.sharing import ResolvedPool
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.pool import Pool
 
 
 def plan(context: CompleteContext, resolved_pools: Sequence[ResolvedPool]) -> Decided[tuple[PoolPlan, ...]]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from gpu_platform.planning.clouds.windows import utc_text
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.pool import Block, CapacityBlock, Pool, Reservation
+from gpu_platform.stack.pool import Block, CapacityBlock, Pool, Reservation
 
 _WORDS: Final = {"machine_type": "with", "zone": "in", "starts": "from", "ends": "until"}
 

@@ -7,7 +7,7 @@ from typing import Final
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.pool import Pool
 
 _NAMED: Final = ("capacity-block", "reservation")
 """Capacity that names what was bought."""

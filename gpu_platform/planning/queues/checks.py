@@ -16,9 +16,9 @@ from gpu_platform.planning.queues.topology import unsuitable, what_to_write
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.quota_of_pods import quota_place, quota_units, units_by_pool
 from gpu_platform.planning.teams.tenants import check_offered
-from gpu_platform.spec.queueing import Queueing
-from gpu_platform.spec.stack import Environment
-from gpu_platform.spec.team import GpuUnits, Team
+from gpu_platform.stack.environment import Environment
+from gpu_platform.stack.queueing import Queueing
+from gpu_platform.stack.team import GpuUnits, Team
 
 # CRDs of Kueue v0.19.2 and its webhook of ClusterQueues (validateFlavorResourceCombinations); read 2026-11-23.
 _MAX_FLAVORS: Final = 64

@@ -18,7 +18,7 @@ from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.section import CHART, KueuePlan, QueuesPlan
 from gpu_platform.planning.teams.available import Available
-from gpu_platform.spec.queueing import Queueing
+from gpu_platform.stack.queueing import Queueing
 
 MAX_DEVICE_CLASSES: Final = 16
 """Maximum number of mapped device classes: validateDeviceClassMappings of Kueue."""

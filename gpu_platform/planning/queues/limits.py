@@ -18,7 +18,7 @@ from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan, claimed_with_gpus
 from gpu_platform.planning.queues.section import CohortPlan, FlavorQuota, Limits
 from gpu_platform.planning.queues.shares import ByPool, Division, Offers, Shares, in_order
-from gpu_platform.spec.team import Quota
+from gpu_platform.stack.team import Quota
 
 _CPU_FLAVOR: Final = "nodes-without-gpus.gpu-platform.dev"  # pools have no dots in their names
 _CPU_FLAVOR_WITH_TOPOLOGY: Final = "nodes-without-gpus.topology.gpu-platform.dev"

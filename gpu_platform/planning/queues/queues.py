@@ -47,9 +47,9 @@ from gpu_platform.planning.queues.work import declared_work
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.section import TenantPlan
 from gpu_platform.planning.teams.tenants import plan_priority_classes
-from gpu_platform.spec.queueing import Queueing
-from gpu_platform.spec.stack import Environment
-from gpu_platform.spec.team import GpuUnits, Team
+from gpu_platform.stack.environment import Environment
+from gpu_platform.stack.queueing import Queueing
+from gpu_platform.stack.team import GpuUnits, Team
 
 DEFAULT_QUEUE: Final = "default"
 """Name of the LocalQueue that Kueue gives to workloads that name none."""

@@ -13,8 +13,8 @@ from gpu_platform.planning.queues.shares import Offers, Shares, queue_settings
 from gpu_platform.planning.queues.starts import DividedPools, Start, main_lacks, starts
 from gpu_platform.planning.queues.topology import unsuitable
 from gpu_platform.planning.teams.quota_of_pods import quota_units
-from gpu_platform.spec.queueing import Queueing
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.queueing import Queueing
+from gpu_platform.stack.team import Team
 
 
 def queueing_decisions(

@@ -17,8 +17,8 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.work import DeclaredJob, units_of_work
 from gpu_platform.planning.teams.available import Available, max_at_once
 from gpu_platform.planning.teams.quota_of_pods import quota_units, units_by_pool
-from gpu_platform.spec.stack import Environment
-from gpu_platform.spec.team import GpuUnits, Team, TeamQueue
+from gpu_platform.stack.environment import Environment
+from gpu_platform.stack.team import GpuUnits, Team, TeamQueue
 
 ByPool = Mapping[str, int]
 """Units of one resource by name of the pool."""

@@ -18,7 +18,7 @@ from gpu_platform.planning.queues.limits import amounts, cohort_amounts
 from gpu_platform.planning.queues.shares import Division, Offers, queue_settings
 from gpu_platform.planning.queues.work import DeclaredJob
 from gpu_platform.planning.teams.quota_of_pods import quota_place
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.team import Team
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.spec.queueing import Queueing
+from gpu_platform.stack.queueing import Queueing
 
 
 def is_topology_aware(queueing: Queueing, pools: Sequence[PoolPlan], cloud: Cloud) -> bool:

@@ -17,8 +17,8 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.mig.progress import CHANGE_SECONDS
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.queueing import Queueing
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.queueing import Queueing
+from gpu_platform.stack.team import Team
 
 NODE_SECONDS: Final = 600
 """Our assumption from a pending pod to a ready new node."""

@@ -9,7 +9,7 @@ from gpu_platform.base.quantity import amount_of
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import declared_pods
 from gpu_platform.planning.teams.quota_of_pods import gpu_pods
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.team import Team
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

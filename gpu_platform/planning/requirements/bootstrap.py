@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpu_platform.base.quantity import counted
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.section import KubeletLimits, NodeBootstrap, NodeScript
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.pool import Pool
 
 
 def plan_bootstrap(pool: Pool) -> Decided[NodeBootstrap | None]:

@@ -7,7 +7,7 @@ from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB, KernelSettings
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.pool import Pool
 
 _HUGE_PAGES_PREFIX = "vm.nr_hugepages"
 _LARGEST_SHARE = 0.5

@@ -34,10 +34,10 @@ from gpu_platform.planning.sharing.sharing import (
     plan_sharing,
     sharing_decisions,
 )
-from gpu_platform.spec._types import NodeGate, is_label_value
-from gpu_platform.spec.compute_class import ComputeClass
-from gpu_platform.spec.operations import Validation
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack._types import NodeGate, is_label_value
+from gpu_platform.stack.compute_class import ComputeClass
+from gpu_platform.stack.operations import Validation
+from gpu_platform.stack.pool import Pool
 
 _LONGEST_LABEL: Final = 63
 GPU_TAINT = Taint(key=names.GPU_TAINT_KEY, value=names.GPU_TAINT_VALUE, effect="NoSchedule")

@@ -9,7 +9,7 @@ from gpu_platform.planning.dra.section import DeviceOffer
 from gpu_platform.planning.nodes.section import KernelSettings, Kubelet, Labels, NodeBootstrap, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.sharing.section import ResourceOffer, SharingPlan
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.pool import Pool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

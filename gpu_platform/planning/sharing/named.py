@@ -17,8 +17,8 @@ from gpu_platform.catalog import Catalog, Gpu
 from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.context import Context
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.pool import Count, ExistingNodes, NodeSharing, Pool
-from gpu_platform.spec.sharing import Mig, MigDevices, Mps, NoSharing, Sharing, TimeSlicing
+from gpu_platform.stack.pool import Count, ExistingNodes, NodeSharing, Pool
+from gpu_platform.stack.sharing import Mig, MigDevices, Mps, NoSharing, Sharing, TimeSlicing
 
 DEFAULT_KEY: Final = "default"
 RESERVED_KEYS: Final = {DEFAULT_KEY: "of nodes without a pool", names.MIG_ALL_DISABLED: "that disables MIG"}

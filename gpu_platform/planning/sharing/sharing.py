@@ -20,7 +20,7 @@ from gpu_platform.planning.nodes.software import Owner
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing.named import ResolvedPool
 from gpu_platform.planning.sharing.section import MigDevicesPlan, MigRollPlan, MpsShare, ResourceOffer, SharingPlan
-from gpu_platform.spec.sharing import Dra, Mig, MigRoll, Mps, Sharing, TimeSlicing
+from gpu_platform.stack.sharing import Dra, Mig, MigRoll, Mps, Sharing, TimeSlicing
 
 WHOLE_GPU_CONFIG: Mapping[str, Any] = {"version": "v1", "flags": {"migStrategy": "none"}}
 

@@ -17,7 +17,7 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.section import CloudPool
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.spec.storage import BucketStorage, StorageClass
+from gpu_platform.stack.storage import BucketStorage, StorageClass
 
 _USABLE: Final = 0.9
 

@@ -19,8 +19,8 @@ from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.storage.caches import by_caches
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import DiskStorage, ExistingStorage, StorageClass, TeamStorage
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.storage import DiskStorage, ExistingStorage, StorageClass, TeamStorage
 
 
 def check(

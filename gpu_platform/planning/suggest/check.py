@@ -12,7 +12,7 @@ from gpu_platform.catalog.unknown_machine import similar_machine_type, unknown_m
 from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.suggest.options import PodRequest
-from gpu_platform.spec.workloads import Demands
+from gpu_platform.stack.workloads import Demands
 
 Priced = tuple[MachineType, float]
 

@@ -23,7 +23,7 @@ from gpu_platform.planning.nodes.allocatable import NodeResources
 from gpu_platform.planning.pools import free
 from gpu_platform.planning.pools.numa import NumaNodes, numa_nodes
 from gpu_platform.planning.sharing.sharing import mps_clients
-from gpu_platform.spec.workloads import WorkloadDemand
+from gpu_platform.stack.workloads import WorkloadDemand
 
 Mode = Literal["none", "mig", "mps", "time-slicing"]
 GPU_SLOT = "gpu"

@@ -20,7 +20,7 @@ from gpu_platform.planning.suggest.near_misses import NearMiss, near_misses
 from gpu_platform.planning.suggest.options import Layout, Option, PodRequest, Reservation, options_for, request_of
 from gpu_platform.planning.suggest.reasons import mode_name, reasons
 from gpu_platform.planning.suggest.throughput import Throughput, throughput
-from gpu_platform.spec.workloads import Demands
+from gpu_platform.stack.workloads import Demands
 
 TRUST_DOMAIN_TAINT = "trust-domain"
 SIMPLER: Final = 0.01

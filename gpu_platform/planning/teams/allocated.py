@@ -9,7 +9,7 @@ from gpu_platform.base import names
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.quota_of_pods import quota_units
 from gpu_platform.planning.teams.section import TenantPlan
-from gpu_platform.spec.stack import Environment
+from gpu_platform.stack.environment import Environment
 
 Quotas = Mapping[str, Mapping[str, str]]
 """Quotas of teams by namespace, each as Kubernetes writes it: `requests.nvidia.com/gpu: "4"`."""

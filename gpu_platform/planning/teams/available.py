@@ -10,7 +10,7 @@ from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.dra.claims import meets, type_of
 from gpu_platform.planning.pools.section import PoolPlan, claimed_with_gpus
-from gpu_platform.spec.claims import DeviceClass, DeviceRequirements
+from gpu_platform.stack.claims import DeviceClass, DeviceRequirements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

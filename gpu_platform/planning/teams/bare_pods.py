@@ -6,7 +6,7 @@ from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.declared_fields import check_declared_field
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.team import Team
 
 
 def check_bare_pods(team: Team, cloud: Cloud, problems: Problems) -> None:

@@ -11,8 +11,8 @@ from gpu_platform.planning.dra.claims import check_demand, check_demands_met, cl
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.available import Available
-from gpu_platform.spec.claims import Claim, DeviceClass
-from gpu_platform.spec.team import Team, Workload
+from gpu_platform.stack.claims import Claim, DeviceClass
+from gpu_platform.stack.team import Team, Workload
 
 
 def check_device_classes(classes: Mapping[str, DeviceClass], available: Available, here: Problems) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.available import Available
-from gpu_platform.spec.team import Team, Workload
+from gpu_platform.stack.team import Team, Workload
 
 _SUFFIX: Final = "-channel"
 _LONGEST: Final = 63 - len(_SUFFIX)  # a claim of a pod has the name of its template, a DNS label

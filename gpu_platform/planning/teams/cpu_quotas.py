@@ -9,7 +9,7 @@ from gpu_platform.planning.clouds.controllers import Room
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.team import Team
 
 
 def cpu_quota_decisions(

@@ -6,7 +6,7 @@ from gpu_platform.base.quantity import counted, parse_quantity
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.team import Workload
+from gpu_platform.stack.team import Workload
 
 _MIB = 2**20
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, cast
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.admission_defaults import share_of_node
 from gpu_platform.planning.teams.available import Available
-from gpu_platform.spec.team import Team, Workload
-from gpu_platform.spec.team_workloads import RayHead, RequestedResources
+from gpu_platform.stack.team import Team, Workload
+from gpu_platform.stack.team_workloads import RayHead, RequestedResources
 
 _CPU_ONLY = ("1", "4Gi")  # of a pod without GPUs that names neither
 

@@ -34,8 +34,8 @@ from gpu_platform.planning.teams.tenants import (
     plan_tenant,
     priority_values,
 )
-from gpu_platform.spec.stack import Environment
-from gpu_platform.spec.team import GpuUnits, Team
+from gpu_platform.stack.environment import Environment
+from gpu_platform.stack.team import GpuUnits, Team
 
 
 def check_alone(environment: Environment, catalog: Catalog, problems: Problems) -> None:

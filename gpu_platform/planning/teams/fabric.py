@@ -28,7 +28,7 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.cel import any_of, text, text_map, texts
 from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.planning.teams.pod_security_rules import Exceptions, pod_security_rules
-from gpu_platform.spec.team import PodSecurity
+from gpu_platform.stack.team import PodSecurity
 
 _LIBRARIES: Final = "/usr/local/nvidia/lib64"
 _TOKEN: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a folder, which Kubernetes mounts

@@ -16,8 +16,8 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import declared_pods
-from gpu_platform.spec.team import Team
-from gpu_platform.spec.team import Workload as WorkloadSpec
+from gpu_platform.stack.team import Team
+from gpu_platform.stack.team import Workload as WorkloadSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.section import ServiceAccountPlan
-from gpu_platform.spec.stack import Environment
-from gpu_platform.spec.team import Team
-from gpu_platform.spec.team_identity import TeamIdentity
+from gpu_platform.stack.environment import Environment
+from gpu_platform.stack.team import Team
+from gpu_platform.stack.team_identity import TeamIdentity
 
 _EXISTING = ("role_arn", "google_service_account")
 

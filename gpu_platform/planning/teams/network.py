@@ -16,8 +16,8 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.declared_fields import check_declared_fields
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.section import HostEgress, PodIngress
-from gpu_platform.spec.team import Team
-from gpu_platform.spec.team_network import Destination, Egress
+from gpu_platform.stack.team import Team
+from gpu_platform.stack.team_network import Destination, Egress
 
 INTERNET: Final = "internet"
 CLOUD_APIS: Final = "cloud-apis"

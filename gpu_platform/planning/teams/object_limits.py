@@ -15,7 +15,7 @@ from typing import Final
 from gpu_platform.planning.teams.access import ADDONS_BY_GROUP, ADMIN, COMPUTE_DOMAINS
 from gpu_platform.planning.teams.pod_templates import TEMPLATE_KINDS
 from gpu_platform.planning.teams.train_jobs import RESOURCE as TRAIN_JOBS
-from gpu_platform.spec.team import ObjectLimits
+from gpu_platform.stack.team import ObjectLimits
 
 _FIELDS: Final[Mapping[str, str]] = {
     "pods": "pods",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from gpu_platform.base import names
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.nodes.section import Labels
-from gpu_platform.spec.team import PodSecurity, Team
+from gpu_platform.stack.team import PodSecurity, Team
 
 _PREFIX = "pod-security.kubernetes.io"
 _STRICTEST: PodSecurity = "restricted"

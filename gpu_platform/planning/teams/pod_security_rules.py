@@ -15,7 +15,7 @@ from typing import Final
 
 from gpu_platform.planning.teams.cel import texts
 from gpu_platform.planning.teams.pod_rule import PodRule
-from gpu_platform.spec.team import PodSecurity
+from gpu_platform.stack.team import PodSecurity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from gpu_platform.planning.clouds.protocol import Cloud
 from gpu_platform.planning.teams.bare_pods import admits_bare_pods
 from gpu_platform.planning.teams.routes import routes_of
 from gpu_platform.planning.teams.tenants import longest_grace
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.team import Team
 
 
 def policy_settings(teams: Sequence[Team], cloud: Cloud) -> Mapping[str, Mapping[str, Any]]:

@@ -13,8 +13,8 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.claims import claim_of
 from gpu_platform.planning.teams.declared_pods import DeclaredPods
-from gpu_platform.spec.team import GpuUnits, Team
-from gpu_platform.spec.team import Workload as WorkloadSpec
+from gpu_platform.stack.team import GpuUnits, Team
+from gpu_platform.stack.team import Workload as WorkloadSpec
 
 
 def quota_units(quota: GpuUnits) -> dict[str, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from gpu_platform.planning.teams.cel import texts
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.team import Team
 
 _USER: Final = "request.userInfo.username"
 BY_AN_ADMINISTRATOR: Final = (

@@ -12,7 +12,7 @@ from gpu_platform.catalog.route_limits import ANNOTATIONS, EVERY_HOST, HARMLESS_
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.cel import text, texts
 from gpu_platform.planning.teams.pod_rule import PodRule
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.team import Team
 
 ROUTE_CHANGES: Final = (
     "request.operation == 'CREATE' || object.spec != oldObject.spec || "

@@ -16,7 +16,7 @@ from gpu_platform.catalog.scaling_triggers import (
 )
 from gpu_platform.planning.teams.cel import texts
 from gpu_platform.planning.teams.pod_rule import PodRule
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.team import Team
 
 _TRIGGERS = "dyn(object.spec).?triggers.orValue([])"
 

@@ -12,7 +12,7 @@ from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.teams.admission_defaults import PodDefaults
 from gpu_platform.planning.teams.fabric import FabricAccess
 from gpu_platform.planning.teams.pod_rule import PodRule
-from gpu_platform.spec.team import PodSecurity
+from gpu_platform.stack.team import PodSecurity
 
 # Requests of containers without any; a quota on cpu and memory refuses pods without requests.
 DEFAULT_REQUEST: Mapping[str, str] = {"cpu": "500m", "memory": "1Gi"}

@@ -49,8 +49,8 @@ from gpu_platform.planning.teams.requesters import accounts_of
 from gpu_platform.planning.teams.routes import route_rules
 from gpu_platform.planning.teams.scaling import scaling_rules
 from gpu_platform.planning.teams.section import PriorityClassPlan, TeamMember, TenantPlan, WorkloadPlan
-from gpu_platform.spec.team import GpuUnits, Team
-from gpu_platform.spec.team import Workload as WorkloadSpec
+from gpu_platform.stack.team import GpuUnits, Team
+from gpu_platform.stack.team import Workload as WorkloadSpec
 
 PAUSE_IMAGE = "pause"  # name of an image in the catalogue
 DEFAULT_PRIORITIES: Mapping[str, int] = {"training": 100, "inference": 1000}

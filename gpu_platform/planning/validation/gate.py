@@ -15,8 +15,8 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.requirements.requirements import node_gate
 from gpu_platform.planning.system_priorities import NODE_CRITICAL, PriorityQuotaPlan
 from gpu_platform.planning.validation.section import AgentMetricsPlan, ValidationPlan
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.sharing import Mig
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.sharing import Mig
 
 _METRICS_PORT: Final = 9401  # beside dcgm-exporter's 9400
 _WARM_CELSIUS: Final = 85

@@ -16,7 +16,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.declared_pods import DeclaredPods, declared_pods
 from gpu_platform.planning.teams.quota_of_pods import held
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.team import Team
 
 _MIB = 2**20
 

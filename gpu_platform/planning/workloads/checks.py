@@ -24,11 +24,11 @@ from gpu_platform.planning.workloads.cron_times import cron_in, cron_times
 from gpu_platform.planning.workloads.object_quota import check_object_quota
 from gpu_platform.planning.workloads.plans import api_of
 from gpu_platform.planning.workloads.pool_capacity import pods_at_once, pool_capacity
-from gpu_platform.spec.queueing import Queueing
-from gpu_platform.spec.stack import Environment
-from gpu_platform.spec.storage import BucketStorage, ClaimableStorage, DiskStorage, TeamStorage
-from gpu_platform.spec.team import Team
-from gpu_platform.spec.team_workloads import (
+from gpu_platform.stack.environment import Environment
+from gpu_platform.stack.queueing import Queueing
+from gpu_platform.stack.storage import BucketStorage, ClaimableStorage, DiskStorage, TeamStorage
+from gpu_platform.stack.team import Team
+from gpu_platform.stack.team_workloads import (
     BatchJob,
     ContainerSettings,
     InferenceService,

@@ -20,7 +20,7 @@ from gpu_platform.planning.clouds.schedules import DRAIN_SECONDS
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.available import Available
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.team import Team
 
 _JOB_BEGINS_AGAIN: Final = "without checkpoints the job begins again: name a place for them, or lower deadline"
 _PART_BEGINS_AGAIN: Final = "a part that takes longer begins again: make parts shorter, or lower deadline"

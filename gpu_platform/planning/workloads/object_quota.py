@@ -15,8 +15,8 @@ from typing import Final
 from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.workloads.plans import api_of
-from gpu_platform.spec.addons import Addons
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.addons import Addons
+from gpu_platform.stack.team import Team
 
 _OF_A_VOLUME: Final = "1Gi"
 """What the claim of a bucket or of an existing file system requests."""

@@ -47,10 +47,10 @@ from gpu_platform.planning.workloads.section import (
     TrainingJobPlan,
 )
 from gpu_platform.planning.workloads.statements import StatementContext, disk_classes, entry_decisions
-from gpu_platform.spec.addons import Addons
-from gpu_platform.spec.stack import Environment
-from gpu_platform.spec.team import Team
-from gpu_platform.spec.team_workloads import (
+from gpu_platform.stack.addons import Addons
+from gpu_platform.stack.environment import Environment
+from gpu_platform.stack.team import Team
+from gpu_platform.stack.team_workloads import (
     BatchJob,
     ContainerSettings,
     InferenceService,

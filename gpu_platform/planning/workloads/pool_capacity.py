@@ -18,7 +18,7 @@ from gpu_platform.planning.teams.available import Available
 from gpu_platform.planning.teams.claims import claim_of
 from gpu_platform.planning.teams.declared_pods import DeclaredPods
 from gpu_platform.planning.teams.quota_of_pods import held
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.team import Team
 
 _MIB = 2**20
 

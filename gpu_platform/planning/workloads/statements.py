@@ -27,8 +27,8 @@ from gpu_platform.planning.workloads.section import (
     TeamWorkloadsPlan,
     TrainingJobPlan,
 )
-from gpu_platform.spec.addons import Addons
-from gpu_platform.spec.team import Team
+from gpu_platform.stack.addons import Addons
+from gpu_platform.stack.team import Team
 
 _LAUNCHER: Final = "workloads.train"  # its checkpoints need no renames (workloads/checkpoints.py)
 _APART: Final = "different zones and nodes where possible: replicas do not fail together"

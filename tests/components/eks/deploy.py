@@ -12,7 +12,7 @@ from pulumi.runtime.proto import resource_pb2
 from gpu_platform.engine import record as recording
 from gpu_platform.engine.properties import plain_properties
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack
+from gpu_platform.stack.loaded import LoadedStack
 from tests.components.eks.moto_cloud import MotoCloud
 from tests.components.eks.moto_lookups import answer
 from tests.support.recorded import Recorded

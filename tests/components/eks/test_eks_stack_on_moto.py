@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpu_platform.stacks import load_stack
+from gpu_platform.stack.loaded import load_stack
 from tests.components.eks.deploy import deploy
 from tests.components.eks.moto_cloud import MotoCloud, moto_cloud
 

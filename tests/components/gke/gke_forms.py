@@ -9,7 +9,7 @@ from typing import Any
 
 from gpu_platform.engine.record import ResourceRecord
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.support.recorded import Recorded
 
 ZONE = "us-central1-a"

@@ -13,7 +13,7 @@ from google.cloud import container_v1
 from components.gke import build
 from components.gke.cluster import GkeCluster
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.components.gke.gke_api import NotInTheApi, node_pool, unspelt
 from tests.components.gke.gke_cluster_api import CLUSTER, cluster
 from tests.components.gke.gke_recorded import (

@@ -15,7 +15,7 @@ from components.gke.identities import GkeTeamIdentities, GkeTeamIdentitiesArgs
 from gpu_platform.engine.properties import UNKNOWN
 from gpu_platform.planning.clouds.gke.identities import GkeIdentities
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.components.gke.gke_recorded import CREATED, EXISTING, platform_of
 from tests.components.known_cloud import deploy_on
 from tests.support.recorded import Recorded, record_platform

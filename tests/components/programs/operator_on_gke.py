@@ -2,7 +2,7 @@
 
 from components.gpu_operator import GpuOperator
 from components.node_validation import NodeValidation, NodeValidationArgs
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 
 POOL = {
     "machine_type": "g2-standard-48",

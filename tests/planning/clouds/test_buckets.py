@@ -14,7 +14,7 @@ from gpu_platform.planning.clouds.gke.buckets import BucketGrant
 from gpu_platform.planning.clouds.gke.storage import GkeStorage
 from gpu_platform.planning.clouds.storage import StoragePlan, VolumePlan
 from gpu_platform.planning.plan import EnvironmentPlan, TeamPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.components.gke.gke_recorded import CREATED as GKE_CREATED
 from tests.components.gke.gke_recorded import platform_of
 from tests.support.eks_stacks import CREATED, EXISTING, eks_environment, plan_eks

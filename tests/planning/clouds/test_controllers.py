@@ -14,7 +14,7 @@ from gpu_platform.planning.charts import OPERATOR_CHART
 from gpu_platform.planning.clouds.controllers import ControllerPods, Room, controller_pods, without_room
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.clouds.eks.test_cluster import KARPENTER, SERVE, created, eks
 from tests.planning.conftest import environment
 

@@ -11,7 +11,7 @@ from gpu_platform.planning.clouds.eks.storage import EksStorage
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.planning.clouds.gke.storage import GkeStorage
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.components.gke.gke_recorded import CREATED as GKE_CREATED
 from tests.components.gke.gke_recorded import EXISTING as GKE_EXISTING
 from tests.components.gke.gke_recorded import platform_of

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.clouds.eks.eks_pools import node_group, pool, problems_of, user_data_text
 from tests.planning.clouds.eks.test_eks_user_data import node_config, settings
 from tests.planning.clouds.gke.test_gke_decisions import decided, platform

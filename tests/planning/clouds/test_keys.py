@@ -10,7 +10,7 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.clouds.eks.test_cluster import ADMIN, KARPENTER, SERVE
 from tests.planning.conftest import environment, team
 

@@ -29,10 +29,10 @@ from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
 from gpu_platform.planning.prerequisites import gpu_quotas
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
-from gpu_platform.spec import parse_platform
-from gpu_platform.spec.cluster import ExistingCluster, Operator
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.stack import Environment
+from gpu_platform.stack import parse_platform
+from gpu_platform.stack.cluster import ExistingCluster, Operator
+from gpu_platform.stack.environment import Environment
+from gpu_platform.stack.pool import Pool
 from tests.planning.conftest import environment, pool, team
 
 SPOT_TAINT = Taint(key="kubernetes.azure.com/scalesetpriority", value="spot", effect="NoSchedule")

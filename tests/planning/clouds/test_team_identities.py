@@ -16,7 +16,7 @@ from gpu_platform.planning.clouds.eks.resource_names import role_name
 from gpu_platform.planning.clouds.gke.identities import GkeIdentities
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.teams.section import ServiceAccountPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.components.gke.gke_recorded import CREATED as GKE_CREATED
 from tests.components.gke.gke_recorded import platform_of
 from tests.support.eks_stacks import CREATED, EXISTING, eks_environment, plan_eks

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import team
 from tests.support.eks_stacks import CREATED
 from tests.support.recorded import record_platform

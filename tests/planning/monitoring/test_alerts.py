@@ -16,7 +16,7 @@ import yaml
 from gpu_platform.planning.monitoring.rules import rule_groups
 from gpu_platform.planning.monitoring.section import MonitoringPlan
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.monitoring.alert_cases import ALL_ALERTS, Case, cases, claimed_cases, translated
 from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 from tests.support.size import THOROUGH

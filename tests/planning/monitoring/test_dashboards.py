@@ -16,7 +16,7 @@ import yaml
 
 from gpu_platform.planning.monitoring.grafana import content, dashboards
 from gpu_platform.program import record_stack
-from gpu_platform.stacks import LoadedStack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.planning.monitoring.test_alerts import ROOT, VERSIONS, monitoring_of
 from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 
@@ -105,7 +105,7 @@ def test_dashboards_are_loaded_by_a_sidecar_or_by_grafanas_operator(said: str | 
 
 
 def test_no_command_imports_the_sdk() -> None:
-    load = "import sys, gpu_platform.stacks as s; s.load_stack('local')"
+    load = "import sys, gpu_platform.stack.loaded as s; s.load_stack('local')"
     script = f"{load}; print('grafana_foundation_sdk' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, text=True, capture_output=True, check=True)
     assert done.stdout.strip() == "False"

@@ -9,7 +9,7 @@ import pytest
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 
 GKE: dict[str, Any] = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
 EKS: dict[str, Any] = {"provider": "eks", "name": "ml", "region": "us-east-2"}

@@ -17,7 +17,7 @@ from gpu_platform.catalog.unknown_machine import similar_machine_type
 from gpu_platform.planning.clouds.eks.capacity import reserved
 from gpu_platform.planning.clouds.eks.network import interfaces, layout_of, uses_efa
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.pool import Pool
 
 
 def machines_of(pool: Pool, machine: MachineType, catalog: Catalog) -> tuple[MachineType, ...]:

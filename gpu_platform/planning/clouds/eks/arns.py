@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.stack.cluster import EksCluster
 
 _COMMERCIAL: Final = "aws"
 _GOVCLOUD: Final = "aws-us-gov"

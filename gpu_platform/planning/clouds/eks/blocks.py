@@ -23,7 +23,7 @@ from gpu_platform.catalog.models import AwsFamily
 from gpu_platform.planning.clouds.endings import PodEnding, window_endings
 from gpu_platform.planning.clouds.windows import CapacityWindow, utc_text
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.pool import CapacityBlock, Pool, Reservation
+from gpu_platform.stack.pool import CapacityBlock, Pool, Reservation
 
 DRAIN_BEFORE_END = timedelta(minutes=40)
 """How long before the end of a capacity block EKS scales its nodes to zero."""

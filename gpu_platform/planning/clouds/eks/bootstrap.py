@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from gpu_platform.base.errors import did_you_mean
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.pool import Pool
 
 _SECTIONS = (
     "aws",

@@ -18,8 +18,8 @@ from gpu_platform.planning.clouds.identities import Bucket
 from gpu_platform.planning.clouds.storage import VolumePlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.storage import BucketStorage
+from gpu_platform.stack.cluster import EksCluster
+from gpu_platform.stack.storage import BucketStorage
 
 DRIVER: Final = "s3.csi.aws.com"
 ADDON: Final = "aws-mountpoint-s3-csi-driver"

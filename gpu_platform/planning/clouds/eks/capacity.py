@@ -21,8 +21,8 @@ from gpu_platform.planning.clouds.eks.blocks import (
 )
 from gpu_platform.planning.clouds.eks.zones import ZONE_LETTERS, region_of_zone
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.pool import Capacity, CapacityBlock, OnDemand, Pool, Reservation, Spot
+from gpu_platform.stack.cluster import EksCluster
+from gpu_platform.stack.pool import Capacity, CapacityBlock, OnDemand, Pool, Reservation, Spot
 
 _RESERVATION = re.compile(r"cr-([0-9a-f]{17}|[0-9a-f]{8})")
 

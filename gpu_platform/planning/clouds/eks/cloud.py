@@ -50,11 +50,11 @@ from gpu_platform.planning.nodes.software import NodeSoftware, node_software
 from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
-from gpu_platform.spec.cluster import EksCluster, Operator
-from gpu_platform.spec.compute_class import ComputeClass
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import DiskStorage, LustreStorage, StorageClass
-from gpu_platform.spec.team_identity import TeamIdentity
+from gpu_platform.stack.cluster import EksCluster, Operator
+from gpu_platform.stack.compute_class import ComputeClass
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.storage import DiskStorage, LustreStorage, StorageClass
+from gpu_platform.stack.team_identity import TeamIdentity
 
 
 class Eks(Cloud):

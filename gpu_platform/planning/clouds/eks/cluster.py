@@ -43,9 +43,9 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import CreateEks, EksCluster, Operator
-from gpu_platform.spec.eks_network import EksNetwork
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.cluster import CreateEks, EksCluster, Operator
+from gpu_platform.stack.eks_network import EksNetwork
+from gpu_platform.stack.pool import Pool
 
 MOST_PUBLIC_NETWORKS = 40
 MOST_PRIVATE_NETWORKS = 50

@@ -22,9 +22,9 @@ from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
 from gpu_platform.planning.clouds.eks.efa_requests import HUGE_PAGES_RESOURCE
 from gpu_platform.planning.nodes.allocatable import allocatable
 from gpu_platform.planning.sharing.section import ResourceOffer
-from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.pool import CapacityBlock, Pool
-from gpu_platform.spec.sharing import Dra
+from gpu_platform.stack.cluster import EksCluster
+from gpu_platform.stack.pool import CapacityBlock, Pool
+from gpu_platform.stack.sharing import Dra
 
 ACCELERATOR_LABEL: Final = "k8s.amazonaws.com/accelerator"
 SCALED_TAG: Final = "gpu-platform.dev/cluster-autoscaler"

@@ -16,7 +16,7 @@ from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import SCALED_TAG, owned_tag
 from gpu_platform.planning.clouds.eks.cluster_plan import ClusterAutoscalerPlan, HelmChartPlan
 from gpu_platform.planning.clouds.eks.vpc import plan_iam
-from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.stack.cluster import EksCluster
 
 CHART: Final = "cluster-autoscaler"
 SERVICE_ACCOUNT: Final = "cluster-autoscaler"

@@ -20,8 +20,8 @@ from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.pools.section import BOTH_ADD_NODES
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import ClassPlace
-from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.cluster import EksCluster
+from gpu_platform.stack.pool import Pool
 
 _HIGHEST: Final = 100
 _STEP: Final = 10  # a class has at most ten pools

@@ -12,8 +12,8 @@ from gpu_platform.catalog.models import MachineType, NodeImage
 from gpu_platform.planning.clouds.eks.arns import check_key
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.cluster import EksCluster
+from gpu_platform.stack.pool import Pool
 
 OS_DEVICE = "/dev/xvda"
 OS_DISK_GIB = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from gpu_platform.spec.pool import Workload
+from gpu_platform.stack.pool import Workload
 
 
 class Disruption(NamedTuple):

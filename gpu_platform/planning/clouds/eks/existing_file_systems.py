@@ -14,8 +14,8 @@ from typing import Any, Final
 from gpu_platform.planning.clouds.storage import VolumePlan, read_only_options
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.storage import ExistingStorage
+from gpu_platform.stack.cluster import EksCluster
+from gpu_platform.stack.storage import ExistingStorage
 
 EFS_DRIVER: Final = "efs.csi.aws.com"
 FSX_DRIVER: Final = "fsx.csi.aws.com"

@@ -20,8 +20,8 @@ from gpu_platform.planning.clouds.eks.buckets import bucket_statements, check_bu
 from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.team_identity import TeamIdentity
+from gpu_platform.stack.cluster import EksCluster
+from gpu_platform.stack.team_identity import TeamIdentity
 
 AGENT: Final = "eks-pod-identity-agent"
 

@@ -12,9 +12,9 @@ from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.models import AwsFamily, LaterDriver, NodeImage
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.sharing import Dra, Mig
+from gpu_platform.stack.cluster import EksCluster
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.sharing import Dra, Mig
 
 DEFAULT_FAMILY = "al2023"
 # Release versions of EKS and aliases of Karpenter. awslabs/amazon-eks-ami, release v20260818; Karpenter docs,

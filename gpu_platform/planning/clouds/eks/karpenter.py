@@ -27,10 +27,10 @@ from gpu_platform.planning.clouds.eks.user_data import user_data, write_user_dat
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.requirements.section import NodeRequirements
-from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.nodes import Karpenter
-from gpu_platform.spec.pool import CapacityBlock, Pool
-from gpu_platform.spec.sharing import Mps, TimeSlicing
+from gpu_platform.stack.cluster import EksCluster
+from gpu_platform.stack.nodes import Karpenter
+from gpu_platform.stack.pool import CapacityBlock, Pool
+from gpu_platform.stack.sharing import Mps, TimeSlicing
 
 _AMI_FAMILIES = {"al2023": "AL2023", "bottlerocket": "Bottlerocket"}
 _PREPAID_WEIGHT = 100

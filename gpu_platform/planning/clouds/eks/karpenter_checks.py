@@ -13,8 +13,8 @@ from gpu_platform.catalog.models import AwsFamily
 from gpu_platform.planning.clouds.eks.images import DEFAULT_FAMILY
 from gpu_platform.planning.clouds.eks.network import layout_of, takes_plain_primary, uses_efa
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.sharing import Dra, Mig, Mps, TimeSlicing
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.sharing import Dra, Mig, Mps, TimeSlicing
 
 _LABEL_DOMAINS = ("karpenter.sh", "karpenter.k8s.aws")
 

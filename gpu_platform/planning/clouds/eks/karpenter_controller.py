@@ -15,7 +15,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import KarpenterControllerPla
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.resource_names import queue_name
 from gpu_platform.planning.clouds.eks.vpc import plan_iam
-from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.stack.cluster import EksCluster
 
 CHART = "karpenter"
 CRD_CHART = "karpenter-crd"

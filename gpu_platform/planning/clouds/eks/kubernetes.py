@@ -13,7 +13,7 @@ from gpu_platform.base.errors import Problem
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.kubernetes_versions import minor
-from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.stack.cluster import EksCluster
 
 _ROLLBACK = "https://docs.aws.amazon.com/eks/latest/userguide/rollback-cluster.html"
 

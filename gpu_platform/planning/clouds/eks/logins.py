@@ -12,8 +12,8 @@ from gpu_platform.planning.clouds.eks.access import AccessPlan, LoginPlan, OidcP
 from gpu_platform.planning.clouds.eks.arns import check_account, partition_of
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.eks_access import Login, Oidc
+from gpu_platform.stack.cluster import EksCluster
+from gpu_platform.stack.eks_access import Login, Oidc
 
 _SESSION = "{{SessionName"  # EKS also knows {{SessionNameRaw}}
 

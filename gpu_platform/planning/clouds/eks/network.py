@@ -13,8 +13,8 @@ from gpu_platform.catalog.models import AwsFamily, MachineType
 from gpu_platform.planning.clouds.eks.launch_plan import NetworkInterface
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.cluster import EksCluster
+from gpu_platform.stack.pool import Pool
 
 Layout = Literal["ena-and-efa", "efa-primary"]
 

@@ -6,7 +6,7 @@ from gpu_platform.base import names
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.stack.cluster import EksCluster
 
 
 def check_parts(cluster: EksCluster, problems: Problems) -> None:

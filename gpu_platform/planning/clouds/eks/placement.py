@@ -15,8 +15,8 @@ from gpu_platform.planning.clouds.eks.capacity import check_region
 from gpu_platform.planning.clouds.eks.network import uses_efa
 from gpu_platform.planning.clouds.eks.plan import PlacementGroup
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.pool import CapacityBlock, OnDemand, Pool, Reservation
+from gpu_platform.stack.cluster import EksCluster
+from gpu_platform.stack.pool import CapacityBlock, OnDemand, Pool, Reservation
 
 
 def zones_of(pool: Pool) -> tuple[str, ...]:

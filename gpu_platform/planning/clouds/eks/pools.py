@@ -38,8 +38,8 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.kernel import check_kernel
 from gpu_platform.planning.requirements.section import NodeRequirements
-from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.pool import CapacityBlock, Pool
+from gpu_platform.stack.cluster import EksCluster
+from gpu_platform.stack.pool import CapacityBlock, Pool
 
 _LABEL_DOMAIN = "amazonaws.com"
 OWN_IMAGE = "CUSTOM"  # the one AMI type that EKS accepts beside an image of the launch template

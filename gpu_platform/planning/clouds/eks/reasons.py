@@ -12,9 +12,9 @@ from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.clouds.windows import utc_text
 from gpu_platform.planning.decision import Decision
-from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.pool import CapacityBlock, Pool, Reservation, Spot
-from gpu_platform.spec.sharing import Mig
+from gpu_platform.stack.cluster import EksCluster
+from gpu_platform.stack.pool import CapacityBlock, Pool, Reservation, Spot
+from gpu_platform.stack.sharing import Mig
 
 _Line = tuple[str, str, str]
 _OWNER = "whoever scales the pool"

@@ -19,8 +19,8 @@ from gpu_platform.planning.clouds.eks.karpenter_checks import managed_instead
 from gpu_platform.planning.clouds.schedules import SchedulePlan, schedule_of
 from gpu_platform.planning.maintenance.section import DAYS
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.pool import CapacityBlock, Pool, Reservation
+from gpu_platform.stack.cluster import EksCluster
+from gpu_platform.stack.pool import CapacityBlock, Pool, Reservation
 
 _INSTEAD: Final = "nodes without pods are removed anyway, and cleanup.idle_after ends idle notebooks"
 

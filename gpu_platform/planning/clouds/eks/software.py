@@ -10,8 +10,8 @@ from gpu_platform.catalog import Catalog, NodeImage
 from gpu_platform.planning.clouds.eks.images import DEFAULT_FAMILY, driver_branch, node_image
 from gpu_platform.planning.nodes.software import NodeSoftware, branch_of, declared_software
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import Operator
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.cluster import Operator
+from gpu_platform.stack.pool import Pool
 
 
 def eks_software(pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:

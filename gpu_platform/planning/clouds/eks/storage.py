@@ -24,9 +24,9 @@ from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.clouds.storage import ClaimSizes, StorageClassPlan, StoragePlan, VolumePlan, check_iops
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import (
+from gpu_platform.stack.cluster import EksCluster
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.storage import (
     BucketStorage,
     ClaimableStorage,
     DiskStorage,

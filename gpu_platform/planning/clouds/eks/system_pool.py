@@ -26,9 +26,9 @@ from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.free import free_with
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import EksCluster
-from gpu_platform.spec.eks_system import SystemNodes
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.cluster import EksCluster
+from gpu_platform.stack.eks_system import SystemNodes
+from gpu_platform.stack.pool import Pool
 
 _LEAST_IN_PRODUCTION = 2
 _SIZES: Final = ("large", "xlarge", "2xlarge", "4xlarge", "8xlarge")

@@ -24,8 +24,8 @@ from gpu_platform.planning.config_maps import as_yaml
 from gpu_platform.planning.nodes.allocatable import EVICTION_MIB, kube_reserved
 from gpu_platform.planning.nodes.section import KernelSettings, Kubelet, NodeBootstrap, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.sharing import Mig, Mps, Sharing, TimeSlicing
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.sharing import Mig, Mps, Sharing, TimeSlicing
 
 _NR_HUGE_PAGES = "vm.nr_hugepages"
 _SYSCTL_FILE = "/etc/sysctl.d/99-gpu-platform.conf"

@@ -15,8 +15,8 @@ from gpu_platform.planning.clouds.eks.cluster_plan import ExistingVpcPlan, IamPl
 from gpu_platform.planning.clouds.eks.zones import ZONE_LETTERS, is_local_zone
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import CreateEks, EksCluster
-from gpu_platform.spec.eks_network import EksNetwork
+from gpu_platform.stack.cluster import CreateEks, EksCluster
+from gpu_platform.stack.eks_network import EksNetwork
 
 LEAST_ZONES = 2
 PREFIXES = (16, 18)

@@ -14,9 +14,9 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.software import NodeSoftware, declared_software
 from gpu_platform.planning.pools.section import NodesPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import ExistingCluster, Operator
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.team_identity import TeamIdentity
+from gpu_platform.stack.cluster import ExistingCluster, Operator
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.team_identity import TeamIdentity
 
 
 class Existing(Cloud):

@@ -17,9 +17,9 @@ from gpu_platform.planning.clouds.gke.capacity import fixed_count_fix, sizes
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.sharing.sharing import layouts_of
-from gpu_platform.spec.cluster import GkeCluster
-from gpu_platform.spec.pool import FlexStart, Pool
-from gpu_platform.spec.sharing import Mig, Mps, TimeSlicing
+from gpu_platform.stack.cluster import GkeCluster
+from gpu_platform.stack.pool import FlexStart, Pool
+from gpu_platform.stack.sharing import Mig, Mps, TimeSlicing
 
 
 def check_autoscaler(

@@ -17,8 +17,8 @@ from typing import Final
 
 from gpu_platform.planning.clouds.storage import VolumePlan, VolumeSidecar
 from gpu_platform.planning.decision import Decision
-from gpu_platform.spec.cluster import GkeCluster
-from gpu_platform.spec.storage import BucketStorage
+from gpu_platform.stack.cluster import GkeCluster
+from gpu_platform.stack.storage import BucketStorage
 
 DRIVER: Final = "gcsfuse.csi.storage.gke.io"
 SIDECAR: Final = VolumeSidecar(

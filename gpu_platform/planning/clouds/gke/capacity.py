@@ -17,8 +17,8 @@ from gpu_platform.catalog.zones import google_region, is_google_zone
 from gpu_platform.planning.clouds.gke.plan import ReservationAffinity
 from gpu_platform.planning.clouds.windows import CapacityWindow
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import GkeCluster
-from gpu_platform.spec.pool import Count, FlexStart, Pool, Reservation
+from gpu_platform.stack.cluster import GkeCluster
+from gpu_platform.stack.pool import Count, FlexStart, Pool, Reservation
 
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 MAX_FLEX_START_SECONDS = 7 * 24 * 3600

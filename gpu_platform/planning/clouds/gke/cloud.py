@@ -60,11 +60,11 @@ from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.planning.sharing.section import SharingPlan
-from gpu_platform.spec.cluster import GkeCluster, Operator
-from gpu_platform.spec.compute_class import ComputeClass
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import DiskStorage, StorageClass
-from gpu_platform.spec.team_identity import TeamIdentity
+from gpu_platform.stack.cluster import GkeCluster, Operator
+from gpu_platform.stack.compute_class import ComputeClass
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.storage import DiskStorage, StorageClass
+from gpu_platform.stack.team_identity import TeamIdentity
 
 
 class Gke(Cloud):

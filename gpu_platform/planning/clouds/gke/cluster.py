@@ -44,9 +44,9 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import GkeCluster
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import BucketStorage, DiskStorage, ExistingStorage, NfsStorage, StorageClass
+from gpu_platform.stack.cluster import GkeCluster
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.storage import BucketStorage, DiskStorage, ExistingStorage, NfsStorage, StorageClass
 
 MAX_NAME = 40
 MAX_ACCOUNT = 30

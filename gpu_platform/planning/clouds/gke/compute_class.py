@@ -17,8 +17,8 @@ from gpu_platform.planning.clouds.gke.plan import ComputeClassPlan, GkePoolPlan
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.compute_class import ComputeClass
-from gpu_platform.spec.pool import FlexStart, Pool
+from gpu_platform.stack.compute_class import ComputeClass
+from gpu_platform.stack.pool import FlexStart, Pool
 
 CLASS_KEY: Final = "cloud.google.com/compute-class"
 # A class of that name applies to pods that select none; the other prefixes are GKE's.

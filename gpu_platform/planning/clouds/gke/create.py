@@ -25,7 +25,7 @@ from gpu_platform.planning.clouds.gke.system_pool import DEFAULT_TYPES, nodes_in
 from gpu_platform.planning.clouds.gke.window import BYDAY, days_of, first_window
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import CreateGke, Exclusion, ExistingVpc, GkeCluster, Maintenance
+from gpu_platform.stack.cluster import CreateGke, Exclusion, ExistingVpc, GkeCluster, Maintenance
 
 AUTOSCALING_PROFILE: Final = "OPTIMIZE_UTILIZATION"
 """Profile of new clusters. Its scheduler prefers nodes whose CPU, memory or GPUs are in use (GKE docs, "About GKE

@@ -11,7 +11,7 @@ from typing import Final
 
 from gpu_platform.planning.clouds.section import PodEgress
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import GkeCluster
+from gpu_platform.stack.cluster import GkeCluster
 
 API_DOMAIN: Final = "googleapis.com."
 API_HOST: Final = "private.googleapis.com."

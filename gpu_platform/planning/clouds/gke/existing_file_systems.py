@@ -15,8 +15,8 @@ from typing import Final
 from gpu_platform.planning.clouds.storage import NFS, VolumePlan, read_only_options
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import GkeCluster
-from gpu_platform.spec.storage import ExistingStorage
+from gpu_platform.stack.cluster import GkeCluster
+from gpu_platform.stack.storage import ExistingStorage
 
 LUSTRE_DRIVER: Final = "lustre.csi.storage.gke.io"
 LUSTRE_PORTS: Final = (988, 6988)

@@ -18,8 +18,8 @@ from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.gke.capacity import locations
 from gpu_platform.planning.clouds.gke.plan import RDMA_MTU, TCPX_MTU, GkePoolPlan, GpuNetwork
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import GkeCluster
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.cluster import GkeCluster
+from gpu_platform.stack.pool import Pool
 
 SUBNET_PREFIX = 20  # 4,092 nodes
 MAIN_MTU = 8896

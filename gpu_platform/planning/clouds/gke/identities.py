@@ -20,8 +20,8 @@ from gpu_platform.planning.clouds.gke.buckets import READ_ROLE, WRITE_ROLE, belo
 from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import GkeCluster
-from gpu_platform.spec.team_identity import TeamIdentity
+from gpu_platform.stack.cluster import GkeCluster
+from gpu_platform.stack.team_identity import TeamIdentity
 
 USER_ROLE: Final = "roles/iam.workloadIdentityUser"
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from gpu_platform.catalog.zones import google_region
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import GkeCluster
+from gpu_platform.stack.cluster import GkeCluster
 
 _MULTI_REGIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "asia": ("asia-",),

@@ -22,7 +22,7 @@ from typing import Final
 from gpu_platform.planning.clouds.api_access import is_private
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import CreateGke, GkeCluster
+from gpu_platform.stack.cluster import CreateGke, GkeCluster
 
 LOGIN_ROLE: Final = "roles/container.clusterViewer"
 _EMAIL: Final = re.compile(r"[^@\s]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")

@@ -10,8 +10,8 @@ from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.gke.gpu_networks import network_mode
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import GkeCluster
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.cluster import GkeCluster
+from gpu_platform.stack.pool import Pool
 
 DRA_NETWORKING_LABEL = "cloud.google.com/gke-networking-dra-driver"
 """Label by which GKE's DRA driver for networks selects nodes of a pool with a network profile."""

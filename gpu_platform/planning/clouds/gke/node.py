@@ -16,10 +16,10 @@ from gpu_platform.planning.nodes.section import Kubelet, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.kernel import check_kernel
-from gpu_platform.spec.declared import takes
-from gpu_platform.spec.nodes import Disk
-from gpu_platform.spec.pool import FlexStart, Pool
-from gpu_platform.spec.sharing import Mig, TimeSlicing
+from gpu_platform.stack.declared import takes
+from gpu_platform.stack.nodes import Disk
+from gpu_platform.stack.pool import FlexStart, Pool
+from gpu_platform.stack.sharing import Mig, TimeSlicing
 
 NO_DEVICE_PLUGIN_LABEL = "gke-no-default-nvidia-gpu-device-plugin"
 """Keeps GKE's device plugin off a node, and with it GKE's driver installation (NVIDIA/aicr#2047)."""

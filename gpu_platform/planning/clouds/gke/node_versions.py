@@ -18,8 +18,8 @@ from gpu_platform.planning.clouds.gke.versions import highest, order
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.requirements import has_topology_policy
-from gpu_platform.spec.cluster import GkeCluster
-from gpu_platform.spec.pool import FlexStart, Pool
+from gpu_platform.stack.cluster import GkeCluster
+from gpu_platform.stack.pool import FlexStart, Pool
 
 FLEX_START: Final = "flex-start"
 FLEX_START_QUEUED: Final = "flex-start-queued"

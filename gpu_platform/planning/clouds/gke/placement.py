@@ -14,8 +14,8 @@ from gpu_platform.catalog import Catalog, GcpFamily, MachineType
 from gpu_platform.planning.clouds.gke.capacity import locations
 from gpu_platform.planning.clouds.gke.plan import CompactPlacement, UpgradeSettings
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import GkeCluster
-from gpu_platform.spec.pool import FlexStart, Pool
+from gpu_platform.stack.cluster import GkeCluster
+from gpu_platform.stack.pool import FlexStart, Pool
 
 MAX_PARALLEL_UPGRADES = 20  # surge and unavailable nodes together: the provider's schema of upgrade_settings
 _POLICY = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")

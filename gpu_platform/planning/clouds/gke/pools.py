@@ -44,8 +44,8 @@ from gpu_platform.planning.clouds.gke.resource_labels import check_resource_labe
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
-from gpu_platform.spec.cluster import GkeCluster
-from gpu_platform.spec.pool import FlexStart, Pool, Reservation
+from gpu_platform.stack.cluster import GkeCluster
+from gpu_platform.stack.pool import FlexStart, Pool, Reservation
 
 
 def check_gke_pool(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec._types import GCP_LABEL_KEY, GCP_LABEL_VALUE
+from gpu_platform.stack._types import GCP_LABEL_KEY, GCP_LABEL_VALUE
 
 _KEY: Final = re.compile(GCP_LABEL_KEY)
 _VALUE: Final = re.compile(GCP_LABEL_VALUE)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from gpu_platform.catalog import Catalog, NodeImage
 from gpu_platform.planning.nodes.software import NodeSoftware, declared_software
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import Operator
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.cluster import Operator
+from gpu_platform.stack.pool import Pool
 
 DEFAULT_FAMILY = "cos"
 NVIDIA_DIR = "/home/kubernetes/bin/nvidia"

@@ -31,9 +31,9 @@ from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import GkeCluster
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.storage import (
+from gpu_platform.stack.cluster import GkeCluster
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.storage import (
     BucketStorage,
     ClaimableStorage,
     DiskStorage,

@@ -27,7 +27,7 @@ from gpu_platform.planning.clouds.gke.plan import CreateGkePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.free import free_with
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import CreateGke
+from gpu_platform.stack.cluster import CreateGke
 
 DEFAULT_TYPES: Final = ("e2-standard-4", "e2-standard-8", "e2-standard-16", "e2-standard-32")
 

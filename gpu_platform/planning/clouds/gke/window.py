@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from gpu_platform.base.quantity import duration_text
 from gpu_platform.planning.maintenance.section import DAYS, WindowPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import CreateGke
+from gpu_platform.stack.cluster import CreateGke
 
 BYDAY: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _LEAST: Final = timedelta(hours=4)

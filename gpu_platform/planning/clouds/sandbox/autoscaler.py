@@ -21,8 +21,8 @@ from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.nodes.simulated import simulated_annotations
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.sharing import Dra
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.sharing import Dra
 
 # Shorter than in a cloud, where a node that comes back costs minutes: somebody waits to see it go.
 EMPTY_SECONDS: Final = 30

@@ -24,8 +24,8 @@ from gpu_platform.planning.nodes.software import NodeSoftware, declared_software
 from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
-from gpu_platform.spec.cluster import Operator, SandboxCluster
-from gpu_platform.spec.pool import Pool
+from gpu_platform.stack.cluster import Operator, SandboxCluster
+from gpu_platform.stack.pool import Pool
 
 KUBERNETES: Final = "1.36"  # the version in sandbox/go.mod, which new sandboxes get
 PLATFORM: Final = "sandbox"  # in the catalogue's kubernetes_platforms

@@ -17,10 +17,10 @@ from gpu_platform.planning.pools import checks
 from gpu_platform.planning.pools.pools import plan_pool
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.sharing import ResolvedPool
-from gpu_platform.spec.cluster import EksCluster, Operator
-from gpu_platform.spec.pool import Pool
-from gpu_platform.spec.sharing import Mig
-from gpu_platform.spec.stack import Environment
+from gpu_platform.stack.cluster import EksCluster, Operator
+from gpu_platform.stack.environment import Environment
+from gpu_platform.stack.pool import Pool
+from gpu_platform.stack.sharing import Mig
 
 RESERVATION = {"type": "reservation", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
 BLOCK = {"type": "capacity-block", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}

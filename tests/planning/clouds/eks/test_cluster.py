@@ -19,8 +19,8 @@ from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClus
 from gpu_platform.planning.clouds.eks.vpc import PREFIXES, ZONE_LETTERS, zone_subnets
 from gpu_platform.planning.clouds.vendors import eks_max_pods
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import EksCluster, Operator
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.cluster import EksCluster, Operator
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import environment
 
 ADMIN = "arn:aws:iam::123456789012:role/platform-admin"

@@ -12,7 +12,7 @@ from gpu_platform.catalog import MachineType, load_catalog
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.nodes.allocatable import EVICTION_MIB, kube_reserved
 from gpu_platform.planning.pools.pools import plan_pool
-from gpu_platform.spec.pool import CapacityBlock, FlexStart, Pool, Reservation, Spot
+from gpu_platform.stack.pool import CapacityBlock, FlexStart, Pool, Reservation, Spot
 from tests.planning.clouds.eks.eks_pools import AMI, BLOCK, RESERVATION, context_and_share, eks, pool, problems_of
 from tests.support.size import size
 

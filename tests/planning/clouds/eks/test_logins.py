@@ -9,7 +9,7 @@ import pytest
 from gpu_platform.planning.clouds.eks.arns import check_key
 from gpu_platform.planning.clouds.eks.logins import login_notes
 from gpu_platform.planning.problems import Problems
-from gpu_platform.spec.cluster import EksCluster
+from gpu_platform.stack.cluster import EksCluster
 from tests.planning.clouds.eks.test_cluster import ADMIN, SERVE, created, eks, plan, problems
 
 ROLE = "arn:aws:iam::123456789012:role/teams/vision"

@@ -22,7 +22,7 @@ from gpu_platform.planning.clouds.gke.plan import (
 from gpu_platform.planning.clouds.gke.versions import highest, order
 from gpu_platform.planning.clouds.section import NicDevices
 from gpu_platform.planning.kubernetes_versions import minor
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import environment, pool, team
 from tests.support.sold import sold
 

@@ -14,7 +14,7 @@ from gpu_platform.planning.clouds.gke.node import local_ssd_count
 from gpu_platform.planning.clouds.gke.plan import CompactPlacement, GkePoolPlan, UpgradeSettings
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.support.size import size
 from tests.support.sold import sold
 

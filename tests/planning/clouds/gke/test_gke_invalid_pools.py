@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.errors import BadInput, Problem
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.support.sold import sold
 
 ZONE = "us-central1-a"

@@ -13,8 +13,8 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.clouds.gke.existing_cluster import missing_logins
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.spec import CONFIG_KEY
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack import CONFIG_KEY
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.clouds.gke.test_cluster import cluster, found, on
 from tests.planning.conftest import environment, team
 

@@ -12,7 +12,7 @@ from gpu_platform.planning.changes import pool_changes, pool_facts
 from gpu_platform.planning.clouds.gke.existing_cluster import require_fit, require_version
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 from tests.planning.clouds.gke.test_cluster import cluster, found, on
 from tests.planning.conftest import environment
 

@@ -11,9 +11,9 @@ from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.planning.clouds.gke.storage import GkeStorage, claim_sizes, filestore_network
 from gpu_platform.planning.clouds.storage import StorageClassPlan
-from gpu_platform.spec.cluster import GkeCluster
-from gpu_platform.spec.storage import NfsStorage
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.cluster import GkeCluster
+from gpu_platform.stack.loaded import plan_platform
+from gpu_platform.stack.storage import NfsStorage
 from tests.planning.conftest import environment, team
 from tests.support.sold import sold
 

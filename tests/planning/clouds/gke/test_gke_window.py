@@ -11,7 +11,7 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.clouds.gke.window import recurring_window
 from gpu_platform.planning.maintenance.section import DAYS, WindowPlan
 from gpu_platform.planning.maintenance.window import open_until
-from gpu_platform.stacks import plan_platform
+from gpu_platform.stack.loaded import plan_platform
 
 GKE: dict[str, Any] = {"provider": "gke", "name": "ml", "project": "ml-project", "location": "us-central1"}
 POOL = {

@@ -1,0 +1,58 @@
+"""Stack file fields of an EKS cluster: an existing network for a new cluster, and rules of the company for IAM."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from gpu_platform.stack._types import SpecModel, Zone
+from gpu_platform.stack.declared import SetsProperties
+
+VpcId = Annotated[str, Field(pattern=r"^vpc-[0-9a-f]{8,17}$", examples=["vpc-0a1b2c3d4e5f60718"])]
+SubnetId = Annotated[str, Field(pattern=r"^subnet-[0-9a-f]{8,17}$", examples=["subnet-0a1b2c3d4e5f60718"])]
+RoleArn = Annotated[
+    str,
+    Field(
+        pattern=r"^arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+$", examples=["arn:aws:iam::123456789012:role/gpu"]
+    ),
+]
+PolicyArn = Annotated[
+    str,
+    Field(
+        pattern=r"^arn:aws[a-z-]*:iam::(\d{12}|aws):policy/[\w+=,.@/-]+$",
+        examples=["arn:aws:iam::123456789012:policy/boundary"],
+    ),
+]
+
+
+class EksNetwork(SpecModel):
+    """An existing VPC for an EKS cluster that the program creates. Its subnets, routes and NAT are its owner's."""
+
+    vpc: Annotated[VpcId, SetsProperties(eks=("vpc",), karpenter=("vpc",))]
+    subnets: Annotated[
+        dict[Zone, SubnetId],
+        Field(min_length=1, max_length=20),
+        SetsProperties(eks=("subnets",), karpenter=("subnets",)),
+    ]
+    """Private subnet of the nodes by zone, with a route to the internet or to endpoints of all AWS services."""
+    control_plane_subnets: Annotated[tuple[SubnetId, ...], Field(max_length=16)] = ()
+    """Subnets, in two zones at least, for the network interfaces of the control plane: a /28 each is enough.
+    Unset: the subnets of the nodes."""
+    pod_subnets: Annotated[dict[Zone, SubnetId], Field(max_length=20)] = {}
+    """Subnet of the pods by zone, for every zone of `subnets`, usually of a secondary range of the VPC; a /28 of
+    consecutive free addresses for each 16 pods of a node. Unset: pods get addresses of the nodes' subnets."""
+
+
+class Iam(SpecModel):
+    """How the program creates IAM roles, and which it does not create."""
+
+    path: Annotated[
+        str, SetsProperties(eks=("node_role", "cluster_role"), karpenter=("node_role", "cluster_role"))
+    ] = Field(default="/", pattern=r"^/([\w+=,.@-]+/)*$", examples=["/gpu-platform/"])
+    """Path of all roles."""
+    permissions_boundary: PolicyArn | None = None
+    """Policy that bounds the permissions of all roles."""
+    node_role: Annotated[RoleArn | None, SetsProperties(eks=("node_role",))] = None
+    """An existing role for the nodes of managed node groups, with the policies that EKS nodes need. Nodes of
+    Karpenter get a role of the program: EKS deletes the access entry of a role that a node group used."""

@@ -1,0 +1,31 @@
+"""Customer-managed keys in the stack file: ARNs of AWS KMS keys, and names of Cloud KMS keys."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+from gpu_platform.stack._types import wrong
+
+_AWS_EXAMPLE: Final = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+_GOOGLE_EXAMPLE: Final = "projects/my-project/locations/us-central1/keyRings/nodes/cryptoKeys/disks"
+_AWS: Final = r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[0-9a-zA-Z-]+"
+_ALIAS: Final = r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:alias/[\w/-]+"
+_GOOGLE: Final = r"projects/[^/\s]+/locations/[a-z0-9-]+/keyRings/[^/\s]+/cryptoKeys/[^/\s]+"
+
+
+def _key(value: str) -> str:
+    if not re.fullmatch(f"{_AWS}|{_ALIAS}|{_GOOGLE}", value):
+        raise wrong(
+            "the ARN of an AWS KMS key, or the name of a Cloud KMS key",
+            f"write for example {_AWS_EXAMPLE}, or {_GOOGLE_EXAMPLE}",
+        )
+    return value
+
+
+AwsKey = Annotated[str, Field(pattern=f"^{_AWS}$", examples=[_AWS_EXAMPLE])]
+GoogleKey = Annotated[str, Field(pattern=f"^{_GOOGLE}$", examples=[_GOOGLE_EXAMPLE])]
+Key = Annotated[str, AfterValidator(_key), Field(examples=[_AWS_EXAMPLE])]
+"""Key of either cloud; the cloud of the cluster checks that it is one of its own."""

@@ -1,0 +1,335 @@
+"""Reads a stack file: strict YAML, then the models; one error reports every mistake of the file."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from gpu_platform.base.errors import BadInput, Problem, did_you_mean, suggestion
+from gpu_platform.base.paths import stacks_dir
+from gpu_platform.stack.bounds import out_of_bounds, read_text
+from gpu_platform.stack.environment import Environment, Stack, TeamStack
+from gpu_platform.stack.problems import path_text, problems_of
+
+CONFIG_KEY = "gpu-platform:platform"
+# Control and format characters, separators of lines and paragraphs: U+0000, U+202E, U+200B, U+2028.
+_INVISIBLE: Final = ("Cc", "Cf", "Zl", "Zp")
+_MERGE_TAG: Final = "tag:yaml.org,2002:merge"
+_Model = TypeVar("_Model")
+_Read = TypeVar("_Read")
+
+
+@dataclass(frozen=True, slots=True)
+class StackFile:
+    """A stack file that was read: the stack's name, the path, and the platform object before validation.
+
+    `problems`: mistakes of the YAML that leave something to check: duplicate keys, numbers such as 010.
+    """
+
+    stack: str
+    path: Path
+    platform: object
+    problems: tuple[Problem, ...] = ()
+
+
+class _StrictLoader(yaml.CSafeLoader):
+    """Safe YAML loader that records duplicate keys, and keeps the first; PyYAML's own silently keeps the last."""
+
+    twice: list[Problem]
+
+
+def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
+    own = [pair for pair in node.value if pair[0].tag != _MERGE_TAG]
+    loader.flatten_mapping(node)  # puts what is merged before the mapping's own
+    # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
+    construct: Callable[..., object] = loader.construct_object
+    seen: dict[Hashable, Any] = {}
+    merged = {
+        construct(key, deep=True): construct(value, deep=True) for key, value in node.value[: -len(own) or None]
+    }
+    for key_node, value_node in own:
+        key = construct(key_node, deep=True)
+        if not isinstance(key, Hashable):
+            problem = "a list or a mapping is used as a key; quote it if it is meant as text"
+            raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
+        if key in seen:
+            mark = key_node.start_mark
+            place = f"line {mark.line + 1}, column {mark.column + 1}"
+            loader.twice.append(
+                Problem(place, f"the key {key!r} twice", "each key once", "remove it here, or above")
+            )
+        else:
+            seen[key] = construct(value_node, deep=True)
+    return {**merged, **seen}
+
+
+def _number(loader: _StrictLoader, node: yaml.ScalarNode) -> object:
+    """Return a number, or the text of `22:00`: a number in base 60 only in YAML 1.1, and a text for Pulumi."""
+    read = loader.construct_yaml_float if node.tag.endswith(":float") else loader.construct_yaml_int
+    return node.value if ":" in node.value else read(node)
+
+
+_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+_StrictLoader.add_constructor("tag:yaml.org,2002:int", _number)
+_StrictLoader.add_constructor("tag:yaml.org,2002:float", _number)
+
+
+@cache
+def stack_adapter() -> TypeAdapter[Environment | TeamStack]:
+    """Return the validator of a platform object."""
+    return TypeAdapter(Stack)
+
+
+def find_stack_file(stack: str) -> Path:
+    """Return the path of a stack given by name (`local`) or by path; raises BadInput if there is none."""
+    folder = stacks_dir()
+    known = sorted(stack_name(file) for file in folder.glob("Pulumi.*.yaml"))
+    by_path = stack.endswith((".yaml", ".yml")) or "/" in stack
+    path = Path(stack) if by_path else folder / f"Pulumi.{stack}.yaml"
+    if path.is_file():
+        return path
+    found, meant = repr(stack), stack_name(path)
+    if Path(stack).is_file():
+        found += ", a file of another kind"
+    if by_path:
+        found += ", which is no file" + ("" if path.is_absolute() else f" in {Path.cwd()}")
+    allowed = f"the path of a stack file, or the name of one in {folder}: {', '.join(known) or 'none is there'}"
+    raise BadInput(stack, [Problem("STACK", found, allowed, _other_stack(stack, meant, path, known))])
+
+
+def _other_stack(stack: str, meant: str, path: Path, known: Sequence[str]) -> str:
+    """Return the fix for a stack that there is not: the file that was meant, or how to write a new one."""
+    if Path(stack).is_dir():
+        files = sorted(Path(stack).glob("Pulumi.*.yaml"))
+        return f"give the path of a file: {files[0]}" if files else "give the path of a file, or a name"
+    beside = [path.with_name(f"Pulumi.{meant}.yaml"), Path(f"Pulumi.{meant}.yaml")]
+    if file := next((one for one in beside if one.is_file()), None):
+        return f"give the path: {file if len(file.parts) > 1 else f'./{file}'}"
+    if meant in known:
+        return f"give the name {meant!r} for {stacks_dir() / f'Pulumi.{meant}.yaml'}"
+    if Path(stack).is_file():
+        return "give the path of a file whose name ends with .yaml, or a name"
+    name = re.sub("[^a-z0-9-]+", "-", meant.casefold()).strip("-")[:63] or "mine"
+    new = f"`gpu-platform init {name}` writes {stacks_dir() / f'Pulumi.{name}.yaml'}"
+    return did_you_mean(meant, known) or new
+
+
+def stack_name(path: Path) -> str:
+    """Return the stack name of a stack file: `local` for `Pulumi.local.yaml`."""
+    return path.name.removeprefix("Pulumi.").rsplit(".", 1)[0]
+
+
+def read_yaml_file(path: Path) -> object:
+    """Read a YAML file.
+
+    Raises BadInput if it is not readable or not valid YAML, is too large (bounds.py), or has a duplicate key.
+    """
+    value, problems = _read(path, _construct)
+    if problems:
+        raise BadInput(str(path), problems)
+    return value
+
+
+def read_yaml_documents(path: Path) -> list[object]:
+    """Read a YAML file with any number of documents; raises BadInput as `read_yaml_file` does."""
+    values, problems = _read(path, _construct_all)
+    if problems:
+        raise BadInput(str(path), problems)
+    return values
+
+
+def _construct(text: str, twice: list[Problem]) -> object:
+    loader = _StrictLoader(text)
+    loader.twice = twice
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
+def _construct_all(text: str, twice: list[Problem]) -> list[object]:
+    loader = _StrictLoader(text)
+    loader.twice = twice
+    values: list[object] = []
+    try:
+        while loader.check_data():  # pyrefly: ignore[partially-unknown-type] - incomplete in PyYAML's stubs
+            values.append(cast("object", loader.get_data()))
+    finally:
+        loader.dispose()
+    return values
+
+
+def _read(path: Path, construct: Callable[[str, list[Problem]], _Read]) -> tuple[_Read, list[Problem]]:
+    """Return what a file has, and its mistakes that do not keep it from being read."""
+    text = read_text(path)
+    if isinstance(text, Problem):
+        raise BadInput(str(path), [text])
+    problems: list[Problem] = []
+    try:
+        if problem := out_of_bounds(text, problems):
+            raise BadInput(str(path), [problem])
+        return construct(text, problems), problems
+    except yaml.MarkedYAMLError as error:
+        raise BadInput(str(path), [*problems, _invalid_yaml(error, text)]) from None
+    except RecursionError:
+        raise BadInput(
+            str(path), [Problem("(the whole file)", "nesting that is too deep, or recursive", "valid YAML")]
+        ) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadInput(str(path), [Problem("(the whole file)", str(error), "valid YAML")]) from None
+
+
+_NO_ENTRY: Final = "did not find expected '-' indicator"
+# What the parser says of common mistakes: what was found, what is allowed, the fix.
+_YAML_MISTAKES: Final[Mapping[str, tuple[str, str, str]]] = {
+    "mapping values are not allowed in this context": (
+        "a second `key: value` in one line",
+        "one key in a line, and texts with a colon and a space in quotes",
+        "put the value in quotes, or each key on a line of its own",
+    ),
+    _NO_ENTRY: (
+        "a line that is indented neither as an entry of the list nor as a key of its entry",
+        "entries of a list below each other, and their keys two columns further right",
+        "indent the line as the keys of its entry",
+    ),
+    "did not find expected key": (
+        "a line that is indented unlike the keys above it, or a quote or bracket that is not closed",
+        "keys of a mapping in one column",
+        "indent the line as the other keys of its mapping, or close the quote or bracket",
+    ),
+    "did not find expected ',' or ']'": ("a list without its end", "[a, b]", "close the bracket"),
+    "did not find expected ',' or '}'": ("a mapping without its end", "{a: 1, b: 2}", "close the brace"),
+    "found undefined alias": (
+        "a text that begins with *, which is an alias",
+        "an alias of an anchor above it",
+        "put the text in quotes",
+    ),
+    "found unexpected end of stream": (
+        "a quote without its end",
+        "texts whose quotes are closed",
+        "close the quote",
+    ),
+}
+
+
+def _invalid_yaml(error: yaml.MarkedYAMLError, text: str) -> Problem:
+    """Return what is wrong with a text that is not YAML, in words instead of the parser's."""
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return Problem("(the whole file)", "something that is not YAML", "valid YAML")
+    place = f"line {mark.line + 1}, column {mark.column + 1}"
+    line = (text.split("\n")[mark.line : mark.line + 1] or [""])[0]
+    if error.problem == "found character that cannot start any token":
+        sign = line[mark.column : mark.column + 1]
+        if sign == "\t":
+            return Problem(place, "a tab", "spaces before a key, no tabs", "write spaces instead of the tab")
+        return Problem(place, f"a text that begins with {sign}", "such texts in quotes", "put the text in quotes")
+    known = _YAML_MISTAKES.get(str(error.problem))
+    if known is not None:
+        found, allowed, fix = known
+        if error.problem == _NO_ENTRY and (column := _column_of_keys(text, mark.line, mark.column)):
+            fix = f"begin the line at column {column}, as the keys of its entry"
+        return Problem(place, found, allowed, fix)
+    found = f"invalid YAML: {error.problem}" if error.problem else "something that is not YAML"
+    return Problem(place, found, "valid YAML", "correct that line")
+
+
+def _column_of_keys(text: str, line: int, column: int) -> int:
+    """Return the column, from 1, of the keys of the list entry above a line; 0 if all begin right of `column`."""
+    for above in reversed(text.split("\n")[:line]):
+        entry = re.match(r"( *)- +(?=\S)", above)
+        if entry is not None and len(entry[1]) <= column:
+            return len(entry[0]) + 1
+    return 0
+
+
+def read_stack_file(path: Path) -> StackFile:
+    """Read the YAML of a stack file; raises BadInput if it has no platform object."""
+    document, mistakes = _read(path, _construct)
+    config = cast("Mapping[str, object]", document).get("config") if isinstance(document, Mapping) else None
+    if not isinstance(config, Mapping):
+        problem = Problem(
+            "config",
+            "nothing",
+            f"a mapping with {CONFIG_KEY}",
+            f"start the file with config: and {CONFIG_KEY}:",
+        )
+        raise BadInput(str(path), [*mistakes, problem])
+    keys = cast("Mapping[str, object]", config)
+    if CONFIG_KEY not in keys:
+        raise BadInput(str(path), [*mistakes, _without_platform(keys, cast("Mapping[str, object]", document))])
+    return StackFile(stack_name(path), path, keys[CONFIG_KEY], tuple(mistakes))
+
+
+def _without_platform(keys: Mapping[str, object], document: Mapping[str, object]) -> Problem:
+    """Return what is wrong with a file whose `config` has no platform object."""
+    found = f"keys {', '.join(map(str, keys))}" if keys else "nothing"
+    meant = suggestion(did_you_mean(CONFIG_KEY, map(str, keys)))
+    fix = f"rename {meant!r} to {CONFIG_KEY!r}" if meant else ""
+    if not fix and "environment" in document:
+        found += ", and `environment` of Pulumi ESC, which only the Pulumi CLI reads"
+        fix = f"write {CONFIG_KEY} into this file: it has no secrets"
+    return Problem(f"config.{CONFIG_KEY}", found, "the platform object", fix)
+
+
+def parse_platform(platform: object, source: str) -> Environment | TeamStack:
+    """Validate a platform object; raises BadInput with every problem and its place in the file."""
+    return parse_document(platform, source, stack_adapter())
+
+
+def parse_document(document: object, source: str, adapter: TypeAdapter[_Model]) -> _Model:
+    """Validate a document by its models; raises BadInput with every problem and its place in the file."""
+    text = to_json(document)
+    plain: object = json.loads(text)
+    unreadable = tuple(_unreadable(plain, ()))
+    try:
+        parsed = adapter.validate_json(text)
+    except ValidationError as error:
+        places = tuple(problem.path for problem in unreadable)
+        below = tuple(f"{place}." for place in places)
+        others = [
+            one
+            for one in problems_of(error, plain, adapter)
+            if one.path not in places and not one.path.startswith(below) and path_text(()) not in places
+        ]
+        raise BadInput(source, [*unreadable, *others]) from None
+    if unreadable:
+        raise BadInput(source, unreadable)
+    return parsed
+
+
+def _unreadable(value: object, path: tuple[str | int, ...]) -> Iterator[Problem]:
+    """Yield values that Pulumi encrypted, and texts with characters that hide or reorder what is read."""
+    if isinstance(value, dict) and cast("dict[str, object]", value).keys() == {"secure"}:
+        yield Problem(
+            path_text(path),
+            "a value that Pulumi encrypted (secure)",
+            "plain text: a stack file has no secrets",
+            "write the value itself, and set it without --secret",
+        )
+    elif isinstance(value, str):
+        hidden = [one for one in value if unicodedata.category(one) in _INVISIBLE and one not in "\t\n\r"]
+        if hidden:
+            yield Problem(
+                path_text(path), ascii(value[:80]), "text that is read as it is written", f"remove {hidden[0]!a}"
+            )
+    elif isinstance(value, dict):
+        for key, item in cast("dict[str, object]", value).items():
+            yield from _unreadable(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(cast("list[object]", value)):
+            yield from _unreadable(item, (*path, index))
+
+
+def to_json(platform: object) -> str:
+    """Return YAML values as JSON text, from which strict models accept lists as tuples and texts as dates."""
+    return json.dumps(platform, default=str, allow_nan=True)

@@ -1,0 +1,165 @@
+"""Stack file field `sharing`: how the GPUs of a pool are shared, in a pool or under a name in the environment.
+
+A sharing may have values by GPU model (`replicas` by model, `layout: all-balanced`). Planning resolves them for
+each pool (`planning/sharing/named.py`); only then the properties `replicas` and `layout` can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from gpu_platform.stack._types import (
+    DnsLabel,
+    Duration,
+    MigLayoutName,
+    MigProfileName,
+    SpecModel,
+    plain_or_mapping,
+    wrong,
+)
+from gpu_platform.stack.declared import SetsProperties
+
+MAX_TIME_SLICING_REPLICAS = 48
+
+
+ReplicaCount = Annotated[int, Field(ge=2, le=MAX_TIME_SLICING_REPLICAS)]
+ReplicasByGpu = Annotated[dict[str, ReplicaCount], Field(min_length=1)]
+Replicas = Annotated[
+    Annotated[ReplicaCount, Tag("plain")] | Annotated[ReplicasByGpu, Tag("mapping")],
+    Discriminator(plain_or_mapping),
+]
+
+
+class NoSharing(SpecModel):
+    """No sharing: a pod gets whole GPUs."""
+
+    mode: Literal["none"] = "none"
+
+
+class _Renamed(SpecModel):
+    rename: bool = True
+    """Advertise shares as `nvidia.com/gpu.shared` instead of `nvidia.com/gpu`, the resource of whole GPUs."""
+    fail_requests_greater_than_one: bool = True
+    """Refuse pods that request more than one share: two shares give no more compute than one."""
+
+
+class _Replicated(_Renamed):
+    declared_replicas: Replicas = Field(alias="replicas")
+    """A number, or a number by GPU model: `{T4: 4, A100-80GB: 10}`."""
+
+    @property
+    def replicas(self) -> int:
+        """Replicas of each GPU, after planning has resolved them for the pool's GPU model."""
+        assert isinstance(self.declared_replicas, int)  # noqa: S101 - planning has resolved it
+        return self.declared_replicas
+
+
+class TimeSlicing(_Replicated):
+    """Time-slicing: a GPU is advertised `replicas` times; the replicas share its memory and take turns."""
+
+    mode: Literal["time-slicing"]
+
+
+class Mps(_Replicated):
+    """CUDA MPS: a Multi-Process Service daemon shares each GPU; a replica gets 1/replicas of memory and threads.
+
+    At most 48 replicas: the client limit of MPS.
+    """
+
+    mode: Literal["mps"]
+
+
+MigLayout = Annotated[dict[MigProfileName, Annotated[int, Field(ge=1, le=7)]], Field(min_length=1)]
+DeclaredMigLayout = Annotated[
+    Annotated[MigLayoutName, Tag("plain")] | Annotated[MigLayout, Tag("mapping")], Discriminator(plain_or_mapping)
+]
+
+
+class MigDevices(SpecModel):
+    """MIG layout in the stack file for some GPUs of a node, selected by index, by model, or both."""
+
+    devices: Annotated[tuple[Annotated[int, Field(ge=0, le=31)], ...], Field(min_length=1)] | None = None
+    gpu: str | None = None
+    """GPU model in the spelling of NVML, feature discovery or common use; other GPUs of the node do not change."""
+    declared_layout: DeclaredMigLayout = Field(alias="layout")
+    """Count by profile, or `all-balanced` or `all-<profile>`."""
+
+    @model_validator(mode="after")
+    def _some(self) -> MigDevices:
+        if self.devices is None and self.gpu is None:
+            raise wrong("devices, gpu, or both", "add devices: [0, 1], or gpu: H100")
+        return self
+
+    @property
+    def layout(self) -> Mapping[str, int]:
+        """Count by profile, after planning has resolved it for the pool's GPU model."""
+        assert not isinstance(self.declared_layout, str)  # noqa: S101 - planning has resolved it
+        return self.declared_layout
+
+
+class MigRoll(SpecModel):
+    """Rollout of a new MIG layout to live nodes."""
+
+    max_unavailable: int = Field(default=1, ge=1)
+    """Maximum number of nodes of the pool that are unavailable at the same time while their layout changes."""
+    drain_timeout: Duration = "15m"
+    """Maximum time to drain one node; a node that still has pods then keeps its layout."""
+
+
+class Mig(_Renamed, MigRoll):
+    """MIG in the stack file: each GPU is partitioned into hardware-isolated instances."""
+
+    mode: Literal["mig"]
+    declared_layout: Annotated[DeclaredMigLayout | None, SetsProperties(gke=("gpu_partition_size",))] = Field(
+        default=None, alias="layout"
+    )
+    """Instances of every GPU: count by profile; or `all-balanced`; or `all-<profile>`, as many as fit."""
+    layouts: Annotated[tuple[MigDevices, ...], Field(min_length=1)] | None = None
+    """Instead of `layout`: different layouts for different GPUs of the node."""
+    strategy: Literal["mixed", "single"] = "mixed"
+    """`mixed`: resources `nvidia.com/mig-<profile>`; `single`: `nvidia.com/gpu`, with one profile on all GPUs."""
+    change: Literal["drain", "replace"] = "drain"
+    """How nodes with running GPU pods get a new layout: `drain`: `up` drains them one after another; `replace`:
+    they keep their layout until they are replaced."""
+    declared_replicas: Replicas | None = Field(default=None, alias="replicas")
+    """Time-slicing of MIG instances: each is advertised this many times, as `nvidia.com/mig-<profile>.shared`. A
+    number, or a number by GPU model."""
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Mig:
+        if (self.declared_layout is None) == (self.layouts is None):
+            raise wrong("exactly one of layout and layouts", "write layout: {1g.10gb: 7}")
+        alone = sorted({"rename", "fail_requests_greater_than_one"} & self.model_fields_set)
+        if alone and self.declared_replicas is None:
+            raise wrong(f"{alone[0]} only with replicas: instances are not shared otherwise", f"remove {alone[0]}")
+        return self
+
+    @property
+    def layout(self) -> Mapping[str, int] | None:
+        """Count by profile, after planning has resolved it for the pool's GPU model."""
+        assert not isinstance(self.declared_layout, str)  # noqa: S101 - planning has resolved it
+        return self.declared_layout
+
+    @property
+    def replicas(self) -> int:
+        """Time-sliced replicas of each instance, after planning has resolved them; 1 without time-slicing."""
+        assert self.declared_replicas is None or isinstance(self.declared_replicas, int)  # noqa: S101 - likewise
+        return self.declared_replicas or 1
+
+
+class Dra(SpecModel):
+    """Dynamic Resource Allocation instead of a device plugin, for all pools of a cluster or for none."""
+
+    mode: Literal["dra"]
+    partitions: bool = False
+    """Also offer MIG instances, which the driver creates when a claim requests one (DynamicMIG, alpha)."""
+
+
+Sharing = Annotated[NoSharing | TimeSlicing | Mps | Mig | Dra, Field(discriminator="mode")]
+SharingOrName = Annotated[
+    Annotated[DnsLabel, Tag("plain")] | Annotated[Sharing, Tag("mapping")],
+    Discriminator(lambda value: "plain" if isinstance(value, str) else "mapping"),
+]

@@ -1,0 +1,107 @@
+"""Descriptions of fields in the JSON Schema come from the docstrings below them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from gpu_platform.stack._types import SpecModel
+from gpu_platform.stack.docstrings import field_docstrings
+from gpu_platform.stack.load import stack_adapter
+
+
+class Outer(SpecModel):
+    """A model with each way to describe a field."""
+
+    plain: int = 1
+    """A number
+    on two lines."""
+    silent: int = 2
+    named: int = Field(default=3, alias="as")
+    """Known by another name."""
+    stated: int = Field(default=4, description="Stated by itself.")
+    """Not this."""
+
+    class Inner(SpecModel):
+        """A model in a model."""
+
+        deep: int = 5
+        """Below."""
+
+    inner: Inner = Inner()
+
+
+class Derived(Outer):
+    """A model that has the fields of another one, one of them its own."""
+
+    silent: int = 6
+    """No longer silent."""
+
+
+def descriptions(model: type[SpecModel]) -> dict[str, str | None]:
+    properties: dict[str, Any] = model.model_json_schema()["properties"]
+    return {name: shown.get("description") for name, shown in properties.items()}
+
+
+def test_a_field_is_described_by_its_docstring_unless_it_states_a_description() -> None:
+    assert descriptions(Outer) == {
+        "plain": "A number\non two lines.",
+        "silent": None,
+        "as": "Known by another name.",
+        "stated": "Stated by itself.",
+        "inner": None,
+    }
+    assert descriptions(Outer.Inner) == {"deep": "Below."}
+
+
+def test_a_derived_model_has_the_docstrings_of_its_bases_and_its_own() -> None:
+    assert descriptions(Derived) == {**descriptions(Outer), "silent": "No longer silent."}
+
+
+def test_a_model_in_a_function_is_described_too() -> None:
+    class Local(SpecModel):
+        """A model of this function."""
+
+        near: int = 1
+        """Here."""
+
+    assert descriptions(Local) == {"near": "Here."}
+
+
+def test_all_docstrings_of_the_stack_file_are_in_its_schema() -> None:
+    """As pydantic, which reads each class's source by itself, finds them."""
+    found: dict[str, Any] = stack_adapter().json_schema()["$defs"]
+    described = {
+        (name, field)
+        for name, one in found.items()
+        for field, shown in one.get("properties", {}).items()
+        if "description" in shown
+    }
+    assert len(described) > 300
+    pydantics = _as_pydantic_reads_them()
+    assert pydantics
+    assert {name: field_docstrings(model) for name, (model, _) in pydantics.items()} == {
+        name: docstrings for name, (_, docstrings) in pydantics.items()
+    }
+
+
+def _as_pydantic_reads_them() -> dict[str, tuple[type, dict[str, str]]]:
+    from pydantic._internal._docs_extraction import extract_docstrings_from_cls
+
+    def all_of(model: type) -> list[type]:
+        return [one for child in model.__subclasses__() for one in (child, *all_of(child))]
+
+    return {
+        f"{model.__module__}.{model.__qualname__}": (
+            model,
+            {
+                name: text
+                for base in reversed(model.__mro__[:-2])
+                if issubclass(base, SpecModel)
+                for name, text in extract_docstrings_from_cls(base, use_inspect=True).items()
+            },
+        )
+        for model in all_of(SpecModel)
+        if model.__module__.startswith("gpu_platform.")
+    }
