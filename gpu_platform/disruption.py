@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.objects import is_ready, items_at, mapping_at
+from gpu_platform.live.objects import is_ready, items_at, mapping_at
 from gpu_platform.planning.changes.budgets import DisruptionBudget, GuardedPod
 
 # Evicted whatever the budget, as are pods with a deletionTimestamp (`canIgnorePDB` of eviction.go).

@@ -9,7 +9,7 @@ from typing import Any, Final
 from gpu_platform.base import names
 from gpu_platform.disruption import guarded_pod
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.objects import items_at, mapping_at
+from gpu_platform.live.objects import items_at, mapping_at
 from gpu_platform.live_objects import LiveObjects, read_objects
 from gpu_platform.planning.changes.budgets import DisruptionBudget, block_of
 from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_platform.base import names
 from gpu_platform.base.quantity import parse_quantity
-from gpu_platform.engine.objects import items_at, mapping_at
+from gpu_platform.live.objects import items_at, mapping_at
 
 _ENDED = {"Succeeded", "Failed"}
 

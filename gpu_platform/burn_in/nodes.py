@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpu_platform.engine.objects import items_at, mapping_at
+from gpu_platform.live.objects import items_at, mapping_at
 from gpu_platform.usage import gpu_units
 
 _ENDED: Final = ("Succeeded", "Failed")

@@ -13,8 +13,9 @@ from gpu_platform.engine.changes import Action, Change, FieldChange
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.declared import is_unknown
 from gpu_platform.engine.drift import access_fields, with_defaults
-from gpu_platform.engine.objects import KubernetesObject, ObjectKey, object_key
+from gpu_platform.engine.objects import KubernetesObject
 from gpu_platform.engine.properties import Json
+from gpu_platform.live.objects import ObjectKey, object_key
 
 
 def changed_access(client: KubernetesClient, declared: Iterable[KubernetesObject]) -> tuple[Change, ...]:

@@ -29,12 +29,13 @@ from gpu_platform.engine.drift import Addition, additions, grants_access, remova
 from gpu_platform.engine.judges import is_judge, refused_by
 from gpu_platform.engine.left_alone import with_fields_of_others
 from gpu_platform.engine.members import ObjectsSkipped, Ownership, may_be_deleted_to_take_back
-from gpu_platform.engine.objects import WORKLOAD_GROUPS, KubernetesObject, ObjectKey, object_key
+from gpu_platform.engine.objects import KubernetesObject
 from gpu_platform.engine.readiness import is_awaited
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.taints import apply_over
 from gpu_platform.engine.wait import Awaited, NotReady, Waiter, timeout_seconds
 from gpu_platform.engine.withheld import withheld_text
+from gpu_platform.live.objects import WORKLOAD_GROUPS, ObjectKey, object_key
 from gpu_platform.planning.teams.admission import POLICY_SECONDS
 
 NAMESPACE_SKIPPED: Final = "is in a Namespace that is skipped"

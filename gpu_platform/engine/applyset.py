@@ -30,7 +30,7 @@ from gpu_platform.engine.members import (
     encode_record,
     ownership,
 )
-from gpu_platform.engine.objects import ObjectKey, annotation, mapping_at, object_key
+from gpu_platform.live.objects import ObjectKey, annotation, mapping_at, object_key
 from gpu_platform.stack.project import version
 
 PARENT_NAMESPACE: Final = "kube-system"

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Any, Final, cast
 
 from gpu_platform.base.names import FIELD_MANAGER
-from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.properties import REDACTED, UNKNOWN, Json
+from gpu_platform.live.objects import ObjectKey
 
 _ABSENT: Final = object()
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from gpu_platform.base.quantity import bytes_text, counted, parse_quantity
 from gpu_platform.engine.client import KubernetesClient, Refused
-from gpu_platform.engine.objects import ObjectKey, items_at, mapping_at, object_key
+from gpu_platform.live.objects import ObjectKey, items_at, mapping_at, object_key
 from gpu_platform.usage import gpu_units
 
 KEPT_KINDS: Final = ("NetworkPolicy.networking.k8s.io", "ResourceQuota", "LimitRange")

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from gpu_platform.engine.changes import Action, Change
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.objects import WORKLOAD_GROUPS, ObjectKey, object_key
 from gpu_platform.engine.wait import DEFAULT_TIMEOUT_SECONDS, Waiter
+from gpu_platform.live.objects import WORKLOAD_GROUPS, ObjectKey, object_key
 
 # Pods need their node to terminate, and namespaces cannot be deleted before their pods: workloads first, then
 # namespaces, then nodes. CRDs last, because deleting one deletes all objects of its kind.

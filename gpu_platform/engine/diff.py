@@ -32,9 +32,10 @@ from gpu_platform.engine.drift import additions, grants_access
 from gpu_platform.engine.judges import is_judge, refused_by
 from gpu_platform.engine.left_alone import with_fields_of_others
 from gpu_platform.engine.members import ObjectsSkipped, Ownership, may_be_deleted_to_take_back
-from gpu_platform.engine.objects import KubernetesObject, ObjectKey, object_key
+from gpu_platform.engine.objects import KubernetesObject
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.taints import apply_over
+from gpu_platform.live.objects import ObjectKey, object_key
 
 
 def preview(client: KubernetesClient, recorded: RecordedProgram, *, upgrades: bool = False) -> Changes:

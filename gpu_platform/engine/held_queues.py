@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from gpu_platform.engine.objects import items_at, mapping_at, object_key
+from gpu_platform.live.objects import items_at, mapping_at, object_key
 
 if TYPE_CHECKING:
     from gpu_platform.engine.client import KubernetesClient

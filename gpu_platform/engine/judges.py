@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from gpu_platform.engine.client import Refused
-from gpu_platform.engine.objects import ObjectKey
+from gpu_platform.live.objects import ObjectKey
 
 _POLICIES: Final = "admissionregistration.k8s.io"
 

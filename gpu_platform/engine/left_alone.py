@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from gpu_platform.engine.changes import owned_fields
-from gpu_platform.engine.objects import KubernetesObject, mapping_at
+from gpu_platform.engine.objects import KubernetesObject
+from gpu_platform.live.objects import mapping_at
 
 
 def with_fields_of_others(

@@ -25,8 +25,8 @@ from gpu_platform.base.progress import Progress
 from gpu_platform.engine.applyset import PARENT_NAMESPACE, parent_name
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.connection import Limits, Refused
-from gpu_platform.engine.objects import annotation, mapping_at
 from gpu_platform.engine.process_identity import has_ended, own_identity
+from gpu_platform.live.objects import annotation, mapping_at
 
 LEASE_SECONDS: Final = 30
 WAIT_SECONDS: Final = 60.0  # longer than a Lease, so that one of a killed run is always taken over

@@ -16,7 +16,7 @@ from gpu_platform.base.errors import Finding
 from gpu_platform.base.names import STACK_LABEL
 from gpu_platform.base.quantity import counted
 from gpu_platform.engine.changes import Action, Changes, owned_fields
-from gpu_platform.engine.objects import ObjectKey, mapping_at, object_key
+from gpu_platform.live.objects import ObjectKey, mapping_at, object_key
 
 PART_OF_LABEL: Final = "applyset.kubernetes.io/part-of"
 MAX_RECORD_BYTES: Final = 256 * 1024  # of one ConfigMap, which the API limits to 1 MiB of data

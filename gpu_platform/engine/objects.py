@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from gpu_platform.base.errors import Problem
 from gpu_platform.engine.properties import REDACTED, UNKNOWN
@@ -17,34 +17,12 @@ from gpu_platform.engine.record import (
     STASH_TYPE,
     ResourceRecord,
 )
+from gpu_platform.live.objects import ObjectKey, object_key
 
 _EMBEDDED_DEPLOYS: Final = "plain Kubernetes objects"
 ONLY_PULUMI: Final = "use the Pulumi CLI for this stack (https://www.pulumi.com/docs/install/)"
 _MAX_LISTED_TYPES: Final = 4
 _CLIENT_SIDE_PREFIXES: Final = ("kubernetes:helm.sh/", "kubernetes:yaml", "kubernetes:kustomize")
-
-
-WORKLOAD_GROUPS: Final = ("apps", "batch")
-"""API groups of the kinds that have pods."""
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectKey:
-    """Identity of an object in a cluster, without the API version, because all versions serve the same object."""
-
-    group: str  # empty: the core group
-    kind: str
-    namespace: str  # empty: cluster-scoped
-    name: str
-
-    @property
-    def group_kind(self) -> str:
-        """Return `Kind.group`, as the ApplySet specification writes it."""
-        return f"{self.kind}.{self.group}" if self.group else self.kind
-
-    def __str__(self) -> str:
-        place = f" in namespace {self.namespace}" if self.namespace else ""
-        return f"{self.group_kind} {self.name}{place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,27 +35,6 @@ class KubernetesObject:
     record: ResourceRecord
 
 
-def mapping_at(live: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
-    """Return the mapping at a path of an API object, empty if it does not exist."""
-    found = live
-    for key in path:
-        inner: Any = found.get(key)
-        if not isinstance(inner, Mapping):
-            return {}
-        found = cast("Mapping[str, Any]", inner)
-    return found
-
-
-def items_at(live: Mapping[str, Any], *path: str) -> Sequence[Mapping[str, Any]]:
-    """Return the list of mappings at a path of an API object, empty if it does not exist."""
-    return mapping_at(live, *path[:-1]).get(path[-1]) or ()
-
-
-def annotation(manifest: Mapping[str, Any], name: str) -> str:
-    """Return an annotation, empty if it is not set."""
-    return str(mapping_at(manifest, "metadata", "annotations").get(name) or "")
-
-
 def is_plain_object(record: ResourceRecord) -> bool:
     """Return whether a resource is a Kubernetes object whose inputs are its manifest."""
     return (
@@ -88,18 +45,6 @@ def is_plain_object(record: ResourceRecord) -> bool:
         and not record.type.endswith("Patch")
         and "apiVersion" in record.inputs
         and "kind" in record.inputs
-    )
-
-
-def object_key(manifest: Mapping[str, Any]) -> ObjectKey:
-    """Return the key of a manifest or of a live object."""
-    group, _, version = str(manifest["apiVersion"]).rpartition("/")
-    metadata = mapping_at(manifest, "metadata")
-    return ObjectKey(
-        group=group if version else "",
-        kind=str(manifest["kind"]),
-        namespace=str(metadata.get("namespace") or ""),
-        name=str(metadata.get("name") or ""),
     )
 
 
@@ -185,10 +130,3 @@ def _needs_no_deployment(record: ResourceRecord) -> bool:
     if not record.custom:
         return not record.type.startswith(_CLIENT_SIDE_PREFIXES)
     return record.type in (STACK_TYPE, STACK_REFERENCE_TYPE, STASH_TYPE, f"{PROVIDER_PREFIX}kubernetes")
-
-
-def is_ready(live: Mapping[str, Any]) -> bool:
-    """Return whether a node or a pod has the condition Ready."""
-    return any(
-        one["type"] == "Ready" and one["status"] == "True" for one in items_at(live, "status", "conditions")
-    )

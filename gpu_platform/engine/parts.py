@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.objects import items_at, mapping_at
+from gpu_platform.live.objects import items_at, mapping_at
 from gpu_platform.planning.clouds.parts import HelmRelease, InstalledPart, PartPlan
 
 _NAME_LABEL = "app.kubernetes.io/name"

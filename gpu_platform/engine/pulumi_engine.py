@@ -15,11 +15,11 @@ from pulumi import automation
 from gpu_platform.base.errors import Finding, UnknownOutcome
 from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.engine.changes import Action, Change, Changes, FieldChange
-from gpu_platform.engine.objects import ObjectKey, object_key
 from gpu_platform.engine.properties import Json
 from gpu_platform.engine.pulumi_cli import PulumiCli
 from gpu_platform.engine.pulumi_output import OnlyChanges, WithoutInterruptions
 from gpu_platform.engine.record import KUBERNETES_PREFIX, PULUMI_PREFIX
+from gpu_platform.live.objects import ObjectKey, object_key
 
 _ACTIONS: Final = {  # not the single steps of a replacement
     automation.OpType.CREATE: Action.CREATE,

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.base.quantity import counted
 from gpu_platform.engine.held_queues import is_held
-from gpu_platform.engine.objects import annotation, items_at, mapping_at
+from gpu_platform.live.objects import annotation, items_at, mapping_at
 
 SKIP_ANNOTATION: Final = "pulumi.com/skipAwait"
 WAIT_FOR_ANNOTATION: Final = "pulumi.com/waitFor"
@@ -232,3 +232,23 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     if toleration.get("operator") == "Exists":
         return True
     return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+def pod_trouble(pod: Mapping[str, Any]) -> str:
+    """Return why a pod is not ready, or an empty text."""
+    conditions = {condition["type"]: condition for condition in items_at(pod, "status", "conditions")}
+    scheduled, ready = conditions.get("PodScheduled"), conditions.get("Ready")
+    if scheduled and scheduled["status"] == "False":
+        return f"not scheduled: {scheduled.get('message') or scheduled.get('reason')}"
+    if ready and ready["status"] == "True":
+        return ""
+    containers = (*items_at(pod, "status", "initContainerStatuses"), *items_at(pod, "status", "containerStatuses"))
+    for container in containers:
+        waiting = mapping_at(container, "state", "waiting")
+        if waiting and waiting.get("reason") != "PodInitializing":
+            return (
+                f"container {container['name']}: {waiting.get('reason')} {waiting.get('message') or ''}".rstrip()
+            )
+    if ready and (reason := ready.get("message") or ready.get("reason")):
+        return f"not ready: {reason}"
+    return f"phase {mapping_at(pod, 'status').get('phase') or 'unknown'}, not ready"

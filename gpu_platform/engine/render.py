@@ -15,9 +15,10 @@ from typing import Any, Final, cast
 
 from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.base.yaml_text import mapping_text
-from gpu_platform.engine.objects import is_plain_object, manifest_of, object_key
+from gpu_platform.engine.objects import is_plain_object, manifest_of
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.state import deployment_manifest, deployment_resources
+from gpu_platform.live.objects import object_key
 
 _INDEX: Final = ".gpu-platform-render.json"  # manifests of this render, which the next one may remove
 _MANIFESTS: Final = "manifests"

@@ -23,8 +23,8 @@ from gpu_platform.engine.changes import Action, Change
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.contents import KEPT_KINDS, Contents, held_by_finalizers, namespace_contents
 from gpu_platform.engine.deletion import LAST_KINDS, delete_all
-from gpu_platform.engine.objects import ObjectKey, annotation, items_at, mapping_at, object_key
 from gpu_platform.engine.wait import DEFAULT_TIMEOUT_SECONDS, NotReady, Waiter
+from gpu_platform.live.objects import ObjectKey, annotation, items_at, mapping_at, object_key
 
 _TRUE: Final = "true"
 _FINALIZERS: Final = (

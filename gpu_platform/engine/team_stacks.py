@@ -11,7 +11,7 @@ from gpu_platform.base import names
 from gpu_platform.engine import retention
 from gpu_platform.engine.applyset import PARENT_NAMESPACE, PARENTS, outputs_of
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.objects import annotation, mapping_at
+from gpu_platform.live.objects import annotation, mapping_at
 
 _QUOTA: Final = "gpu-quota"
 _MEMBERS: Final = "team-members"  # RoleBinding that each deployed team has; members cannot write it

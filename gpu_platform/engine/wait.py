@@ -12,17 +12,10 @@ from gpu_platform.base.errors import BadInput, Finding, Problem
 from gpu_platform.base.progress import Progress
 from gpu_platform.engine.applyset import ApplySet
 from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.objects import (
-    WORKLOAD_GROUPS,
-    KubernetesObject,
-    ObjectKey,
-    annotation,
-    items_at,
-    mapping_at,
-    object_key,
-)
-from gpu_platform.engine.readiness import TIMEOUT_ANNOTATION, unready_reason
+from gpu_platform.engine.objects import KubernetesObject
+from gpu_platform.engine.readiness import TIMEOUT_ANNOTATION, pod_trouble, unready_reason
 from gpu_platform.engine.wait_report import WaitReport
+from gpu_platform.live.objects import WORKLOAD_GROUPS, ObjectKey, annotation, items_at, mapping_at, object_key
 
 DEFAULT_TIMEOUT_SECONDS: Final = 600.0  # Pulumi's for most kinds
 _POLL_SECONDS: Final = 0.25
@@ -235,26 +228,6 @@ class Waiter:
 def _place(pod: Mapping[str, Any]) -> str:
     node = mapping_at(pod, "spec").get("nodeName")
     return f"pod {pod['metadata']['name']}" + (f" on node {node}" if node else "")
-
-
-def pod_trouble(pod: Mapping[str, Any]) -> str:
-    """Return why a pod is not ready, or an empty text."""
-    conditions = {condition["type"]: condition for condition in items_at(pod, "status", "conditions")}
-    scheduled, ready = conditions.get("PodScheduled"), conditions.get("Ready")
-    if scheduled and scheduled["status"] == "False":
-        return f"not scheduled: {scheduled.get('message') or scheduled.get('reason')}"
-    if ready and ready["status"] == "True":
-        return ""
-    containers = (*items_at(pod, "status", "initContainerStatuses"), *items_at(pod, "status", "containerStatuses"))
-    for container in containers:
-        waiting = mapping_at(container, "state", "waiting")
-        if waiting and waiting.get("reason") != "PodInitializing":
-            return (
-                f"container {container['name']}: {waiting.get('reason')} {waiting.get('message') or ''}".rstrip()
-            )
-    if ready and (reason := ready.get("message") or ready.get("reason")):
-        return f"not ready: {reason}"
-    return f"phase {mapping_at(pod, 'status').get('phase') or 'unknown'}, not ready"
 
 
 def _deletion_blocker(live: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gpu_platform.base.quantity import counted
 from gpu_platform.engine.changes import Action, Changes
-from gpu_platform.engine.objects import ObjectKey
+from gpu_platform.live.objects import ObjectKey
 
 _MAX_LISTED = 8
 

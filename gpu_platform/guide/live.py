@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from gpu_platform.base import names
 from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.engine.held_queues import stop_policy
-from gpu_platform.engine.objects import items_at, mapping_at
 from gpu_platform.guide.waiting import why_it_waits
+from gpu_platform.live.objects import items_at, mapping_at
 from gpu_platform.planning.queues.limits import is_cpu_flavor
 from gpu_platform.usage import gpu_usage
 

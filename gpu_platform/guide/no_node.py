@@ -12,7 +12,7 @@ from typing import Any
 
 from gpu_platform.base import names
 from gpu_platform.base.quantity import amount_of, amount_text, parse_quantity
-from gpu_platform.engine.objects import items_at, mapping_at
+from gpu_platform.live.objects import items_at, mapping_at
 
 
 def why_no_node_fits(workload: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], pools: Iterable[str]) -> str:

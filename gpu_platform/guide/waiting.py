@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from gpu_platform.base import names
 from gpu_platform.base.quantity import amount_of, amount_text, parse_quantity
-from gpu_platform.engine.objects import items_at, mapping_at
 from gpu_platform.guide.no_node import why_no_node_fits
+from gpu_platform.live.objects import items_at, mapping_at
 
 _MISSING: Final = re.compile(r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed")
 _NEVER: Final = re.compile(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from gpu_platform.base import names
-from gpu_platform.engine.objects import annotation, items_at, mapping_at
+from gpu_platform.live.objects import annotation, items_at, mapping_at
 
 _LABELS: Final = ("f:metadata", "f:labels")
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from gpu_platform.base import names
 from gpu_platform.base.quantity import counted, duration_text
 from gpu_platform.engine.client import KubernetesClient, Refused
-from gpu_platform.engine.objects import is_ready, mapping_at
+from gpu_platform.live.objects import is_ready, mapping_at
 from gpu_platform.planning.changes.budgets import Block, blocks_text
 from gpu_platform.planning.changes.durations import MIG_MANAGER_SECONDS, MIG_OFFER_SECONDS
 from gpu_platform.planning.mig.progress import CHANGE_SECONDS, is_in_progress

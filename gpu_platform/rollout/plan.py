@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpu_platform.base import names
-from gpu_platform.engine.objects import is_ready, mapping_at
+from gpu_platform.live.objects import is_ready, mapping_at
 from gpu_platform.planning.changes.budgets import Block, DisruptionBudget
 from gpu_platform.planning.mig.progress import is_in_progress, is_stuck
 from gpu_platform.planning.plan import EnvironmentPlan

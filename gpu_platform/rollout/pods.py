@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from gpu_platform.engine.objects import annotation, items_at, mapping_at
+from gpu_platform.live.objects import annotation, items_at, mapping_at
 from gpu_platform.usage import gpu_units
 
 _MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"

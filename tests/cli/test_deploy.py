@@ -24,8 +24,8 @@ from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.applyset import ApplySet, Inventory
 from gpu_platform.engine.changes import Action, Change, Changes
 from gpu_platform.engine.members import ObjectsSkipped
-from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.live.objects import ObjectKey
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.changes import pool_facts, protected
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from gpu_platform.engine.access import changed_access, restore_access
-from gpu_platform.engine.objects import KubernetesObject, ObjectKey, object_key
+from gpu_platform.engine.objects import KubernetesObject
 from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.live.objects import ObjectKey, object_key
 from tests.engine.conftest import Objects, Stack, namespace
 
 pytestmark = pytest.mark.xdist_group("sandbox-engine-drift")

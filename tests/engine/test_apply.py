@@ -17,8 +17,8 @@ from gpu_platform.engine.apply import apply
 from gpu_platform.engine.applyset import ApplySet, stack_outputs
 from gpu_platform.engine.changes import Action, Changes
 from gpu_platform.engine.client import KubernetesClient, Refused
-from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.wait import NotReady
+from gpu_platform.live.objects import ObjectKey
 from sandbox.control_plane import Status
 from tests.engine.conftest import Objects, Record, Stack, config_map, limited, namespace, node, workload
 from tests.support.eventually import DEADLINES_SECONDS, eventually

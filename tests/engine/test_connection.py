@@ -22,9 +22,9 @@ from gpu_platform.cluster_access import client_of
 from gpu_platform.engine.applyset import ApplySet
 from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.connection import Limits
-from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.taints import apply_over
 from gpu_platform.engine.wait import Awaited, NotReady, Waiter
+from gpu_platform.live.objects import ObjectKey
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.stack.loaded import load_stack
 from sandbox import diagnosis

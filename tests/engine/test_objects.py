@@ -9,8 +9,9 @@ import pytest
 
 from gpu_platform.engine.applyset import ApplySet, Inventory
 from gpu_platform.engine.changes import Action, Change, Changes, field_changes
-from gpu_platform.engine.objects import ObjectKey, object_key, only_pulumi_can_deploy
+from gpu_platform.engine.objects import only_pulumi_can_deploy
 from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.live.objects import ObjectKey, object_key
 
 
 def registered(type_: str, inputs: dict[str, Any] | None = None, **fields: Any) -> ResourceRecord:

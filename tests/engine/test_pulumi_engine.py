@@ -7,8 +7,8 @@ from typing import Any
 from pulumi.automation import EngineEvent
 
 from gpu_platform.engine.changes import Action, Change
-from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.pulumi_engine import Steps
+from gpu_platform.live.objects import ObjectKey
 
 
 def event(op: str, type_: str, *, custom: bool = True, retain: bool = False, **states: Any) -> EngineEvent:

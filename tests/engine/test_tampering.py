@@ -12,7 +12,7 @@ from gpu_platform.engine.applyset import ApplySet, Inventory, stack_outputs
 from gpu_platform.engine.changes import Action, Change, Changes
 from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.members import ObjectsSkipped
-from gpu_platform.engine.objects import mapping_at
+from gpu_platform.live.objects import mapping_at
 from tests.engine.conftest import Objects, Stack, config_map, namespace
 
 # A group of their own, so that they run beside the other tests of the folder.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpu_platform.engine.changes import Action, Change, Changes
-from gpu_platform.engine.objects import ObjectKey
 from gpu_platform.engine.wait import NotReady, Unready
 from gpu_platform.engine.withheld import withheld_text
+from gpu_platform.live.objects import ObjectKey
 
 QUOTA = ObjectKey("", "ResourceQuota", "search", "gpu-quota")
 POLICY = ObjectKey("networking.k8s.io", "NetworkPolicy", "vision", "default-deny")
