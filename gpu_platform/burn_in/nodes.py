@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpu_platform.live.objects import items_at, mapping_at
-from gpu_platform.usage import gpu_units
+from gpu_platform.live.usage import gpu_units
 
 _ENDED: Final = ("Succeeded", "Failed")
 

@@ -15,7 +15,7 @@ from gpu_platform.base.errors import BadInput, Problem, did_you_mean
 from gpu_platform.burn_in.jobs import job_of
 from gpu_platform.burn_in.nodes import NodeState, node_states, pairs_of
 from gpu_platform.catalog.lost_pods import LOST_CONDITIONS
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import items_at, mapping_at
 from gpu_platform.planning.burn_in.section import BurnInPlan, BurnInPoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan

@@ -11,7 +11,7 @@ from gpu_platform.base.progress import Progress
 from gpu_platform.burn_in.run import NodeRecord, run_burn_in
 from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
-from gpu_platform.cluster_access import client_of
+from gpu_platform.live.cluster_access import client_of
 from gpu_platform.planning.burn_in.section import BurnInPlan
 from gpu_platform.stack.loaded import load_stack
 from validators.burn_in import burn_in_checks

@@ -19,8 +19,8 @@ from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.quotas import read_quotas
 from gpu_platform.cli.tables import Column, show_table, show_text
-from gpu_platform.cluster_access import ClusterAccess
-from gpu_platform.measured import measured_by_pool
+from gpu_platform.live.cluster_access import ClusterAccess
+from gpu_platform.live.measured import measured_by_pool
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.cost import HOURS_PER_MONTH

@@ -18,7 +18,7 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
 from gpu_platform.cli.cost_page import cost_page, nodes_text
 from gpu_platform.cli.environment import environment_of
-from gpu_platform.measured import held_by_team, measured_by_pool
+from gpu_platform.live.measured import held_by_team, measured_by_pool
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.cost import HOURS_PER_MONTH

@@ -11,12 +11,12 @@ from typing import Final
 
 from gpu_platform.base import interruption, names
 from gpu_platform.base.errors import Finding, GpuPlatformError, UnknownOutcome
-from gpu_platform.cluster_access import ClusterAccess
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
+from gpu_platform.live.cluster_access import ClusterAccess
+from gpu_platform.live.node_reports import collect_report
 from gpu_platform.planning import EnvironmentPlan, Plan
 from gpu_platform.planning.mig.progress import IN_PROGRESS
 from gpu_platform.planning.validation import gate_name
-from gpu_platform.validation import collect_report
 from validators.cluster import DEAD_ENDS, UPGRADE_FAILED
 
 _SUSPECT: Final = (

@@ -39,14 +39,17 @@ from gpu_platform.cli.quotas import check_all_quotas
 from gpu_platform.cli.summary import Summary, show_changes, show_summary
 from gpu_platform.cli.team_changes import warn_of_teams
 from gpu_platform.cli.window import MaintenanceWindow, window_of
-from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.applyset import is_deployed
 from gpu_platform.engine.choice import EngineName
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.members import ObjectsSkipped
 from gpu_platform.engine.queues import release_deleted
 from gpu_platform.engine.wait import NotReady
-from gpu_platform.live_objects import ObjectsOnce
+from gpu_platform.live.client import KubernetesClient
+from gpu_platform.live.cluster_access import ClusterAccess
+from gpu_platform.live.live_objects import ObjectsOnce
+from gpu_platform.live.node_reports import collect_report, wait_for_report
+from gpu_platform.live.usage import gpu_usage
+from gpu_platform.live.workload_status import wait_for_workloads
 from gpu_platform.planning.changes import PoolChange, pool_changes, protected, protection_changes
 from gpu_platform.planning.changes.departures import TeamChange
 from gpu_platform.planning.changes.durations import SETTLE_SECONDS
@@ -63,9 +66,6 @@ from gpu_platform.program import record_stack
 from gpu_platform.rollout.plan import Rollout
 from gpu_platform.rollout.run import RolloutFailed
 from gpu_platform.stack.loaded import LoadedStack, load_stack
-from gpu_platform.usage import gpu_usage
-from gpu_platform.validation import collect_report, wait_for_report
-from gpu_platform.workloads import wait_for_workloads
 from policies import PolicyReport
 from sandbox import control_plane
 from sandbox.versions import check_kubernetes, kubernetes_of

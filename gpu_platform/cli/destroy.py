@@ -18,10 +18,10 @@ from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import Deployment
 from gpu_platform.cli.mig_rollout import release_nodes
 from gpu_platform.cli.team import show_contents
-from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine import retention
-from gpu_platform.engine.contents import Contents, namespace_contents
 from gpu_platform.engine.team_stacks import TeamStack, deployed_team_stacks
+from gpu_platform.live.cluster_access import ClusterAccess
+from gpu_platform.live.contents import Contents, namespace_contents
 from gpu_platform.planning import Plan
 from gpu_platform.planning.changes import PoolChange, retained_resources
 from gpu_platform.planning.changes.pool_facts import CLUSTER_PROTECT, EXISTING, PROTECT_FIELD, pool_facts

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.tool import Tool
-from gpu_platform.credentials import credential_sources
 from gpu_platform.engine.objects import only_pulumi_can_deploy
 from gpu_platform.engine.pulumi_cli import Unusable, find_cli
 from gpu_platform.engine.record import PROVIDER_PREFIX, ResourceRecord
+from gpu_platform.live.credentials import credential_sources
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.section import CloudPrerequisites, CloudQuota
 from gpu_platform.planning.prerequisites import account_needs, all_quotas, examples_left, prerequisites

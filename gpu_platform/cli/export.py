@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from gpu_platform.base.errors import BadInput, Problem
-from gpu_platform.engine.contents import Contents
+from gpu_platform.live.contents import Contents
 from gpu_platform.live.objects import mapping_at, object_key
 
 # Set by the server or by controllers: an object that is created again must not have them.

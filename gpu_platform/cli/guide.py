@@ -12,7 +12,6 @@ from gpu_platform.base.errors import BadInput, ExitCode, Problem, UnknownOutcome
 from gpu_platform.base.yaml_text import manifest_text
 from gpu_platform.cli.console import console
 from gpu_platform.cli.options import not_with
-from gpu_platform.cluster_access import client_of
 from gpu_platform.guide import (
     LiveGuide,
     guide_to_html,
@@ -21,6 +20,7 @@ from gpu_platform.guide import (
     manifests,
     read_live_guide,
 )
+from gpu_platform.live.cluster_access import client_of
 from gpu_platform.planning.guide import guide_of
 from gpu_platform.planning.plan import Plan
 from gpu_platform.planning.queues import queue_of, team_queues

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from gpu_platform.base.errors import UnknownOutcome
-from gpu_platform.cluster_access import ClusterAccess
-from gpu_platform.engine.client import Refused
-from gpu_platform.engine.held_queues import held_queues
+from gpu_platform.live.client import Refused
+from gpu_platform.live.cluster_access import ClusterAccess
+from gpu_platform.live.held_queues import held_queues
 from gpu_platform.planning import Plan
 from gpu_platform.planning.queues import team_queues
 

@@ -17,9 +17,9 @@ from rich.text import Text
 from gpu_platform.base.errors import BadInput, Finding, Problem, UnknownOutcome
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
-from gpu_platform.engine.client import Refused
-from gpu_platform.live_objects import ObjectsOnce
-from gpu_platform.live_state import read_live
+from gpu_platform.live.client import Refused
+from gpu_platform.live.live_objects import ObjectsOnce
+from gpu_platform.live.live_state import read_live
 from gpu_platform.planning import Plan
 from gpu_platform.planning.changes import PoolChange, classify, leaving_teams
 from gpu_platform.planning.changes.deployed import NOT_DEPLOYED

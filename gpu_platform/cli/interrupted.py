@@ -9,8 +9,8 @@ from gpu_platform.base import interruption
 from gpu_platform.base.errors import BadInput, Finding, GpuPlatformError, Problem
 from gpu_platform.base.progress import Progress
 from gpu_platform.base.quantity import duration_text, parse_duration
-from gpu_platform.cluster_access import ClusterAccess
-from gpu_platform.engine.connection import Limits
+from gpu_platform.live.cluster_access import ClusterAccess
+from gpu_platform.live.connection import Limits
 from gpu_platform.planning import Plan
 from gpu_platform.rollout.annotations import rollout_annotation
 

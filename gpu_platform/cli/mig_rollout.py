@@ -9,8 +9,8 @@ from typing import Any
 from gpu_platform.base.errors import UnknownOutcome
 from gpu_platform.base.names import MIG_CONFIG_LABEL
 from gpu_platform.base.progress import Progress
-from gpu_platform.cluster_access import ClusterAccess
-from gpu_platform.live_objects import LiveObjects, ObjectsOnce
+from gpu_platform.live.cluster_access import ClusterAccess
+from gpu_platform.live.live_objects import LiveObjects, ObjectsOnce
 from gpu_platform.planning import EnvironmentPlan, Plan
 from gpu_platform.rollout.hold import hold, release
 from gpu_platform.rollout.live import read_cluster

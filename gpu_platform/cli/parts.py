@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from gpu_platform.base.errors import BadInput, Problem
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import kubernetes_objects
-from gpu_platform.engine.parts import find_parts
 from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.live.client import KubernetesClient
+from gpu_platform.live.parts import find_parts
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.addons import addon_parts
 from gpu_platform.planning.clouds.parts import HelmRelease, part_problems

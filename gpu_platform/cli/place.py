@@ -20,7 +20,7 @@ from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.place_document import place_document
 from gpu_platform.cli.place_page import place_page
-from gpu_platform.cluster_access import client_of
+from gpu_platform.live.cluster_access import client_of
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.scheduling import (
     NodeType,

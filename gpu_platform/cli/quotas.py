@@ -6,9 +6,9 @@ import sys
 from collections.abc import Mapping
 
 from gpu_platform.base.errors import BadInput, Problem, UnknownOutcome
-from gpu_platform.cluster_access import ClusterAccess
-from gpu_platform.engine.client import Refused
 from gpu_platform.engine.team_stacks import DeployedQuota, deployed_quotas
+from gpu_platform.live.client import Refused
+from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.planning import Plan
 from gpu_platform.planning.teams import over_allocated
 

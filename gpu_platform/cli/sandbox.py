@@ -112,7 +112,7 @@ def list_faults(name: str, *, to_json: bool) -> None:
     """Print the faults of all simulated nodes; raises BadInput for a sandbox that is not there."""
     from gpu_platform.base.names import SANDBOX_FAULTS_CONFIG_MAP, SANDBOX_NAMESPACE
     from gpu_platform.base.paths import sandbox_kubeconfig
-    from gpu_platform.engine.client import KubernetesClient
+    from gpu_platform.live.client import KubernetesClient
 
     _check_name(name, "sandbox fault")
     client = KubernetesClient(sandbox_kubeconfig(name))
@@ -155,7 +155,7 @@ def _set(name: str, node: str, text: str, command: str) -> None:
     """Set the faults of a node, a JSON list; an empty one removes them."""
     from gpu_platform.base.names import SANDBOX_FAULTS_CONFIG_MAP, SANDBOX_NAMESPACE
     from gpu_platform.base.paths import sandbox_kubeconfig
-    from gpu_platform.engine.client import KubernetesClient
+    from gpu_platform.live.client import KubernetesClient
     from sandbox.nvml import parse_faults
 
     parsed = parse_faults(text, "FAULT")

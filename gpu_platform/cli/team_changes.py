@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_platform.base.errors import Finding, UnknownOutcome
-from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine import retention
-from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.contents import namespace_contents
+from gpu_platform.live.client import KubernetesClient
+from gpu_platform.live.cluster_access import ClusterAccess
+from gpu_platform.live.contents import namespace_contents
 from gpu_platform.planning import Plan
 from gpu_platform.planning.changes.departures import TeamChange, renamed
 

@@ -23,9 +23,10 @@ from gpu_platform.cli.console import console
 from gpu_platform.cli.dead_ends import dead_ends
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.impact import details
-from gpu_platform.cluster_access import client_of
-from gpu_platform.engine.client import Refused
-from gpu_platform.live_state import read_live
+from gpu_platform.live.client import Refused
+from gpu_platform.live.cluster_access import client_of
+from gpu_platform.live.live_state import read_live
+from gpu_platform.live.running_versions import read_running_versions
 from gpu_platform.planning.changes import (
     Effect,
     Impact,
@@ -41,7 +42,6 @@ from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.upgrades import current_kubernetes, upgrade_items, upgrade_steps
 from gpu_platform.planning.upgrades.report import Item, RunningVersions, Step
 from gpu_platform.planning.upgrades.support import Status
-from gpu_platform.running_versions import read_running_versions
 from gpu_platform.stack.loaded import LoadedStack, load_stack, plan_platform
 
 _STYLES = {

@@ -16,13 +16,13 @@ from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.held_queues import warn_of_held_queues
 from gpu_platform.cli.options import only_with
 from gpu_platform.cli.validate_page import validation_page
-from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.applyset import stack_outputs
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
+from gpu_platform.live.cluster_access import ClusterAccess
+from gpu_platform.live.node_reports import collect_report
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.changes import classify, pool_changes
 from gpu_platform.stack.loaded import load_stack
-from gpu_platform.validation import collect_report
 from validators.render import as_ctrf, as_junit, print_report
 
 

@@ -13,7 +13,7 @@ from gpu_platform.base.html_page import COLOURS
 from gpu_platform.dashboards.panels import Panel
 from gpu_platform.dashboards.read import Period
 from gpu_platform.dashboards.units import value_text
-from gpu_platform.prometheus import Series
+from gpu_platform.live.prometheus import Series
 
 MOST_LINES: Final = len(COLOURS)
 _DASHES: Final = ("", "7 3", "2 3", "9 3 2 3", "4 2")  # lines can be told apart without colours

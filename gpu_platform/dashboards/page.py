@@ -11,7 +11,7 @@ from gpu_platform.base.html_page import html_page
 from gpu_platform.dashboards.chart import MOST_LINES, line_chart, line_style, numbered, spark_line
 from gpu_platform.dashboards.read import BoardData, PanelData, Period
 from gpu_platform.dashboards.units import value_text
-from gpu_platform.prometheus import Series
+from gpu_platform.live.prometheus import Series
 
 _STYLE: Final = (
     "body{max-width:90rem}.panels{display:grid;grid-template-columns:repeat(24,minmax(0,1fr));gap:1rem}"

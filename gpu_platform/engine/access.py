@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from gpu_platform.engine.changes import Action, Change, FieldChange
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.declared import is_unknown
 from gpu_platform.engine.drift import access_fields, with_defaults
 from gpu_platform.engine.objects import KubernetesObject
 from gpu_platform.engine.properties import Json
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import ObjectKey, object_key
 
 

@@ -23,19 +23,19 @@ from gpu_platform.base.quantity import counted
 from gpu_platform.engine import retention
 from gpu_platform.engine.applyset import ApplySet, Inventory
 from gpu_platform.engine.changes import Action, Change, Changes, field_changes, state_seen
-from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.declared import declared_objects, is_first, placed
 from gpu_platform.engine.drift import Addition, additions, grants_access, removal
 from gpu_platform.engine.judges import is_judge, refused_by
 from gpu_platform.engine.left_alone import with_fields_of_others
 from gpu_platform.engine.members import ObjectsSkipped, Ownership, may_be_deleted_to_take_back
 from gpu_platform.engine.objects import KubernetesObject
-from gpu_platform.engine.readiness import is_awaited
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.taints import apply_over
 from gpu_platform.engine.wait import Awaited, NotReady, Waiter, timeout_seconds
 from gpu_platform.engine.withheld import withheld_text
+from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import WORKLOAD_GROUPS, ObjectKey, object_key
+from gpu_platform.live.readiness import is_awaited
 from gpu_platform.planning.teams.admission import POLICY_SECONDS
 
 NAMESPACE_SKIPPED: Final = "is in a Namespace that is skipped"

@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from gpu_platform.base.errors import Finding
 from gpu_platform.base.names import FIELD_MANAGER, STACK_LABEL
-from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.members import (
     MAX_RECORD_BYTES,
     PART_OF_LABEL,
@@ -30,6 +29,7 @@ from gpu_platform.engine.members import (
     encode_record,
     ownership,
 )
+from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import ObjectKey, annotation, mapping_at, object_key
 from gpu_platform.stack.project import version
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gpu_platform.base.errors import BadInput, Problem
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import KubernetesObject, kubernetes_objects, only_pulumi_can_deploy
 from gpu_platform.engine.properties import UNKNOWN
-from gpu_platform.engine.readiness import wait_for_problems
 from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import ObjectKey
+from gpu_platform.live.readiness import wait_for_problems
 
 _FIRST_KINDS: Final = ("Namespace", "CustomResourceDefinition.apiextensions.k8s.io")  # other objects need them
 _DEFAULT_NAMESPACE: Final = "default"

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from gpu_platform.engine.changes import Action, Change
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.wait import DEFAULT_TIMEOUT_SECONDS, Waiter
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import WORKLOAD_GROUPS, ObjectKey, object_key
 
 # Pods need their node to terminate, and namespaces cannot be deleted before their pods: workloads first, then

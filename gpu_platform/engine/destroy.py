@@ -6,9 +6,9 @@ from gpu_platform.base.progress import Progress
 from gpu_platform.base.quantity import counted
 from gpu_platform.engine.applyset import ApplySet
 from gpu_platform.engine.changes import Changes
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.retention import prune
 from gpu_platform.engine.wait import Waiter
+from gpu_platform.live.client import KubernetesClient
 
 
 def destroy(client: KubernetesClient, stack: str, progress: Progress | None = None) -> Changes:

@@ -26,7 +26,6 @@ from gpu_platform.engine.changes import (
     owned_fields,
     state_seen,
 )
-from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.declared import declared_objects, defines_kind, is_unknown, placed
 from gpu_platform.engine.drift import additions, grants_access
 from gpu_platform.engine.judges import is_judge, refused_by
@@ -35,6 +34,7 @@ from gpu_platform.engine.members import ObjectsSkipped, Ownership, may_be_delete
 from gpu_platform.engine.objects import KubernetesObject
 from gpu_platform.engine.record import RecordedProgram
 from gpu_platform.engine.taints import apply_over
+from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import ObjectKey, object_key
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from gpu_platform.base.names import FIELD_MANAGER
 from gpu_platform.engine.changes import child_at, owned_fields, place_of
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import ObjectKey, object_key
 
 # Only these kinds are examined, and of them only these fields. Of other kinds (nodes, claims, service accounts,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpu_platform.engine.client import Refused
+from gpu_platform.live.client import Refused
 from gpu_platform.live.objects import ObjectKey
 
 _POLICIES: Final = "admissionregistration.k8s.io"

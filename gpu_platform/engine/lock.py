@@ -23,9 +23,9 @@ from gpu_platform.base.errors import GpuPlatformError, UnknownOutcome
 from gpu_platform.base.names import STACK_LABEL
 from gpu_platform.base.progress import Progress
 from gpu_platform.engine.applyset import PARENT_NAMESPACE, parent_name
-from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.connection import Limits, Refused
 from gpu_platform.engine.process_identity import has_ended, own_identity
+from gpu_platform.live.client import KubernetesClient
+from gpu_platform.live.connection import Limits, Refused
 from gpu_platform.live.objects import annotation, mapping_at
 
 LEASE_SECONDS: Final = 30

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 
 _API: Final = "kueue.x-k8s.io/v1beta2"
 _IN_USE: Final = "kueue.x-k8s.io/resource-in-use"

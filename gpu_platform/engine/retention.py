@@ -20,10 +20,10 @@ from gpu_platform.base.errors import Finding
 from gpu_platform.base.progress import Progress
 from gpu_platform.engine.applyset import PART_OF_LABEL, ApplySet
 from gpu_platform.engine.changes import Action, Change
-from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.contents import KEPT_KINDS, Contents, held_by_finalizers, namespace_contents
 from gpu_platform.engine.deletion import LAST_KINDS, delete_all
 from gpu_platform.engine.wait import DEFAULT_TIMEOUT_SECONDS, NotReady, Waiter
+from gpu_platform.live.client import KubernetesClient
+from gpu_platform.live.contents import KEPT_KINDS, Contents, held_by_finalizers, namespace_contents
 from gpu_platform.live.objects import ObjectKey, annotation, items_at, mapping_at, object_key
 
 _TRUE: Final = "true"

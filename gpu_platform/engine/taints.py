@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from gpu_platform.base.names import READINESS_TAINT_KEY, STARTUP_TAINT_KEY, TAINTS_ANNOTATION
 from gpu_platform.engine.changes import owned_fields
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import annotation, items_at, mapping_at, object_key
 
 Taint = Mapping[str, Any]

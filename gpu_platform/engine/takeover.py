@@ -14,8 +14,8 @@ from gpu_platform.base.errors import Finding
 from gpu_platform.base.names import STACK_LABEL
 from gpu_platform.base.quantity import counted
 from gpu_platform.engine import retention
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import KubernetesObject
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import ObjectKey, items_at, mapping_at
 
 _PROVIDER: Final = "pulumi-kubernetes"  # pulumi-kubernetes v4, fieldManagerName: this and eight hex digits

@@ -10,7 +10,7 @@ from typing import Any, Final
 from gpu_platform.base import names
 from gpu_platform.engine import retention
 from gpu_platform.engine.applyset import PARENT_NAMESPACE, PARENTS, outputs_of
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import annotation, mapping_at
 
 _QUOTA: Final = "gpu-quota"

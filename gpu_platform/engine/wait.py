@@ -11,11 +11,11 @@ from typing import Any, Final
 from gpu_platform.base.errors import BadInput, Finding, Problem
 from gpu_platform.base.progress import Progress
 from gpu_platform.engine.applyset import ApplySet
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import KubernetesObject
-from gpu_platform.engine.readiness import TIMEOUT_ANNOTATION, pod_trouble, unready_reason
 from gpu_platform.engine.wait_report import WaitReport
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import WORKLOAD_GROUPS, ObjectKey, annotation, items_at, mapping_at, object_key
+from gpu_platform.live.readiness import TIMEOUT_ANNOTATION, pod_trouble, unready_reason
 
 DEFAULT_TIMEOUT_SECONDS: Final = 600.0  # Pulumi's for most kinds
 _POLL_SECONDS: Final = 0.25

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_platform.base import names
 from gpu_platform.base.quantity import parse_quantity
-from gpu_platform.engine.held_queues import stop_policy
 from gpu_platform.guide.waiting import why_it_waits
+from gpu_platform.live.held_queues import stop_policy
 from gpu_platform.live.objects import items_at, mapping_at
+from gpu_platform.live.usage import gpu_usage
 from gpu_platform.planning.queues.limits import is_cpu_flavor
-from gpu_platform.usage import gpu_usage
 
 if TYPE_CHECKING:
-    from gpu_platform.engine.client import KubernetesClient  # which a plan with a guide does not need
+    from gpu_platform.live.client import KubernetesClient  # which a plan with a guide does not need
 
 _KUEUE: Final = "kueue.x-k8s.io/v1beta2"
 _QUOTA: Final = "gpu-quota"

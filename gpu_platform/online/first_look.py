@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from gpu_platform.base.errors import UnknownOutcome
 from gpu_platform.catalog import load_catalog
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.online.cluster.lookups import client_with
 from gpu_platform.online.finding import NotLookedAt
 from gpu_platform.online.registry import cloud_of

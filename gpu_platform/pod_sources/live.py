@@ -11,10 +11,10 @@ from gpu_platform.base import names
 from gpu_platform.base.errors import Problem
 from gpu_platform.base.quantity import amount_of
 from gpu_platform.catalog import Catalog
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
+from gpu_platform.live.live_objects import LiveObjects, read_objects
+from gpu_platform.live.live_state import running_pods
 from gpu_platform.live.objects import items_at, mapping_at
-from gpu_platform.live_objects import LiveObjects, read_objects
-from gpu_platform.live_state import running_pods
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.scheduling.model import Amounts, Node, PodGroup, RunningPod, quota_resource

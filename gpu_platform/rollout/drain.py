@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gpu_platform.disruption import guarded_pod, read_budgets
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
+from gpu_platform.live.disruption import guarded_pod, read_budgets
+from gpu_platform.live.pods import eviction_action, pod_name
 from gpu_platform.planning.changes.budgets import Block, DisruptionBudget, block_of, merged
-from gpu_platform.rollout.pods import eviction_action, pod_name
 
 Pod = Mapping[str, Any]
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_platform.base import names
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.rollout.annotations import (
     field_manager,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpu_platform.base import names
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
+from gpu_platform.live.live_objects import LiveObjects, read_objects
 from gpu_platform.live.objects import items_at, mapping_at
-from gpu_platform.live_objects import LiveObjects, read_objects
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.rollout.annotations import field_manager
 from gpu_platform.rollout.layouts import CONFIG_KEY, read_configs, with_both

@@ -13,8 +13,9 @@ from typing import Any, Final, Literal
 
 from gpu_platform.base import names
 from gpu_platform.base.quantity import counted, duration_text
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import is_ready, mapping_at
+from gpu_platform.live.pods import eviction_action, gpu_pods, pod_name
 from gpu_platform.planning.changes.budgets import Block, blocks_text
 from gpu_platform.planning.changes.durations import MIG_MANAGER_SECONDS, MIG_OFFER_SECONDS
 from gpu_platform.planning.mig.progress import CHANGE_SECONDS, is_in_progress
@@ -24,7 +25,6 @@ from gpu_platform.rollout.drain import ask_evictions
 from gpu_platform.rollout.layouts import retry_name
 from gpu_platform.rollout.live import manager_pods
 from gpu_platform.rollout.plan import NodeChange, offers
-from gpu_platform.rollout.pods import eviction_action, gpu_pods, pod_name
 
 Result = Literal["changed", "gone", "failed", "left", "not-begun"]
 _RESULT_TEXTS: Final[Mapping[Result, str]] = {

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpu_platform.base import names
 from gpu_platform.live.objects import is_ready, mapping_at
+from gpu_platform.live.pods import GpuPod, eviction_action, gpu_pods, pod_name
 from gpu_platform.planning.changes.budgets import Block, DisruptionBudget
 from gpu_platform.planning.mig.progress import is_in_progress, is_stuck
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -17,7 +18,6 @@ from gpu_platform.planning.sharing.section import MigRollPlan
 from gpu_platform.rollout.annotations import is_cordoned, rollout_annotation
 from gpu_platform.rollout.drain import blocks_of
 from gpu_platform.rollout.layouts import CONFIG_KEY, Configs, config_text, read_configs, same_layout
-from gpu_platform.rollout.pods import GpuPod, eviction_action, gpu_pods, pod_name
 
 Node = Mapping[str, Any]
 

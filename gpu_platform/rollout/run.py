@@ -9,7 +9,7 @@ from functools import partial
 from gpu_platform.base.errors import Finding
 from gpu_platform.base.progress import Progress
 from gpu_platform.base.quantity import counted
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.rollout.annotations import field_manager, labels_by, node_document
 from gpu_platform.rollout.live import add_configs

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform import cluster_access
 from gpu_platform.base.errors import ExitCode, UnknownOutcome
-from gpu_platform.cluster_access import ClusterAccess, WrongKubeconfig, client_of
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live import cluster_access
+from gpu_platform.live.client import KubernetesClient
+from gpu_platform.live.cluster_access import ClusterAccess, WrongKubeconfig, client_of
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan

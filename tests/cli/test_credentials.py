@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_platform.credentials import aws_sources, google_sources
+from gpu_platform.live.credentials import aws_sources, google_sources
 
 SECRET = "never-to-be-told"
 

@@ -14,7 +14,7 @@ from gpu_platform.base import interruption
 from gpu_platform.base.errors import Finding, UnknownOutcome
 from gpu_platform.cli import dead_ends
 from gpu_platform.cli.dead_ends import NodesGivenUp, ended_by_dead_ends, past_the_gate
-from gpu_platform.cluster_access import ClusterAccess
+from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.stack.loaded import load_stack
 

@@ -20,11 +20,11 @@ from gpu_platform.cli import deploy
 from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import EmbeddedDeployment
 from gpu_platform.cli.summary import show_changes
-from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.applyset import ApplySet, Inventory
 from gpu_platform.engine.changes import Action, Change, Changes
 from gpu_platform.engine.members import ObjectsSkipped
 from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.live.objects import ObjectKey
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.changes import pool_facts, protected
@@ -98,7 +98,7 @@ def given(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
         monkeypatch.setattr(deploy.control_plane, "status", lambda _name: SimpleNamespace(state="running"))
         monkeypatch.setattr(deploy.control_plane, "names", list)
         monkeypatch.setattr(deploy, "_observe", lambda *_, **__: None)
-        monkeypatch.setattr("gpu_platform.cluster_access.client_of", unreachable)
+        monkeypatch.setattr("gpu_platform.live.cluster_access.client_of", unreachable)
         # There is no cluster to look at for nodes.
         monkeypatch.setattr(deploy, "preview_rollout", lambda *_: Rollout())
         monkeypatch.setattr(deploy, "change_nodes", lambda *_: ())
@@ -245,7 +245,7 @@ def test_the_embedded_engine_gives_back_the_pools_that_the_program_exports(
     assert plan.kind == "environment"
     exported = record_stack(loaded, preview=False).outputs
     ApplySet(cluster, "local").write_parent(Inventory(), exported)  # pyrefly: ignore[bad-argument-type]
-    monkeypatch.setattr("gpu_platform.cluster_access.client_of", lambda _plan: cluster)
+    monkeypatch.setattr("gpu_platform.live.cluster_access.client_of", lambda _plan: cluster)
 
     access = ClusterAccess(plan)
     found = EmbeddedDeployment(loaded, record_stack(loaded), Progress(quiet=True), access, "requested").outputs()

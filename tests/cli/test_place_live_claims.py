@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.pod_sources import read_cluster
 from tests.planning.conftest import PlanMaker, make_plan, pool
 

@@ -14,9 +14,9 @@ import yaml
 from gpu_platform.base import names
 from gpu_platform.base.errors import Finding
 from gpu_platform.cli.team_changes import warn_of_teams
-from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine import retention
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
+from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.stack import CONFIG_KEY
 from gpu_platform.stack.loaded import plan_platform
 from sandbox import control_plane

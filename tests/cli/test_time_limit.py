@@ -14,7 +14,7 @@ from gpu_platform.base import interruption
 from gpu_platform.base.errors import BadInput
 from gpu_platform.base.progress import Progress
 from gpu_platform.cli.interrupted import TimedOut, explained, parse_timeout, time_limit
-from gpu_platform.cluster_access import ClusterAccess
+from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.planning import Plan
 from gpu_platform.stack.loaded import load_stack
 

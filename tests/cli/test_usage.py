@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_platform.usage import Usage, gpu_usage
+from gpu_platform.live.usage import Usage, gpu_usage
 
 
 def pod(node: str | None, requests: dict[str, str], phase: str = "Running") -> dict[str, Any]:

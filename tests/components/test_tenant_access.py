@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from gpu_platform.engine.apply import apply
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.destroy import destroy
 from gpu_platform.engine.record import record_program
+from gpu_platform.live.client import KubernetesClient
 from sandbox.control_plane import Status
 from tests.support.terminating import finalized_at_once
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from sandbox import control_plane
 from tests.support import command_line, pulumi_cli
 from tests.support.command_line import COMMAND, Ran

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.support.eventually import eventually

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 
 
 def member(kubeconfig: Path, group: str, user: str = "ada", node: str = "") -> KubernetesClient:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpu_platform.engine.client import Refused
+from gpu_platform.live.client import Refused
 from sandbox.control_plane import Status
 from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform
 from tests.e2e.impersonation import admitted, member

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.quantity import amount_of
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from sandbox import control_plane
 from tests.e2e.fabric_namespaces import apply_team, honest, pod, remove
 from tests.support.eventually import eventually

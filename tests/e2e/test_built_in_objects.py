@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 from sandbox.control_plane import Status
 from tests.support.recorded import record_shipped
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.planning.dra.cel import check_cel
 from sandbox.control_plane import Status
 from tests.planning.cel_cases import INVALID, PASSED_BUT_REFUSED, REFUSED_BUT_TAKEN, VALID

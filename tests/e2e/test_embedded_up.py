@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.client import Refused
+from gpu_platform.live.client import Refused
 from gpu_platform.program import record_stack
 from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
 from tests.e2e.impersonation import member

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog.scaling_triggers import PROMETHEUS
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from policies import evaluate

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 from tests.e2e.conftest import TOLERATION, Platform
 from tests.e2e.debugger import debug
 from tests.e2e.impersonation import member

@@ -12,7 +12,7 @@ import yaml
 
 from gpu_platform.base.progress import Progress
 from gpu_platform.engine import retention
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 from sandbox import control_plane
 from tests.e2e.debugger import debug
 from tests.e2e.fabric_namespaces import Object, apply_team, honest, pod, refusal, remove

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from sandbox import control_plane
 from tests.e2e.fabric_namespaces import Object, apply_team, refusal, remove
 from tests.support.fabric_jobs import MACHINES, job_pods, platform_with_jobs

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 from sandbox import control_plane
 from tests.e2e.fabric_namespaces import Object, apply_team, refusal, remove
 from tests.support.eventually import eventually

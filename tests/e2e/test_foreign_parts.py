@@ -10,7 +10,7 @@ import pytest
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.cli.parts import refuse_parts
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack, load_stack
 from sandbox import control_plane

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from components._immutable_fields import IMMUTABLE_FIELDS
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 from sandbox.control_plane import Status
 
 # Not the group of other tests, which make the same namespaces by themselves.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from tests.e2e.conftest import Platform
 from tests.support.eventually import eventually
 

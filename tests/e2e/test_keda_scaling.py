@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from gpu_platform.base.progress import Progress
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from sandbox import build
 from sandbox.control_plane import Status
 from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform

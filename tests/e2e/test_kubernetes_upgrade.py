@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.progress import Progress
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from sandbox import control_plane
 from sandbox._modules import kubernetes_versions
 from tests.e2e.conftest import BASE, Platform

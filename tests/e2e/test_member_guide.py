@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 from sandbox.control_plane import Status
 from tests.e2e.conftest import Platform
 from tests.e2e.impersonation import member

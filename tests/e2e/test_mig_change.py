@@ -21,7 +21,7 @@ import pytest
 
 from gpu_platform.base import names
 from gpu_platform.base.progress import Progress
-from gpu_platform.engine.client import Refused
+from gpu_platform.live.client import Refused
 from gpu_platform.rollout.annotations import field_manager, labels_by
 from gpu_platform.rollout.hold import release
 from gpu_platform.rollout.live import read_cluster

@@ -13,7 +13,7 @@ import yaml
 
 from gpu_platform.base.progress import Progress
 from gpu_platform.catalog import load_catalog
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.planning.scheduling.model import Scenario
 from gpu_platform.planning.scheduling.nodes import planned_nodes, quotas_of
 from gpu_platform.planning.scheduling.schedule import admit, start

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.paths import PROJECT_ROOT, sandbox_kubeconfig
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from sandbox import control_plane
 from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform
 from tests.support.command_line import COMMAND, Ran

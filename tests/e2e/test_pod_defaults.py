@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.quantity import parse_quantity
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 from tests.e2e.conftest import TOLERATION, Platform
 from tests.e2e.impersonation import admitted, member
 from tests.support.eventually import eventually

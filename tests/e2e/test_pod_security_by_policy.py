@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from sandbox import control_plane
 from tests.e2e.fabric_namespaces import Object, apply_team, honest, pod, refusal, remove
 from tests.support.fabric_pods import platform_of

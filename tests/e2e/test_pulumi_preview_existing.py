@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from sandbox import control_plane
 from sandbox._layout import ADMIN, Layout
 from tests.components.company_shapes import shape

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.progress import Progress
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from sandbox import control_plane
 from tests.e2e.conftest import TOLERATION, Platform, platform_of_the_cli
 from tests.e2e.impersonation import member

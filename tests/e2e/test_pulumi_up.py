@@ -18,7 +18,7 @@ import pytest
 
 from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.base.progress import Progress
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from sandbox import control_plane
 from tests.e2e.conftest import Platform, platform_of_the_cli
 from tests.support.eventually import eventually

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 from policies import evaluate
 from tests.e2e.queues import KUEUE, Team, job
 from tests.e2e.test_team_queues import e2e_sandbox, queues, search, vision

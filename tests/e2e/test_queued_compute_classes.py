@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from tests.e2e.fabric_namespaces import refusal
 from tests.e2e.test_equal_verdicts import a_pod, client, held, main
 from tests.e2e.test_tolerations_before_1_36 import POLICIES, recorded

@@ -17,7 +17,7 @@ import yaml
 from gpu_platform.base.names import GPU_CLUSTER
 from gpu_platform.base.progress import Progress
 from gpu_platform.cli.render import render_to
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack, load_stack, plan_platform
 from sandbox import control_plane
@@ -71,7 +71,7 @@ def test_every_rendered_object_is_accepted_with_strict_field_validation(
 
 
 def test_a_misspelt_field_of_a_cluster_policy_is_refused(client: KubernetesClient) -> None:
-    from gpu_platform.engine.client import Refused
+    from gpu_platform.live.client import Refused
 
     spec = {"devicePlugin": {"config": {"nmae": "x"}}}
     policy = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "typo"}, "spec": spec}
@@ -201,7 +201,7 @@ def test_monitors_rules_and_scaled_objects_are_accepted_with_strict_field_valida
 def test_a_misspelt_field_of_a_monitor_rule_or_scaled_object_is_refused(
     client: KubernetesClient, monitored: dict[str, dict[str, Any]], kind: str, path: tuple[Any, ...]
 ) -> None:
-    from gpu_platform.engine.client import Refused
+    from gpu_platform.live.client import Refused
 
     manifest = deepcopy(monitored[kind])
     place: Any = manifest["spec"]
@@ -253,7 +253,7 @@ def test_karpenters_objects_of_every_form_of_pool_are_accepted_with_strict_field
 def test_a_wrong_field_of_karpenters_objects_is_refused(
     client: KubernetesClient, kind: str, path: tuple[Any, ...], value: Any, said: str
 ) -> None:
-    from gpu_platform.engine.client import Refused
+    from gpu_platform.live.client import Refused
 
     (manifest,) = [one for one in karpenter_objects(TRAIN) if one["kind"] == kind]
     place: Any = manifest["spec"]

@@ -19,10 +19,10 @@ import pytest
 import yaml
 
 from gpu_platform.dashboards import Period, boards, dashboards_page, read_boards
-from gpu_platform.measured import held_by_team, measured_utilisation
+from gpu_platform.live.measured import held_by_team, measured_utilisation
+from gpu_platform.live.prometheus import Prometheus
 from gpu_platform.planning.monitoring.grafana import content, dashboards
 from gpu_platform.planning.monitoring.rules import rule_groups
-from gpu_platform.prometheus import Prometheus
 from gpu_platform.stack.loaded import plan_platform
 from sandbox.nvml import parse_faults
 from tests.support.dcgm_endpoint import DcgmEndpoint

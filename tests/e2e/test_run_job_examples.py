@@ -10,7 +10,7 @@ import yaml
 
 from gpu_platform.base import names
 from gpu_platform.base.paths import PROJECT_ROOT
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
 from tests.support.definitions import CRDS, definition
 from tests.support.eventually import eventually

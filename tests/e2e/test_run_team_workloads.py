@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base import names
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from sandbox.control_plane import Status
 from tests.e2e.conftest import Platform
 from tests.e2e.impersonation import member

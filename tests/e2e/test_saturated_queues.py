@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_platform.engine.client import Refused
+from gpu_platform.live.client import Refused
 from gpu_platform.stack.loaded import load_stack
 from sandbox.control_plane import Status
 from tests.e2e.conftest import VALIDATION_TIMEOUT, Platform

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base import names
-from gpu_platform.engine.client import Refused
+from gpu_platform.live.client import Refused
 from sandbox.simulator.kube import Api
 from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
 from tests.support.eventually import eventually

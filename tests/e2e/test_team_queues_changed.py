@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.guide.live import read_live_guide
+from gpu_platform.live.client import KubernetesClient, Refused
 from sandbox.control_plane import Status
 from tests.e2e.conftest import Platform
 from tests.e2e.queues import KUEUE, Team, bring, job, stack

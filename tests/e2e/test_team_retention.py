@@ -16,7 +16,7 @@ import yaml
 from syrupy.assertion import SnapshotAssertion
 
 from gpu_platform.base import names
-from gpu_platform.engine.client import Refused
+from gpu_platform.live.client import Refused
 from tests.e2e.conftest import SANDBOX, VALIDATION_TIMEOUT, Platform
 from tests.e2e.members import PASSWORD, members_objects
 from tests.e2e.transcripts import PLAIN, steady

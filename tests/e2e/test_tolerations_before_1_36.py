@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.e2e.fabric_namespaces import refusal

@@ -11,10 +11,10 @@ import pytest
 
 from gpu_platform.engine.apply import apply
 from gpu_platform.engine.changes import Changes
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.destroy import destroy
 from gpu_platform.engine.diff import preview
 from gpu_platform.engine.record import RecordedProgram, record_program
+from gpu_platform.live.client import KubernetesClient
 from sandbox.control_plane import Status
 from tests.support.terminating import finalized_at_once
 

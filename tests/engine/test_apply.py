@@ -16,8 +16,8 @@ from gpu_platform.base.errors import BadInput, ExitCode, Finding
 from gpu_platform.engine.apply import apply
 from gpu_platform.engine.applyset import ApplySet, stack_outputs
 from gpu_platform.engine.changes import Action, Changes
-from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.wait import NotReady
+from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import ObjectKey
 from sandbox.control_plane import Status
 from tests.engine.conftest import Objects, Record, Stack, config_map, limited, namespace, node, workload
@@ -515,7 +515,7 @@ def _apply_in_a_process(
     script = """
 import pathlib, sys
 from gpu_platform.engine.apply import apply
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.engine.record import record_program
 program, config, kubeconfig, stack = sys.argv[1:]
 platform = {"gpu-platform:platform": pathlib.Path(config).read_text()}

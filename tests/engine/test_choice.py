@@ -13,11 +13,11 @@ import pytest
 from gpu_platform.base.errors import BadInput, ExitCode, Finding, UnknownOutcome
 from gpu_platform.base.progress import Progress
 from gpu_platform.cli.engines import PulumiDeployment
-from gpu_platform.cluster_access import ClusterAccess
 from gpu_platform.engine.choice import EngineName, choose_engine
 from gpu_platform.engine.pulumi_cli import find_cli
 from gpu_platform.engine.pulumi_engine import PulumiEngine, _diagnostics
 from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.live.objects import ObjectKey
 from gpu_platform.online.aws.lookups import AwsCloud
 from gpu_platform.online.finding import NotLookedAt

@@ -17,7 +17,7 @@ import yaml
 
 from gpu_platform.base import names
 from gpu_platform.cleanup.packed import build_cleanup
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from sandbox.control_plane import Status

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from sandbox.control_plane import Status
 from sandbox.simulator.kube import Api
 from tests.engine.conftest import config_map, namespace

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpu_platform.engine.changes import Action, Change
-from gpu_platform.engine.client import Refused
 from gpu_platform.engine.judges import is_judge, refused_by
+from gpu_platform.live.client import Refused
 from gpu_platform.live.objects import ObjectKey
 from tests.engine.conftest import Objects, Stack, config_map, namespace
 from tests.support.eventually import eventually

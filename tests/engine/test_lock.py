@@ -13,9 +13,9 @@ import pytest
 
 from gpu_platform.base.errors import ExitCode, UnknownOutcome
 from gpu_platform.base.progress import Progress
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.lock import StackLock
 from gpu_platform.engine.process_identity import has_ended, own_identity
+from gpu_platform.live.client import KubernetesClient
 from tests.support.eventually import DEADLINES_SECONDS, eventually
 
 STACK = "engine-locked"

@@ -8,9 +8,9 @@ import pytest
 
 from gpu_platform.base.errors import Finding
 from gpu_platform.engine.changes import Action
-from gpu_platform.engine.client import KubernetesClient, Refused
 from gpu_platform.engine.diff import preview
 from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.live.client import KubernetesClient, Refused
 from tests.engine.conftest import Record, Stack, config_map, namespace, workload
 
 

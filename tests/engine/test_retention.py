@@ -9,9 +9,9 @@ import pytest
 
 from gpu_platform.base import names
 from gpu_platform.base.progress import Progress
-from gpu_platform.engine.client import KubernetesClient, Refused
-from gpu_platform.engine.contents import Contents, VolumeClaim, namespace_contents
 from gpu_platform.engine.retention import is_of_platform, may_be_adopted, settle, team_namespaces
+from gpu_platform.live.client import KubernetesClient, Refused
+from gpu_platform.live.contents import Contents, VolumeClaim, namespace_contents
 from sandbox.control_plane import Status
 from tests.engine.conftest import Stack, config_map, workload
 from tests.support.eventually import eventually

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.queues import release_deleted
-from tests.engine.test_connection import ANSWERED, answering, kubeconfig
+from gpu_platform.live.client import KubernetesClient
+from tests.live.test_connection import ANSWERED, answering, kubeconfig
 
 API = "/apis/kueue.x-k8s.io/v1beta2"
 IN_USE = "kueue.x-k8s.io/resource-in-use"

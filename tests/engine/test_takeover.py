@@ -9,9 +9,9 @@ import pytest
 
 from gpu_platform.base import names
 from gpu_platform.base.errors import Finding
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.objects import kubernetes_objects
 from gpu_platform.engine.takeover import refuse_foreign_objects
+from gpu_platform.live.client import KubernetesClient
 from tests.engine.conftest import Stack
 
 NAMESPACE = "takeover"

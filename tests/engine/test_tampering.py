@@ -10,8 +10,8 @@ from gpu_platform.base.errors import Finding
 from gpu_platform.engine import apply as apply_module
 from gpu_platform.engine.applyset import ApplySet, Inventory, stack_outputs
 from gpu_platform.engine.changes import Action, Change, Changes
-from gpu_platform.engine.client import KubernetesClient
 from gpu_platform.engine.members import ObjectsSkipped
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import mapping_at
 from tests.engine.conftest import Objects, Stack, config_map, namespace
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.online import OnlineFinding
 from gpu_platform.online.cluster.installed import SERVICE_MONITORS, Installed, Workload, compare_installed
 from gpu_platform.online.cluster.lookups import installed_lookup, read_installed

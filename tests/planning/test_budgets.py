@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.disruption import budgets_of, guarded_pod
+from gpu_platform.live.disruption import budgets_of, guarded_pod
 from gpu_platform.planning.changes.budgets import Block, block_of, merged
 
 POD: dict[str, Any] = {

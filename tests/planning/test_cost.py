@@ -11,9 +11,9 @@ from rich.console import Console
 from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.summary import Summary, cost_lines, show_summary
+from gpu_platform.live.usage import Usage
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.spending.report import TeamSpending
-from gpu_platform.usage import Usage
 from tests.planning.conftest import PlanMaker, pool
 
 UNPRICED: dict[str, Any] = {"machine_type": "p5e.48xlarge"}

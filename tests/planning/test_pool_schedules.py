@@ -14,6 +14,7 @@ import yaml
 from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.guide.document import guide_to_markdown
+from gpu_platform.live.node_reports import expected_pool
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.changes import pool_facts, resized_node_groups
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
@@ -23,7 +24,6 @@ from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.schedules import off_notices
 from gpu_platform.planning.spending import savings, spending_of
 from gpu_platform.stack.loaded import plan_platform
-from gpu_platform.validation import expected_pool
 from tests.support.eks_stacks import CREATED, EXISTING, eks_environment, plan_eks
 from tests.support.prometheus_programs import PROMTOOL, needs_promtool
 from tests.support.recorded import record_platform

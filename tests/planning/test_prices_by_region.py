@@ -11,11 +11,11 @@ from rich.console import Console
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.capacity_document import capacity_document
 from gpu_platform.cli.summary import Summary, show_summary
+from gpu_platform.live.usage import Usage
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity.report import report_capacity
 from gpu_platform.planning.clouds.offerings import offering_warnings
 from gpu_platform.stack.loaded import plan_platform
-from gpu_platform.usage import Usage
 from tests.planning.conftest import PlanMaker, pool
 from tests.support.racks import CLUSTERS, ULTRASERVER, rack
 

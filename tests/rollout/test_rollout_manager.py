@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from gpu_platform.base import names
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.planning.sharing.section import MigRollPlan
 from gpu_platform.rollout.node import NodeRoll
 from gpu_platform.rollout.plan import NodeChange

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 
 _COUNT = "count/"
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import yaml
 
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from sandbox.build import Binaries
 from tests.support.certificates import self_signed
 from tests.support.eventually import eventually

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pytest
 from agent_tables import NOT_SUPPORTED, expecting, findings, healthy_gpu, node, of_machine, simulated
 
+from gpu_platform.live.node_reports import expected_pool
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stack.loaded import plan_platform
-from gpu_platform.validation import expected_pool
 from tests.planning.test_node_gate import stack
 from tests.support.sold import sold
 from validators.agent.checks import run_checks

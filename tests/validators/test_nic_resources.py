@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.errors import ExitCode
-from gpu_platform.validation import collect_report
+from gpu_platform.live.node_reports import collect_report
 from tests.support.eks_stacks import plan_eks
 from validators.cluster import check_node
 from validators.result import CheckResult

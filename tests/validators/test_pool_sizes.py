@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.quantity import counted
+from gpu_platform.live.node_reports import collect_report, expected_pool
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.stack.loaded import load_stack
-from gpu_platform.validation import collect_report, expected_pool
 from tests.support.cloud_plans import environment, filled, on_cloud
 from validators.result import CheckResult
 

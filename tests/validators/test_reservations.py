@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.errors import ExitCode
+from gpu_platform.live.node_reports import collect_report
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.validation import collect_report
 from tests.support.eks_stacks import plan_eks
 from tests.support.karpenter_forms import BLOCK, FORMS, RESERVED, TRAIN
 from validators.report import ValidationReport

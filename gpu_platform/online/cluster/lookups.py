@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from gpu_platform.base import names
 from gpu_platform.base.errors import UnknownOutcome
-from gpu_platform.cluster_access import client_of
-from gpu_platform.engine.client import KubernetesClient, Refused
-from gpu_platform.engine.connection import Limits
+from gpu_platform.live.client import KubernetesClient, Refused
+from gpu_platform.live.cluster_access import client_of
+from gpu_platform.live.connection import Limits
 from gpu_platform.live.objects import items_at, mapping_at
 from gpu_platform.online.cluster.installed import Installed, Workload, compare_installed
 from gpu_platform.online.finding import Lookup, NotLookedAt, OnlineFinding

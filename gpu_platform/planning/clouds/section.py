@@ -85,7 +85,7 @@ class CloudPrerequisites:
     """Prerequisites of an `up` in the cloud, beside the stack itself.
 
     `command`: credential command of the kubeconfig; `credentials`: name of their kind in
-    `gpu_platform.credentials`; `owner`: the account or project; `quota_console`: page of quotas;
+    `gpu_platform.live.credentials`; `owner`: the account or project; `quota_console`: page of quotas;
     `all_regions_quota`: a quota of GPUs over all regions, if any; `permissions`: of the user;
     `apis`: command that enables the cloud's APIs, None: not needed; `quotas`: those beside GPUs.
     """

@@ -9,9 +9,9 @@ import pytest
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
+from gpu_platform.live.node_reports import expected_pool
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stack.loaded import plan_platform
-from gpu_platform.validation import expected_pool
 from sandbox.karpenter.instance_types import instance_types
 from tests.support.recorded import Recorded, record_platform
 

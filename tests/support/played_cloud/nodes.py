@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpu_platform.base.paths import sandbox_kubeconfig
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from tests.support.played_cloud.account import Account, Refused
 
 Properties = Mapping[str, Any]

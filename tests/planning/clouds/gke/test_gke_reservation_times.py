@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.errors import BadInput
+from gpu_platform.live.node_reports import expected_pool
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools import ended_capacity
 from gpu_platform.stack.loaded import plan_platform
-from gpu_platform.validation import expected_pool
 
 TIMES: dict[str, Any] = {"starts": "2026-12-01T00:00:00Z", "ends": "2026-12-14T00:00:00Z"}
 BEFORE, DURING, AFTER = (

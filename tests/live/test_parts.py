@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.parts import find_parts
+from gpu_platform.live.client import KubernetesClient
+from gpu_platform.live.parts import find_parts
 from gpu_platform.planning.clouds.gpu_parts import plan_gpu_parts
 from gpu_platform.planning.clouds.parts import InstalledPart
 from gpu_platform.stack.cluster import ExistingCluster

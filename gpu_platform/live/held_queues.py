@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpu_platform.live.objects import items_at, mapping_at, object_key
 
 if TYPE_CHECKING:
-    from gpu_platform.engine.client import KubernetesClient
+    from gpu_platform.live.client import KubernetesClient
     from gpu_platform.planning.queues.section import TeamQueuePlan
 
 _API: Final = "kueue.x-k8s.io/v1beta2"

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.base.quantity import counted
-from gpu_platform.engine.held_queues import is_held
+from gpu_platform.live.held_queues import is_held
 from gpu_platform.live.objects import annotation, items_at, mapping_at
 
 SKIP_ANNOTATION: Final = "pulumi.com/skipAwait"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base import names
+from gpu_platform.live.pods import eviction_action
 from gpu_platform.rollout.annotations import (
     RolloutAnnotation,
     is_only_owner,
@@ -14,7 +15,6 @@ from gpu_platform.rollout.annotations import (
     node_document,
     rollout_annotation,
 )
-from gpu_platform.rollout.pods import eviction_action
 from tests.rollout.live_objects import node, owned_by, pod
 
 MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x"}}

@@ -12,7 +12,7 @@ import yaml
 
 from gpu_platform.base.errors import ExitCode, Finding, UnknownOutcome
 from gpu_platform.engine.applyset import ApplySet, Inventory
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 from sandbox.control_plane import Status
 from tests.engine.conftest import Stack, config_map
 
@@ -127,7 +127,7 @@ def test_deleting_spares_another_object_of_the_same_name(stack: Stack) -> None:
 
 
 def test_long_lists_come_in_pages_and_whole(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpu_platform.engine.client._PAGE_SIZE", 3)
+    monkeypatch.setattr("gpu_platform.live.client._PAGE_SIZE", 3)
     stack.up([config_map(f"page-{index}", "default") for index in range(8)])
 
     names = {live["metadata"]["name"] for live in stack.client.objects("v1", "ConfigMap", namespace="default")}

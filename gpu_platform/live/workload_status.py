@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpu_platform.base.quantity import counted
-from gpu_platform.engine.client import KubernetesClient
-from gpu_platform.engine.readiness import pod_trouble, unready_reason
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import items_at, mapping_at
+from gpu_platform.live.readiness import pod_trouble, unready_reason
 from gpu_platform.planning import Plan
 from gpu_platform.planning.workloads import workloads_of
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpu_platform.base import names
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import items_at, mapping_at
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.upgrades.report import RunningVersions

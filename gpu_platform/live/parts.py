@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import items_at, mapping_at
 from gpu_platform.planning.clouds.parts import HelmRelease, InstalledPart, PartPlan
 

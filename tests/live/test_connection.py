@@ -18,12 +18,12 @@ import yaml
 
 from gpu_platform.base.errors import ExitCode, UnknownOutcome
 from gpu_platform.base.progress import Progress
-from gpu_platform.cluster_access import client_of
 from gpu_platform.engine.applyset import ApplySet
-from gpu_platform.engine.client import KubernetesClient, Refused
-from gpu_platform.engine.connection import Limits
 from gpu_platform.engine.taints import apply_over
 from gpu_platform.engine.wait import Awaited, NotReady, Waiter
+from gpu_platform.live.client import KubernetesClient, Refused
+from gpu_platform.live.cluster_access import client_of
+from gpu_platform.live.connection import Limits
 from gpu_platform.live.objects import ObjectKey
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.stack.loaded import load_stack
@@ -122,7 +122,7 @@ def test_the_limits_of_a_request_are_about_a_minute() -> None:
 def test_a_server_that_never_answers_is_unknown_with_what_was_seen_and_what_to_do(
     silent: tuple[int, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpu_platform.engine.connection._RETRY_PAUSES_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr("gpu_platform.live.connection._RETRY_PAUSES_SECONDS", (0.0, 0.0))
     port, _ = silent
     limits = Limits(connect=1.0, read=0.2, total=PATIENCE_SECONDS)
     client = KubernetesClient(kubeconfig(tmp_path, port), limits=limits)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_platform.base.errors import UnknownOutcome
-from gpu_platform.cluster_access import ClusterAccess
-from gpu_platform.disruption import read_budgets
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
+from gpu_platform.live.cluster_access import ClusterAccess
+from gpu_platform.live.disruption import read_budgets
 from gpu_platform.planning.changes.budgets import DisruptionBudget
 
 

@@ -19,7 +19,7 @@ from kubernetes.config import ConfigException, new_client_from_config
 
 from gpu_platform.base.errors import Finding, UnknownOutcome
 from gpu_platform.base.names import FIELD_MANAGER
-from gpu_platform.engine.connection import Connection, Limits, Refused
+from gpu_platform.live.connection import Connection, Limits, Refused
 from gpu_platform.live.objects import WORKLOAD_GROUPS, object_key
 
 _PAGE_SIZE: Final = 500

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from gpu_platform.live.objects import annotation, items_at, mapping_at
-from gpu_platform.usage import gpu_units
+from gpu_platform.live.usage import gpu_units
 
 _MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 _ENDED: Final = ("Succeeded", "Failed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import is_ready, items_at, mapping_at
 from gpu_platform.planning.changes.budgets import DisruptionBudget, GuardedPod
 

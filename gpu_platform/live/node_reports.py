@@ -10,14 +10,14 @@ from typing import Any
 
 from gpu_platform.base import names
 from gpu_platform.base.errors import ExitCode
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
+from gpu_platform.live.pods import eviction_action, pod_name
+from gpu_platform.live.usage import uses_gpus
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.burn_in.section import BurnInPlan
 from gpu_platform.planning.changes.durations import driver_upgrades_at_a_time
 from gpu_platform.planning.clouds.windows import closed_text
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.rollout.pods import eviction_action, pod_name
-from gpu_platform.usage import uses_gpus
 from validators.burn_in import burn_in_checks, records_of
 from validators.cluster import upgrade_failed
 from validators.report import (

@@ -12,7 +12,7 @@ import yaml
 
 from gpu_platform.base.errors import ExitCode, Problem, UnknownOutcome, did_you_mean
 from gpu_platform.base.paths import sandbox_kubeconfig
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import items_at
 from gpu_platform.planning import Plan
 from sandbox.diagnosis import diagnose

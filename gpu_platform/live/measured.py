@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from gpu_platform.base.errors import BadInput, Problem, UnknownOutcome
-from gpu_platform.prometheus import Prometheus, QueryRefused
+from gpu_platform.live.prometheus import Prometheus, QueryRefused
 from gpu_platform.stack.utilisation import read_utilisation
 
 _QUERY: Final = "avg_over_time(pool:active:ratio[{}])"

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform.base import names
-from gpu_platform.disruption import guarded_pod
-from gpu_platform.engine.client import KubernetesClient
+from gpu_platform.live.client import KubernetesClient
+from gpu_platform.live.disruption import guarded_pod
+from gpu_platform.live.live_objects import LiveObjects, read_objects
 from gpu_platform.live.objects import items_at, mapping_at
-from gpu_platform.live_objects import LiveObjects, read_objects
+from gpu_platform.live.pods import eviction_action
+from gpu_platform.live.usage import gpu_units
 from gpu_platform.planning.changes.budgets import DisruptionBudget, block_of
 from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
 from gpu_platform.planning.nodes.section import HOLDING_TAINTS
 from gpu_platform.planning.plan import Plan
 from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.rollout.pods import eviction_action
-from gpu_platform.usage import gpu_units
 
 # What Kubernetes puts into every namespace is no member's data.
 _OWN_SECRETS: Final = ("kubernetes.io/service-account-token", "helm.sh/release.v1")

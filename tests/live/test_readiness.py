@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.errors import BadInput
-from gpu_platform.engine.readiness import is_awaited, pod_trouble, runs_on, unready_reason, wait_for_problems
 from gpu_platform.engine.wait import parse_duration
+from gpu_platform.live.readiness import is_awaited, pod_trouble, runs_on, unready_reason, wait_for_problems
 
 
 def live(api_version: str, kind: str, status: dict[str, Any], **fields: Any) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from decimal import Decimal
 from typing import Any, Final
 
 from gpu_platform.base.quantity import bytes_text, counted, parse_quantity
-from gpu_platform.engine.client import KubernetesClient, Refused
+from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import ObjectKey, items_at, mapping_at, object_key
-from gpu_platform.usage import gpu_units
+from gpu_platform.live.usage import gpu_units
 
 KEPT_KINDS: Final = ("NetworkPolicy.networking.k8s.io", "ResourceQuota", "LimitRange")
 """Kinds of the platform that keep a namespace isolated and within its limits; members cannot write them."""
