@@ -86,7 +86,7 @@ from gpu_platform.stack.loaded import load_stack
 loaded = load_stack(sys.argv[1])
 program = record_stack(loaded)
 started = time.process_time()
-from gpu_platform.policy_check import evaluate_policies
+from gpu_platform.deploy.recorded.policy_check import evaluate_policies
 evaluate_policies(program, loaded.plan)
 print(time.process_time() - started)
 """

@@ -20,7 +20,7 @@ FORCE: Final = True
 
 Each creation has a field manager of its own, so an `up` that was killed leaves objects whose fields would conflict
 with every later change of them. What people changed by hand is set again. `gpu-platform` refuses beforehand to
-take over an object of somebody else (engine/takeover.py).
+take over an object of somebody else (deploy/pulumi/takeover.py).
 """
 
 

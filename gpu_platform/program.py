@@ -6,8 +6,8 @@ import json
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.base.paths import PROJECT_ROOT
-from gpu_platform.engine.objects import declared_twice
-from gpu_platform.engine.record import RecordedProgram, StackResolver, record_program
+from gpu_platform.deploy.recorded.objects import declared_twice
+from gpu_platform.deploy.recorded.record import RecordedProgram, StackResolver, record_program
 from gpu_platform.stack import CONFIG_KEY
 from gpu_platform.stack.loaded import ENVIRONMENT_FOLDER_KEY, LoadedStack
 from gpu_platform.stack.project import project_name

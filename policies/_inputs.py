@@ -17,7 +17,7 @@ from typing import cast
 import yaml
 
 from gpu_platform.base.quantity import parse_quantity
-from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.deploy.recorded.properties import UNKNOWN
 
 # The unknown value of a record, Pulumi's sentinels by type (boolean, number, array, asset, archive, object), and
 # the placeholder of a hidden secret, which the embedded engine and `pulumi policy analyze` both write.

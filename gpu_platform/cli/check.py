@@ -19,14 +19,14 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check_report import Finding, as_junit, as_sarif, findings, mistakes, placed
 from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
-from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.deploy.recorded.policy_check import evaluate_policies
+from gpu_platform.deploy.recorded.record import RecordedProgram
 from gpu_platform.planning import Plan, plan_to_json
 from gpu_platform.planning.charts.section import ChartsPlan, ignored
 from gpu_platform.planning.clouds.offerings import offering_warnings
 from gpu_platform.planning.pools import capacity_gaps, ended_capacity
 from gpu_platform.planning.schedules import off_notices
 from gpu_platform.planning.upgrades import kubernetes_warnings
-from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.stack import find_stack_file, parse_platform
 from gpu_platform.stack.loaded import load_stack

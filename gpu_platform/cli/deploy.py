@@ -39,11 +39,14 @@ from gpu_platform.cli.quotas import check_all_quotas
 from gpu_platform.cli.summary import Summary, show_changes, show_summary
 from gpu_platform.cli.team_changes import warn_of_teams
 from gpu_platform.cli.window import MaintenanceWindow, window_of
-from gpu_platform.engine.applyset import is_deployed
-from gpu_platform.engine.choice import EngineName
-from gpu_platform.engine.members import ObjectsSkipped
-from gpu_platform.engine.queues import release_deleted
-from gpu_platform.engine.wait import NotReady
+from gpu_platform.deploy.choice import EngineName
+from gpu_platform.deploy.embedded.applyset import is_deployed
+from gpu_platform.deploy.embedded.members import ObjectsSkipped
+from gpu_platform.deploy.embedded.queues import release_deleted
+from gpu_platform.deploy.embedded.wait import NotReady
+from gpu_platform.deploy.recorded.policy_check import evaluate_policies
+from gpu_platform.deploy.rollout.plan import Rollout
+from gpu_platform.deploy.rollout.run import RolloutFailed
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.live.live_objects import ObjectsOnce
@@ -61,10 +64,7 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.queues import team_queues
 from gpu_platform.planning.queues.section import QueuesPlan
 from gpu_platform.planning.schedules import off_notices
-from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
-from gpu_platform.rollout.plan import Rollout
-from gpu_platform.rollout.run import RolloutFailed
 from gpu_platform.stack.loaded import LoadedStack, load_stack
 from policies import PolicyReport
 from sandbox import control_plane

@@ -18,8 +18,8 @@ from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import Deployment
 from gpu_platform.cli.mig_rollout import release_nodes
 from gpu_platform.cli.team import show_contents
-from gpu_platform.engine import retention
-from gpu_platform.engine.team_stacks import TeamStack, deployed_team_stacks
+from gpu_platform.deploy.retention import retention
+from gpu_platform.deploy.retention.team_stacks import TeamStack, deployed_team_stacks
 from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.live.contents import Contents, namespace_contents
 from gpu_platform.planning import Plan

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.tool import Tool
-from gpu_platform.engine.objects import only_pulumi_can_deploy
-from gpu_platform.engine.pulumi_cli import Unusable, find_cli
-from gpu_platform.engine.record import PROVIDER_PREFIX, ResourceRecord
+from gpu_platform.deploy.pulumi.pulumi_cli import Unusable, find_cli
+from gpu_platform.deploy.recorded.objects import only_pulumi_can_deploy
+from gpu_platform.deploy.recorded.record import PROVIDER_PREFIX, ResourceRecord
 from gpu_platform.live.credentials import credential_sources
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.section import CloudPrerequisites, CloudQuota

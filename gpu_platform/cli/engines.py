@@ -20,21 +20,21 @@ from gpu_platform.base.names import HELD_VARIABLE, RESIZED_VARIABLE, ROLLED_VARI
 from gpu_platform.base.paths import POLICY_PACK, PROJECT_ROOT, STACKS_DIR, STACKS_DIR_VARIABLE, sandbox_dir
 from gpu_platform.base.progress import Progress
 from gpu_platform.cli.parts import open_access, refuse_parts
-from gpu_platform.engine import retention
-from gpu_platform.engine.access import changed_access, restore_access
-from gpu_platform.engine.apply import apply
-from gpu_platform.engine.applyset import is_deployed, stack_outputs
-from gpu_platform.engine.changes import Action, Change, Changes
-from gpu_platform.engine.choice import EngineName, choose_engine
-from gpu_platform.engine.destroy import destroy
-from gpu_platform.engine.diff import preview
-from gpu_platform.engine.lock import StackLock
-from gpu_platform.engine.objects import KubernetesObject, kubernetes_objects
-from gpu_platform.engine.pulumi_cli import PulumiCli
-from gpu_platform.engine.pulumi_engine import InterruptedCreation, PulumiEngine
-from gpu_platform.engine.record import RecordedProgram
-from gpu_platform.engine.taints import repair_taints
-from gpu_platform.engine.takeover import refuse_foreign_objects
+from gpu_platform.deploy.changes import Action, Change, Changes
+from gpu_platform.deploy.choice import EngineName, choose_engine
+from gpu_platform.deploy.embedded.apply import apply
+from gpu_platform.deploy.embedded.applyset import is_deployed, stack_outputs
+from gpu_platform.deploy.embedded.destroy import destroy
+from gpu_platform.deploy.embedded.diff import preview
+from gpu_platform.deploy.embedded.taints import repair_taints
+from gpu_platform.deploy.lock import StackLock
+from gpu_platform.deploy.pulumi.access import changed_access, restore_access
+from gpu_platform.deploy.pulumi.pulumi_cli import PulumiCli
+from gpu_platform.deploy.pulumi.pulumi_engine import InterruptedCreation, PulumiEngine
+from gpu_platform.deploy.pulumi.takeover import refuse_foreign_objects
+from gpu_platform.deploy.recorded.objects import KubernetesObject, kubernetes_objects
+from gpu_platform.deploy.recorded.record import RecordedProgram
+from gpu_platform.deploy.retention import retention
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.live.held_queues import held_queues

@@ -10,7 +10,7 @@ from gpu_platform.base.errors import ExitCode
 from gpu_platform.base.quantity import counted
 from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
-from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.deploy.recorded.record import RecordedProgram
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import load_stack
 

@@ -17,6 +17,7 @@ from rich.text import Text
 from gpu_platform.base.errors import BadInput, Finding, Problem, UnknownOutcome
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
+from gpu_platform.deploy.rollout.plan import Rollout
 from gpu_platform.live.client import Refused
 from gpu_platform.live.live_objects import ObjectsOnce
 from gpu_platform.live.live_state import read_live
@@ -28,7 +29,6 @@ from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectCh
 from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
 from gpu_platform.planning.changes.objects import ChangedField
 from gpu_platform.planning.changes.order import Step, has_an_order, order_of, step_of, without_objects
-from gpu_platform.rollout.plan import Rollout
 
 _BLOCKED = "blocked"  # of --fail-on: a change that cannot be made before somebody acts
 _MAX_LISTED = 4

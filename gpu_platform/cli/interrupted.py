@@ -9,10 +9,10 @@ from gpu_platform.base import interruption
 from gpu_platform.base.errors import BadInput, Finding, GpuPlatformError, Problem
 from gpu_platform.base.progress import Progress
 from gpu_platform.base.quantity import duration_text, parse_duration
+from gpu_platform.deploy.rollout.annotations import rollout_annotation
 from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.live.connection import Limits
 from gpu_platform.planning import Plan
-from gpu_platform.rollout.annotations import rollout_annotation
 
 _LIMITS = Limits(connect=3, read=5, total=10)  # somebody is waiting to leave
 

@@ -9,14 +9,14 @@ from typing import Any
 from gpu_platform.base.errors import UnknownOutcome
 from gpu_platform.base.names import MIG_CONFIG_LABEL
 from gpu_platform.base.progress import Progress
+from gpu_platform.deploy.rollout.hold import hold, release
+from gpu_platform.deploy.rollout.live import read_cluster
+from gpu_platform.deploy.rollout.node import Outcome
+from gpu_platform.deploy.rollout.plan import Rollout, plan_rollout
+from gpu_platform.deploy.rollout.run import roll
 from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.live.live_objects import LiveObjects, ObjectsOnce
 from gpu_platform.planning import EnvironmentPlan, Plan
-from gpu_platform.rollout.hold import hold, release
-from gpu_platform.rollout.live import read_cluster
-from gpu_platform.rollout.node import Outcome
-from gpu_platform.rollout.plan import Rollout, plan_rollout
-from gpu_platform.rollout.run import roll
 
 
 def preview_rollout(plan: Plan, outputs: Mapping[str, Any], objects: ObjectsOnce) -> Rollout | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from gpu_platform.base.errors import BadInput, Problem
-from gpu_platform.engine.objects import kubernetes_objects
-from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.deploy.recorded.objects import kubernetes_objects
+from gpu_platform.deploy.recorded.record import RecordedProgram
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.parts import find_parts
 from gpu_platform.planning import EnvironmentPlan

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 
 from gpu_platform.base.errors import BadInput, Problem, UnknownOutcome
-from gpu_platform.engine.team_stacks import DeployedQuota, deployed_quotas
+from gpu_platform.deploy.retention.team_stacks import DeployedQuota, deployed_quotas
 from gpu_platform.live.client import Refused
 from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.planning import Plan

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from gpu_platform.base.quantity import counted
-from gpu_platform.engine.render import write_render
+from gpu_platform.deploy.recorded.render import write_render
 from gpu_platform.planning import plan_to_json
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import load_stack

@@ -12,10 +12,10 @@ from gpu_platform.base.errors import BadInput, ExitCode, Problem
 from gpu_platform.base.quantity import counted
 from gpu_platform.cli.check import verdict
 from gpu_platform.cli.check_report import placed
+from gpu_platform.deploy.recorded.policy_check import evaluate_policies
 from gpu_platform.planning.changes.sizes import size_changes, size_outputs
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.stack import find_stack_file
 from gpu_platform.stack.loaded import LoadedStack, load_stack

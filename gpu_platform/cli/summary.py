@@ -12,12 +12,12 @@ from rich.markup import escape
 from gpu_platform.base.errors import GpuPlatformError
 from gpu_platform.base.paths import sandbox_kubeconfig
 from gpu_platform.cli.tables import show_text
-from gpu_platform.engine.changes import value_text
+from gpu_platform.deploy.changes import value_text
+from gpu_platform.deploy.rollout.node import Outcome
 from gpu_platform.live.usage import Usage
 from gpu_platform.live.workload_status import UnreadyWorkload
 from gpu_platform.planning import EnvironmentPlan, Plan
 from gpu_platform.planning.cost import idle_cost
-from gpu_platform.rollout.node import Outcome
 from validators.render import print_report
 from validators.report import ValidationReport
 

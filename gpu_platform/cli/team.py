@@ -15,8 +15,8 @@ from gpu_platform.cli.consent import ask_for
 from gpu_platform.cli.console import console
 from gpu_platform.cli.export import write_manifests
 from gpu_platform.cli.options import only_with
-from gpu_platform.engine import retention
-from gpu_platform.engine.lock import StackLock
+from gpu_platform.deploy.lock import StackLock
+from gpu_platform.deploy.retention import retention
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.cluster_access import client_of
 from gpu_platform.live.contents import Contents, names_by_kind, namespace_contents

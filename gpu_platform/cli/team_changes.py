@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_platform.base.errors import Finding, UnknownOutcome
-from gpu_platform.engine import retention
+from gpu_platform.deploy.retention import retention
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.live.contents import namespace_contents

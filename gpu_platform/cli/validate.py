@@ -16,7 +16,7 @@ from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.held_queues import warn_of_held_queues
 from gpu_platform.cli.options import only_with
 from gpu_platform.cli.validate_page import validation_page
-from gpu_platform.engine.applyset import stack_outputs
+from gpu_platform.deploy.embedded.applyset import stack_outputs
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.live.node_reports import collect_report

@@ -125,8 +125,8 @@ def _client_of_output(stack: str) -> KubernetesClient:
 
 def _kubeconfig_output(stack: str) -> str:
     # Importing Pulumi's SDK takes time, and clusters of other providers do not need it.
-    from gpu_platform.engine.pulumi_cli import Unusable, find_cli
-    from gpu_platform.engine.pulumi_engine import PulumiEngine
+    from gpu_platform.deploy.pulumi.pulumi_cli import Unusable, find_cli
+    from gpu_platform.deploy.pulumi.pulumi_engine import PulumiEngine
 
     try:
         cli = find_cli(install=True)

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Final, cast
 
 from gpu_platform.catalog import Catalog
-from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.deploy.recorded.record import ResourceRecord
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.upgrades import kubernetes_warnings

@@ -20,10 +20,11 @@ from gpu_platform.cli import deploy
 from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import EmbeddedDeployment
 from gpu_platform.cli.summary import show_changes
-from gpu_platform.engine.applyset import ApplySet, Inventory
-from gpu_platform.engine.changes import Action, Change, Changes
-from gpu_platform.engine.members import ObjectsSkipped
-from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.deploy.changes import Action, Change, Changes
+from gpu_platform.deploy.embedded.applyset import ApplySet, Inventory
+from gpu_platform.deploy.embedded.members import ObjectsSkipped
+from gpu_platform.deploy.recorded.record import RecordedProgram
+from gpu_platform.deploy.rollout.plan import Rollout
 from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.live.objects import ObjectKey
 from gpu_platform.planning import EnvironmentPlan
@@ -31,7 +32,6 @@ from gpu_platform.planning.changes import pool_facts, protected
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.program import record_stack
-from gpu_platform.rollout.plan import Rollout
 from gpu_platform.stack.loaded import LoadedStack, load_stack
 from tests.support.cloud_plans import environment, filled, on_cloud
 from tests.support.eks_stacks import CREATED, plan_eks

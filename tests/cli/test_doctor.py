@@ -14,7 +14,7 @@ from gpu_platform.base.errors import BadInput, ExitCode
 from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.cli import doctor_stack
 from gpu_platform.cli.doctor import examine
-from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.deploy.recorded.record import RecordedProgram
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack
 from tests.support.recorded import record_shipped

@@ -16,12 +16,12 @@ from gpu_platform.base.errors import Finding
 from gpu_platform.base.progress import Progress
 from gpu_platform.cli.engines import PulumiDeployment
 from gpu_platform.cli.held_queues import warn_of_held_queues
-from gpu_platform.engine.pulumi_cli import find_cli
+from gpu_platform.deploy.pulumi.pulumi_cli import find_cli
 from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.components.test_queues import queued
-from tests.engine.test_choice import put_pulumi
+from tests.deploy.test_choice import put_pulumi
 from tests.live.test_connection import answering, kubeconfig
 
 API = "/apis/kueue.x-k8s.io/v1beta2"

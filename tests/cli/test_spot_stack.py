@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.deploy.recorded.properties import UNKNOWN
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import load_stack
 from tests.cli.conftest import Run

@@ -52,7 +52,7 @@ def test_a_render_imports_nothing_of_other_clouds_commands_and_reports_and_ends_
     command = [sys.executable, "-c", _SCRIPT, "render", stack, "--out", str(tmp_path / "out")]
     frozen, *modules = subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
 
-    assert "gpu_platform.engine.render" in modules
+    assert "gpu_platform.deploy.recorded.render" in modules
     unneeded = _REPORTS | _OTHER_COMMANDS | _LIBRARIES
     assert unneeded.union(*(_CLOUDS[cloud] for cloud in clouds)) & set(modules) == set()
     assert int(frozen.removeprefix("frozen ")) > 100_000

@@ -14,7 +14,7 @@ import yaml
 from gpu_platform.base import names
 from gpu_platform.base.errors import Finding
 from gpu_platform.cli.team_changes import warn_of_teams
-from gpu_platform.engine import retention
+from gpu_platform.deploy.retention import retention
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.stack import CONFIG_KEY

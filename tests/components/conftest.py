@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_platform.engine.record import record_program
+from gpu_platform.deploy.recorded.record import record_program
 from tests.support.recorded import Recorded, record_shipped
 
 PROGRAMS = Path(__file__).parent / "programs"

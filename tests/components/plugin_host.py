@@ -22,7 +22,7 @@ from pulumi.runtime.proto import (
 )
 
 from gpu_platform.base.paths import PROJECT_ROOT
-from gpu_platform.engine.record import _Recorder
+from gpu_platform.deploy.recorded.record import _Recorder
 from tests.components.conftest import Recorded
 
 _SIGNATURE = "4dabf18193072939515e22adb298388d"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.record import ProgramError, record_program
+from gpu_platform.deploy.recorded.record import ProgramError, record_program
 from tests.components.conftest import PROGRAMS, Recorded
 
 DECLARATION: ContextVar[Callable[[], object]] = ContextVar("declaration")

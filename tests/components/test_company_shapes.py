@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.deploy.recorded.record import ResourceRecord
 from policies import evaluate
 from tests.components.company_shapes import (
     BLOCKS,

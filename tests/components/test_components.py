@@ -15,7 +15,7 @@ import yaml
 
 from gpu_platform.base import names
 from gpu_platform.base.paths import STACKS_DIR
-from gpu_platform.engine.record import ProgramError, ResourceRecord
+from gpu_platform.deploy.recorded.record import ProgramError, ResourceRecord
 from gpu_platform.planning.changes import protected
 from gpu_platform.program import record_stack
 from gpu_platform.stack import CONFIG_KEY

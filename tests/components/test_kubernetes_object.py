@@ -11,7 +11,7 @@ import pytest
 
 from components._kubernetes_object import type_token
 from gpu_platform.base.paths import PROJECT_ROOT
-from gpu_platform.engine.record import ResourceRecord, record_program
+from gpu_platform.deploy.recorded.record import ResourceRecord, record_program
 from tests.support.recorded import record_shipped
 
 _TYPED = """

@@ -12,7 +12,7 @@ import pytest
 from components import GpuNodePool, mig_guard
 from components.mig_guard import DrainNeeded, refuse_relabelling
 from gpu_platform.base import names
-from gpu_platform.engine.record import RecordedProgram, ResourceRecord
+from gpu_platform.deploy.recorded.record import RecordedProgram, ResourceRecord
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import load_stack
 from tests.components.public_programs import recorded as in_own_program

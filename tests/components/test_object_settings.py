@@ -11,7 +11,7 @@ import yaml
 
 from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.catalog import load_catalog
-from gpu_platform.engine.record import RecordedProgram
+from gpu_platform.deploy.recorded.record import RecordedProgram
 from gpu_platform.planning.objects.images import mirrored, split_registry
 from gpu_platform.program import record_stack
 from gpu_platform.stack.images import Images

@@ -13,7 +13,7 @@ import pytest
 
 from components import GpuNodePool, GpuOperator, GpuPlatform, GpuTeam, GpuValidation
 from gpu_platform.base.paths import PROJECT_ROOT
-from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.deploy.recorded.properties import UNKNOWN
 from gpu_platform.stack import find_stack_file, read_stack_file
 from tests.components.conftest import Recorded
 from tests.components.public_programs import EXISTING, GKE, SANDBOX, TRAIN, recorded, refused

@@ -14,8 +14,8 @@ import yaml
 from components.public._arguments import INPUTS
 from components.public.provider import GpuPlatformProvider
 from gpu_platform.base.paths import PROJECT_ROOT
-from gpu_platform.engine.properties import UNKNOWN
-from gpu_platform.engine.record import record_program
+from gpu_platform.deploy.recorded.properties import UNKNOWN
+from gpu_platform.deploy.recorded.record import record_program
 from tests.components.conftest import Recorded
 
 EXAMPLES = PROJECT_ROOT / "examples"

@@ -11,7 +11,7 @@ import pytest
 
 from components import GpuNodePool
 from components.public._planning import plan_pool
-from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.deploy.recorded.properties import UNKNOWN
 from gpu_platform.stack import find_stack_file, read_stack_file
 from gpu_platform.stack.loaded import plan_platform
 from tests.components.public_programs import EKS, EXISTING, GKE, SANDBOX, TRAIN, recorded, refused

@@ -14,7 +14,7 @@ from components.public import types
 from components.public._arguments import INPUTS, PLATFORM_INPUTS
 from components.public._models import MODELS, fields_of
 from gpu_platform.base.paths import PROJECT_ROOT
-from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.deploy.recorded.properties import UNKNOWN
 from tests.components.plugin_host import Plugin, Refused, output, running_plugin
 
 POOL = {"machineType": "p4de.24xlarge", "count": {"desired": 2.0}, "workload": "training"}

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gpu_platform.base import names
-from gpu_platform.engine.objects import only_pulumi_can_deploy
+from gpu_platform.deploy.recorded.objects import only_pulumi_can_deploy
 from gpu_platform.planning.clouds.parts import InstalledPart, part_problems
 from gpu_platform.planning.queues import queue_parts
 from gpu_platform.program import record_stack

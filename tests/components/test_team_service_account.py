@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.apply import apply
-from gpu_platform.engine.destroy import destroy
-from gpu_platform.engine.record import record_program
+from gpu_platform.deploy.embedded.apply import apply
+from gpu_platform.deploy.embedded.destroy import destroy
+from gpu_platform.deploy.recorded.record import record_program
 from gpu_platform.live.client import KubernetesClient
 from sandbox.control_plane import Status
 from tests.support.eventually import eventually

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.engine.apply import apply
-from gpu_platform.engine.destroy import destroy
-from gpu_platform.engine.record import record_program
+from gpu_platform.deploy.embedded.apply import apply
+from gpu_platform.deploy.embedded.destroy import destroy
+from gpu_platform.deploy.recorded.record import record_program
 from gpu_platform.live.client import KubernetesClient
 from sandbox.control_plane import Status
 from tests.support.terminating import finalized_at_once

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.deploy.recorded.record import ResourceRecord
 from tests.stack.field_cases import STACKS
 from tests.support.recorded import Recorded, record_platform
 

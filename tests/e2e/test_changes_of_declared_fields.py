@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from components._immutable_fields import IMMUTABLE_FIELDS
-from gpu_platform.engine.objects import KubernetesObject, kubernetes_objects
+from gpu_platform.deploy.recorded.objects import KubernetesObject, kubernetes_objects
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import load_stack

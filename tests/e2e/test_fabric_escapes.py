@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gpu_platform.base.progress import Progress
-from gpu_platform.engine import retention
+from gpu_platform.deploy.retention import retention
 from gpu_platform.live.client import KubernetesClient, Refused
 from sandbox import control_plane
 from tests.e2e.debugger import debug

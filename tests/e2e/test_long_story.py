@@ -157,7 +157,7 @@ class Story:
         """Announce a change of the stack file, kill its `up`, finish it and compare; return the rows.
 
         `kills`: how often in `make test-thorough`; `usual`: in `make test-long`, where changes that take away
-        nodes are killed. A killed apply, retention and rollout have cheaper tests, in tests/engine and
+        nodes are killed. A killed apply, retention and rollout have cheaper tests, in tests/deploy and
         test_mig_change.py.
         """
         announced = self.announced()

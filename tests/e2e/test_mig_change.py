@@ -21,12 +21,12 @@ import pytest
 
 from gpu_platform.base import names
 from gpu_platform.base.progress import Progress
+from gpu_platform.deploy.rollout.annotations import field_manager, labels_by
+from gpu_platform.deploy.rollout.hold import release
+from gpu_platform.deploy.rollout.live import read_cluster
+from gpu_platform.deploy.rollout.plan import plan_rollout
+from gpu_platform.deploy.rollout.run import RolloutFailed, roll
 from gpu_platform.live.client import Refused
-from gpu_platform.rollout.annotations import field_manager, labels_by
-from gpu_platform.rollout.hold import release
-from gpu_platform.rollout.live import read_cluster
-from gpu_platform.rollout.plan import plan_rollout
-from gpu_platform.rollout.run import RolloutFailed, roll
 from gpu_platform.stack.loaded import load_stack
 from sandbox.simulator.kube import Api, ApiError, query
 from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform
@@ -516,7 +516,7 @@ def test_an_interrupted_change_is_finished_by_the_next_up(lab: Lab, how: signal.
     assert lab.mark("lab-0") is None
 
 
-@pytest.mark.thorough  # tests/rollout/test_rollout_plan.py: going back changes only what was begun
+@pytest.mark.thorough  # tests/deploy/rollout/test_rollout_plan.py: going back changes only what was begun
 def test_a_rollout_that_is_given_up_goes_back_with_the_stack_file(lab: Lab) -> None:
     lab.fault("lab-0", '{"kind": "mig-change-failed"}')
     assert lab.platform.up(lab.stack()).code == 1
@@ -567,7 +567,7 @@ def test_a_node_that_somebody_else_has_cordoned_is_changed_and_stays_cordoned(la
     assert lab.offers("lab-0") == lab.after
 
 
-@pytest.mark.thorough  # the plan is in tests/rollout/test_rollout_plan.py, node by node in the first test here
+@pytest.mark.thorough  # the plan: test_rollout_plan.py, node by node: the first test here
 def test_whole_gpus_are_cut_node_by_node_and_the_others_are_offered_whole_meanwhile(lab: Lab) -> None:
     whole = copy.deepcopy(LAB)
     whole["pools"][0]["sharing"] = {"mode": "none"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.objects import kubernetes_objects
+from gpu_platform.deploy.recorded.objects import kubernetes_objects
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import load_stack
 from tests.e2e.conftest import Platform

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from gpu_platform.base.errors import ExitCode, Finding, UnknownOutcome
-from gpu_platform.engine.applyset import ApplySet, Inventory
+from gpu_platform.deploy.embedded.applyset import ApplySet, Inventory
 from gpu_platform.live.client import KubernetesClient, Refused
 from sandbox.control_plane import Status
-from tests.engine.conftest import Stack, config_map
+from tests.deploy.conftest import Stack, config_map
 
 
 def rewritten(sandbox: Status, path: Path, **changes: Any) -> Path:

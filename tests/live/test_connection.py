@@ -18,9 +18,9 @@ import yaml
 
 from gpu_platform.base.errors import ExitCode, UnknownOutcome
 from gpu_platform.base.progress import Progress
-from gpu_platform.engine.applyset import ApplySet
-from gpu_platform.engine.taints import apply_over
-from gpu_platform.engine.wait import Awaited, NotReady, Waiter
+from gpu_platform.deploy.embedded.applyset import ApplySet
+from gpu_platform.deploy.embedded.taints import apply_over
+from gpu_platform.deploy.embedded.wait import Awaited, NotReady, Waiter
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.cluster_access import client_of
 from gpu_platform.live.connection import Limits
@@ -28,7 +28,7 @@ from gpu_platform.live.objects import ObjectKey
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.stack.loaded import load_stack
 from sandbox import diagnosis
-from tests.engine.conftest import config_map
+from tests.deploy.conftest import config_map
 from tests.support.eventually import PATIENCE_SECONDS, eventually
 from tests.support.http_servers import start_server, stop_server
 

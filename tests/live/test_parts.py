@@ -12,7 +12,7 @@ from gpu_platform.live.parts import find_parts
 from gpu_platform.planning.clouds.gpu_parts import plan_gpu_parts
 from gpu_platform.planning.clouds.parts import InstalledPart
 from gpu_platform.stack.cluster import ExistingCluster
-from tests.engine.conftest import Stack
+from tests.deploy.conftest import Stack
 from tests.support.eks_stacks import EXISTING, plan_eks
 from tests.support.eventually import eventually
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.errors import BadInput
-from gpu_platform.engine.wait import parse_duration
+from gpu_platform.deploy.embedded.wait import parse_duration
 from gpu_platform.live.readiness import is_awaited, pod_trouble, runs_on, unready_reason, wait_for_problems
 
 

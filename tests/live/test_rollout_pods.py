@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from gpu_platform.base import names
-from gpu_platform.live.pods import eviction_action
-from gpu_platform.rollout.annotations import (
+from gpu_platform.deploy.rollout.annotations import (
     RolloutAnnotation,
     is_only_owner,
     labels_by,
     node_document,
     rollout_annotation,
 )
-from tests.rollout.live_objects import node, owned_by, pod
+from gpu_platform.live.pods import eviction_action
+from tests.deploy.rollout.live_objects import node, owned_by, pod
 
 MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x"}}
 

@@ -10,7 +10,7 @@ import pytest
 
 from gpu_platform.base import names
 from gpu_platform.catalog import load_catalog
-from gpu_platform.engine.wait import DEFAULT_TIMEOUT_SECONDS
+from gpu_platform.deploy.embedded.wait import DEFAULT_TIMEOUT_SECONDS
 from gpu_platform.planning.changes import durations
 from gpu_platform.planning.changes.classify import classify
 from gpu_platform.planning.changes.deployed import software_facts, team_facts

@@ -8,11 +8,11 @@ import pytest
 
 from gpu_platform.base import names
 from gpu_platform.base.errors import BadInput
+from gpu_platform.deploy.recorded.policy_check import evaluate_policies
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.headroom.section import HeadroomPlan
 from gpu_platform.planning.monitoring.rules import rule_groups
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import plan_platform
 from tests.support.eks_stacks import eks_environment, load_eks

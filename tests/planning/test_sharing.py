@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_platform.deploy.rollout.layouts import retry_name
 from gpu_platform.planning.sharing.section import MigRollPlan
-from gpu_platform.rollout.layouts import retry_name
 from tests.planning.conftest import PlanMaker, pool
 from tests.support.plans import device_plugin_config
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.deploy.recorded.record import ResourceRecord
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.production import Point, Status, Subject, checklist
 from gpu_platform.program import record_stack

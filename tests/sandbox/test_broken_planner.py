@@ -20,13 +20,13 @@ from simulated_cluster import Cluster
 from gpu_platform.base import names
 from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import Catalog, MigProfile, load_catalog
-from gpu_platform.engine.objects import kubernetes_objects
+from gpu_platform.deploy.recorded.objects import kubernetes_objects
+from gpu_platform.deploy.recorded.policy_check import evaluate_policies
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.mig import place
 from gpu_platform.planning.nodes.allocatable import NodeResources, allocatable, capacity
 from gpu_platform.planning.sharing.section import ResourceOffer
 from gpu_platform.planning.sharing.sharing import offered_resources
-from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import load_stack
 from policies import PolicyReport

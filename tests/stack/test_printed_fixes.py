@@ -15,7 +15,7 @@ import yaml
 from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.catalog import load_catalog
-from gpu_platform.policy_check import evaluate_policies
+from gpu_platform.deploy.recorded.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack, load_stack
 from policies import Level

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpu_platform.engine.record import RecordedProgram, ResourceRecord
+from gpu_platform.deploy.recorded.record import RecordedProgram, ResourceRecord
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack, load_stack, plan_platform
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpu_platform.deploy.recorded.policy_check import evaluate_policies
 from gpu_platform.planning.suggest import Suggestion
-from gpu_platform.policy_check import evaluate_policies
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from policies import Level

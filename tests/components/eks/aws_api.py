@@ -15,7 +15,7 @@ from typing import Any
 import botocore.session
 from botocore.model import ServiceModel
 
-from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.deploy.recorded.properties import UNKNOWN
 
 OWN_ID = "the-id-of-what-the-first-request-made"
 SUFFIX = "-1a2b3c4"  # Pulumi names what has no name after its logical name

@@ -9,8 +9,8 @@ import pytest
 from google.protobuf import struct_pb2
 from pulumi.runtime.proto import resource_pb2
 
-from gpu_platform.engine import record as recording
-from gpu_platform.engine.properties import plain_properties
+from gpu_platform.deploy.recorded import record as recording
+from gpu_platform.deploy.recorded.properties import plain_properties
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack
 from tests.components.eks.moto_cloud import MotoCloud

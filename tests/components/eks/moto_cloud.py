@@ -20,7 +20,7 @@ from botocore.config import Config
 from moto.backends import get_backend
 from moto.server import ThreadedMotoServer
 
-from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.deploy.recorded.record import ResourceRecord
 from tests.components.eks.aws_api import OWN_ID, Call
 from tests.components.eks.aws_model import problems
 from tests.components.eks.aws_requests import requests_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.deploy.recorded.record import ResourceRecord
 from tests.components.eks.aws_api import Call, NotInTheApi, call, service_model
 from tests.components.eks.aws_model import problems
 from tests.components.eks.aws_requests import requests_of

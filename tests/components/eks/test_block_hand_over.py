@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base import names
-from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.deploy.recorded.properties import UNKNOWN
 from policies import evaluate
 from tests.planning.clouds.eks.test_capacity_blocks import FIRST, SECOND, several, single
 from tests.support.eks_stacks import CREATED, EXISTING, record_eks

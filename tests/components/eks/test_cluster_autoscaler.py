@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.deploy.recorded.properties import UNKNOWN
 from tests.components.eks.aws_model import problems
 from tests.components.eks.aws_requests import requests_of
 from tests.support.eks_stacks import CREATED, EXISTING, record_eks

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.deploy.recorded.record import ResourceRecord
 from tests.components.eks.pool_forms import AMI, BLOCK, FORMS, RESERVATION, RESERVED, ZONE
 from tests.support.eks_stacks import CREATED, EXISTING, plan_eks, record_eks
 from tests.support.recorded import Recorded

@@ -17,8 +17,8 @@ from components.eks.cluster import EksCluster
 from gpu_platform.base import names
 from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.engine.properties import UNKNOWN
-from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.deploy.recorded.properties import UNKNOWN
+from gpu_platform.deploy.recorded.record import ResourceRecord
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from tests.components.eks.aws_model import problems
 from tests.components.eks.aws_requests import requests_of

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gpu_platform.base import names
-from gpu_platform.engine.properties import UNKNOWN
-from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.deploy.recorded.properties import UNKNOWN
+from gpu_platform.deploy.recorded.record import ResourceRecord
 from policies import evaluate
 from tests.components.eks.pool_forms import FORMS
 from tests.support.eks_stacks import CREATED, EXISTING, record_eks

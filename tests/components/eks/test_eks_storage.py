@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.deploy.recorded.properties import UNKNOWN
 from tests.components.eks.aws_model import problems
 from tests.components.eks.aws_requests import requests_of
 from tests.support.eks_stacks import CLUSTER_ARN, CREATED, EXISTING, record_eks

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base import names
-from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.deploy.recorded.record import ResourceRecord
 from tests.components.eks.deploy import deploy
 from tests.components.eks.karpenter_shapes import ALWAYS, EC2_NODE_CLASS, NODE_POOL, misfits
 from tests.components.eks.moto_cloud import MotoCloud, moto_cloud

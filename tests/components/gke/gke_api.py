@@ -16,7 +16,7 @@ from google.cloud import container_v1
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.deploy.recorded.properties import UNKNOWN
 
 LEFT_OUT = object()
 PLAIN_MESSAGES = ("google.protobuf.",)  # durations, timestamps and wrappers are written as one value

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpu_platform.engine.record import ResourceRecord
+from gpu_platform.deploy.recorded.record import ResourceRecord
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.support.recorded import Recorded

@@ -9,7 +9,7 @@ import pytest
 from gke_api import NODE_POOL, NotInTheApi, node_pool, unspelt
 from google.cloud import container_v1
 
-from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.deploy.recorded.properties import UNKNOWN
 
 POOL = {
     "cluster": UNKNOWN,

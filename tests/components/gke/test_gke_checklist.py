@@ -11,7 +11,7 @@ from gke_forms import FORMS, RACK, ZONE, gke_pool, node_pool_of, record_gke, rec
 from gpu_platform.base import names
 from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.deploy.recorded.properties import UNKNOWN
 from tests.support.sold import sold
 
 CATALOG = load_catalog()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gke_forms import gke_environment, gke_pool
 
-from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.deploy.recorded.properties import UNKNOWN
 from tests.support.recorded import Recorded, record_platform
 
 L4 = {"machine_type": "g2-standard-48", "workload": "inference", "count": {"min": 0, "desired": 0, "max": 4}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.deploy.recorded.properties import UNKNOWN
 from tests.components.gke.gke_cluster_api import cluster as as_api
 from tests.components.gke.gke_recorded import CREATED, EXISTING, google, platform_of
 from tests.support.recorded import Recorded, record_platform

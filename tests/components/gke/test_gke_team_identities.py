@@ -12,7 +12,7 @@ from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs, Mocks
 
 from components._cloud import GkeOutputs
 from components.gke.identities import GkeTeamIdentities, GkeTeamIdentitiesArgs
-from gpu_platform.engine.properties import UNKNOWN
+from gpu_platform.deploy.recorded.properties import UNKNOWN
 from gpu_platform.planning.clouds.gke.identities import GkeIdentities
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
 from gpu_platform.stack.loaded import plan_platform

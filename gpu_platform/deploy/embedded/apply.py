@@ -1,0 +1,328 @@
+"""Applies the objects of a recorded program to a cluster: server-side apply, wait until ready, prune.
+
+Every step can be repeated. The ApplySet's parent records old and new members before the first object is
+changed, so that the next run can finish an interrupted one.
+
+Nobody who may only change objects in the own namespace can stop a run. An object of the stack that somebody
+relabelled or created again is taken back, with a notice; one that belongs to somebody else is skipped, with
+all objects in it if it is a Namespace. Everything else is applied and pruned, and the run ends with
+ObjectsSkipped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from gpu_platform.base.errors import Finding, GpuPlatformError
+from gpu_platform.base.progress import Progress
+from gpu_platform.base.quantity import counted
+from gpu_platform.deploy.changes import Action, Change, Changes, field_changes, state_seen
+from gpu_platform.deploy.embedded.applyset import ApplySet, Inventory
+from gpu_platform.deploy.embedded.drift import Addition, additions, grants_access, removal
+from gpu_platform.deploy.embedded.judges import is_judge, refused_by
+from gpu_platform.deploy.embedded.left_alone import with_fields_of_others
+from gpu_platform.deploy.embedded.members import ObjectsSkipped, Ownership, may_be_deleted_to_take_back
+from gpu_platform.deploy.embedded.taints import apply_over
+from gpu_platform.deploy.embedded.wait import Awaited, NotReady, Waiter, timeout_seconds
+from gpu_platform.deploy.embedded.withheld import withheld_text
+from gpu_platform.deploy.recorded.declared import declared_objects, is_first, placed
+from gpu_platform.deploy.recorded.objects import KubernetesObject
+from gpu_platform.deploy.recorded.record import RecordedProgram
+from gpu_platform.deploy.retention import retention
+from gpu_platform.live.client import KubernetesClient, Refused
+from gpu_platform.live.objects import WORKLOAD_GROUPS, ObjectKey, object_key
+from gpu_platform.live.readiness import is_awaited
+from gpu_platform.planning.teams.admission import POLICY_SECONDS
+
+NAMESPACE_SKIPPED: Final = "is in a Namespace that is skipped"
+_IMMUTABLE: Final = "field is immutable"  # ValidateImmutableField of k8s.io/apimachinery, read 2026-11-28
+_HELD_SECONDS: Final = 60.0  # for the deletion of an object that has no pods
+_POLICY_GROUP: Final = "admissionregistration.k8s.io"
+_JUDGES_SECONDS: Final = 15.0  # until API servers act on a changed policy, and a changed quota has its status
+_JUDGED_AGAIN_SECONDS: Final = 0.5
+
+
+def apply(
+    client: KubernetesClient,
+    recorded: RecordedProgram,
+    progress: Progress | None = None,
+    previewed: Changes | None = None,
+) -> Changes:
+    """Apply a program's objects, wait until they are ready, delete objects that it no longer declares.
+
+    `previewed`: of this run; an object in which nothing changes is not applied if it is as the preview saw it.
+
+    Raises BadInput for what this engine cannot deploy, Refused for an object that the API server refuses,
+    NotReady for one that does not become ready; objects that were applied before stay. Raises ObjectsSkipped
+    at the end of a run in which objects were skipped.
+    """
+    objects = declared_objects(recorded)
+    progress = progress or Progress(quiet=True)
+    members = ApplySet(client, recorded.stack)
+    parent = members.read_parent()
+    keys = [placed(client, declared).key for declared in objects]
+    inventory = parent.inventory.with_kinds_of(keys)
+    live = members.members(inventory)
+    old = parent.inventory.recorded or {}
+    planned = {key: old.get(key, "") for key in keys} | {key: uid_of(item) for key, item in live.items()}
+    members.write_parent(replace(inventory, recorded=planned), parent.outputs)
+    seen = {change.key: change.seen for change in previewed.changes if change.seen} if previewed else parent.states
+    run = _Run(client, members, recorded.stack, parent.inventory, live, seen, progress)
+    try:
+        with progress.step(f"applying {counted(len(objects), 'object')}"):
+            run.apply_all(objects)
+        with progress.step("waiting until all objects are ready"):
+            run.wait()
+        with progress.step("deleting objects that are no longer declared"):
+            run.prune()
+    except (Finding, KeyboardInterrupt) as error:
+        left = [key for key in keys if key not in run.applied and key not in run.skipped]
+        withheld = withheld_text(left, len(objects), previewed)
+        if isinstance(error, KeyboardInterrupt):
+            progress.line(withheld or f"{len(run.applied)} of {counted(len(objects), 'object')} applied")
+        with contextlib.suppress(GpuPlatformError):  # the first error matters
+            members.write_parent(replace(inventory, recorded=planned | run.applied), parent.outputs)
+        if isinstance(error, NotReady):
+            raise error.withholding(withheld) from None
+        raise
+    public = {name: value for name, value in recorded.outputs.items() if name not in recorded.secret_outputs}
+    kept = {key: old[key] for key in run.skipped if old.get(key)}
+    members.write_parent(Inventory.of(kept | run.applied), public, run.states)
+    changes = Changes(recorded.stack, tuple(run.changes))
+    if changes.count(Action.SKIP):
+        raise ObjectsSkipped(changes)
+    return changes
+
+
+class _Run:
+    """State of one apply: live objects, applied objects, and those that are not ready yet."""
+
+    def __init__(
+        self,
+        client: KubernetesClient,
+        members: ApplySet,
+        stack: str,
+        before: Inventory,
+        live: Mapping[ObjectKey, Mapping[str, Any]],
+        seen: Mapping[ObjectKey, str],
+        progress: Progress,
+    ) -> None:
+        self._client = client
+        self._members = members
+        self._stack = stack
+        self._before = before
+        self._live = live
+        self._seen = seen
+        self._waiter = Waiter(client, members, progress)
+        self._awaited: dict[str, Awaited] = {}  # by URN
+        self._first: set[str] = set()  # URNs in _awaited of Namespaces and CRDs, which all others wait for
+        self._judges: list[ObjectKey] = []  # changed in this run
+        self._judges_since = 0.0  # the last change of one; monotonic clock
+        self.applied: dict[ObjectKey, str] = {}  # with uids
+        self._new_namespaces: set[str] = set()  # what the run found in one of that name went with it
+        self.states: dict[ObjectKey, str] = {}  # `state_seen` of objects that need no other apply
+        self.skipped: set[ObjectKey] = set()
+        self.changes: list[Change] = []
+
+    def apply_all(self, objects: Sequence[KubernetesObject]) -> None:
+        """Apply objects in their order; one whose dependencies are not ready yet does not hold up the others."""
+        left = list(objects)
+        while left:
+            waiting = {declared.record.urn for declared in left}
+            blocked: list[KubernetesObject] = []
+            for declared in left:
+                if self._blockers(declared) or waiting.intersection(declared.record.dependencies):
+                    blocked.append(declared)
+                else:
+                    self._apply(declared)
+                    waiting.discard(declared.record.urn)
+            if len(blocked) == len(left):
+                self._wait_for_one({urn for declared in blocked for urn in self._blockers(declared)})
+            left = blocked
+
+    def _blockers(self, declared: KubernetesObject) -> set[str]:
+        """Return the URNs of applied objects that must be ready before this one is applied."""
+        needed = self._awaited.keys() & set(declared.record.dependencies)
+        return needed if is_first(declared.key) else needed | self._first
+
+    def _wait_for_one(self, urns: Collection[str]) -> None:
+        awaited = {urn: self._awaited[urn] for urn in urns}
+        ready = self._waiter.until_one_is_ready(awaited.values())
+        for urn, item in awaited.items():
+            if item.key in ready:
+                del self._awaited[urn]
+                self._first.discard(urn)
+
+    def _apply(self, declared: KubernetesObject) -> None:
+        declared = placed(self._client, declared)
+        key, urn = declared.key, declared.record.urn
+        change = self._admitted(declared)
+        self.changes.append(change)
+        if change.action is Action.SKIP:
+            self.skipped.add(key)
+            return
+        if is_judge(key) and change.action is not Action.UNCHANGED:
+            self._judges.append(key)
+            self._judges_since = time.monotonic()
+        if is_awaited(declared.manifest):
+            timeout = timeout_seconds(declared, "create" if change.action is Action.CREATE else "update")
+            self._awaited[urn] = Awaited(key, declared.api_version, time.monotonic(), timeout)
+            if is_first(key):
+                self._first.add(urn)
+
+    def _admitted(self, declared: KubernetesObject) -> Change:
+        """Apply an object, again while it is refused by what this run has just changed."""
+        while True:
+            try:
+                return self._apply_object(declared)
+            except Refused as refusal:
+                late = time.monotonic() - self._judges_since > _JUDGES_SECONDS
+                if late or not any(refused_by(refusal, declared.key.namespace, one) for one in self._judges):
+                    raise
+            time.sleep(_JUDGED_AGAIN_SECONDS)
+
+    def wait(self) -> None:
+        self._waiter.until_ready(self._awaited.values())
+        self._awaited = {}
+        if any(key.group == _POLICY_GROUP for key in self._judges):
+            time.sleep(max(0.0, self._judges_since + POLICY_SECONDS - time.monotonic()))
+
+    def prune(self) -> None:
+        superfluous = [live for key, live in self._live.items() if key not in {*self.applied, *self.skipped}]
+        self.changes.extend(retention.prune(self._client, self._waiter, self._stack, superfluous))
+
+    def _apply_object(self, declared: KubernetesObject) -> Change:
+        """Create, update, replace or skip the object, and return the change."""
+        key, manifest = declared.key, self._members.labelled(declared.manifest)
+        if is_in_skipped_namespace(key, self.skipped):
+            return Change(Action.SKIP, key, reason=NAMESPACE_SKIPPED)
+        before = self._live.get(key) if key.namespace not in self._new_namespaces else None
+        before = before or self._client.get(declared.api_version, key.kind, key.name, key.namespace)
+        if before is not None and "deletionTimestamp" in before["metadata"]:
+            if held := self._held(declared, before):
+                return Change(Action.SKIP, key, reason=held)
+            before = None
+        if before is None:
+            self._settled(declared, manifest, self._client.apply(manifest))
+            if key.group_kind == "Namespace":
+                self._new_namespaces.add(key.name)
+            return Change(Action.CREATE, key)
+        adopted = retention.may_be_adopted(self._client, before, self._stack)
+        if isinstance(adopted, str):
+            return Change(Action.SKIP, key, reason=adopted)
+        owner = Ownership() if adopted else self._members.ownership(before, self._before)
+        if owner.foreign:
+            return Change(Action.SKIP, key, reason=owner.foreign)
+        notices: tuple[str, ...] = (f"taken back: {owner.taken_back}",) if owner.taken_back else ()
+        manifest = with_fields_of_others(declared, manifest, before)
+        if not adopted and not notices and self._seen.get(key) == state_seen(manifest, before):
+            self._settled(declared, manifest, before)
+            return Change(Action.UNCHANGED, key)
+        try:
+            after = apply_over(self._client, manifest, before)
+        except Refused as refusal:
+            if not must_be_replaced(self._client, key, manifest, refusal, self._judges):
+                raise
+            if owner.recreated and not may_be_deleted_to_take_back(key):
+                return Change(Action.SKIP, key, reason=f"{owner.taken_back}: {cannot_be_taken_back(refusal)}")
+            self._client.delete(before)
+            if held := self._held(declared, before):
+                return Change(Action.SKIP, key, reason=held, notices=notices)
+            after = self._client.apply(manifest)
+            self._settled(declared, manifest, after)
+            fields = field_changes(manifest, before, after, secret=holds_secrets(declared))
+            return Change(Action.REPLACE, key, fields, refusal.message, notices)
+        self._applied(after)
+        if adopted:
+            retention.release(self._client, before)
+        fields = field_changes(manifest, before, after, secret=holds_secrets(declared))
+        changed = bool(fields or notices)
+        if not adopted and (drift := additions(self._client, after, manifest)):
+            notices += tuple(drift_notices(after, drift))
+            if grants_access(after):
+                self._client.merge(removal(after, drift))
+                changed = True
+        elif not adopted:
+            self._settled(declared, manifest, after)
+        return Change(Action.UPDATE if changed else Action.UNCHANGED, key, fields, notices=notices)
+
+    def _applied(self, live: Mapping[str, Any]) -> None:
+        self.applied[object_key(live)] = uid_of(live)
+
+    def _settled(self, declared: KubernetesObject, manifest: Mapping[str, Any], live: Mapping[str, Any]) -> None:
+        """Remember an object that is as it was applied, and to which others added nothing."""
+        self._applied(live)
+        if not holds_secrets(declared):  # a digest of a short secret gives it away
+            self.states[declared.key] = state_seen(manifest, live)
+
+    def _held(self, declared: KubernetesObject, live: Mapping[str, Any]) -> str:
+        """Wait until the object is deleted; return why it is not after the timeout, or an empty text.
+
+        Only the deletion of Namespaces and workloads takes long; anything else is held by somebody's
+        finalizer.
+        """
+        timeout = timeout_seconds(declared, "delete")
+        if not is_first(declared.key) and declared.key.group not in WORKLOAD_GROUPS:
+            timeout = min(timeout, _HELD_SECONDS)
+        try:
+            self._waiter.until_deleted([live], timeout)
+        except NotReady as error:
+            (unready,) = error.unready
+            return f"is being deleted, and the deletion does not finish: {unready.reason}"
+        return ""
+
+
+def drift_notices(live: Mapping[str, Any], drift: Sequence[Addition]) -> Iterator[str]:
+    """Yield a notice for each addition of others to an object."""
+    removed = "; `up` removes it, because it grants access" if grants_access(live) else ""
+    for addition in drift:
+        yield f"{addition}{removed}"
+
+
+def uid_of(live: Mapping[str, Any]) -> str:
+    """Return the uid of a live object."""
+    return str(live["metadata"]["uid"])
+
+
+def is_in_skipped_namespace(key: ObjectKey, skipped: Collection[ObjectKey]) -> bool:
+    """Return whether the object's Namespace is among the skipped objects."""
+    return bool(key.namespace) and ObjectKey("", "Namespace", "", key.namespace) in skipped
+
+
+def cannot_be_taken_back(refusal: Refused) -> str:
+    """Return why an object that somebody created again, and that may hold data, is skipped."""
+    return (
+        f"it cannot be changed into the declared one ({refusal.message}) and may hold data, so it is not "
+        "replaced. Save the data and delete it"
+    )
+
+
+def must_be_replaced(
+    client: KubernetesClient,
+    key: ObjectKey,
+    manifest: Mapping[str, Any],
+    refusal: Refused,
+    judges: Iterable[ObjectKey],
+) -> bool:
+    """Return whether the server refused the change of an immutable field of an otherwise valid object.
+
+    A webhook, such as Kueue's, forbids it with the server's own words. Namespaces and CRDs are never replaced,
+    because this would delete all objects in them. Raises the refusal of a new object by one of the judges, which
+    this run changes.
+    """
+    immutable = refusal.status == 422 or (refusal.status == 403 and _IMMUTABLE in refusal.message)
+    if not immutable or is_first(key):
+        return False
+    of_new = client.refusal_of_new(manifest)
+    if of_new is not None and any(refused_by(of_new, key.namespace, judge) for judge in judges):
+        raise of_new
+    return of_new is None
+
+
+def holds_secrets(declared: KubernetesObject) -> bool:
+    """Return whether the object contains secrets, whose values must not appear in reports."""
+    return declared.key.group_kind == "Secret" or declared.record.revealed_inputs is not None

@@ -1,0 +1,30 @@
+"""Deletes all objects that the embedded engine deployed for a stack, and nothing that members of teams made."""
+
+from __future__ import annotations
+
+from gpu_platform.base.progress import Progress
+from gpu_platform.base.quantity import counted
+from gpu_platform.deploy.changes import Changes
+from gpu_platform.deploy.embedded.applyset import ApplySet
+from gpu_platform.deploy.embedded.wait import Waiter
+from gpu_platform.deploy.retention.retention import prune
+from gpu_platform.live.client import KubernetesClient
+
+
+def destroy(client: KubernetesClient, stack: str, progress: Progress | None = None) -> Changes:
+    """Delete the objects of a stack and then its ApplySet parent; does nothing for a stack that is not deployed.
+
+    Namespaces of teams in which members made something are retained.
+
+    The parent is deleted last, so that the next run can finish an interrupted one. Raises NotReady for an object
+    that is not deleted in time.
+    """
+    progress = progress or Progress(quiet=True)
+    members = ApplySet(client, stack)
+    parent = members.read_parent()
+    live = members.members(parent.inventory)
+    with progress.step(f"deleting {counted(len(live), 'object')} of stack {stack}"):
+        changes = prune(client, Waiter(client, members, progress), stack, live.values())
+    if parent.exists:
+        members.delete_parent()
+    return Changes(stack, changes)

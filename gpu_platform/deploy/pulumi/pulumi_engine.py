@@ -1,0 +1,308 @@
+"""Runs the Pulumi CLI through the Automation API, and extracts changes and errors from its output."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pulumi import automation
+
+from gpu_platform.base.errors import Finding, UnknownOutcome
+from gpu_platform.base.paths import PROJECT_ROOT
+from gpu_platform.deploy.changes import Action, Change, Changes, FieldChange
+from gpu_platform.deploy.pulumi.pulumi_cli import PulumiCli
+from gpu_platform.deploy.pulumi.pulumi_output import OnlyChanges, WithoutInterruptions
+from gpu_platform.deploy.recorded.properties import Json
+from gpu_platform.deploy.recorded.record import KUBERNETES_PREFIX, PULUMI_PREFIX
+from gpu_platform.live.objects import ObjectKey, object_key
+
+_ACTIONS: Final = {  # not the single steps of a replacement
+    automation.OpType.CREATE: Action.CREATE,
+    automation.OpType.UPDATE: Action.UPDATE,
+    automation.OpType.REPLACE: Action.REPLACE,
+    automation.OpType.DELETE: Action.DELETE,
+    automation.OpType.SAME: Action.UNCHANGED,
+}
+
+_HELM_RELEASE: Final = "kubernetes:helm.sh/v3:Release"
+OnOutput = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptedCreation:
+    """A resource whose creation the CLI has begun and not ended: it runs, or was killed. `name`: Pulumi's.
+
+    `deleted_by`: the command that deletes a Helm release; empty for others.
+    """
+
+    type: str
+    name: str
+    deleted_by: str = ""
+
+
+class PulumiEngine:
+    """A stack of a Pulumi project, deployed by the CLI.
+
+    Methods stream the CLI's output lines to `on_output`. They raise Finding with the CLI's diagnostics if it
+    fails, and UnknownOutcome while another update has locked the stack.
+    """
+
+    def __init__(
+        self,
+        cli: PulumiCli,
+        stack: str,
+        *,
+        project: Path = PROJECT_ROOT,
+        policy_packs: Sequence[Path] = (),
+        policy_configs: Sequence[Path] = (),
+        env: Mapping[str, str] | None = None,
+        on_output: OnOutput | None = None,
+    ) -> None:
+        """Set up the stack of the project whose `stackConfigDir` has its file.
+
+        `policy_configs`: a JSON file of settings for each policy pack, or none.
+        """
+        self._stack_name = stack
+        output = WithoutInterruptions(OnlyChanges(on_output)) if on_output is not None else None
+        self._common: dict[str, Any] = {"color": "never", "on_output": output, "on_error": output}
+        self._common["suppress_outputs"] = True  # hundreds of lines, changed or not; the summary is our own
+        self._policies: dict[str, Any] = {
+            "policy_packs": [str(pack) for pack in policy_packs] or None,
+            "policy_pack_configs": [str(config) for config in policy_configs] or None,
+        }
+        self._cli, self._env = cli, dict(env or {})
+        self._options = automation.LocalWorkspaceOptions(
+            pulumi_command=cli.command, env_vars=self._env, work_dir=str(project)
+        )
+        self._project = str(project)
+
+    def preview(self) -> Changes:
+        """Return the changes that `up` would make of the live objects; it writes no state.
+
+        The rules were checked on what the program declares. Policy packs of a preview that refreshes would also
+        judge what others changed, and refuse its repair; `up` runs them.
+        """
+        stack, steps = self._stack(), Steps()
+        with _clean_errors("preview", self._stack_name):
+            stack.preview(on_event=steps, refresh=True, **self._common)
+        return Changes(self._stack_name, tuple(steps.changes))
+
+    def up(self) -> Changes:
+        """Deploy the stack, with the policy packs, and return the changes."""
+        stack, steps = self._refreshed(), Steps()
+        with _clean_errors("up", self._stack_name):
+            stack.up(on_event=steps, show_secrets=False, **self._policies, **self._common)
+        return Changes(self._stack_name, tuple(steps.changes))
+
+    def destroy(self) -> Changes:
+        """Delete the resources of the stack, but not its configuration and history; it need not exist."""
+        steps = Steps()
+        try:
+            with _clean_errors("select", self._stack_name):
+                stack = automation.select_stack(self._stack_name, work_dir=self._project, opts=self._options)
+        except _NoSuchStack:
+            return Changes(self._stack_name, ())
+        with _clean_errors("destroy", self._stack_name):
+            stack.destroy(on_event=steps, show_secrets=False, **self._common)
+        return Changes(self._stack_name, tuple(steps.changes))
+
+    def outputs(self, *, show_secrets: bool = False) -> Mapping[str, Any] | None:
+        """Return the outputs of the last deployment; None if the backend does not have the stack.
+
+        Secrets are masked unless `show_secrets`.
+        """
+        command = ["stack", "output", "--json", "--stack", self._stack_name]
+        command += ["--show-secrets"] if show_secrets else []
+        try:
+            with _clean_errors("stack output", self._stack_name):
+                result = self._cli.command.run(command, self._project, self._env)
+        except _NoSuchStack:
+            return None
+        return cast("Mapping[str, Any]", json.loads(result.stdout))
+
+    def objects(self) -> frozenset[ObjectKey]:
+        """Return the Kubernetes objects in the stack's state; none if the backend does not have the stack."""
+        return frozenset(
+            object_key(resource["inputs"])
+            for resource in self._resources()
+            if str(resource["type"]).startswith(KUBERNETES_PREFIX)
+            and {"apiVersion", "kind"} <= (resource.get("inputs") or {}).keys()
+        )
+
+    def helm_releases(self) -> frozenset[tuple[str, str]]:
+        """Return namespace and name of the Helm releases in the stack's state, half-created ones, too."""
+        releases: set[tuple[str, str]] = set()
+        for resource in (*self._resources(), *self._pending()):
+            if resource.get("type") == _HELM_RELEASE:
+                inputs = cast("Mapping[str, Any]", resource.get("inputs") or {})
+                releases.add((str(inputs.get("namespace", "")), str(inputs.get("name", ""))))
+        return frozenset(releases)
+
+    def is_empty(self) -> bool:
+        """Return whether the stack's state has no resource of a cloud or cluster: nothing has been created yet."""
+        return not any(
+            resource.get("custom") and not str(resource["type"]).startswith(PULUMI_PREFIX)
+            for resource in self._resources()
+        )
+
+    def interrupted_creations(self) -> tuple[InterruptedCreation, ...]:
+        """Return the resources that may exist although the state has only the beginning of their creation.
+
+        Without Kubernetes objects, which the next run takes over; Helm refuses a release whose name exists.
+        """
+        found: list[InterruptedCreation] = []
+        for operation in self._state().get("pending_operations") or ():
+            resource: Mapping[str, Any] = operation.get("resource") or {}
+            type_, name = str(resource.get("type")), str(resource.get("urn")).rpartition("::")[2]
+            if operation.get("type") != "creating" or type_.startswith(PULUMI_PREFIX):
+                continue
+            inputs: Mapping[str, Any] = resource.get("inputs") or {}
+            if type_ == _HELM_RELEASE:
+                uninstall = f"helm uninstall {inputs.get('name')} --namespace {inputs.get('namespace')}"
+                found.append(InterruptedCreation(type_, name, uninstall))
+            elif not type_.startswith(KUBERNETES_PREFIX):
+                found.append(InterruptedCreation(type_, name))
+        return tuple(found)
+
+    def _resources(self) -> Sequence[Mapping[str, Any]]:
+        """Return the resources in the stack's state; none if the backend does not have the stack."""
+        return self._state().get("resources") or ()
+
+    def _pending(self) -> Sequence[Mapping[str, Any]]:
+        """Return the resources whose creation was interrupted."""
+        return [operation.get("resource") or {} for operation in self._state().get("pending_operations") or ()]
+
+    def _state(self) -> Mapping[str, Any]:
+        command = ["stack", "export", "--stack", self._stack_name]
+        try:
+            with _clean_errors("stack export", self._stack_name):
+                result = self._cli.command.run(command, self._project, self._env)
+        except _NoSuchStack:
+            return {}
+        return json.loads(result.stdout).get("deployment") or {}
+
+    def _refreshed(self) -> automation.Stack:
+        """Return the stack with a state that has the live objects: `up` then repairs what others changed."""
+        stack = self._stack()
+        # Not the option of `up`: with it the policy packs also judge what others changed, and refuse the repair.
+        with _clean_errors("refresh", self._stack_name):
+            stack.refresh(show_secrets=False, **self._common)
+        return stack
+
+    def _stack(self) -> automation.Stack:
+        with _clean_errors("select", self._stack_name):
+            return automation.create_or_select_stack(self._stack_name, work_dir=self._project, opts=self._options)
+
+
+class _NoSuchStack(Finding):
+    """The backend does not have the stack."""
+
+
+@contextmanager
+def _clean_errors(operation: str, stack: str) -> Generator[None]:
+    try:
+        yield
+    except automation.ConcurrentUpdateError as error:
+        raise UnknownOutcome(
+            f"another update has locked stack {stack}; wait for it. If it was killed, run "
+            f"`pulumi -C {PROJECT_ROOT} cancel --yes --stack {stack}`, then the same command again"
+        ) from error
+    except automation.StackNotFoundError as error:
+        raise _NoSuchStack(f"the backend has no stack {stack}") from error
+    except automation.CommandError as error:
+        raise Finding(f"pulumi {operation} of stack {stack} failed:\n{_diagnostics(str(error))}") from error
+
+
+_HEADINGS: Final = ("Diagnostics:", "Policies:", "Outputs:", "Resources:", "Duration:")
+
+
+def _diagnostics(error: str) -> str:
+    """Return the diagnostics and policy violations of a failed command, else what it wrote to standard error."""
+    sections: dict[str, list[str]] = {}
+    heading = ""
+    stdout, _, stderr = error.partition("\n stderr: ")
+    for line in stdout.splitlines():
+        if line.strip() in _HEADINGS:
+            heading = line.strip()
+        elif line.strip() and not line.strip().startswith("✅"):  # a policy pack without violations
+            sections.setdefault(heading, []).append(line)
+    found: list[str] = []
+    write = WithoutInterruptions(found.append)
+    for line in (*sections.get("Policies:", ()), *sections.get("Diagnostics:", ())):
+        write(line)
+    text = "\n".join(found).strip("\n") or re.sub(r"\n{2,}", "\n", stderr).strip() or error.strip()
+    return "\n".join((text, *_ways_on(text)))
+
+
+# The provider previews a replacement by a dry run on the live object; it knows the words "field is immutable" only
+# (pulumi-kubernetes, provider/pkg/await/await.go, Creation; read 2026-11-28).
+_PRIORITY: Final = re.compile(r"PriorityClass\.scheduling\.k8s\.io \"([^\"]+)\" is invalid: value: Forbidden")
+
+
+def _ways_on(text: str) -> Iterator[str]:
+    """Yield what to do about refusals that the provider cannot preview."""
+    for name in dict.fromkeys(_PRIORITY.findall(text)):
+        yield (
+            f"the value of a PriorityClass never changes: run `kubectl delete priorityclass {name}`, then the "
+            "same command again. Pods that run keep their priority; until then new pods of the class are refused"
+        )
+
+
+class Steps:
+    """Collects the changes of provider-managed resources from the engine's events."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+
+    def __call__(self, event: automation.EngineEvent) -> None:
+        if event.res_outputs_event is None:
+            return
+        step = event.res_outputs_event.metadata
+        state = step.new or step.old
+        if step.op not in _ACTIONS or state is None or not state.custom:
+            return
+        if not step.type.startswith(PULUMI_PREFIX):
+            action = _ACTIONS[step.op]
+            if action is Action.DELETE and state.retain_on_delete:
+                action = Action.RETAIN  # Pulumi forgets it, and leaves it in the cluster
+            self.changes.append(Change(action, _key(step.urn, state.inputs or {}), _fields(step)))
+
+
+def _key(urn: str, inputs: Mapping[str, Any]) -> ObjectKey:
+    """Return the key of a Kubernetes object, the same as in the embedded engine; for others type and name."""
+    type_, name = urn.split("::", 3)[2:]
+    type_ = type_.rpartition("$")[2]
+    if type_.startswith(KUBERNETES_PREFIX) and "apiVersion" in inputs and "kind" in inputs:
+        return object_key(inputs)
+    return ObjectKey("", type_, "", name)
+
+
+def _fields(step: automation.StepEventMetadata) -> tuple[FieldChange, ...]:
+    if step.op not in (automation.OpType.UPDATE, automation.OpType.REPLACE):
+        return ()
+    old: Mapping[str, Any] = (step.old.inputs if step.old else None) or {}
+    new: Mapping[str, Any] = (step.new.inputs if step.new else None) or {}
+    paths = step.detailed_diff or step.diffs or ()
+    return tuple(FieldChange(path, _at(old, path), _at(new, path)) for path in paths)
+
+
+_PATH_PART: Final = re.compile(r'\["(?P<quoted>[^"]*)"\]|\[(?P<index>\d+)\]|(?P<name>[^.\[]+)')
+
+
+def _at(inputs: Mapping[str, Any], path: str) -> Json:
+    """Return the value at a property path such as `spec.containers[0].image`, or None."""
+    value: object = inputs
+    for part in _PATH_PART.finditer(path):
+        if part["index"] is not None and isinstance(value, list):
+            items = cast("list[object]", value)
+            value = items[int(part["index"])] if int(part["index"]) < len(items) else None
+        elif isinstance(value, Mapping):
+            value = cast("Mapping[str, object]", value).get(part["quoted"] or part["name"])
+        else:
+            return None
+    return cast("Json", value)

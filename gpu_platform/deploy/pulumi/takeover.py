@@ -1,0 +1,55 @@
+"""Finds live objects of somebody else that the Pulumi CLI would take over, before it starts.
+
+Its Kubernetes provider creates with server-side apply, which changes an object that exists, and is told to take
+fields over (components/_options.py): otherwise an `up` that was killed could never be finished, because each
+creation has a field manager of its own. What is not of the stack must therefore be found first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from gpu_platform.base.errors import Finding
+from gpu_platform.base.names import STACK_LABEL
+from gpu_platform.base.quantity import counted
+from gpu_platform.deploy.recorded.objects import KubernetesObject
+from gpu_platform.deploy.retention import retention
+from gpu_platform.live.client import KubernetesClient
+from gpu_platform.live.objects import ObjectKey, items_at, mapping_at
+
+_PROVIDER: Final = "pulumi-kubernetes"  # pulumi-kubernetes v4, fieldManagerName: this and eight hex digits
+
+
+def refuse_foreign_objects(
+    client: KubernetesClient, stack: str, declared: Iterable[KubernetesObject], state: Collection[ObjectKey]
+) -> None:
+    """Raise Finding, with nothing changed, if a declared object exists that is not of the stack.
+
+    Of the stack are the objects in its `state`, those that a killed run of the provider created, and those that
+    were retained when the stack let go of them.
+    """
+    found: list[str] = []
+    for one in declared:
+        if one.key in state:
+            continue
+        live = client.get(one.api_version, one.key.kind, one.key.name, one.key.namespace)
+        if live is not None and (reason := _foreign(client, live, stack)):
+            found.append(f"  - {one.key} {reason}")
+    if found:
+        are = "exists and is" if len(found) == 1 else "exist and are"
+        head = f"stack {stack!r}: {counted(len(found), 'object')} {are} not its own; nothing was changed:"
+        raise Finding("\n".join([head, *found]))
+
+
+def _foreign(client: KubernetesClient, live: Mapping[str, Any], stack: str) -> str:
+    adopted = retention.may_be_adopted(client, live, stack)
+    if adopted:
+        return adopted if isinstance(adopted, str) else ""
+    other = mapping_at(live, "metadata", "labels").get(STACK_LABEL, stack)
+    if other != stack:
+        return f"belongs to stack {other!r}. Rename one of the two"
+    entries = items_at(live, "metadata", "managedFields")
+    if any(one["operation"] == "Apply" and str(one["manager"]).startswith(_PROVIDER) for one in entries):
+        return ""
+    return "was not created by this stack. Delete it, or rename one of the two"

@@ -1,0 +1,108 @@
+"""A node gets its new MIG config from a MIG manager that has read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+from gpu_platform.base import names
+from gpu_platform.deploy.rollout.node import NodeRoll
+from gpu_platform.deploy.rollout.plan import NodeChange
+from gpu_platform.live.client import KubernetesClient
+from gpu_platform.planning.sharing.section import MigRollPlan
+from tests.deploy.rollout.live_objects import OLD_CONFIG, node
+
+NEW_CONFIG = "lab-9876543210"
+CONFIGS_CHANGED = "2026-11-26T10:00:00Z"
+RULES = MigRollPlan(drains=True, max_unavailable=1, drain_timeout_seconds=900)
+CHANGE = NodeChange(
+    node="lab-0",
+    pool="lab",
+    old=OLD_CONFIG,
+    new=NEW_CONFIG,
+    labels={names.MIG_CONFIG_LABEL: NEW_CONFIG},
+    allocatable={},
+    drains=True,
+)
+
+
+def manager(created: str, *, ready: bool) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    return {"metadata": {"name": "manager", "creationTimestamp": created}, "status": {"conditions": conditions}}
+
+
+class Cluster:
+    """One node without pods of users, and the MIG manager's pods on it; records what is applied to the node."""
+
+    def __init__(self, *managers: dict[str, Any]) -> None:
+        self.managers = list(managers)
+        self.applied: list[dict[str, str]] = []
+
+    def get(self, *_: str) -> dict[str, Any]:
+        return node("lab-0")
+
+    def objects(self, *_: str, label_selector: str = "", **__: str) -> Iterator[dict[str, Any]]:
+        return iter(self.managers if names.MIG_MANAGER_APP in label_selector else ())
+
+    def delete(self, live: dict[str, Any]) -> None:
+        # It is listed as it was until it has ended; what was listed before does not change.
+        leaving = {**live, "metadata": {**live["metadata"], "deletionTimestamp": "2026-11-26T10:01:00Z"}}
+        self.managers = [leaving if one is live else one for one in self.managers]
+
+    def apply(self, manifest: dict[str, Any], **_: str) -> None:
+        self.applied.append(manifest["metadata"]["labels"])
+
+    @property
+    def configs(self) -> list[str]:
+        return [labels[names.MIG_CONFIG_LABEL] for labels in self.applied if names.MIG_CONFIG_LABEL in labels]
+
+
+def test_a_config_is_requested_only_when_a_manager_that_is_younger_than_its_configs_is_ready() -> None:
+    cluster = Cluster(manager("2026-11-26T09:00:00Z", ready=True))
+    roll = NodeRoll(cast("KubernetesClient", cluster), CHANGE, RULES, "prod", CONFIGS_CHANGED)
+
+    for _ in range(6):
+        roll.step()
+    assert cluster.configs == [], "the old manager has ended its work, and there is no other"
+
+    cluster.managers = [manager("2026-11-26T10:01:02Z", ready=False)]
+    roll.step()
+    assert cluster.configs == []
+
+    cluster.managers = [manager("2026-11-26T10:01:02Z", ready=True)]
+    roll.step()
+    assert cluster.configs == [NEW_CONFIG]
+
+
+class Stuck(Cluster):
+    """A node with the wanted config, on which an earlier manager has stopped without a result."""
+
+    def get(self, *_: str) -> dict[str, Any]:
+        return node("lab-0", NEW_CONFIG, state="pending", unschedulable=True)
+
+
+def test_a_manager_that_stopped_without_a_result_is_restarted_once_and_gets_the_config_again() -> None:
+    cluster = Stuck(manager("2026-11-26T10:00:01Z", ready=True))
+    change = replace(CHANGE, begun=True, failed=True, stuck=True)
+    roll = NodeRoll(cast("KubernetesClient", cluster), change, RULES, "prod", CONFIGS_CHANGED)
+    for _ in range(6):
+        roll.step()
+    assert cluster.configs == []
+    assert "deletionTimestamp" in cluster.managers[0]["metadata"]
+
+    cluster.managers = [manager("2026-11-26T10:02:00Z", ready=True)]
+    roll.step()
+    assert cluster.configs == [f"{NEW_CONFIG}-again"], "another value of the label, which the manager acts on"
+    assert "deletionTimestamp" not in cluster.managers[0]["metadata"]
+
+
+def test_a_manager_that_is_younger_than_its_configs_is_not_restarted() -> None:
+    cluster = Cluster(manager("2026-11-26T10:00:01Z", ready=True))
+    roll = NodeRoll(cast("KubernetesClient", cluster), CHANGE, RULES, "prod", CONFIGS_CHANGED)
+
+    for _ in range(6):
+        roll.step()
+
+    assert "deletionTimestamp" not in cluster.managers[0]["metadata"]
+    assert cluster.configs == [NEW_CONFIG]

@@ -1,0 +1,112 @@
+"""What the Pulumi engine reports is what the embedded engine would: read from events as the CLI writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pulumi.automation import EngineEvent
+
+from gpu_platform.deploy.changes import Action, Change
+from gpu_platform.deploy.pulumi.pulumi_engine import Steps
+from gpu_platform.live.objects import ObjectKey
+
+
+def event(op: str, type_: str, *, custom: bool = True, retain: bool = False, **states: Any) -> EngineEvent:
+    def state(inputs: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "type": type_,
+            "urn": "",
+            "custom": custom,
+            "id": "",
+            "parent": "",
+            "inputs": inputs,
+            "outputs": {},
+            "retainOnDelete": retain,
+        }
+
+    metadata = {
+        "op": op,
+        "urn": f"urn:pulumi:local::gpu-platform::gpu-platform:index:Tenant${type_}::it",
+        "type": type_,
+        "provider": "",
+        **{side: state(states[side]) for side in ("old", "new") if side in states},
+        "detailedDiff": {path: {"diffKind": "update", "inputDiff": True} for path in states.get("paths", ())},
+    }
+    return EngineEvent.from_json({"sequence": 1, "timestamp": 1, "resOutputsEvent": {"metadata": metadata}})
+
+
+def changes(*events: EngineEvent) -> list[Change]:
+    steps = Steps()
+    for item in events:
+        steps(item)
+    return steps.changes
+
+
+def quota(**hard: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "gpu-quota", "namespace": "vision"},
+        "spec": {"hard": hard, "items": [{"a": 1}]},
+    }
+
+
+def test_an_object_has_the_key_that_it_has_in_the_cluster() -> None:
+    (change,) = changes(event("create", "kubernetes:core/v1:ResourceQuota", new=quota()))
+
+    assert change == Change(Action.CREATE, ObjectKey("", "ResourceQuota", "vision", "gpu-quota"))
+
+
+def test_an_object_that_pulumi_leaves_in_the_cluster_is_retained_not_deleted() -> None:
+    left = changes(event("delete", "kubernetes:core/v1:ResourceQuota", old=quota(), retain=True))
+    gone = changes(event("delete", "kubernetes:core/v1:ResourceQuota", old=quota()))
+
+    assert [change.action for change in (*left, *gone)] == [Action.RETAIN, Action.DELETE]
+
+
+def test_a_resource_of_a_cloud_has_its_type_and_name() -> None:
+    (change,) = changes(event("same", "aws:eks/cluster:Cluster", new={}, old={}))
+
+    assert change == Change(Action.UNCHANGED, ObjectKey("", "aws:eks/cluster:Cluster", "", "it"))
+
+
+def test_what_exists_in_pulumi_only_is_not_counted() -> None:
+    assert not changes(
+        event("create", "pulumi:pulumi:Stack", custom=False, new={}),
+        event("create", "gpu-platform:index:Tenant", custom=False, new={}),
+        event("create", "pulumi:providers:kubernetes", new={}),
+        event("read", "pulumi:pulumi:StackReference", new={}),
+    )
+
+
+def test_a_replacement_is_one_change_and_not_three() -> None:
+    old, new = quota(pods="1"), quota(pods="2")
+    type_ = "kubernetes:core/v1:ResourceQuota"
+
+    found = changes(
+        event("create-replacement", type_, new=new, old=old),
+        event("replace", type_, new=new, old=old),
+        event("delete-replaced", type_, old=old),
+    )
+    assert [change.action for change in found] == [Action.REPLACE]
+
+
+def test_a_deleted_object_is_told_by_its_old_state() -> None:
+    (change,) = changes(event("delete", "kubernetes:core/v1:ResourceQuota", old=quota()))
+
+    assert (change.action, change.key.name) == (Action.DELETE, "gpu-quota")
+
+
+def test_changed_fields_are_read_by_their_paths() -> None:
+    old = quota(**{"requests.nvidia.com/gpu": "8", "pods": "1"})
+    new = quota(**{"requests.nvidia.com/gpu": "4"})
+    paths = ['spec.hard["requests.nvidia.com/gpu"]', "spec.hard.pods", "spec.items[0].a", "spec.items[7].a"]
+
+    (change,) = changes(event("update", "kubernetes:core/v1:ResourceQuota", old=old, new=new, paths=paths))
+
+    assert [str(field) for field in change.fields] == [
+        'spec.hard["requests.nvidia.com/gpu"]: "8" → "4"',
+        'spec.hard.pods: "1" → (not set)',
+        "spec.items[0].a: 1 → 1",
+        "spec.items[7].a: (not set) → (not set)",
+    ]

@@ -1,0 +1,95 @@
+"""What the Pulumi CLI may take over of a cluster, and what `gpu-platform` refuses before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gpu_platform.base import names
+from gpu_platform.base.errors import Finding
+from gpu_platform.deploy.pulumi.takeover import refuse_foreign_objects
+from gpu_platform.deploy.recorded.objects import kubernetes_objects
+from gpu_platform.live.client import KubernetesClient
+from tests.deploy.conftest import Stack
+
+NAMESPACE = "takeover"
+PULUMI = "pulumi-kubernetes-1a2b3c4d"
+DECLARED = [
+    {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": NAMESPACE}}}
+    for name in ("one", "two")
+]
+
+
+@pytest.fixture
+def cluster(stack: Stack) -> Iterator[KubernetesClient]:
+    stack.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    yield stack.client
+    for live in stack.client.objects("v1", "ConfigMap", namespace=NAMESPACE):
+        stack.client.delete(live)
+
+
+def made(cluster: KubernetesClient, name: str, manager: str, **labels: str) -> None:
+    metadata = {"name": name, "namespace": NAMESPACE, "labels": labels}
+    cluster.apply(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"by": manager}}, manager=manager
+    )
+
+
+def refused(stack: Stack, cluster: KubernetesClient, *, in_state: bool = False) -> str:
+    declared = kubernetes_objects(stack.recorded(DECLARED).resources)
+    state = {one.key for one in declared} if in_state else set[Any]()
+    try:
+        refuse_foreign_objects(cluster, "shop", declared, state)
+    except Finding as refusal:
+        return str(refusal)
+    return ""
+
+
+def test_objects_that_do_not_exist_are_nobodys(stack: Stack, cluster: KubernetesClient) -> None:
+    assert refused(stack, cluster) == ""
+
+
+def test_an_object_that_somebody_created_is_refused_by_name(stack: Stack, cluster: KubernetesClient) -> None:
+    made(cluster, "two", "kubectl")
+
+    text = refused(stack, cluster)
+
+    assert "1 object exists and is not its own; nothing was changed" in text
+    assert f"ConfigMap two in namespace {NAMESPACE} was not created by this stack" in text
+    assert "ConfigMap one" not in text
+
+
+def test_what_a_killed_run_of_the_provider_created_is_the_stacks(stack: Stack, cluster: KubernetesClient) -> None:
+    made(cluster, "one", PULUMI)
+    assert refused(stack, cluster) == ""
+
+
+def test_what_the_provider_created_for_another_stack_is_refused(stack: Stack, cluster: KubernetesClient) -> None:
+    made(cluster, "one", PULUMI, **{names.STACK_LABEL: "other"})
+    assert "belongs to stack 'other'" in refused(stack, cluster)
+
+
+def test_an_object_of_the_state_is_taken_back_whoever_created_it_again(
+    stack: Stack, cluster: KubernetesClient
+) -> None:
+    made(cluster, "one", "kubectl")
+    assert refused(stack, cluster, in_state=True) == ""
+
+
+def test_a_namespace_that_the_stack_retained_is_the_stacks_and_one_of_another_stack_is_not(
+    stack: Stack, cluster: KubernetesClient
+) -> None:
+    declared = {"manifest": {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}}
+    namespaces = kubernetes_objects(stack.recorded([declared]).resources)
+    metadata = {
+        "name": NAMESPACE,
+        "labels": {names.RETAINED_LABEL: "true"},
+        "annotations": {names.RETAINED_FROM_ANNOTATION: "shop"},
+    }
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, manager="kubectl")
+
+    refuse_foreign_objects(cluster, "shop", namespaces, ())
+    with pytest.raises(Finding, match="retained from stack 'shop'"):
+        refuse_foreign_objects(cluster, "other", namespaces, ())
