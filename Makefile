@@ -16,7 +16,7 @@ INSTALL = $(INSTALL_BY_$(INSTALLER)) && touch $(STAMP)
 # Images set it to stay small; here each of hundreds of processes would compile the same modules once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install up down test test-long test-thorough suite test-workloads test-karpenter test-keda test-prometheus lint lint-pyright docs lock fmt clean help
+.PHONY: install up down test test-long test-thorough suite test-training test-karpenter test-keda test-prometheus lint lint-pyright docs lock fmt clean help
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -58,7 +58,7 @@ lint: $(STAMP) ## formatting, lint, types, import contracts, the stack file's sc
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyrefly check --progress-bar no
-	$(BIN)/lint-imports
+	PYTHONPATH=extensions/training $(BIN)/lint-imports
 	$(BIN)/gpu-platform schema --check
 	$(BIN)/python -m tools.docs --check
 	$(BIN)/zensical build --clean --strict
@@ -110,7 +110,7 @@ test-thorough: $(STAMP) ## both, with many more random examples, killed runs and
 # PyTorch and what it needs of CUDA are 5 GB: they have an environment of their own, outside the repository.
 # With PIP_EXTRA_INDEX_URL of PyTorch's builds for CPUs they are a tenth of it.
 TORCH := torch==2.15.0
-# They read the configurations that workloads/configure.py writes, and run what examples/jobs has for Ray.
+# They read the configurations that gpu_platform_training.configure writes, and run what examples/jobs has for Ray.
 LIBRARIES := accelerate==1.15.0 deepspeed==0.19.8 ray==2.60.0
 TORCH_VENV := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpu-platform/$(notdir $(PYTHON))-$(subst ==,-,$(TORCH))
 empty :=
@@ -126,9 +126,9 @@ $(TORCH_STAMP): $(BIN)/uv
 	@# The build of DeepSpeed asks PyTorch for what it compiles: nothing, its kernels are for GPUs.
 	@DS_BUILD_OPS=0 $(TORCH_PIP) --no-build-isolation $(LIBRARIES) && touch $@
 
-test-workloads: $(TORCH_STAMP) ## what runs in containers of jobs: on CPUs, with PyTorch
-	$(TORCH_VENV)/bin/python -m pytest --config-file /dev/null --rootdir . --confcutdir tests/workloads \
-	  -p no:cacheprovider -q --durations 5 tests/workloads/torch_needed
+test-training: $(TORCH_STAMP) ## what runs in containers of jobs: on CPUs, with PyTorch
+	PYTHONPATH=extensions/training $(TORCH_VENV)/bin/python -m pytest --config-file /dev/null --rootdir . --confcutdir tests/extensions/training \
+	  -p no:cacheprovider -q --durations 5 tests/extensions/training/torch_needed
 
 # Its build takes minutes, and `up` and `test` do not need it.
 test-karpenter: $(STAMP) ## build Karpenter, and test that it creates and removes nodes of the sandbox

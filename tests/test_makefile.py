@@ -138,11 +138,11 @@ def test_without_a_supported_python_the_error_names_the_versions(checkout: Path)
 def test_make_test_needs_no_pytorch_and_continuous_integration_runs_both() -> None:
     planned = {
         goal: subprocess.run(["make", "-n", goal], cwd=ROOT, text=True, capture_output=True, check=True).stdout
-        for goal in ("suite", "test-workloads")
+        for goal in ("suite", "test-training")
     }
     assert "torch" not in planned["suite"]
-    assert "tests/workloads/torch_needed" in planned["test-workloads"]
-    assert {".ci/run", "make test-workloads"} <= _runs("ci")
+    assert "tests/extensions/training/torch_needed" in planned["test-training"]
+    assert {".ci/run", "make test-training"} <= _runs("ci")
     assert (ROOT / ".ci" / "run").read_text("utf-8").splitlines()[-1].startswith("make test")
 
 

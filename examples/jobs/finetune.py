@@ -1,6 +1,6 @@
 """Fine-tune a language model on several GPUs.
 
-`python -m workloads.train --parallel ddp|fsdp finetune:main [STEPS]`
+`python -m gpu_platform_training.train --parallel ddp|fsdp finetune:main [STEPS]`
 
 The launcher divides the model, saves, resumes and reports; this program has the model, the data and the step.
 """
@@ -12,7 +12,7 @@ import torch.distributed as dist
 from miniature import Block, Model, answer, base_model, batch, loss_of, question, share_of_right_answers
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 
-from workloads.training import Training
+from gpu_platform_training.training import Training
 
 BATCH = 64
 

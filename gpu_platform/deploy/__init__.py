@@ -1,1 +1,1 @@
-"""Deploys a stack: the recorded program, the embedded engine of sandboxes, the Pulumi CLI, and what members keep."""
+"""Deploys a stack: recorded program, embedded engine of sandboxes, Pulumi CLI, and what is kept for members."""

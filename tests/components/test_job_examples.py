@@ -1,6 +1,7 @@
 """The objects of the stack file of examples/jobs satisfy the policy pack and their kinds' real definitions.
 
-Their programs run in tests/workloads/torch_needed/test_examples.py, pods in tests/e2e/test_run_job_examples.py.
+Their programs run in tests/extensions/training/torch_needed/test_examples.py, pods in
+tests/e2e/test_run_job_examples.py.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def test_training_on_spot_capacity_needs_checkpoints() -> None:
 
 @pytest.mark.parametrize(
     ("command", "named"),
-    [(["torchrun", "train.py"], True), (["python", "-m", "workloads.train", "my_module:main"], False)],
+    [(["torchrun", "train.py"], True), (["python", "-m", "gpu_platform_training.train", "my_module:main"], False)],
 )
 def test_checkpoints_in_a_bucket_of_s3_are_named_unless_the_launcher_writes_them_without_renaming_a_file(
     command: list[str], named: bool
@@ -122,7 +122,9 @@ def test_checkpoints_in_a_bucket_of_s3_are_named_unless_the_launcher_writes_them
     decisions = plan(two, teams=teams, cluster=EKS, storage=bucket).decisions
     (why,) = [one.why for one in decisions if one.subject.startswith("training job") and one.what == "pods"]
     assert ("no file can be renamed in work" in why) is named
-    assert ("start the program by workloads.train, which works there, or take lustre or nfs" in why) is named
+    assert (
+        "start the program by gpu_platform_training.train, which works there, or take lustre or nfs" in why
+    ) is named
 
 
 def test_checkpoints_of_several_pods_need_a_class_that_many_nodes_write() -> None:

@@ -1,7 +1,7 @@
-"""Environment variables GPU_PLATFORM_* with the GPUs, memory and network of a pod; `workloads.granted` reads them.
+"""Environment variables GPU_PLATFORM_* with the GPUs, memory and network of a pod.
 
-Whoever is in the container finds neither the share of a GPU nor the network between nodes nor the grace period by
-itself.
+`gpu_platform_training.granted` reads them. Whoever is in the container finds neither the share of a GPU nor the
+network between nodes nor the grace period by itself.
 """
 
 from __future__ import annotations

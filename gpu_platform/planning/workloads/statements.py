@@ -30,7 +30,7 @@ from gpu_platform.planning.workloads.section import (
 from gpu_platform.stack.addons import Addons
 from gpu_platform.stack.team import Team
 
-_LAUNCHER: Final = "workloads.train"  # its checkpoints need no renames (workloads/checkpoints.py)
+_LAUNCHER: Final = "gpu_platform_training.train"  # its checkpoints need no renames
 _APART: Final = "different zones and nodes where possible: replicas do not fail together"
 _TRAINING: Final = {"job": "an indexed Job", "jobset": "a JobSet", "trainjob": "a TrainJob"}
 

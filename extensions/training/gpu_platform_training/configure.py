@@ -1,0 +1,104 @@
+"""Write a configuration of DeepSpeed or of Accelerate for this pod.
+
+`python -m gpu_platform_training.configure deepspeed --parameters 8b --out ds.json`
+`python -m gpu_platform_training.configure accelerate --parameters 8b --layer-class LlamaDecoderLayer --out a.yaml`
+
+It needs the standard library alone, and what the platform says of the pod in its variables. Why the
+configuration is as it is goes to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Final
+
+from gpu_platform_training.configurations import Job, accelerate, deepspeed, launch_command, to_yaml
+from gpu_platform_training.exit_codes import FINISHED, USAGE
+from gpu_platform_training.granted import Granted, WrongSetting
+from gpu_platform_training.sizing import DoesNotFit, Model
+
+_UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+
+
+def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
+    """Write the configuration; return 0, or 2 where the model does not fit or a setting is wrong."""
+    chosen = _parser().parse_args(arguments)
+    model = Model.of(chosen.parameters, chosen.largest_layer)
+    try:
+        job = Job.of(environment, _free(Granted.from_environment(environment).scratch))
+        if chosen.library == "deepspeed":
+            found, why = deepspeed(
+                job, model, micro_batch=chosen.micro_batch, accumulate=chosen.accumulate, clip=chosen.clip
+            )
+            text = json.dumps(found, indent=2) + "\n"
+        else:
+            found, why = accelerate(
+                job, model, layer_class=chosen.layer_class, deepspeed_file=chosen.deepspeed_file
+            )
+            text = to_yaml(found)
+            start = " ".join(launch_command(job, chosen.out or Path("FILE")))
+            why.append(f"start the program by: {start} PROGRAM")
+    except (WrongSetting, DoesNotFit) as error:
+        print(error, file=sys.stderr)
+        return USAGE
+    print("\n".join(why), file=sys.stderr)
+    if chosen.out is None:
+        print(text, end="")
+        return FINISHED
+    try:
+        chosen.out.write_text(text)
+    except OSError as error:
+        print(f"{chosen.out} cannot be written: {error.strerror}", file=sys.stderr)
+        return USAGE
+    return FINISHED
+
+
+def _free(scratch: Path | None) -> int:
+    """Return the bytes that are free in a directory; 0: there is none."""
+    return shutil.disk_usage(scratch).free if scratch is not None and scratch.is_dir() else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m gpu_platform_training.configure",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    libraries = parser.add_subparsers(dest="library", required=True, metavar="deepspeed|accelerate")
+    for name in ("deepspeed", "accelerate"):
+        one = libraries.add_parser(name)
+        one.add_argument("--parameters", type=_count, required=True, help="of the model: 125m, 8b, 70.6b")
+        one.add_argument(
+            "--largest-layer", type=_count, help="parameters of its largest layer; default: a sixteenth of all"
+        )
+        one.add_argument("--out", type=Path, help="file; default: standard output")
+        if name == "deepspeed":
+            one.add_argument("--micro-batch", type=int, default=1, help="samples of a GPU at a time")
+            one.add_argument("--accumulate", type=int, default=1, help="micro batches of a step")
+            one.add_argument("--clip", type=float, default=1.0, help="norm to which gradients are clipped")
+        else:
+            one.add_argument("--layer-class", help="class of the model's layers, for FSDP2")
+            one.add_argument(
+                "--deepspeed-file", type=Path, help="configuration that `deepspeed` wrote: it divides the state"
+            )
+    return parser
+
+
+def _count(text: str) -> int:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmbt]?)", text.lower())
+    number = int(Decimal(found[1]) * _UNITS[found[2]]) if found is not None else 0
+    if not number:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number of parameters: 125m, 8b, 70.6b")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,367 @@
+"""The object that a program's training function gets: prepares the model, and runs steps with checkpoints.
+
+def main(training):
+    model = training.prepare(Model(), blocks=[Block])
+    optimizer = torch.optim.AdamW(model.parameters())
+    for step in training.steps(10_000, model=model, optimizer=optimizer):
+        with training.forward():
+            loss = model(batch_of(step, training.place))
+        training.backward(loss)
+        training.update(optimizer)
+        training.report(loss=loss, tokens=batch_tokens)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+
+from gpu_platform_training import exit_codes, speed
+from gpu_platform_training.checkpoints import Checkpoints
+from gpu_platform_training.granted import Granted, WrongSetting
+from gpu_platform_training.memory import Allocator, CudaAllocator, GpuMemory
+from gpu_platform_training.metrics import Metrics, flops_utilisation
+from gpu_platform_training.options import Every, Options
+from gpu_platform_training.parallel import ProcessRank, chosen_parallel, distributed
+from gpu_platform_training.profiling import Profiler, Window
+from gpu_platform_training.stopping import StopNotice
+
+# Arithmetic of a transformer for each parameter and token, forward and backward.
+# Source: Kaplan et al., Scaling Laws for Neural Language Models (2020), section 2.1.
+_FLOPS_PER_PARAMETER_AND_TOKEN: Final = 6
+
+log = logging.getLogger("workloads")
+
+
+class Training:
+    """One process of a training job."""
+
+    def __init__(
+        self,
+        options: Options,
+        granted: Granted,
+        place: ProcessRank,
+        notice: StopNotice,
+        *,
+        allocator: Allocator | None = None,
+    ) -> None:
+        self.options = options
+        self.granted = granted
+        self.place = place
+        self.arguments = options.arguments
+        self.metrics = Metrics()
+        self.precision = speed.chosen_precision(cast("Any", options.precision), place.device)
+        self.memory = _memory(allocator, place, granted)
+        self.step = 0
+        """The step that runs, or the first that would."""
+        self.attempt = _common(uuid.uuid4().hex)
+        """Names this attempt, in all processes."""
+        self._notice = notice
+        self._agreement = _Agreement()
+        directory = options.checkpoints or granted.checkpoints
+        self._checkpoints = None if directory is None else Checkpoints(directory, keep=options.keep)
+        self._scaler = torch.amp.GradScaler(place.device.type, enabled=self.precision == "float16")
+        self._parameters = 0
+        self._model: nn.Module | None = None
+        self._optimizer: torch.optim.Optimizer | None = None
+        self._others: dict[str, Any] = {}
+        self._loss: torch.Tensor | None = None
+        self._report = _Interval(options.report_every)
+        self._save = _Interval(options.checkpoint_every)
+        self._tokens = self._flops = 0.0
+        self._warned = False
+
+    # -- the model ------------------------------------------------------------------------------------------
+
+    def prepare(self, model: nn.Module, *, blocks: Sequence[type[nn.Module]] = ()) -> nn.Module:
+        """Return the model as it is trained: on its GPU, distributed, compiled. `blocks`: types of its layers."""
+        self._parameters = sum(parameter.numel() for parameter in model.parameters())
+        limit = None if self.memory is None else self.memory.info().limit
+        parallel = chosen_parallel(cast("Any", self.options.parallel), model, self.place, limit)
+        if parallel == "fsdp" and self.precision == "float16":
+            raise WrongSetting(
+                "--precision float16 scales the loss, which FSDP2 does not support: use bfloat16 or ddp"
+            )
+        model.to(self.place.device)
+        recomputed = speed.recompute(model, blocks) if self.options.recompute else 0
+        if self.options.compile:
+            speed.compiled(model)
+        self._log_first(
+            "%s parameters, %s, %s, %s, %d of %d blocks recomputed",
+            f"{self._parameters:,}",
+            self.precision,
+            {"none": "one process", "ddp": "DDP", "fsdp": "FSDP2"}[parallel],
+            "compiled" if self.options.compile else "not compiled",
+            recomputed,
+            sum(isinstance(module, tuple(blocks)) for module in model.modules()),
+        )
+        return distributed(model, parallel, self.place, self.precision, blocks)
+
+    @contextmanager
+    def forward(self) -> Iterator[None]:
+        """Compute in the precision of the options."""
+        with speed.autocast(self.precision, self.place.device):
+            yield
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Compute the gradients."""
+        self._scaler.scale(loss).backward()
+
+    def update(self, optimizer: torch.optim.Optimizer, *, most_norm: float | None = None) -> None:
+        """Change the parameters by their gradients, and delete these. `most_norm`: gradients are clipped to it."""
+        if most_norm is not None:
+            self._scaler.unscale_(optimizer)
+            parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+            nn.utils.clip_grad_norm_(parameters, most_norm)
+        self._scaler.step(optimizer)
+        self._scaler.update()
+        optimizer.zero_grad(set_to_none=True)
+
+    def report(self, *, loss: torch.Tensor, tokens: float, flops: float | None = None) -> None:
+        """Note a step. `tokens` or samples and `flops`: of all processes; None: those of a transformer."""
+        self._tokens += tokens
+        self._flops += tokens * self._parameters * _FLOPS_PER_PARAMETER_AND_TOKEN if flops is None else flops
+        self._loss = loss.detach()  # read at the interval only: reading it waits for the GPU
+
+    # -- steps ----------------------------------------------------------------------------------------------
+
+    def steps(
+        self,
+        total: int,
+        *,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        **others: Any,  # noqa: ANN401
+    ) -> Iterator[int]:
+        """Yield the numbers of the steps that are still to do.
+
+        It begins after the last good checkpoint, saves at the interval, and when the pod is stopped saves and ends
+        the process with the exit code INTERRUPTED. `others`: further objects with `state_dict` and
+        `load_state_dict`, for example a learning-rate scheduler or a data loader. Random numbers of a step depend
+        on seed, step and process alone, so a training that resumes draws the same.
+        """
+        self._model, self._optimizer, self._others = model, optimizer, others
+        if self._scaler.is_enabled():
+            self._others = {**others, "scaler": self._scaler}
+        first = self._resume()
+        self._report.begin(first)
+        self._save.begin(first)
+        with self._profiler() as profiler:
+            for self.step in range(first, total):
+                stop, late = self._agreement.reached(self._notice.given, self._save.late)
+                if stop:
+                    self._stop()
+                if late or self._save.passed(self.step):
+                    self._write()
+                torch.manual_seed(_seed(self.options.seed, self.step, self.place.rank))
+                profiler.before(self.step)
+                yield self.step
+                profiler.after(self.step)
+                self._after(self.step + 1)
+        self.step = total
+        self._write()
+        self._wait_for_checkpoint()
+        self._agreement.end()
+
+    @property
+    def saved(self) -> bool:
+        """Whether this attempt has completed a checkpoint."""
+        return self._checkpoints is not None and self._checkpoints.last is not None
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Log what holds the GPU memory if it does not suffice."""
+        if self.memory is None:
+            yield
+            return
+        try:
+            yield
+        except torch.OutOfMemoryError as error:
+            self.memory.explain(error, self._model, self._optimizer)
+            raise
+
+    def _after(self, done: int) -> None:
+        if self._report.late or self._report.passed(done):
+            self._publish(done)
+        if self._checkpoints is not None:
+            self._checkpoints.poll()
+            self._publish_checkpoint()
+            self._warn_of_short_grace()
+
+    def _publish(self, done: int) -> None:
+        steps, seconds = self._report.restart(done)
+        values = self.metrics.values
+        values |= {"step": done, "step_seconds": seconds / steps, "tokens_per_second": self._tokens / seconds}
+        if self._loss is not None:
+            values["loss"] = self._loss.item()
+        if self.granted.peak_tflops is not None:
+            peak = self.granted.peak_tflops
+            values["mfu_ratio"] = flops_utilisation(self._flops / seconds, self.place.processes, peak)
+        if self.memory is not None:
+            values["memory_allocated_bytes"] = self.memory.take_most()
+            values["memory_limit_bytes"] = self.memory.info().limit
+        self._tokens = self._flops = 0.0
+        self._log_first("%s", self.metrics.line())
+
+    # -- checkpoints ----------------------------------------------------------------------------------------
+
+    def _resume(self) -> int:
+        if self._checkpoints is None:
+            self._log_first("no directory for checkpoints: an interrupted training begins anew")
+            return 0
+        state = self._state()
+        step = self._checkpoints.load(state)
+        if step is None:
+            self._log_first("no checkpoint: the training begins at step 0")
+            return 0
+        set_state_dict(
+            self._model, self._optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
+        )
+        for name, one in self._others.items():
+            one.load_state_dict(state[name])
+        self._log_first("resumed at step %d with %d processes", step, self.place.processes)
+        return step
+
+    def _state(self) -> dict[str, Any]:
+        of_model, of_optimizer = get_state_dict(self._model, self._optimizer)
+        others = {name: one.state_dict() for name, one in self._others.items()}
+        return {"model": of_model, "optimizer": of_optimizer, **others}
+
+    def _write(self) -> None:
+        if self._checkpoints is not None:
+            self._checkpoints.save(self._state(), self.step)
+            self._save.restart(self.step)
+
+    def _wait_for_checkpoint(self) -> None:
+        if self._checkpoints is not None:
+            self._checkpoints.wait()
+            self._publish_checkpoint()
+
+    def _publish_checkpoint(self) -> None:
+        last = None if self._checkpoints is None else self._checkpoints.last
+        if last is not None:
+            self.metrics.values |= {
+                "checkpoint_step": last.step,
+                "checkpoint_seconds": last.seconds,
+                "checkpoint_blocked_seconds": last.blocked_seconds,
+            }
+
+    def _stop(self) -> None:
+        """Save and end the process: all processes have agreed to stop before the same step."""
+        self._write()
+        self._wait_for_checkpoint()
+        saved = "nothing is saved" if self._checkpoints is None else f"saved at step {self.step}"
+        grace = self.granted.grace_seconds
+        of = "" if grace is None else f" of {grace} s grace"
+        self._log_first("stopped from outside: %s, %.1f s%s used", saved, self._notice.seconds_ago, of)
+        raise SystemExit(exit_codes.INTERRUPTED)
+
+    def _warn_of_short_grace(self) -> None:
+        """Warn once if SIGTERM would leave too little time: the step that runs, the next one, a checkpoint."""
+        last = None if self._checkpoints is None else self._checkpoints.last
+        grace, step = self.granted.grace_seconds, self.metrics.values.get("step_seconds")
+        if self._warned or last is None or grace is None or step is None:
+            return
+        if 2 * step + last.seconds > grace:
+            self._warned = True
+            self._log_first(
+                "grace is %d s, a checkpoint (%.1f s) and two steps (%.1f s) need more: raise the job's `grace`, "
+                "or save more often where its nodes give no more",
+                grace,
+                last.seconds,
+                2 * step,
+            )
+
+    # -- others ---------------------------------------------------------------------------------------------
+
+    def _profiler(self) -> Profiler:
+        window = self.options.profile
+        name = f"steps-{window[0]}-to-{window[1]}-process-{self.place.rank}.json" if window else ""
+        return Profiler(Window(*window) if window else None, self.options.profile_to / name)
+
+    def _log_first(self, text: str, *values: object) -> None:
+        if self.place.rank == 0:
+            log.info(text, *values)
+
+
+def _memory(allocator: Allocator | None, place: ProcessRank, granted: Granted) -> GpuMemory | None:
+    if allocator is None and place.device.type != "cuda":
+        return None
+    share = granted.gpu_memory_mib if granted.shares_memory else None
+    return GpuMemory(allocator or CudaAllocator(place.device), share_mib=share, sharing=granted.sharing)
+
+
+def _common(text: str) -> str:
+    """Return the text of the first process."""
+    texts: list[Any] = [text]
+    dist.broadcast_object_list(texts, src=0, device=torch.device("cpu"))
+    return texts[0]
+
+
+def _seed(seed: int, step: int, rank: int) -> int:
+    return int.from_bytes(hashlib.sha256(f"{seed}/{step}/{rank}".encode()).digest()[:8], "big")
+
+
+class _Agreement:
+    """Agreement of all processes before a step on a notice to stop, or on a checkpoint that is due.
+
+    The answer of one step is asked for in the step before it, so that no step waits for the slowest network.
+    """
+
+    def __init__(self) -> None:
+        self._group = dist.new_group(backend="gloo")
+        self._seen = torch.zeros(2, dtype=torch.int32)
+        self._asked: dist.Work | None = None
+
+    def reached(self, stop: bool, late: bool) -> tuple[bool, bool]:
+        """Ask all processes, and return what they answered before the last step."""
+        before = self.end()
+        self._seen = torch.tensor([stop, late], dtype=torch.int32)
+        self._asked = dist.all_reduce(self._seen, op=dist.ReduceOp.MAX, group=self._group, async_op=True)
+        return before
+
+    def end(self) -> tuple[bool, bool]:
+        """Return the last answer."""
+        if self._asked is None:
+            return False, False
+        self._asked.wait()
+        self._asked = None
+        stop, late = self._seen.tolist()
+        return bool(stop), bool(late)
+
+
+class _Interval:
+    """Whether something is due, by steps or by time."""
+
+    def __init__(self, every: Every) -> None:
+        self._every = every
+        self.begin(0)
+
+    def begin(self, step: int) -> None:
+        """Count from `step` and from now."""
+        self._step, self._since = step, time.monotonic()
+
+    def passed(self, step: int) -> bool:
+        """Return whether so many steps have passed."""
+        return self._every.steps is not None and step - self._step >= self._every.steps
+
+    @property
+    def late(self) -> bool:
+        """Whether so much time has passed, which processes may see differently."""
+        return self._every.seconds is not None and time.monotonic() - self._since >= self._every.seconds
+
+    def restart(self, step: int) -> tuple[int, float]:
+        """Count anew; return the steps and seconds since the last time."""
+        passed = max(1, step - self._step), max(time.monotonic() - self._since, 1e-9)
+        self.begin(step)
+        return passed
