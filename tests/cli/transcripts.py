@@ -21,7 +21,7 @@ import yaml
 
 from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.cli.app import app
-from tests.recipe.test_recipe import RECIPE
+from tests.extensions.reports.test_recipe import RECIPE
 from tests.support.command_line import COMMAND, Ran, run
 from tests.support.eventually import eventually
 from tests.support.ports import free_port

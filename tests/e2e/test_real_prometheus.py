@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_platform.dashboards import Period, boards, dashboards_page, read_boards
+from extensions.reports.dashboards import Period, boards, dashboards_page, read_boards
 from gpu_platform.live.measured import held_by_team, measured_utilisation
 from gpu_platform.live.prometheus import Prometheus
 from gpu_platform.planning.monitoring.grafana import content, dashboards

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from extensions.reports.conformance.answers import Status, answers
 from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.conformance.answers import Status, answers
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.charts.section import ignored
 from gpu_platform.planning.operator import open_policies

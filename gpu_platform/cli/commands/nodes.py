@@ -38,7 +38,7 @@ def dashboards(
     """Print the panels of the Grafana dashboards as one HTML page, where no Grafana can be installed."""
     import time
 
-    from gpu_platform.cli.dashboards import show_dashboards
+    from extensions.reports.dashboards.command import show_dashboards
 
     leave(
         show_dashboards(

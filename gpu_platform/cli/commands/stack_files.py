@@ -109,7 +109,7 @@ def check(
     """Check stack file, plan and policies without a cluster; print each decision of the plan and its reason."""
     gc.disable()  # until the command ends: almost all objects live as long
     if production:
-        from gpu_platform.cli.production import show_production
+        from extensions.reports.production.command import show_production
 
         leave(show_production(stack, output=output.value))
     from gpu_platform.cli.check import check_stack
@@ -160,7 +160,7 @@ def conformance(
     ] = ConformanceFormat.TEXT,
 ) -> None:
     """Report for each requirement of the CNCF's Kubernetes AI Conformance what meets it, or what is missing."""
-    from gpu_platform.cli.conformance import show_conformance
+    from extensions.reports.conformance.command import show_conformance
 
     leave(show_conformance(stack, output=output.value, live=live))
 
@@ -202,7 +202,7 @@ def recipe(
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Compare a stack with a recipe of NVIDIA AICR: constraints that it meets, and each component."""
-    from gpu_platform.cli.recipe import show_recipe
+    from extensions.reports.recipe.command import show_recipe
 
     leave(show_recipe(stack, file, to_json=output is Format.JSON))
 

@@ -11,12 +11,12 @@ from typing import Any, Final
 from rich.table import Table
 from rich.text import Text
 
+from extensions.reports.production import Point, Status, Subject, checklist
+from extensions.reports.production.checklist import missing
 from gpu_platform.base.errors import BadInput, ExitCode, Problem
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
 from gpu_platform.deploy.pulumi.pulumi_cli import chosen_backend
-from gpu_platform.production import Point, Status, Subject, checklist
-from gpu_platform.production.checklist import missing
 from gpu_platform.program import record_stack
 from gpu_platform.stack import parse_platform
 from gpu_platform.stack.environment import Environment

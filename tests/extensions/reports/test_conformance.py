@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
+from extensions.reports.conformance import answers, observe, product_file
+from extensions.reports.conformance.answers import Answer, Status, unmet
 from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.app import main
-from gpu_platform.conformance import answers, observe, product_file
-from gpu_platform.conformance.answers import Answer, Status, unmet
 from gpu_platform.stack.loaded import load_stack, plan_platform
 from tests.stack.field_cases import STACKS
 

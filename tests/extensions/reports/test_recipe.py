@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
+from extensions.reports.recipe.command import show_recipe
+from extensions.reports.recipe.compare import ConstraintResult, Verdict, compare, components
+from extensions.reports.recipe.document import read_recipe
 from gpu_platform.base.errors import BadInput, ExitCode
 from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.recipe import show_recipe
-from gpu_platform.recipe.compare import ConstraintResult, Verdict, compare, components
-from gpu_platform.recipe.document import read_recipe
 from tests.support.eks_stacks import CREATED, plan_eks
 
 TRAIN = {"zones": ["us-east-2a"]}

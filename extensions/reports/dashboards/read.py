@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpu_platform.dashboards.panels import Board, Panel
+from extensions.reports.dashboards.panels import Board, Panel
 from gpu_platform.live.prometheus import Prometheus, QueryRefused, Series
 
 _POINTS: Final = 240  # of a line, about two for each pixel of its picture on a phone

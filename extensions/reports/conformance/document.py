@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
+from extensions.reports.conformance.answers import Answer, unmet
 from gpu_platform.catalog.models import AiConformance
-from gpu_platform.conformance.answers import Answer, unmet
 
 _FILL_IN = (
     "platformName",

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from extensions.reports.production import Point, Status, Subject, checklist
 from gpu_platform.catalog import load_catalog
 from gpu_platform.deploy.recorded.record import ResourceRecord
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.production import Point, Status, Subject, checklist
 from gpu_platform.program import record_stack
 from gpu_platform.stack import parse_platform
 from gpu_platform.stack.environment import Environment

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from extensions.reports.dashboards.units import UNITS, value_text
 from gpu_platform.base.paths import PROJECT_ROOT
-from gpu_platform.dashboards.units import UNITS, value_text
 from tests.cli.test_pages import check_frame
 from tests.support.command_line import Ran
 from tests.support.prometheus_api import Server

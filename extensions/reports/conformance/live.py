@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
-from gpu_platform.conformance.answers import Answer, LiveObject, Status
+from extensions.reports.conformance.answers import Answer, LiveObject, Status
 
 
 class Reader(Protocol):

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
+from extensions.reports.dashboards.chart import MOST_LINES, line_chart, line_style, numbered, spark_line
+from extensions.reports.dashboards.read import BoardData, PanelData, Period
+from extensions.reports.dashboards.units import value_text
 from gpu_platform.base.html_page import html_page
-from gpu_platform.dashboards.chart import MOST_LINES, line_chart, line_style, numbered, spark_line
-from gpu_platform.dashboards.read import BoardData, PanelData, Period
-from gpu_platform.dashboards.units import value_text
 from gpu_platform.live.prometheus import Series
 
 _STYLE: Final = (

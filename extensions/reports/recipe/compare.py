@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from extensions.reports.recipe.document import Constraint, Criteria, Recipe
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.operating_system import os_release
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.recipe.document import Constraint, Criteria, Recipe
 
 
 class Verdict(StrEnum):

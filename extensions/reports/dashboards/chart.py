@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
+from extensions.reports.dashboards.panels import Panel
+from extensions.reports.dashboards.read import Period
+from extensions.reports.dashboards.units import value_text
 from gpu_platform.base.html_page import COLOURS
-from gpu_platform.dashboards.panels import Panel
-from gpu_platform.dashboards.read import Period
-from gpu_platform.dashboards.units import value_text
 from gpu_platform.live.prometheus import Series
 
 MOST_LINES: Final = len(COLOURS)

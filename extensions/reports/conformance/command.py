@@ -8,12 +8,12 @@ from typing import Final, Literal
 from rich.table import Table
 from rich.text import Text
 
+from extensions.reports.conformance import answers, as_json, observe, product_file
+from extensions.reports.conformance.answers import Answer, Status, unmet
 from gpu_platform.base.errors import ExitCode
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
-from gpu_platform.conformance import answers, as_json, observe, product_file
-from gpu_platform.conformance.answers import Answer, Status, unmet
 from gpu_platform.live.cluster_access import client_of
 from gpu_platform.stack.loaded import load_stack
 

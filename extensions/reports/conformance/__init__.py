@@ -1,0 +1,7 @@
+"""Answers the CNCF's Kubernetes AI Conformance for a stack: what meets each requirement, and what is missing."""
+
+from extensions.reports.conformance.answers import Answer, Status, answers
+from extensions.reports.conformance.document import as_json, product_file
+from extensions.reports.conformance.live import observe
+
+__all__ = ["Answer", "Status", "answers", "as_json", "observe", "product_file"]
