@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush, nsmallest
 
-from gpu_platform.planning.rehearsal.model import Job
-from gpu_platform.planning.rehearsal.nodes import PoolNodes, release_all
-from gpu_platform.planning.rehearsal.simulator import Actions, Admission
+from extensions.capacity.rehearsal.model import Job
+from extensions.capacity.rehearsal.nodes import PoolNodes, release_all
+from extensions.capacity.rehearsal.simulator import Actions, Admission
 
 
 def consolidated(cluster: PoolNodes, gpus: int) -> dict[int, int] | None:

@@ -4,7 +4,7 @@
 
 Trace: Philly's job log or a table in the form of Helios, as `gpu-platform rehearse` reads them. Clusters: a CSV
 with columns `vc` and `node num` (or `nodes`); jobs of other virtual clusters are left out. The trace is rehearsed
-(gpu_platform.planning.rehearsal) with the orders and the consolidated placement of the published simulator
+(extensions.capacity.rehearsal) with the orders and the consolidated placement of the published simulator
 (queue_orders.py). Published figures stand beside the trace and the clusters that they belong to
 (queue_replay_published.yaml).
 
@@ -34,12 +34,12 @@ from queue_orders import fifo, sjf, srtf
 from rich.console import Console
 from rich.table import Table
 
+from extensions.capacity.rehearsal import Assumptions, Platform, Trace, TraceJob, rehearse, report
+from extensions.capacity.rehearsal.model import RehearsalPool, Shape
+from extensions.capacity.rehearsal.simulator import Actions, Admission, Recorded
+from extensions.capacity.trace_sources import read_trace
+from extensions.capacity.trace_sources.table import seconds_of
 from gpu_platform.base.errors import BadInput
-from gpu_platform.planning.rehearsal import Assumptions, Platform, Trace, TraceJob, rehearse, report
-from gpu_platform.planning.rehearsal.model import RehearsalPool, Shape
-from gpu_platform.planning.rehearsal.simulator import Actions, Admission, Recorded
-from gpu_platform.trace_sources import read_trace
-from gpu_platform.trace_sources.table import seconds_of
 
 PUBLISHED: Final = Path(__file__).with_name("queue_replay_published.yaml")
 ORDERS: Final[Mapping[str, Callable[[Actions], Admission]]] = {"fifo": fifo, "sjf": sjf, "srtf": srtf}

@@ -28,8 +28,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from gpu_platform.planning.scheduling.model import CPU, MEMORY, PODS, Node, PodGroup, ProfileName
-from gpu_platform.planning.scheduling.state import NodeState
+from extensions.capacity.scheduling.model import CPU, MEMORY, PODS, Node, PodGroup, ProfileName
+from extensions.capacity.scheduling.state import NodeState
 
 GPU: Final = "nvidia.com/gpu"
 MIB: Final = 2**20

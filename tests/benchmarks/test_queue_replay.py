@@ -16,10 +16,10 @@ from numpy_sort import argsort
 from queue_orders import consolidated
 from queue_replay import ORDERS, Window, jobs_of, main, means, platform_of, replay
 
-from gpu_platform.planning.rehearsal import Trace, TraceEntry, TraceJob
-from gpu_platform.planning.rehearsal.model import Job, Shape
-from gpu_platform.planning.rehearsal.nodes import PoolNodes
-from gpu_platform.trace_sources import read_trace
+from extensions.capacity.rehearsal import Trace, TraceEntry, TraceJob
+from extensions.capacity.rehearsal.model import Job, Shape
+from extensions.capacity.rehearsal.nodes import PoolNodes
+from extensions.capacity.trace_sources import read_trace
 from tests.support.size import size
 
 Row = tuple[float, float, int]

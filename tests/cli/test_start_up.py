@@ -22,13 +22,13 @@ def _tell():
 from gpu_platform.cli import main
 main()
 """
-_REPORTS = {"rich", "markdown_it", "gpu_platform.planning.suggest", "gpu_platform.planning.spending"}
+_REPORTS = {"rich", "markdown_it", "extensions.capacity.suggest", "gpu_platform.planning.spending"}
 _OTHER_COMMANDS = {
     "policies",
     "gpu_platform.online",
     "gpu_platform.planning.capacity",
-    "gpu_platform.planning.rehearsal",
-    "gpu_platform.planning.scheduling",
+    "extensions.capacity.rehearsal",
+    "extensions.capacity.scheduling",
     "gpu_platform.planning.upgrades",
 }
 _LIBRARIES = {"boto3", "cel_expr_python", "grafana_foundation_sdk", "kubernetes", "ortools", "pytest"}

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
+from extensions.capacity.pod_sources import read_workloads
+from extensions.capacity.scheduling.model import Scenario
+from extensions.capacity.scheduling.nodes import planned_nodes, quotas_of
+from extensions.capacity.scheduling.schedule import admit, start
+from extensions.capacity.scheduling.state import NodeState
 from gpu_platform.base.progress import Progress
 from gpu_platform.catalog import load_catalog
 from gpu_platform.live.client import KubernetesClient, Refused
-from gpu_platform.planning.scheduling.model import Scenario
-from gpu_platform.planning.scheduling.nodes import planned_nodes, quotas_of
-from gpu_platform.planning.scheduling.schedule import admit, start
-from gpu_platform.planning.scheduling.state import NodeState
-from gpu_platform.pod_sources import read_workloads
 from gpu_platform.stack.loaded import load_stack
 from sandbox.build import binaries
 from tests.e2e.conftest import SANDBOX, TOLERATION, VALIDATION_TIMEOUT, Platform, quotas_are_free

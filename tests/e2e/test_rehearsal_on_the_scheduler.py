@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
+from extensions.capacity.rehearsal import Assumptions, RehearsalStack, Trace, TraceEntry, fit, rehearse, stack_of
+from extensions.capacity.rehearsal.simulator import Recorded
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.rehearsal import Assumptions, RehearsalStack, Trace, TraceEntry, fit, rehearse, stack_of
-from gpu_platform.planning.rehearsal.simulator import Recorded
 from gpu_platform.stack.loaded import plan_platform
 from sandbox.control_plane import Status
 from tests.e2e.conftest import Platform
 from tests.e2e.queues import Team, bring, job, stack
 from tests.support.eventually import eventually
 
-# What waits and what runs is proven by hand-computed cases in tests/planning/test_rehearsal.py, and of Kueue in
+# What waits and what runs is proven by hand-computed cases in test_rehearsal.py, and of Kueue in
 # test_team_queues.py; this compares the two, event by event, for minutes.
 pytestmark = [pytest.mark.sandbox, pytest.mark.thorough, pytest.mark.xdist_group("e2e-queues")]
 

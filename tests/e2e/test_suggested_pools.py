@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from extensions.capacity.suggest import Suggestion, suggest
+from extensions.capacity.suggest.demands import Demands
+from extensions.capacity.suggest.suggest import PodsInPool
 from gpu_platform.base import names
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.suggest import Suggestion, suggest
-from gpu_platform.planning.suggest.suggest import PodsInPool
 from gpu_platform.stack.load import parse_document
-from gpu_platform.stack.workloads import Demands
 from tests.e2e.conftest import SANDBOX, TOLERATION, Platform
 from tests.support.eventually import eventually
 from tests.support.restricted import satisfying

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from extensions.capacity.scheduling.nodes import planned_nodes
 from gpu_platform.base.errors import BadInput
 from gpu_platform.base.quantity import parse_quantity
 from gpu_platform.catalog import load_catalog
@@ -16,7 +17,6 @@ from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.free import free_node, free_of_machine, free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.limits import is_cpu_flavor
-from gpu_platform.planning.scheduling.nodes import planned_nodes
 from gpu_platform.stack.loaded import load_stack, plan_platform
 from tests.support.eks_stacks import CREATED
 

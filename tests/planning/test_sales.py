@@ -12,8 +12,8 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.init import Answers, write_stack
 from gpu_platform.stack.loaded import plan_platform
+from tests.extensions.capacity.test_suggest import _suggest, _want
 from tests.planning.conftest import environment, pool
-from tests.planning.test_suggest import _suggest, _want
 
 GKE = {"provider": "gke", "name": "ml", "project": "p-project", "location": "europe-west4"}
 EKS = {"provider": "eks", "name": "ml", "region": "us-east-2"}

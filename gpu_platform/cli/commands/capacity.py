@@ -72,7 +72,7 @@ def place(
     ] = HtmlFormat.TEXT,
 ) -> None:
     """Show where pods would be placed, which stay pending and why, and what helps; exit with 1 if any do."""
-    from gpu_platform.cli.place import show_placement
+    from extensions.capacity.place.command import show_placement
 
     leave(
         show_placement(
@@ -87,7 +87,7 @@ def place(
 
 def scheduler_config(stack: StackArgument, output: FormatOption = Format.TEXT) -> None:
     """Print the configuration of a kube-scheduler that packs pods with GPUs, so that whole nodes stay free."""
-    from gpu_platform.cli.place import show_scheduler_config
+    from extensions.capacity.place.command import show_scheduler_config
 
     show_scheduler_config(stack, as_json=output is Format.JSON)
 
@@ -128,7 +128,7 @@ def rehearse(
     ] = HtmlFormat.TEXT,
 ) -> None:
     """Simulate how long the jobs of a trace would wait on a stack; exit with 1 if some never run."""
-    from gpu_platform.cli.rehearse import Options, show_rehearsal
+    from extensions.capacity.rehearse.command import Options, show_rehearsal
 
     options = Options(teams=teams or (), node_start=node_start, node_idle=node_idle, checkpoint=checkpoint)
     leave(show_rehearsal(stack, trace=trace, against=against, options=options, output=output.value))
@@ -185,6 +185,6 @@ def capacity_suggest(
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Find the cheapest pools for workloads; print YAML for a stack file, with reasons and alternatives."""
-    from gpu_platform.cli.suggest import suggest_pools
+    from extensions.capacity.suggest.command import suggest_pools
 
     leave(suggest_pools(workloads, seconds=seconds, to_json=output is Format.JSON))

@@ -1,0 +1,1 @@
+"""`gpu-platform place`: where kube-scheduler would place pods, as text, JSON and a page."""

@@ -1,0 +1,145 @@
+"""Requests of a pod: containers, init containers and overhead, with the defaults that admission adds.
+
+Sources: kubernetes v1.36.3, component-helpers/resource/helpers.go (`PodRequests`, `AggregateContainerRequests`),
+pkg/apis/core/v1/defaults.go (requests that are missing equal the limits), pkg/scheduler/util/pod_resources.go
+(100m and 200 MiB for the scores of containers without requests), read 2026-11-23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from extensions.capacity.pod_sources.manifest_mapping import ManifestMapping
+from extensions.capacity.scheduling.model import CPU, MEMORY
+from gpu_platform.base.quantity import amount_of
+from gpu_platform.planning.nodes.allocatable import NodeResources
+from gpu_platform.planning.teams.admission_defaults import PodDefaults
+from gpu_platform.planning.teams.section import TenantPlan
+
+_MIB: Final = 2**20
+_UNSCORED: Final = {CPU: 100, MEMORY: 200 * _MIB}
+
+
+@dataclass(slots=True)
+class Container:
+    """Requests of a container by resource. `named`: CPU and memory that the manifest requests or limits itself."""
+
+    requests: dict[str, int]
+    named: frozenset[str]
+    sidecar: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PodContainers:
+    """The containers of a pod; `init`: with sidecars, in order. `whole`: requests of the pod as a whole."""
+
+    main: tuple[Container, ...]
+    init: tuple[Container, ...]
+    whole: Mapping[str, int]
+    overhead: Mapping[str, int]
+
+    def requests(self) -> dict[str, int]:
+        """Return what the scheduler reserves for the pod."""
+        return self._sum({})
+
+    def scored(self) -> dict[str, int]:
+        """Return the CPU and memory by which the scheduler compares nodes."""
+        found = self._sum(_UNSCORED)
+        return {name: found.get(name, 0) for name in _UNSCORED}
+
+    def _sum(self, missing: Mapping[str, int]) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for one in self.main:
+            _add(total, {**missing, **one.requests})
+        beside: dict[str, int] = {}
+        most: dict[str, int] = {}
+        for one in self.init:
+            amounts = {**missing, **one.requests}
+            if one.sidecar:
+                _add(total, amounts)
+                _add(beside, amounts)
+                now = dict(beside)
+            else:
+                now = dict(beside)
+                _add(now, amounts)
+            for name, amount in now.items():
+                most[name] = max(most.get(name, 0), amount)
+        found = {name: max(total.get(name, 0), most.get(name, 0)) for name in (*total, *most)}
+        found |= self.whole
+        _add(found, self.overhead)
+        return found
+
+
+def read_containers(spec: ManifestMapping) -> PodContainers:
+    """Return the containers of a pod spec, with requests where only limits are written."""
+    main = tuple(_container(one) for one in spec.items("containers"))
+    init = tuple(_container(one) for one in spec.items("initContainers"))
+    resources = spec.at("resources")
+    whole = {**resources.amounts("limits"), **resources.amounts("requests")}
+    return PodContainers(
+        main=main,
+        init=init,
+        whole={name: amount for name, amount in whole.items() if name in (CPU, MEMORY)},
+        overhead=spec.amounts("overhead"),
+    )
+
+
+def add_defaults(pod: PodContainers, selector: Mapping[str, str], tenant: TenantPlan) -> None:
+    """Add what admission adds to containers of a team's pods: the LimitRange, then the defaults of GPU pods."""
+    for one in (*pod.main, *pod.init):
+        for name in (CPU, MEMORY):
+            if name not in one.requests and name in tenant.default_request:
+                one.requests[name] = amount_of(name, tenant.default_request[name])
+    if tenant.pod_defaults is not None and not pod.whole:
+        for index, name in enumerate((CPU, MEMORY)):
+            _add_shares(pod, selector, tenant.pod_defaults, index, name)
+
+
+def _container(one: ManifestMapping) -> Container:
+    resources = one.at("resources")
+    requests = {**resources.amounts("limits"), **resources.amounts("requests")}
+    return Container(
+        requests=requests,
+        named=frozenset(name for name in requests if name in (CPU, MEMORY)),
+        sidecar=one.text("restartPolicy") == "Always",
+    )
+
+
+def _add_shares(
+    pod: PodContainers, selector: Mapping[str, str], defaults: PodDefaults, index: int, name: str
+) -> None:
+    """Give containers with GPUs their GPUs' part of a node, as `admission_mutations.py` does it."""
+    unit = 1 if name == CPU else _MIB
+    pools = [
+        one.units
+        for one in defaults.shares
+        if all(selector.get(key, value) == value for key, value in one.node_selector.items())
+    ]
+    shares = [_share(one, pools, index) for one in pod.main]
+    is_open = [name not in one.named for one in pod.main]
+    taken = sum(
+        one.requests.get(name, 0) // unit
+        for one, share, free in zip(pod.main, shares, is_open, strict=True)
+        if not share or not free
+    ) + sum(one.requests.get(name, 0) // unit for one in pod.init if one.sidecar)
+    divided = sum(share for share, free in zip(shares, is_open, strict=True) if free)
+    for one, share, free in zip(pod.main, shares, is_open, strict=True):
+        if share and free:
+            amount = (sum(shares) - taken) * share // divided
+            if amount > 0:
+                one.requests[name] = amount * unit
+
+
+def _share(one: Container, pools: Iterable[Mapping[str, NodeResources]], index: int) -> int:
+    found = 0
+    for name, count in one.requests.items():
+        parts = [units[name][index] for units in pools if name in units]
+        found += min(parts, default=0) * count
+    return found
+
+
+def _add(total: dict[str, int], amounts: Mapping[str, int]) -> None:
+    for name, amount in amounts.items():
+        total[name] = total.get(name, 0) + amount

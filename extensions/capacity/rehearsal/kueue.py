@@ -1,0 +1,359 @@
+"""Admission by Kueue: cycles in which the first job of each queue is tried.
+
+Followed: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/scheduler.go (schedule, processEntry, getAssignments,
+resourcesToReserve), fair_sharing_iterator.go, flavorassigner/flavorassigner.go (findFlavorForPodSets,
+fitsResourceQuota, isPreferred, shouldTryNextFlavor), preemption/preemption_oracle.go, pkg/cache/queue/
+cluster_queue.go (order of a queue, BestEffortFIFO, equal jobs that wait together) and inadmissible_workloads.go;
+feature gates as they are by default. The plan's ClusterQueues try the next flavor before they borrow or preempt.
+Read 2026-11-23.
+
+Left out: waits of a second in which Kueue collects released quota, grace periods of stopped pods (a stopped job's
+quota and nodes are free at once), admission checks, partial admission, and cohorts in cohorts. A job whose nodes
+another one of the same cycle takes is tried in the next cycle, and a job that no empty stack could run is told at
+its arrival, where Kueue would let it wait for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from extensions.capacity.rehearsal.model import Job, Shape, Wait
+from extensions.capacity.rehearsal.nodes import PoolNodes, release_all
+from extensions.capacity.rehearsal.quota import Cells, Queue, Requests
+from extensions.capacity.rehearsal.victims import Victim, Victims, Wanted
+
+_NO_FIT, _NO_CANDIDATES, _PREEMPT, _RECLAIM, _FIT = range(5)
+_Mode = tuple[int, int]
+"""How a flavor serves a job, and 1 if the queue borrows."""
+_MOST_CYCLES = 100_000
+_WORST: _Mode = (_NO_FIT, 2)
+_BEST: _Mode = (_FIT, 0)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """The first job of a queue in a cycle, and how it would start."""
+
+    job: Job
+    queue: Queue
+    mode: int = _NO_FIT
+    borrows: int = 0
+    pool: int = -1
+    cells: Cells = ()
+    victims: list[Victim] = field(default_factory=list[Victim])
+    nodes_lack: bool = False
+    sticky: bool = False
+
+
+class _Waiting:
+    """Jobs of a queue that wait: by shape in the order of their times; shapes that failed wait for a release."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[Shape, list[tuple[float, int, Job]]] = {}
+        self.failed: set[Shape] = set()
+        self.active: set[Shape] = set()
+        self.sticky: Job | None = None
+
+    def push(self, job: Job) -> None:
+        heappush(self.jobs.setdefault(job.shape, []), (job.queued, job.order, job))
+        if job.shape not in self.failed:
+            self.active.add(job.shape)
+
+    def first(self) -> Job | None:
+        """Return the job that is tried next: higher priority first, then the one that was created first."""
+        if self.sticky is not None:
+            return self.sticky
+        best: tuple[int, float, int, Job] | None = None
+        for shape in self.active:
+            queued, order, job = self.jobs[shape][0]
+            key = (-shape.priority, queued, order, job)
+            if best is None or key < best:
+                best = key
+        return best[3] if best is not None else None
+
+    def remove(self, job: Job) -> None:
+        """Remove the first job of its shape, or the sticky one."""
+        if job is self.sticky:
+            self.sticky = None
+        jobs = self.jobs[job.shape]
+        if jobs[0][2] is job:
+            heappop(jobs)
+        else:
+            jobs.remove((job.queued, job.order, job))
+            jobs.sort()
+        if not jobs:
+            del self.jobs[job.shape]
+            self.active.discard(job.shape)
+
+    def fail(self, job: Job) -> None:
+        """Let all jobs of its shape wait until something is released."""
+        if job is self.sticky:
+            self.sticky = None
+        self.failed.add(job.shape)
+        self.active.discard(job.shape)
+
+    def retry(self) -> None:
+        """Let all jobs be tried again."""
+        self.failed.clear()
+        self.active.update(self.jobs)
+
+
+class Kueue:
+    """Starts jobs of queues.
+
+    `start` is called for a job that got its quota, on `job.pool` and with its nodes if there is a topology; `stop`
+    for one that is stopped. `reserved` quantities are of jobs that wait for those that they stop.
+    """
+
+    def __init__(
+        self,
+        queues: Sequence[Queue],
+        pools: list[PoolNodes],
+        requests: Requests,
+        *,
+        fair: bool,
+        topology: bool,
+        start: Callable[[Job], None],
+        stop: Callable[[Job], None],
+    ) -> None:
+        self._queues, self._pools, self._requests = queues, pools, requests
+        self._fair, self._topology = fair, topology
+        self._start, self._stop = start, stop
+        self._waiting = [_Waiting() for _ in queues]
+        self._victims = Victims(queues, pools, requests, fair=fair, nodes=topology)
+        self._cycle = 0
+        self.now = 0.0
+
+    def can_ever_run(self, job: Job) -> bool:
+        """Return whether any flavor of its queue has enough quota and nodes for the job alone."""
+        queue = self._queues[job.team]
+        for pool in queue.pools:
+            cells = self._requests.of(job.shape, pool)
+            need = self._pools[pool].need(job.shape)
+            if need is None or any(amount > queue.potential(cell) for cell, amount in cells):
+                continue
+            if self._pools[pool].per_node(need) * self._pools[pool].pool.max >= job.shape.pods:
+                return True
+        return False
+
+    def submit(self, job: Job) -> None:
+        """Put a job into the queue of its team."""
+        job.next_flavor = 0
+        self._waiting[job.team].push(job)
+
+    def release(self, job: Job) -> None:
+        """Give back the quota of a job that ended or was stopped; its nodes are released already."""
+        queue = self._queues[job.team]
+        self._victims.drop(job, queue)
+        queue.add(self._requests.of(job.shape, job.pool), -1)
+        self.retry(queue)
+
+    def retry(self, queue: Queue) -> None:
+        """Let the jobs of all queues of the cohort be tried again."""
+        for one in queue.cohort.members:
+            self._waiting[one.index].retry()
+
+    def run(self, now: float) -> None:
+        """Try the first jobs of all queues until none is left to try."""
+        self.now = now
+        # Two queues could stop each other's jobs for ever in one instant; on a cluster pods take time to end.
+        for _ in range(_MOST_CYCLES):
+            entries = [
+                _Entry(job, queue, sticky=self._waiting[queue.index].sticky is job)
+                for queue in self._queues
+                if (job := self._waiting[queue.index].first()) is not None
+            ]
+            if not entries:
+                return
+            self._cycle += 1
+            for entry in entries:
+                self._nominate(entry)
+            self._process(entries)
+
+    # -- nomination ---------------------------------------------------------------------------------------
+
+    def _nominate(self, entry: _Entry) -> None:
+        """Choose a flavor for a job, and the jobs that it stops."""
+        job, queue = entry.job, entry.queue
+        first = job.next_flavor if self._cycle - job.next_cycle <= 1 else 0
+        best, best_pool, best_needed, attempted = _WORST, -1, (), -1
+        for attempted in range(first, len(queue.pools)):
+            pool = queue.pools[attempted]
+            cells = self._requests.of(job.shape, pool)
+            if not cells:
+                continue
+            mode, needed = self._mode_of_flavor(job, queue, pool, cells)
+            if mode == _BEST:
+                best, best_pool, best_needed = mode, pool, needed
+                break
+            if _preferred(mode, best):
+                best, best_pool, best_needed = mode, pool, needed
+        job.next_flavor = 0 if attempted == len(queue.pools) - 1 or best_pool < 0 else attempted + 1
+        job.next_cycle = self._cycle
+        entry.mode, entry.borrows, entry.pool = best[0], best[1], best_pool
+        if best_pool < 0:
+            return
+        entry.cells = self._requests.of(job.shape, best_pool)
+        if entry.mode == _FIT and self._topology and not self._has_nodes(job, best_pool):
+            # Kueue looks for jobs to stop where nodes lack room, as where quota does.
+            entry.mode, best_needed, entry.nodes_lack = _PREEMPT, entry.cells, True
+        if entry.mode < _FIT:
+            wanted = Wanted(job, queue, best_pool, entry.cells, best_needed, self._topology)
+            entry.victims = self._victims.find(wanted)
+
+    def _mode_of_flavor(self, job: Job, queue: Queue, pool: int, cells: Cells) -> tuple[_Mode, Cells]:
+        mode: _Mode = _BEST
+        needed: list[tuple[int, int]] = []
+        for cell, amount in cells:
+            found = self._mode_of_cell(job, queue, pool, cell, amount)
+            if _preferred(mode, found):
+                mode = found
+            if mode[0] == _NO_FIT:
+                return _WORST, ()
+            if found[0] < _FIT:
+                needed.append((cell, amount))
+        return mode, tuple(needed)
+
+    def _mode_of_cell(self, job: Job, queue: Queue, pool: int, cell: int, amount: int) -> _Mode:
+        if amount > queue.potential(cell):
+            return _WORST
+        borrow = int(queue.borrows_with(cell, amount))
+        if amount <= queue.available(cell):
+            return (_FIT, borrow)
+        reclaims = self._fair and queue.queue.reclaim != "Never"
+        if queue.nominal[cell] < amount and borrow and not reclaims:
+            return _WORST
+        one = ((cell, amount),)
+        victims = self._victims.find(Wanted(job, queue, pool, one, one, nodes=False))
+        if not victims:
+            return (_NO_CANDIDATES, borrow)
+        for victim in victims:
+            victim.queue.add(self._requests.of(victim.job.shape, victim.job.pool), -1)
+        after = int(queue.borrows_with(cell, amount))
+        for victim in victims:
+            victim.queue.add(self._requests.of(victim.job.shape, victim.job.pool))
+        own = any(victim.queue is queue for victim in victims)
+        return (_PREEMPT if own else _RECLAIM, after)
+
+    def _has_nodes(self, job: Job, pool: int) -> bool:
+        need = self._pools[pool].need(job.shape)
+        return need is not None and self._pools[pool].assign(need, job.shape.pods) is not None
+
+    # -- a cycle ------------------------------------------------------------------------------------------
+
+    def _process(self, entries: list[_Entry]) -> None:
+        reserved: list[tuple[Queue, Cells]] = []
+        held: list[tuple[PoolNodes, Job, int, int]] = []
+        stopped: dict[Job, Victim] = {}
+        left = [one for one in entries if one.mode == _FIT or one.victims]
+        for entry in entries:
+            if entry.mode == _FIT or entry.victims:
+                continue
+            self._reject(entry)
+            if entry.mode > _NO_FIT and entry.queue.queue.reclaim != "Any":
+                left.append(entry)
+        while left:
+            entry = self._next(left)
+            left.remove(entry)
+            if entry.mode != _FIT and not entry.victims:
+                cells = self._to_reserve(entry)
+                entry.queue.add(cells)
+                reserved.append((entry.queue, cells))
+            elif not any(victim.job in stopped for victim in entry.victims):
+                self._try(entry, stopped, reserved, held)
+        for queue, cells in reserved:
+            queue.add(cells, -1)
+        for pool, job, node, pods in held:
+            pool.lift(job, node, pods)
+        for victim in stopped.values():
+            self._evict(victim)
+
+    def _try(
+        self,
+        entry: _Entry,
+        stopped: dict[Job, Victim],
+        reserved: list[tuple[Queue, Cells]],
+        held: list[tuple[PoolNodes, Job, int, int]],
+    ) -> None:
+        """Start a job, or decide which others are stopped for it; else it is tried again in the next cycle."""
+        job, queue, pool = entry.job, entry.queue, self._pools[entry.pool]
+        need = pool.need(job.shape)
+        assert need is not None  # noqa: S101 - it was nominated
+        places: dict[int, int] | None = {}
+        if self._topology and entry.mode == _FIT:
+            places = pool.assign(need, job.shape.pods)
+        before = [(one, self._victims.remove(one)) for one in (*stopped.values(), *entry.victims)]
+        if self._topology and entry.mode != _FIT:
+            places = pool.assign(need, job.shape.pods)
+        fits = queue.fits(entry.cells)
+        for victim, where in before:
+            self._victims.restore(victim, where)
+        if not fits or places is None:
+            return
+        queue.add(entry.cells)
+        if entry.mode == _FIT:
+            self._waiting[queue.index].remove(job)
+            job.pool, job.admitted = entry.pool, self.now
+            for node, pods in places.items():
+                pool.take(job, node, pods)
+            self._victims.hold(job, queue)
+            self._start(job)
+            return
+        reserved.append((queue, entry.cells))
+        for node, pods in places.items():
+            if (free := min(pods, pool.room(node, need))) > 0:
+                pool.hold(job, node, free)
+                held.append((pool, job, node, free))
+        stopped.update({victim.job: victim for victim in entry.victims})
+        self._waiting[queue.index].sticky = job
+        job.next_flavor = 0
+
+    def _next(self, left: list[_Entry]) -> _Entry:
+        """Return the entry that comes next: with fair sharing the one whose queue has the least share then."""
+        if not self._fair:
+            return min(left, key=lambda one: (one.borrows, -one.job.shape.priority, one.job.queued, one.job.order))
+        if len(left) == 1:
+            return left[0]
+
+        def key(entry: _Entry) -> tuple[bool, tuple[int, float], int, float, int]:
+            entry.queue.add(entry.cells)
+            borrows = entry.queue.borrows(entry.cells)
+            share = entry.queue.share_or_zero()
+            entry.queue.add(entry.cells, -1)
+            return (borrows, share, -entry.job.shape.priority, entry.job.queued, entry.job.order)
+
+        return min(left, key=key)
+
+    def _to_reserve(self, entry: _Entry) -> Cells:
+        """Return the free quota that a job without jobs to stop keeps from others in this cycle."""
+        queue = entry.queue
+        found: list[tuple[int, int]] = []
+        for cell, amount in entry.cells:
+            most = queue.nominal[cell] - queue.usage[cell] + (queue.limit[cell] if entry.borrows else 0)
+            found.append((cell, max(0, min(amount, most))))
+        return tuple(found)
+
+    def _reject(self, entry: _Entry) -> None:
+        job = entry.job
+        reason: Wait = "nodes" if entry.nodes_lack else "quota"
+        if job.next_flavor:
+            return  # its next flavor is tried at once
+        job.reason = reason
+        self._waiting[entry.queue.index].fail(job)
+
+    def _evict(self, victim: Victim) -> None:
+        job = victim.job
+        release_all(self._pools, job, self.now)
+        self.release(job)
+        self._stop(job)
+
+
+def _preferred(left: _Mode, right: _Mode) -> bool:
+    """Return whether a mode is better than another one (isPreferred, without a declared preference)."""
+    if left[0] == _NO_FIT or right[0] == _NO_FIT:
+        return left[0] != _NO_FIT
+    if (left[0] == _NO_CANDIDATES) != (right[0] == _NO_CANDIDATES):
+        return left[0] != _NO_CANDIDATES
+    return left[0] > right[0] if left[0] != right[0] else left[1] < right[1]

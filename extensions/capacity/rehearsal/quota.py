@@ -1,0 +1,169 @@
+"""Quotas of Kueue: usage of ClusterQueues and cohorts, what is available, and dominant resource shares.
+
+Followed: kubernetes-sigs/kueue v0.19.2, pkg/cache/scheduler/resource_node.go (localQuota, available,
+potentialAvailable, addUsage, removeUsage) and fair_sharing.go (dominantResourceShare, CompareDRS), for cohorts
+without parents, which are the only ones that a plan has; read 2026-11-23.
+
+A cell is one resource of one pool (flavor): `pool * columns + column`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from extensions.capacity.rehearsal.model import CPU, MEMORY, Job, RehearsalQueue, Shape
+from extensions.capacity.rehearsal.nodes import PoolNodes
+
+Cells = tuple[tuple[int, int], ...]
+"""Amounts by cell that a job requests."""
+Share = tuple[int, float]
+"""A dominant resource share; 1 first for a queue of weight 0 that borrows, which is more than any other."""
+
+_ZERO: Final[Share] = (0, 0.0)
+
+
+class Cohort:
+    """What the queues of a cohort lend each other. `usage`: what they use beyond what they do not lend."""
+
+    def __init__(self, cells: int) -> None:
+        self.quota = [0] * cells
+        self.usage = [0] * cells
+        self.lendable: list[int] = []
+        self.members: list[Queue] = []
+
+
+class Queue:
+    """A ClusterQueue with its usage, and its jobs that hold quota, in the order in which they are stopped."""
+
+    def __init__(self, index: int, queue: RehearsalQueue, cohort: Cohort, cells: int, columns: int) -> None:
+        self.index, self.queue, self.cohort, self.columns = index, queue, cohort, columns
+        self.nominal = [0] * cells
+        self.local = [0] * cells
+        self.limit = [0] * cells
+        self.usage = [0] * cells
+        self.pools: list[int] = []
+        self.running: dict[int, list[tuple[int, float, int, Job]]] = {}
+        self.borrowing_cells = 0
+
+    def potential(self, cell: int) -> int:
+        """Return the most that is available when nothing is used."""
+        return min(self.nominal[cell] + self.limit[cell], self.local[cell] + self.cohort.quota[cell])
+
+    def available(self, cell: int) -> int:
+        """Return how much more may be used now, with what can be borrowed."""
+        local, usage = self.local[cell], self.usage[cell]
+        above = usage - local
+        parent = self.cohort.quota[cell] - self.cohort.usage[cell]
+        most = self.nominal[cell] - local - max(0, above) + self.limit[cell]
+        return max(0, max(0, -above) + min(parent, most))
+
+    def add(self, cells: Cells, sign: int = 1) -> None:
+        """Add what a job requests to the usage, or remove it with `sign` -1."""
+        usage, local, shared = self.usage, self.local, self.cohort.usage
+        for cell, amount in cells:
+            before = usage[cell]
+            after = before + sign * amount
+            usage[cell] = after
+            own = local[cell]
+            shared[cell] += max(0, after - own) - max(0, before - own)
+
+    def fits(self, cells: Cells) -> bool:
+        """Return whether all of it is available."""
+        return all(amount <= self.available(cell) for cell, amount in cells)
+
+    def borrows(self, cells: Cells) -> bool:
+        """Return whether the queue borrows in one of the cells."""
+        return any(self.usage[cell] > self.nominal[cell] for cell, _ in cells)
+
+    def borrows_with(self, cell: int, amount: int) -> bool:
+        """Return whether it would borrow with so much more."""
+        return self.usage[cell] + amount > self.nominal[cell]
+
+    def share(self) -> Share | None:
+        """Return the dominant resource share; None: the queue borrows nothing."""
+        borrowed: dict[int, int] = {}
+        usage, nominal, columns = self.usage, self.nominal, self.columns
+        for pool in self.pools:
+            for cell in range(pool * columns, pool * columns + columns):
+                if usage[cell] > nominal[cell]:
+                    column = cell - pool * columns
+                    borrowed[column] = borrowed.get(column, 0) + usage[cell] - nominal[cell]
+        if not borrowed:
+            return None
+        lendable = self.cohort.lendable
+        ratio = max(
+            (amount * 1000.0 / lendable[column] for column, amount in borrowed.items() if lendable[column]),
+            default=0.0,
+        )
+        if not ratio:
+            return _ZERO
+        return (1, ratio) if not self.queue.weight else (0, ratio / self.queue.weight)
+
+    def share_or_zero(self) -> Share:
+        """Return the dominant resource share, 0 without borrowing."""
+        return self.share() or _ZERO
+
+
+class Requests:
+    """What jobs of each shape request of the cells of a pool."""
+
+    def __init__(self, pools: Sequence[PoolNodes], columns: Mapping[str, int]) -> None:
+        self._pools, self._columns = pools, columns
+        self._known: dict[tuple[Shape, int], Cells] = {}
+
+    def of(self, shape: Shape, pool: int) -> Cells:
+        """Return the amounts of a job of a shape on a pool; empty: no node of it can have its pods."""
+        key = (shape, pool)
+        if key not in self._known:
+            self._known[key] = tuple(self._amounts(shape, pool))
+        return self._known[key]
+
+    def _amounts(self, shape: Shape, pool: int) -> Iterator[tuple[int, int]]:
+        need = self._pools[pool].need(shape)
+        if need is None:
+            return
+        first = pool * len(self._columns)
+        # The order of the names, in which Kueue looks at them: it decides nothing but what is looked at first.
+        for name, amount in ((shape.resource, need[1]), (CPU, need[2]), (MEMORY, need[3])):
+            if amount:
+                yield first + self._columns[name], amount * shape.pods
+
+
+def build_queues(
+    queues: Sequence[RehearsalQueue],
+    lent: Mapping[str, Mapping[str, Mapping[str, int]]],
+    pools: Sequence[PoolNodes],
+    columns: Mapping[str, int],
+) -> list[Queue]:
+    """Return the queues in their cohorts.
+
+    `lent`: what each cohort lends that no queue has, by pool and resource; `columns`: index by resource.
+    """
+    cells = len(pools) * len(columns)
+    cohorts: dict[str, Cohort] = {}
+    position = {one.pool.name: one.index for one in pools}
+    found: list[Queue] = []
+    for index, declared in enumerate(queues):
+        cohort = cohorts.setdefault(declared.cohort, Cohort(cells))
+        queue = Queue(index, declared, cohort, cells, len(columns))
+        for pool, limits in declared.flavors.items():
+            queue.pools.append(position[pool])
+            queue.running[position[pool]] = []
+            for resource, limit in limits.items():
+                if resource not in columns:
+                    continue
+                cell = position[pool] * len(columns) + columns[resource]
+                queue.nominal[cell] = limit.nominal
+                queue.local[cell] = max(0, limit.nominal - limit.lend)
+                queue.limit[cell] = limit.borrow
+                cohort.quota[cell] += min(limit.nominal, limit.lend)
+        cohort.members.append(queue)
+        found.append(queue)
+    for name, cohort in cohorts.items():
+        for pool, amounts in lent.get(name, {}).items():
+            for resource, amount in amounts.items():
+                if resource in columns:
+                    cohort.quota[position[pool] * len(columns) + columns[resource]] += amount
+        cohort.lendable = [sum(cohort.quota[column :: len(columns)]) for column in range(len(columns))]
+    return found

@@ -1,0 +1,261 @@
+"""Result of a rehearsal: waiting times, use, preemptions, fragmentation and cost, by team and by pool.
+
+Everything is counted from the first arrival to the end of the last job. Waits are of jobs that started: all time
+in which a job was there and did not run, that after a preemption included. Percentiles are nearest ranks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from extensions.capacity.rehearsal.model import Job, Platform
+from extensions.capacity.rehearsal.simulator import Recorded
+
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """Waits in seconds."""
+
+    median: float
+    p95: float
+    worst: float
+    mean: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamReport:
+    """Results of the jobs of a team; with `team` None of all jobs.
+
+    `unfinished`: jobs that never got all their pods; `impossible`: jobs that no empty node or whole quota has room
+    for. `waited_for`: jobs that waited, by what they waited for last. `gpu_hours`: on which jobs ran;
+    `lost_gpu_hours`: of them, repeated work after a preemption. `utilisation`: of all nodes' GPU hours.
+    `usd`: cost of the GPU hours; None: a price is not known.
+    """
+
+    team: str | None
+    jobs: int
+    ended: int
+    unfinished: int
+    impossible: int
+    wait: Waits | None
+    completion: Waits | None
+    waited_for: Mapping[str, int]
+    preemptions: int
+    gpu_hours: float
+    lost_gpu_hours: float
+    utilisation: float
+    usd: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolReport:
+    """A pool over the time of the rehearsal.
+
+    `held`: share of its GPUs that pods held, waiting for others of their job included; `fragmented`: share that
+    was free on nodes with pods. None: it never had a node.
+    """
+
+    pool: str
+    nodes: float
+    gpu_hours: float
+    held: float | None
+    fragmented: float | None
+    usd: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLine:
+    """Mean GPUs in equal parts of the time. `step`: seconds; `used`, `waiting`: by team."""
+
+    step: float
+    capacity: Sequence[float]
+    used: Mapping[str, Sequence[float]]
+    waiting: Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """`seconds`: from the first arrival to the last end; `arrivals`: to the last arrival.
+
+    `idle_while_waiting`: share of all GPU hours in which GPUs were idle while as many were waited for.
+    """
+
+    seconds: float
+    arrivals: float
+    total: TeamReport
+    teams: Sequence[TeamReport]
+    pools: Sequence[PoolReport]
+    fragmented: float
+    idle_while_waiting: float
+    usd: float | None
+    line: TimeLine
+
+
+def report(platform: Platform, recorded: Recorded, steps: int = 240) -> Report:
+    """Return the report of a rehearsal. `steps`: parts of the time line."""
+    jobs = recorded.jobs
+    seconds = recorded.end - recorded.start
+    pools = [_pool(platform, recorded, index, seconds) for index in range(len(platform.pools))]
+    all_hours = sum(pool.gpu_hours for pool in pools)
+    line = _line(platform, recorded, steps)
+    teams = [
+        _team(platform, recorded, [job for job in jobs if job.team == index], name, index, all_hours)
+        for index, name in enumerate(platform.teams)
+    ]
+    return Report(
+        seconds=seconds,
+        arrivals=max((job.job.arrival for job in jobs), default=0.0) - recorded.start if jobs else 0.0,
+        total=_team(platform, recorded, jobs, None, None, all_hours),
+        teams=teams,
+        pools=pools,
+        fragmented=sum(recorded.stranded_seconds) / _HOUR / all_hours if all_hours else 0.0,
+        idle_while_waiting=_idle_while_waiting(recorded) / _HOUR / all_hours if all_hours else 0.0,
+        usd=_sum(pool.usd for pool in pools),
+        line=line,
+    )
+
+
+def waits(values: Iterable[float]) -> Waits | None:
+    """Return median, 95th percentile, worst and mean; None without values."""
+    found = sorted(values)
+    if not found:
+        return None
+    middle = len(found) // 2
+    return Waits(
+        median=found[middle] if len(found) % 2 else (found[middle - 1] + found[middle]) / 2,
+        p95=found[math.ceil(0.95 * len(found)) - 1],
+        worst=found[-1],
+        mean=sum(found) / len(found),
+    )
+
+
+def _team(
+    platform: Platform, recorded: Recorded, jobs: Sequence[Job], name: str | None, index: int | None, hours: float
+) -> TeamReport:
+    ran: dict[int, float] = {}
+    for (team, pool), value in recorded.team_seconds.items():
+        if index is None or team == index:
+            ran[pool] = ran.get(pool, 0.0) + value
+    done = sum(job.job.duration * job.gpus for job in jobs if job.ended is not None)
+    used = sum(ran.values())
+    return TeamReport(
+        team=name,
+        jobs=len(jobs),
+        ended=sum(job.ended is not None for job in jobs),
+        unfinished=sum(job.state not in ("ended", "impossible") for job in jobs),
+        impossible=sum(job.state == "impossible" for job in jobs),
+        wait=waits(job.waited for job in jobs if job.first_start is not None),
+        completion=waits(job.ended - job.job.arrival for job in jobs if job.ended is not None),
+        waited_for=dict(Counter[str](job.reason for job in jobs if job.reason is not None)),
+        preemptions=sum(job.preemptions for job in jobs),
+        gpu_hours=used / _HOUR,
+        lost_gpu_hours=max(0.0, used - done) / _HOUR,
+        utilisation=used / _HOUR / hours if hours else 0.0,
+        usd=_sum(_price(platform, pool, value) for pool, value in ran.items()),
+    )
+
+
+def _price(platform: Platform, index: int, gpu_seconds: float) -> float | None:
+    pool = platform.pools[index]
+    return None if pool.usd_per_hour is None else gpu_seconds / _HOUR / pool.gpus_per_node * pool.usd_per_hour
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    total = 0.0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
+
+
+def _pool(platform: Platform, recorded: Recorded, index: int, seconds: float) -> PoolReport:
+    pool, node_seconds = platform.pools[index], recorded.node_seconds[index]
+    gpus = node_seconds * pool.gpus_per_node
+    return PoolReport(
+        pool=pool.name,
+        nodes=node_seconds / seconds if seconds else float(pool.desired),
+        gpu_hours=gpus / _HOUR,
+        held=recorded.gpu_seconds[index] / gpus if gpus else None,
+        fragmented=recorded.stranded_seconds[index] / gpus if gpus else None,
+        usd=_price(platform, index, gpus),
+    )
+
+
+# -- over time --------------------------------------------------------------------------------------------
+
+
+def _line(platform: Platform, recorded: Recorded, steps: int) -> TimeLine:
+    seconds = recorded.end - recorded.start
+    step = seconds / steps if seconds else 1.0
+    teams = platform.teams
+    used = [_Steps(recorded.start, step, steps) for _ in teams]
+    waiting = [_Steps(recorded.start, step, steps) for _ in teams]
+    for time, team, running, waits in recorded.changes:
+        if running:
+            used[team].change(time, running)
+        if waits:
+            waiting[team].change(time, waits)
+    capacity = _Steps(recorded.start, step, steps)
+    before = 0.0
+    for time, gpus in recorded.capacity:
+        capacity.change(time, gpus - before)
+        before = gpus
+    return TimeLine(
+        step=step,
+        capacity=capacity.means(),
+        used={name: used[index].means() for index, name in enumerate(teams)},
+        waiting={name: waiting[index].means() for index, name in enumerate(teams)},
+    )
+
+
+class _Steps:
+    """Means of a step function over equal parts of time, from its changes in order."""
+
+    def __init__(self, start: float, step: float, steps: int) -> None:
+        self._start, self._step = start, step
+        self._sums = [0.0] * steps
+        self._value, self._time = 0.0, start
+
+    def change(self, time: float, by: float) -> None:
+        self._advance(time)
+        self._value += by
+
+    def means(self) -> list[float]:
+        self._advance(self._start + self._step * len(self._sums))
+        return [round(value / self._step, 3) + 0.0 for value in self._sums]
+
+    def _advance(self, time: float) -> None:
+        at, value, step, last = self._time, self._value, self._step, len(self._sums) - 1
+        if value:
+            index = min(last, int((at - self._start) / step))
+            while at < time:
+                end = time if index >= last else min(time, self._start + step * (index + 1))
+                self._sums[index] += value * (end - at)
+                at = end
+                index = min(last, index + 1)
+        self._time = time
+
+
+def _idle_while_waiting(recorded: Recorded) -> float:
+    """Return the seconds of GPUs that were idle while as many were waited for."""
+    events = [(time, running, waits, 0.0) for time, _, running, waits in recorded.changes]
+    before = 0.0
+    for time, gpus in recorded.capacity:
+        events.append((time, 0.0, 0.0, gpus - before))
+        before = gpus
+    events.sort(key=lambda one: one[0])
+    total = running = waiting = capacity = 0.0
+    last = recorded.start
+    for time, more_running, more_waiting, more_capacity in [*events, (recorded.end, 0.0, 0.0, 0.0)]:
+        total += (time - last) * max(0.0, min(capacity - running, waiting))
+        last = time
+        running += more_running
+        waiting += more_waiting
+        capacity += more_capacity
+    return total

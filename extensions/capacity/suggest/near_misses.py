@@ -1,0 +1,127 @@
+"""Find small cuts of what a workload requests that make the pools much cheaper: 95 CPUs instead of 96."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from extensions.capacity.suggest.check import Priced
+from extensions.capacity.suggest.choose import all_pods_on_node, cheapest_mix
+from extensions.capacity.suggest.options import PodRequest, Reservation, free_of_machine, options_for
+from gpu_platform.catalog import Catalog
+
+Field = Literal["cpu", "memory", "gpu_memory"]
+
+MOST_CUT: Final = 0.1
+"""Of a request, what may be cut to be a near miss."""
+LEAST_SAVING: Final = 0.05
+"""Of the price of all pools, what a cut has to save to be named."""
+_TRIED = 4
+_CORE, _GIB = 1000, 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NearMiss:
+    """With `value` instead of `declared` in a workload's field all pools cost `usd_per_hour`.
+
+    Values are millicores of `cpu`, else MiB.
+    """
+
+    workload: str
+    field: Field
+    declared: int
+    value: int
+    usd_per_hour: float
+
+
+def near_misses(
+    requests: Sequence[PodRequest],
+    machines: Sequence[Priced],
+    catalog: Catalog,
+    usd_per_hour: float,
+    *,
+    seconds: float,
+    reservations: Sequence[Reservation] = (),
+) -> tuple[NearMiss, ...]:
+    """Return the best near miss of each workload and field, the most saving first.
+
+    `machines`: those of the chosen vendor; `usd_per_hour`: what was found. The cuts that save most for a workload
+    by itself are tried on all workloads, each for `seconds`.
+    """
+    tried: list[tuple[float, int, Field, int, PodRequest]] = []
+    for number, request in enumerate(requests):
+        alone = _alone(request, machines, catalog)
+        for field, value in sorted(set(_cuts(request, machines, catalog))):
+            cut = _with(request, field, value)
+            saved = alone - _alone(cut, machines, catalog)
+            if saved >= LEAST_SAVING * usd_per_hour:
+                tried.append((-saved, number, field, -value, cut))
+    found: dict[tuple[int, Field], NearMiss] = {}
+    for _, number, field, value, cut in sorted(tried, key=lambda one: one[:4])[:_TRIED]:
+        changed = [cut if index == number else request for index, request in enumerate(requests)]
+        mix = cheapest_mix(changed, options_for(changed, machines, catalog, reservations), seconds=seconds)
+        best = found.get((number, field))
+        least = best.usd_per_hour if best is not None else usd_per_hour * (1 - LEAST_SAVING)
+        if mix is not None and mix.usd_per_hour < least:
+            found[number, field] = NearMiss(
+                workload=cut.name,
+                field=field,
+                declared=_value(requests[number], field),
+                value=-value,
+                usd_per_hour=mix.usd_per_hour,
+            )
+    return tuple(sorted(found.values(), key=lambda one: one.usd_per_hour))
+
+
+def _alone(request: PodRequest, machines: Sequence[Priced], catalog: Catalog) -> float:
+    """Return what one workload costs on nodes of one kind, USD/h."""
+    holding = [
+        (option, pods)
+        for option in options_for([request], machines, catalog)
+        if (pods := all_pods_on_node(option, request))
+    ]
+    return min(-(-request.count // pods) * option.usd_per_hour for option, pods in holding)
+
+
+def _cuts(request: PodRequest, machines: Sequence[Priced], catalog: Catalog) -> Iterator[tuple[Field, int]]:
+    """Yield the values of each field at which a node, GPU or instance begins to hold a pod more."""
+    nodes = {free_of_machine(machine, request.kind) for machine, _ in machines}
+    gpus = {gpu.model: gpu for gpu in (catalog.gpu_of(machine) for machine, _ in machines)}
+    pod = request.pod
+    for node in nodes:
+        yield from _within("cpu", pod.cpu_millicores, node.cpu_millicores, _CORE)
+        yield from _within("memory", pod.memory_mib, node.memory_mib, _GIB)
+    for gpu in gpus.values():
+        sizes = [profile.memory_mib for profile in gpu.mig.profiles] if gpu.mig is not None else []
+        for size in (gpu.memory_mib, *sizes):
+            yield from _within("gpu_memory", request.memory_mib, size, _GIB)
+
+
+def _within(field: Field, declared: int, there: int, round_to: int) -> Iterator[tuple[Field, int]]:
+    """Yield the largest value below `declared` of which one more fits, rounded down where that is a small cut."""
+    if not declared:
+        return
+    value = there // (there // declared + 1)
+    for one in (value // round_to * round_to, value):
+        if declared * (1 - MOST_CUT) <= one < declared:
+            yield field, one
+            return
+
+
+def _value(request: PodRequest, field: Field) -> int:
+    return {
+        "cpu": request.pod.cpu_millicores,
+        "memory": request.pod.memory_mib,
+        "gpu_memory": request.memory_mib,
+    }[field]
+
+
+def _with(request: PodRequest, field: Field, value: int) -> PodRequest:
+    match field:
+        case "cpu":
+            return replace(request, pod=request.pod._replace(cpu_millicores=value))
+        case "memory":
+            return replace(request, pod=request.pod._replace(memory_mib=value))
+        case "gpu_memory":
+            return replace(request, memory_mib=value)

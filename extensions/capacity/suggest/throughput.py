@@ -1,0 +1,75 @@
+"""Training throughput of a pool per USD, and the machine type with the most throughput per USD.
+
+The cheapest pool that holds a training job is often a slow one: the job then pays for more hours. Throughput is
+the dense bfloat16 figure of the data sheet (`tensor_tflops` of the catalogue); programs reach a part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from extensions.capacity.suggest.choose import ChosenPool, cheapest_mix
+from extensions.capacity.suggest.options import Option, PodRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MostWork:
+    """The machine type with the most throughput per USD, and what a pool of it costs that holds the same pods."""
+
+    machine_type: str
+    nodes: int
+    usd_per_hour: float
+    tflops_per_usd_hour: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """Dense bfloat16 throughput of a pool, TFLOP/s, and for each USD/h; `most` is None if no other gets more."""
+
+    tflops: float
+    tflops_per_usd_hour: float
+    most: MostWork | None
+
+
+def throughput(chosen: ChosenPool, requests: Sequence[PodRequest], options: Sequence[Option]) -> Throughput | None:
+    """Return the throughput of a pool of whole GPUs for training; None: of another, not known, or reserved."""
+    of_node = _tflops(chosen.option)
+    if of_node is None or chosen.option.kind != "training" or chosen.option.reservation is not None:
+        return None
+    per_usd = of_node / chosen.option.usd_per_hour
+    return Throughput(
+        tflops=of_node * chosen.nodes, tflops_per_usd_hour=per_usd, most=_most(chosen, requests, options, per_usd)
+    )
+
+
+def _most(
+    chosen: ChosenPool, requests: Sequence[PodRequest], options: Sequence[Option], per_usd: float
+) -> MostWork | None:
+    same = chosen.requests(requests)
+    better = [
+        (tflops / option.usd_per_hour, option)
+        for option in options
+        if option.kind == chosen.option.kind
+        and option.reservation is None
+        and (tflops := _tflops(option)) is not None
+        and tflops / option.usd_per_hour > per_usd
+        and all(request.fits_machine(option.machine, option.gpu) for request in same)
+    ]
+    for found, option in sorted(better, key=lambda one: (-one[0], one[1].machine.name)):
+        mix = cheapest_mix(same, [option], seconds=1.0)
+        if mix is not None:
+            [pool] = mix.pools
+            return MostWork(
+                machine_type=option.machine.name,
+                nodes=pool.nodes,
+                usd_per_hour=pool.usd_per_hour,
+                tflops_per_usd_hour=found,
+            )
+    return None
+
+
+def _tflops(option: Option) -> float | None:
+    """Return the throughput of a node with whole GPUs."""
+    each = option.gpu.tensor_tflops
+    return each * option.machine.gpu_count if each is not None and option.mode == "none" else None

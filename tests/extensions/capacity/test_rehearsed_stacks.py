@@ -1,0 +1,212 @@
+"""Traces on planned stacks: what a job becomes there, and the figures of a rehearsal computed by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extensions.capacity.rehearsal import (
+    Assumptions,
+    RehearsalStack,
+    Report,
+    Trace,
+    TraceEntry,
+    fit,
+    rehearse,
+    report,
+    stack_of,
+)
+from gpu_platform.catalog import load_catalog
+from gpu_platform.stack.loaded import load_stack, plan_platform
+
+GPU, SHARE, SLICE = "nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"
+
+
+def local() -> RehearsalStack:
+    plan = load_stack("local").plan
+    assert plan.kind == "environment"
+    return stack_of(plan, load_catalog())
+
+
+def stack(**changed: Any) -> RehearsalStack:
+    """Two nodes of eight A100s at 10 USD/h; each team has a quota of eight GPUs."""
+    pool = {
+        "name": "train",
+        "machine_type": "p4de.24xlarge",
+        "count": {"desired": 2},
+        "workload": "training",
+        "usd_per_hour": 10,
+    }
+    teams = [
+        {"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["group:vision"]},
+        {"name": "search", "quota": {"gpus": 8}, "priority": "inference", "members": ["group:search"]},
+    ]
+    platform = {
+        "kind": "environment",
+        "cluster": {"provider": "sandbox"},
+        "pools": [pool],
+        "teams": teams,
+        **changed,
+    }
+    plan = plan_platform(platform, "shop")
+    assert plan.kind == "environment"
+    return stack_of(plan, load_catalog())
+
+
+def entry(**changed: Any) -> TraceEntry:
+    base: dict[str, Any] = {
+        "row": 2, "name": "a", "team": "vision", "arrival": 0, "duration": 3600, "gpus": 1, "pods": 1,
+    }  # fmt: skip
+    return TraceEntry(**{**base, **changed})
+
+
+def trace(*entries: TraceEntry) -> Trace:
+    return Trace(form="table", entries=entries)
+
+
+def shape_of(one: TraceEntry, on: RehearsalStack) -> tuple[str, int, int]:
+    (job,) = fit(trace(one), on, {}).jobs
+    return job.shape.resource, job.shape.units, job.shape.pods
+
+
+def rehearsed(on: RehearsalStack, *entries: TraceEntry, checkpoint: float | None = None) -> Report:
+    jobs = fit(trace(*entries), on, {}).jobs
+    return report(on.platform, rehearse(on.platform, jobs, Assumptions(checkpoint=checkpoint)), steps=4)
+
+
+def test_a_part_of_a_gpu_becomes_the_smallest_share_or_instance_that_is_large_enough() -> None:
+    """A pool of local has quarters of GPUs, another one sevenths."""
+    assert shape_of(entry(gpus=0.1, team="search"), local()) == (SLICE, 1, 1)
+    assert shape_of(entry(gpus=0.2, team="search"), local()) == (SHARE, 1, 1)
+    assert shape_of(entry(gpus=0.5, team="search"), local()) == (GPU, 1, 1)
+
+
+def test_a_team_without_quota_of_shares_gets_what_it_has_quota_for() -> None:
+    """Vision has no quota of shares."""
+    assert shape_of(entry(gpus=0.2), local()) == (GPU, 1, 1)
+
+
+@pytest.mark.parametrize(("gpus", "units", "pods"), [(8, 8, 1), (16, 8, 2), (12, 6, 2), (27, 3, 9), (1, 1, 1)])
+def test_gpus_of_a_whole_job_become_the_fewest_equal_pods_that_a_node_has_room_for(
+    gpus: int, units: int, pods: int
+) -> None:
+    assert shape_of(entry(gpus=gpus, pods=None), stack()) == (GPU, units, pods)
+
+
+def test_a_job_has_the_priority_of_its_team_or_the_one_that_it_names() -> None:
+    jobs = fit(trace(entry(team="search"), entry(team="search", priority="training")), local(), {}).jobs
+    assert [job.shape.priority for job in jobs] == [1000, 100]
+
+
+def test_a_job_without_requests_has_its_gpus_part_of_a_node_or_the_default_of_older_kubernetes() -> None:
+    """From Kubernetes 1.36 on admission gives the part; before it the LimitRange gives 500m and 1 GiB."""
+    new = local()
+    (job,) = fit(trace(entry()), new, {}).jobs
+    assert (job.shape.cpu, job.shape.memory) == (None, None)
+    # (95,690m - 50m of the node agent) / 8 GPUs.
+    assert new.platform.pools[0].parts[GPU][0] == 11_955
+    plan = load_stack("eks-training").plan
+    assert plan.kind == "environment"
+    (job,) = fit(trace(entry()), stack_of(plan, load_catalog()), {}).jobs
+    assert (job.shape.cpu, job.shape.memory) == (500, 2**30)
+
+
+def test_a_stack_with_queues_has_their_quotas_on_each_pool_and_an_autoscaler_where_the_cloud_has_one() -> None:
+    plan = load_stack("eks-training").plan
+    assert plan.kind == "environment"
+    found = stack_of(plan, load_catalog()).platform
+    assert [(pool.name, pool.scaled, pool.min, pool.max) for pool in found.pools] == [
+        ("train", False, 0, 4),
+        ("serve", True, 1, 10),
+        ("develop", True, 0, 8),
+    ]
+    vision = found.queues[0]
+    gpus = vision.flavors["train"][GPU]
+    assert (vision.team, gpus.nominal, gpus.borrow, gpus.lend) == ("vision", 32, 0, 32)
+    # Four nodes with 191,450m each, of which DaemonSets request 350m.
+    assert vision.flavors["train"]["cpu"].nominal == 764_400
+    assert (found.topology, found.fair_sharing, found.pods_ready_timeout) == (False, True, 7200)
+
+
+def test_teams_of_a_trace_are_mapped_and_those_that_the_stack_does_not_have_are_errors() -> None:
+    jobs = trace(entry(team="vc1"), entry(team="vc2", row=7), entry(team="vc2", row=8))
+    assert [one.team for one in fit(jobs, stack(), {"vc1": "search", "*": "vision"}).jobs] == [
+        "search", "vision", "vision",
+    ]  # fmt: skip
+    (problem,) = fit(jobs, stack(), {"vc1": "search"}).problems
+    assert (problem.path, problem.found) == ("row 7, column team", "'vc2' (of 2 jobs)")
+    assert "--team vc2=vision" in problem.fix
+    (problem,) = fit(jobs, stack(), {"*": "visoin"}).problems
+    assert problem.fix == "did you mean 'vision'?"
+
+
+def test_priorities_pools_and_resources_that_the_stack_does_not_have_are_errors() -> None:
+    jobs = trace(entry(priority="inference", pool="trian", resource="nvidia.com/gpus"))
+    assert [(one.path, one.found) for one in fit(jobs, stack(), {}).problems] == [
+        ("row 2, column priority", "'inference'"),
+        ("row 2, column pool", "'trian'"),
+        ("row 2, column resource", "'nvidia.com/gpus'"),
+    ]
+
+
+def test_waits_use_and_cost_of_a_rehearsal_are_those_computed_by_hand() -> None:
+    """Vision has a quota of eight GPUs: its second job waits an hour, and for the second hour a node is empty."""
+    found = rehearsed(
+        stack(),
+        entry(gpus=8),
+        entry(gpus=8, arrival=0),
+        entry(team="search", gpus=4, arrival=1800, duration=1800),
+    )
+    vision, search = found.teams
+    assert found.seconds == 7200
+    assert vision.wait is not None
+    assert (vision.wait.median, vision.wait.p95, vision.wait.worst, vision.wait.mean) == (1800, 3600, 3600, 1800)
+    assert (vision.gpu_hours, search.gpu_hours, found.total.gpu_hours) == (16, 2, 18)
+    assert vision.utilisation == 0.5
+    assert vision.waited_for == {"quota": 1}
+    # Two nodes for two hours are 40 USD; a GPU hour is 1.25 USD.
+    assert (found.usd, vision.usd, search.usd) == (40, 20, 2.5)
+    # While the job waits, eight other GPUs are idle, in the second half hour four of them.
+    assert found.idle_while_waiting == (8 * 0.5 + 4 * 0.5) / 32
+    # Half an hour with four free GPUs beside the job of search.
+    assert found.fragmented == 2 / 32
+    assert found.line.step == 1800
+    assert found.line.capacity == [16, 16, 16, 16]
+    assert found.line.used == {"vision": [8, 8, 8, 8], "search": [0, 4, 0, 0]}
+    assert found.line.waiting == {"vision": [8, 8, 0, 0], "search": [0, 0, 0, 0]}
+
+
+def test_work_that_a_stopped_job_does_again_is_counted_less_with_checkpoints() -> None:
+    """Search takes its quota back after 50 minutes; vision's job starts again at 80, for 60 or 40 minutes."""
+    with_queues = stack(queueing={})
+    jobs = (
+        entry(gpus=8, duration=7200),
+        entry(gpus=8, arrival=60, name="borrows"),
+        entry(team="search", gpus=8, arrival=3000, duration=1800),
+    )
+    found = rehearsed(with_queues, *jobs)
+    assert (found.total.preemptions, found.teams[0].lost_gpu_hours) == (1, pytest.approx(8 * 2940 / 3600))
+    assert found.seconds == 4800 + 3600
+    saved = rehearsed(with_queues, *jobs, checkpoint=1200)
+    assert (saved.total.preemptions, saved.teams[0].lost_gpu_hours) == (1, pytest.approx(8 * 540 / 3600))
+    assert saved.seconds == 7200
+
+
+def test_a_job_that_no_node_has_room_for_is_impossible_and_not_among_the_waits() -> None:
+    found = rehearsed(stack(), entry(gpus=9), entry(gpus=1, duration=60))
+    assert (found.total.impossible, found.total.ended, found.total.unfinished) == (1, 1, 0)
+    assert found.total.wait is not None
+    assert found.total.wait.worst == 0
+
+
+def test_jobs_of_a_trace_without_teams_are_those_of_the_only_team_and_of_none_of_two() -> None:
+    asked = trace(entry(team=""))
+    one = stack(teams=[{"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["group:v"]}])
+    assert [job.team for job in fit(asked, one, {}).jobs] == ["vision"]
+    assert fit(asked, stack(), {}).problems
+
+
+def test_a_rehearsal_in_which_nothing_runs_takes_no_time() -> None:
+    found = rehearsed(stack(), entry(arrival=1_772_442_000, gpus=9))
+    assert (found.total.impossible, found.seconds, found.line.step) == (1, 0, 1)
