@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Problem, UnknownOutcome, did_you_mean
 from gpu_platform.base.progress import Progress
 from gpu_platform.burn_in.run import NodeRecord, run_burn_in
-from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.live.cluster_access import client_of
 from gpu_platform.planning.burn_in.section import BurnInPlan

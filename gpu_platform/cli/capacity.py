@@ -10,12 +10,12 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import ExitCode
 from gpu_platform.base.names import quota_key
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.capacity_document import capacity_document
-from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.quotas import read_quotas
 from gpu_platform.cli.tables import Column, show_table, show_text

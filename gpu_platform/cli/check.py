@@ -14,10 +14,10 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.markup import escape
 
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check_report import Finding, as_junit, as_sarif, findings, mistakes, placed
-from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.deploy.recorded.policy_check import evaluate_policies
 from gpu_platform.deploy.recorded.record import RecordedProgram

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.console import console
 from gpu_platform.cli.cost_page import cost_page, nodes_text
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.live.measured import held_by_team, measured_by_pool

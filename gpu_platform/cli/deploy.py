@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Finding, GpuPlatformError, UnknownOutcome
 from gpu_platform.base.paths import sandbox_dir, sandbox_kubeconfig
 from gpu_platform.base.progress import Progress
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.check import broken_rules, show_policies, verdict
 from gpu_platform.cli.check_report import placed
-from gpu_platform.cli.console import console
 from gpu_platform.cli.dead_ends import NodesGivenUp, ended_by_dead_ends, past_the_gate
 from gpu_platform.cli.destroy import (
     Destruction,

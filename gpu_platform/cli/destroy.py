@@ -10,11 +10,11 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, Problem, UnknownOutcome
 from gpu_platform.base.progress import Progress
 from gpu_platform.base.quantity import counted
 from gpu_platform.cli.consent import ask_for
-from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import Deployment
 from gpu_platform.cli.mig_rollout import release_nodes
 from gpu_platform.cli.team import show_contents

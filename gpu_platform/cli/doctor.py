@@ -61,7 +61,7 @@ def _control_plane() -> str:
 
 def tools() -> list[Tool]:
     """Return the tools that commands need, with their versions on this machine."""
-    from gpu_platform.deploy.pulumi.pulumi_cli import chosen_backend
+    from gpu_platform.stack.project import chosen_backend
 
     embedded = "not needed for stacks of provider sandbox, which the embedded engine can deploy"
     python = ".".join(map(str, sys.version_info[:3]))

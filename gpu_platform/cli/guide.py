@@ -8,9 +8,9 @@ from typing import Literal
 
 from rich.markdown import Markdown
 
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Problem, UnknownOutcome, did_you_mean
 from gpu_platform.base.yaml_text import manifest_text
-from gpu_platform.cli.console import console
 from gpu_platform.cli.options import not_with
 from gpu_platform.guide import (
     LiveGuide,

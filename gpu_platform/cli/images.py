@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import ExitCode
 from gpu_platform.base.quantity import counted
-from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.deploy.recorded.record import RecordedProgram
 from gpu_platform.program import record_stack

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType, load_catalog
 from gpu_platform.catalog.unknown_machine import unknown_machine_type
-from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.planning.clouds.vendors import vendor_of
 

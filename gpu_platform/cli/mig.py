@@ -10,10 +10,10 @@ from typing import Any
 import yaml
 from rich.console import Console
 
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Finding, Problem, did_you_mean
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Gpu, Mig, load_catalog
-from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
 from gpu_platform.planning.mig.geometry import GpuInstance, check_layout, layout_text, place
 from gpu_platform.planning.mig.layouts import Blocked, blocked_by, maximal_multisets, maximal_placements

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.base.quantity import counted
-from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
 from policies import Level, Rule, configure, own_rules_of, rules
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Problem, did_you_mean, suggestion
 from gpu_platform.base.progress import Progress
-from gpu_platform.cli.console import console
 from gpu_platform.cli.tables import Column, show_table
 from sandbox import control_plane
 from sandbox.control_plane import Status

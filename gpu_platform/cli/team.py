@@ -9,10 +9,10 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Problem
 from gpu_platform.base.progress import Progress
 from gpu_platform.cli.consent import ask_for
-from gpu_platform.cli.console import console
 from gpu_platform.cli.export import write_manifests
 from gpu_platform.cli.options import only_with
 from gpu_platform.deploy.lock import StackLock

@@ -16,10 +16,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Finding, Problem, UnknownOutcome
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, load_catalog
-from gpu_platform.cli.console import console
 from gpu_platform.cli.dead_ends import dead_ends
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.impact import details

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Problem, UnknownOutcome
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.held_queues import warn_of_held_queues
 from gpu_platform.cli.options import only_with

@@ -6,6 +6,8 @@ The program is the whole checkout (`__main__.py`, components, policies, stacks),
 from __future__ import annotations
 
 import importlib.metadata
+import json
+import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -76,3 +78,21 @@ def version() -> str:
 
 def _problem(found: str, allowed: str, fix: str) -> BadInput:
     return BadInput("gpu-platform", [Problem("current folder", found, allowed, fix)])
+
+
+def chosen_backend() -> str:
+    """Return the backend that the CLI would use, or an empty text if none is configured.
+
+    The CLI takes it from the environment, then the project file, then the last login.
+    """
+    if url := os.environ.get("PULUMI_BACKEND_URL"):
+        return url
+    backend = project_settings().get("backend")
+    if isinstance(backend, dict) and (url := cast("dict[str, str]", backend).get("url")):
+        return url
+    home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
+    try:
+        credentials: dict[str, str] = json.loads((home / "credentials.json").read_text())
+    except (OSError, ValueError):
+        return ""
+    return credentials.get("current") or ""

@@ -14,10 +14,10 @@ from typing import Any, NoReturn
 
 import pytest
 
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Finding, UnknownOutcome
 from gpu_platform.base.progress import Progress
 from gpu_platform.cli import deploy
-from gpu_platform.cli.console import console
 from gpu_platform.cli.engines import EmbeddedDeployment
 from gpu_platform.cli.summary import show_changes
 from gpu_platform.deploy.changes import Action, Change, Changes

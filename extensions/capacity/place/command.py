@@ -25,10 +25,10 @@ from extensions.capacity.scheduling import (
     scored_by_amount,
 )
 from extensions.capacity.scheduling.nodes import daemonsets_text, planned_node, planned_nodes, quotas_of
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Problem
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.live.cluster_access import client_of
 from gpu_platform.planning import EnvironmentPlan

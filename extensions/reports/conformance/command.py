@@ -10,9 +10,9 @@ from rich.text import Text
 
 from extensions.reports.conformance import answers, as_json, observe, product_file
 from extensions.reports.conformance.answers import Answer, Status, unmet
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import ExitCode
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.live.cluster_access import client_of
 from gpu_platform.stack.loaded import load_stack

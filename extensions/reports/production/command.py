@@ -13,15 +13,15 @@ from rich.text import Text
 
 from extensions.reports.production import Point, Status, Subject, checklist
 from extensions.reports.production.checklist import missing
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Problem
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.console import console
-from gpu_platform.deploy.pulumi.pulumi_cli import chosen_backend
 from gpu_platform.program import record_stack
 from gpu_platform.stack import parse_platform
 from gpu_platform.stack.environment import Environment
 from gpu_platform.stack.loaded import LoadedStack, load_stack
 from gpu_platform.stack.positions import Positions
+from gpu_platform.stack.project import chosen_backend
 
 _STYLES: Final = {
     Status.DONE: "green",

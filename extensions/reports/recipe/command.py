@@ -13,9 +13,9 @@ from rich.text import Text
 
 from extensions.reports.recipe.compare import ComponentResult, ConstraintResult, Verdict, compare, components
 from extensions.reports.recipe.document import read_recipe
+from gpu_platform.base.console import console
 from gpu_platform.base.errors import ExitCode
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.console import console
 from gpu_platform.cli.environment import environment_of
 from gpu_platform.stack.loaded import load_stack
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -11,14 +10,14 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from pulumi import automation
 from semver import VersionInfo
 
 from gpu_platform.base.paths import cache_dir
 from gpu_platform.deploy.pulumi.pulumi_process import InterruptibleCommand
-from gpu_platform.stack.project import project_settings
+from gpu_platform.stack.project import chosen_backend
 
 NO_INSTALL_VARIABLE: Final = "GPU_PLATFORM_NO_INSTALL"
 _INSTALL_SECONDS: Final = 180.0
@@ -62,24 +61,6 @@ def find_cli(*, install: bool) -> PulumiCli:
     except Unusable as error:
         raise Unusable(f"{reason}; {error}") from None
     return PulumiCli(command, f"{reason}, pulumi {wanted} in {root} is used, with backend {backend}")
-
-
-def chosen_backend() -> str:
-    """Return the backend that the CLI would use, or an empty text if none is configured.
-
-    The CLI takes it from the environment, then the project file, then the last login.
-    """
-    if url := os.environ.get("PULUMI_BACKEND_URL"):
-        return url
-    backend = project_settings().get("backend")
-    if isinstance(backend, dict) and (url := cast("dict[str, str]", backend).get("url")):
-        return url
-    home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
-    try:
-        credentials: dict[str, str] = json.loads((home / "credentials.json").read_text())
-    except (OSError, ValueError):
-        return ""
-    return credentials.get("current") or ""
 
 
 def _is_installed(root: Path) -> bool:
