@@ -19,6 +19,7 @@ from typer.main import get_command
 
 from gpu_platform.base import garbage, interruption
 from gpu_platform.base.errors import BadInput, ExitCode, GpuPlatformError, Problem
+from gpu_platform.cli import extensions
 from gpu_platform.cli.commands import capacity, deployment, lookup, mig, nodes, sandbox, stack_files
 from gpu_platform.cli.options import CONTEXT, CommandGroup
 from gpu_platform.stack.project import check_project, version
@@ -31,13 +32,20 @@ class _Commands(CommandGroup):
 
     def sections(self) -> Mapping[str, Sequence[str]]:
         """Return the names of the commands by task."""
-        return {
+        sections = {
             task: [one[0] if isinstance(one, tuple) else one.__name__.replace("_", "-") for one in commands]
             for task, commands in _TASKS.items()
         }
+        for command in extensions.commands():
+            if not command.group:
+                sections.setdefault(command.task, []).append(command.name)
+        last = sections.pop(_LAST_TASK)
+        return {**sections, _LAST_TASK: last}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Typer's own copy of Click
         """Find a command; for the name of one of a group, name the group."""
+        if args and args[0] not in self.commands and (missing := extensions.missing(args[0])):
+            ctx.fail(missing)
         groups = {name: getattr(one, "commands", {}) for name, one in self.commands.items()}
         if args and args[0] not in self.commands:
             meant = [f"{group} {args[0]}" for group, commands in groups.items() if args[0] in commands]
@@ -62,6 +70,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+_LAST_TASK: Final = "Sandbox and single nodes"
 _TASKS: Final[Mapping[str, tuple[Callable[..., None] | tuple[str, typer.Typer], ...]]] = {
     "Write and check a stack file": (
         stack_files.init,
@@ -70,38 +79,37 @@ _TASKS: Final[Mapping[str, tuple[Callable[..., None] | tuple[str, typer.Typer], 
         stack_files.review,
         stack_files.render,
         stack_files.images,
-        stack_files.recipe,
-        stack_files.conformance,
         stack_files.schema,
     ),
-    "Choose machines, sizes and sharing": (
-        ("machines", lookup.machines_app),
-        ("capacity", capacity.capacity_app),
-        capacity.cost,
-        ("mig", mig.mig_app),
-        capacity.place,
-        capacity.rehearse,
-        capacity.scheduler_config,
-    ),
-    "Deploy and operate": (
+    "Deploy and change": (
         deployment.doctor,
         deployment.preview,
         deployment.up,
-        nodes.validate,
-        nodes.burn_in,
         stack_files.upgrade,
-        nodes.dashboards,
         deployment.destroy,
+        ("team", deployment.team_app),
     ),
-    "Teams": (stack_files.guide, ("team", deployment.team_app)),
-    "Sandbox and single nodes": (("sandbox", sandbox.sandbox_app), nodes.node_check, nodes.node_metrics),
+    "Operate": (nodes.validate, nodes.burn_in, stack_files.guide),
+    "Capacity and cost": (
+        ("machines", lookup.machines_app),
+        ("mig", mig.mig_app),
+        ("capacity", capacity.capacity_app),
+        capacity.cost,
+    ),
+    _LAST_TASK: (("sandbox", sandbox.sandbox_app), nodes.node_check, nodes.node_metrics),
 }
-"""Commands and groups of commands by task, in the order of --help; `node_check` is `node-check`."""
+"""Commands and groups of commands by task, in the order of --help; `node_check` is `node-check`.
+
+Extensions add to them, and may add a task.
+"""
+_GROUPS: Final = {one[0]: one[1] for one in itertools.chain(*_TASKS.values()) if isinstance(one, tuple)}
 for _one in itertools.chain(*_TASKS.values()):
     if isinstance(_one, tuple):
         app.add_typer(_one[1], name=_one[0])
     else:
         app.command()(_one)
+for _added in extensions.commands():
+    (_GROUPS[_added.group] if _added.group else app).command()(_added.function)
 
 
 def _show_version(wanted: bool) -> None:

@@ -10,10 +10,9 @@ from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Problem, UnknownOutcome, did_you_mean
 from gpu_platform.base.progress import Progress
 from gpu_platform.burn_in.run import NodeRecord, run_burn_in
-from gpu_platform.cli.environment import environment_of
 from gpu_platform.live.cluster_access import client_of
 from gpu_platform.planning.burn_in.section import BurnInPlan
-from gpu_platform.stack.loaded import load_stack
+from gpu_platform.stack.loaded import environment_of, load_stack
 from validators.burn_in import burn_in_checks
 from validators.render import print_report
 from validators.report import NodeReport, ValidationReport

@@ -16,7 +16,6 @@ from gpu_platform.base.names import quota_key
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.capacity_document import capacity_document
-from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.quotas import read_quotas
 from gpu_platform.cli.tables import Column, show_table, show_text
 from gpu_platform.live.cluster_access import ClusterAccess
@@ -24,7 +23,7 @@ from gpu_platform.live.measured import measured_by_pool
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.cost import HOURS_PER_MONTH
-from gpu_platform.stack.loaded import load_stack
+from gpu_platform.stack.loaded import environment_of, load_stack
 
 _EXIT_CODES = {"placed": ExitCode.GOOD, "impossible": ExitCode.FINDING, "unknown": ExitCode.UNKNOWN}
 

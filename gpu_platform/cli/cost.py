@@ -17,13 +17,12 @@ from gpu_platform.base.errors import BadInput, ExitCode
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.cost_page import cost_page, nodes_text
-from gpu_platform.cli.environment import environment_of
 from gpu_platform.live.measured import held_by_team, measured_by_pool
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.capacity import report_capacity
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.spending import Saving, Spending, savings, spending_of
-from gpu_platform.stack.loaded import load_stack, plan_platform
+from gpu_platform.stack.loaded import environment_of, load_stack, plan_platform
 
 
 def show_cost(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Final, NoReturn
 
@@ -51,6 +52,22 @@ class CommandGroup(TyperGroup):
                 formatter.write_dl(
                     [(name, self.commands[name].get_short_help_str(limit=_WHOLE)) for name in names]
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionCommand:
+    """A command of an extension: its function, as Typer takes it, and where `--help` lists it."""
+
+    function: Callable[..., None]
+    task: str
+    """Heading of --help."""
+    group: str = ""
+    """Group of commands that it belongs to, such as `capacity`; empty: a command of its own."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the command; `scheduler_config` is `scheduler-config`."""
+        return self.function.__name__.replace("_", "-")
 
 
 def only_with(option: str, found: str, other: str) -> Problem:

@@ -21,7 +21,6 @@ from gpu_platform.base.errors import BadInput, ExitCode, Finding, Problem, Unkno
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, load_catalog
 from gpu_platform.cli.dead_ends import dead_ends
-from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.impact import details
 from gpu_platform.live.client import Refused
 from gpu_platform.live.cluster_access import client_of
@@ -42,7 +41,7 @@ from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.upgrades import current_kubernetes, upgrade_items, upgrade_steps
 from gpu_platform.planning.upgrades.report import Item, RunningVersions, Step
 from gpu_platform.planning.upgrades.support import Status
-from gpu_platform.stack.loaded import LoadedStack, load_stack, plan_platform
+from gpu_platform.stack.loaded import LoadedStack, environment_of, load_stack, plan_platform
 
 _STYLES = {
     Status.ENDED: "bold red",

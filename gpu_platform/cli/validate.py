@@ -12,7 +12,6 @@ from typing import Any
 from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Problem, UnknownOutcome
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.environment import environment_of
 from gpu_platform.cli.held_queues import warn_of_held_queues
 from gpu_platform.cli.options import only_with
 from gpu_platform.cli.validate_page import validation_page
@@ -22,7 +21,7 @@ from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.live.node_reports import collect_report
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.changes import classify, pool_changes
-from gpu_platform.stack.loaded import load_stack
+from gpu_platform.stack.loaded import environment_of, load_stack
 from validators.render import as_ctrf, as_junit, print_report
 
 

@@ -227,3 +227,15 @@ def _plan_team(spec: TeamStack, stack: str, source: str, folder: Path) -> Plan:
     plan = plan_platform(file.platform, name, source=str(path), folder=folder)
     assert isinstance(plan, EnvironmentPlan)  # noqa: S101 - its spec is an Environment
     return plan_team(spec, environment, plan, stack, load_catalog())
+
+
+def environment_of(loaded: LoadedStack, because: str, command: str) -> EnvironmentPlan:
+    """Return the plan of a stack that is an environment; raises BadInput for that of a team.
+
+    `because`: why, as it follows "a stack of kind environment"; `command`: what to run on the environment, with
+    `{}` for its stack.
+    """
+    if loaded.plan.kind == "environment":
+        return loaded.plan
+    fix = f"run `gpu-platform {command.format(loaded.environment_argument)}`"
+    raise BadInput(loaded.argument, [Problem("kind", "'team'", f"a stack of kind environment{because}", fix)])

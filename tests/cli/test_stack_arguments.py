@@ -11,9 +11,8 @@ import yaml
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.base.paths import stacks_dir
-from gpu_platform.cli.environment import environment_of
 from gpu_platform.stack import CONFIG_KEY
-from gpu_platform.stack.loaded import load_stack
+from gpu_platform.stack.loaded import environment_of, load_stack
 from tests.stack.field_cases import STACKS
 from tests.support import command_line
 

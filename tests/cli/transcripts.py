@@ -108,6 +108,7 @@ CALLS: dict[str, tuple[str, ...]] = {
         "recipe local nowhere.yaml",
     ),
     "rehearse": ("rehearse local --trace {assets}/jobs.csv", "rehearse local --trace nowhere.csv"),
+    "production": ("production speech",),
     "render": ("render local --out {tmp}/rendered", "render lokal --out {tmp}/other"),
     "review": ("review local", "review {broken}"),
     "scheduler-config": ("scheduler-config local", "scheduler-config speech"),

@@ -25,14 +25,12 @@ from extensions.capacity.scheduling import (
     scored_by_amount,
 )
 from extensions.capacity.scheduling.nodes import daemonsets_text, planned_node, planned_nodes, quotas_of
+from gpu_platform.api.live import client_of
+from gpu_platform.api.plans import EnvironmentPlan, environment_of, load_stack
 from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Problem
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.environment import environment_of
-from gpu_platform.live.cluster_access import client_of
-from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.stack.loaded import load_stack
 
 _SCHEDULERS: Final[Mapping[ProfileName, str]] = {
     "default": "kube-scheduler's default profile, the nodes with the most free CPU and memory first",

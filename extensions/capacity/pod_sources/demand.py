@@ -7,8 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
-from gpu_platform.stack._types import DnsLabel, LabelKey, LabelValue, Quantity, SpecModel
-from gpu_platform.stack.load import parse_document
+from gpu_platform.api.documents import DnsLabel, LabelKey, LabelValue, Quantity, SpecModel, parse_document
 
 
 class PodDemand(SpecModel):

@@ -12,10 +12,10 @@ from extensions.capacity.pod_sources.manifest_mapping import ManifestMapping
 from extensions.capacity.pod_sources.manifests import read_manifests
 from extensions.capacity.pod_sources.pod_spec import Cluster, Skipped, read_pod
 from extensions.capacity.scheduling.model import PodGroup
+from gpu_platform.api.documents import read_yaml_documents
+from gpu_platform.api.plans import EnvironmentPlan
 from gpu_platform.base import names
 from gpu_platform.base.errors import BadInput, Problem, did_you_mean
-from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.stack.load import read_yaml_documents
 
 _FORMS: Final = "Kubernetes manifests (apiVersion and kind), or one document with the list pods"
 _SUGGEST: Final = "that is the form of `capacity suggest`, which has no requests: write pods with requests"

@@ -12,16 +12,12 @@ from extensions.capacity.pod_sources.manifests import claimed
 from extensions.capacity.pod_sources.pod_spec import Skipped, read_existing_pod
 from extensions.capacity.scheduling.model import Amounts, Node, PodGroup, RunningPod, quota_resource
 from extensions.capacity.scheduling.nodes import planned_node
+from gpu_platform.api.live import KubernetesClient, LiveObjects, items_at, mapping_at, read_objects, running_pods
+from gpu_platform.api.plans import EnvironmentPlan, Taint
 from gpu_platform.base import names
 from gpu_platform.base.errors import Problem
 from gpu_platform.base.quantity import amount_of
 from gpu_platform.catalog import Catalog
-from gpu_platform.live.client import KubernetesClient
-from gpu_platform.live.live_objects import LiveObjects, read_objects
-from gpu_platform.live.live_state import running_pods
-from gpu_platform.live.objects import items_at, mapping_at
-from gpu_platform.planning.nodes.section import Taint
-from gpu_platform.planning.plan import EnvironmentPlan
 
 _ENDED: Final = ("Succeeded", "Failed")
 _UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", value="", effect="NoSchedule")

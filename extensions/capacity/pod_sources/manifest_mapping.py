@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from gpu_platform.api.documents import found_text
 from gpu_platform.base.errors import Problem
 from gpu_platform.base.quantity import amount_of
-from gpu_platform.stack.problems import found_text
 
 
 class ManifestMapping:

@@ -9,10 +9,9 @@ from typing import Final
 from extensions.capacity.pod_sources.manifest_mapping import ManifestMapping
 from extensions.capacity.pod_sources.requests import PodContainers, add_defaults, read_containers
 from extensions.capacity.scheduling.model import Expression, PodGroup, Toleration
+from gpu_platform.api.plans import EnvironmentPlan, TenantPlan
 from gpu_platform.base import names
 from gpu_platform.base.errors import did_you_mean
-from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.planning.teams.section import TenantPlan
 
 # Priorities of Kubernetes' own classes (scheduling/v1, SystemCriticalPriority and 1,000 more), read 2026-11-23.
 _SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

@@ -13,10 +13,9 @@ from typing import Final
 
 from extensions.capacity.pod_sources.manifest_mapping import ManifestMapping
 from extensions.capacity.scheduling.model import CPU, MEMORY
+from gpu_platform.api.capacity import NodeResources
+from gpu_platform.api.plans import PodDefaults, TenantPlan
 from gpu_platform.base.quantity import amount_of
-from gpu_platform.planning.nodes.allocatable import NodeResources
-from gpu_platform.planning.teams.admission_defaults import PodDefaults
-from gpu_platform.planning.teams.section import TenantPlan
 
 _MIB: Final = 2**20
 _UNSCORED: Final = {CPU: 100, MEMORY: 200 * _MIB}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from gpu_platform.planning.queues.waiting import NODE_SECONDS
+from gpu_platform.api.plans import NODE_SECONDS
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"

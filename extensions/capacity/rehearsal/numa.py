@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from extensions.capacity.rehearsal.model import Job
-from gpu_platform.planning.pools.numa import fewest
+from gpu_platform.api.capacity import fewest
 
 _Units = list[int]
 

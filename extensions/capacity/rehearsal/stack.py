@@ -17,13 +17,10 @@ from extensions.capacity.rehearsal.model import (
 )
 from extensions.capacity.scheduling.model import quota_resource
 from extensions.capacity.scheduling.nodes import daemonsets_text, planned_node, quotas_of
+from gpu_platform.api.plans import EnvironmentPlan, PoolPlan, QueuesPlan, TeamQueuePlan, TenantPlan
 from gpu_platform.base import names
 from gpu_platform.base.quantity import amount_of, duration_text, parse_duration
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
-from gpu_platform.planning.teams.section import TenantPlan
 
 _MIB = 1024 * 1024
 

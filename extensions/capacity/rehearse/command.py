@@ -17,12 +17,12 @@ from extensions.capacity.rehearsal import Assumptions, RehearsalStack, Trace, fi
 from extensions.capacity.rehearse.document import rehearsal_document, stack_document
 from extensions.capacity.rehearse.page import rehearsal_page, share_text, short_duration, usd_text
 from extensions.capacity.trace_sources import read_trace
+from gpu_platform.api.plans import load_stack
 from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Problem
 from gpu_platform.base.progress import Progress
 from gpu_platform.base.quantity import counted, duration_text, parse_duration
 from gpu_platform.catalog import load_catalog
-from gpu_platform.stack.loaded import load_stack
 
 _MOST_IMPOSSIBLE = 5
 _SHORT = 2_000  # jobs of a trace that takes no time

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from gpu_platform.api.plans import Labels, Taint
 from gpu_platform.base import names
-from gpu_platform.planning.nodes.section import Labels, Taint
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"

@@ -6,15 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from extensions.capacity.scheduling.model import CPU, MEMORY, PODS, Amounts, Node, quota_resource
+from gpu_platform.api.capacity import AGENT, HUGE_PAGES, free_node, numa, units_of_gpu
+from gpu_platform.api.plans import EnvironmentPlan, PoolPlan
 from gpu_platform.base import names
 from gpu_platform.base.quantity import amount_of
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.clouds.daemonsets import AGENT
-from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.planning.pools import numa
-from gpu_platform.planning.pools.free import HUGE_PAGES, free_node
-from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.sharing.sharing import units_of_gpu
 
 _MIB: Final = 2**20
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from extensions.capacity.scheduling.model import CPU, MEMORY, Amounts, Lack, Node, PodGroup, ProfileName, free_of
 from extensions.capacity.scheduling.profiles import BALANCE_WEIGHT, scored_by_amount
-from gpu_platform.planning.pools.numa import fewest
+from gpu_platform.api.capacity import fewest
 
 _MOST: Final = 100
 _TAINT_WEIGHT: Final = 3

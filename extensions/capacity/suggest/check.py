@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from extensions.capacity.suggest.demands import Demands
 from extensions.capacity.suggest.options import PodRequest
+from gpu_platform.api.capacity import vendor_of
+from gpu_platform.api.plans import Problems, check_unique
 from gpu_platform.base.errors import did_you_mean
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.unknown_machine import similar_machine_type, unknown_machine_type
-from gpu_platform.planning.clouds.vendors import vendor_of
-from gpu_platform.planning.problems import Problems, check_unique
 
 Priced = tuple[MachineType, float]
 

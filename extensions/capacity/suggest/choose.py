@@ -9,9 +9,8 @@ from math import floor, fsum
 from typing import Any
 
 from extensions.capacity.suggest.options import Option, PodRequest, Reservation
+from gpu_platform.api.capacity import NodeCapacity, PodGroup, Proof, prove
 from gpu_platform.base.solver import new_solver
-from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
-from gpu_platform.planning.capacity.proof import Proof, prove
 
 _MONEY = 1_000_000
 """Whole numbers for the solver: millionths of a USD."""

@@ -12,10 +12,10 @@ import yaml
 
 from extensions.capacity.suggest import OtherVendor, SuggestedPool, Suggestion, Throughput, suggest
 from extensions.capacity.suggest.demands import Demands, read_demands
+from gpu_platform.api.capacity import HOURS_PER_MONTH
 from gpu_platform.base.errors import ExitCode
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.cost import HOURS_PER_MONTH
 
 
 def suggest_pools(workloads: Path, *, seconds: float, to_json: bool) -> ExitCode:

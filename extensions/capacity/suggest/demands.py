@@ -8,10 +8,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from gpu_platform.stack._types import Cpu, DnsLabel, GpuMemory, Memory, SpecModel, UsdPerHour, Zone
-from gpu_platform.stack.load import parse_document, read_yaml_file
-from gpu_platform.stack.patterns import worded
-from gpu_platform.stack.pool import GpuWorkload
+from gpu_platform.api.documents import (
+    Cpu,
+    DnsLabel,
+    GpuMemory,
+    GpuWorkload,
+    Memory,
+    SpecModel,
+    UsdPerHour,
+    Zone,
+    parse_document,
+    read_yaml_file,
+    worded,
+)
 
 
 class WorkloadDemand(SpecModel):

@@ -15,15 +15,18 @@ from functools import cache
 from typing import Final, Literal
 
 from extensions.capacity.suggest.demands import WorkloadDemand
+from gpu_platform.api.capacity import (
+    NodeResources,
+    NumaNodes,
+    free,
+    largest_multisets,
+    mps_clients,
+    numa_nodes,
+    vendor_of,
+)
 from gpu_platform.base.quantity import parse_memory_mib, parse_quantity
 from gpu_platform.catalog import Catalog, Gpu, MachineType
 from gpu_platform.catalog.models import Mig
-from gpu_platform.planning.clouds.vendors import vendor_of
-from gpu_platform.planning.mig.layouts import largest_multisets
-from gpu_platform.planning.nodes.allocatable import NodeResources
-from gpu_platform.planning.pools import free
-from gpu_platform.planning.pools.numa import NumaNodes, numa_nodes
-from gpu_platform.planning.sharing.sharing import mps_clients
 
 Mode = Literal["none", "mig", "mps", "time-slicing"]
 GPU_SLOT = "gpu"

@@ -14,13 +14,12 @@ from extensions.capacity.suggest.near_misses import NearMiss, near_misses
 from extensions.capacity.suggest.options import Layout, Option, PodRequest, Reservation, options_for, request_of
 from extensions.capacity.suggest.reasons import mode_name, reasons
 from extensions.capacity.suggest.throughput import Throughput, throughput
+from gpu_platform.api.capacity import VENDORS, SuggestedNodes, most_nodes, pool_settings, with_working_fabric
+from gpu_platform.api.plans import Problems
 from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import Catalog
 from gpu_platform.catalog.families import family_of
 from gpu_platform.catalog.models import VendorName
-from gpu_platform.planning.clouds.suggested import SuggestedNodes, most_nodes, pool_settings, with_working_fabric
-from gpu_platform.planning.clouds.vendors import VENDORS
-from gpu_platform.planning.problems import Problems
 
 TRUST_DOMAIN_TAINT = "trust-domain"
 SIMPLER: Final = 0.01

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from gpu_platform.api.plans import UNREQUESTED, EnvironmentPlan, gate_name
 from gpu_platform.base import names
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog.models import AiConformance, ConformanceRequirement
-from gpu_platform.planning.operator import UNREQUESTED
-from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.planning.validation import gate_name
 
 
 class Status(StrEnum):

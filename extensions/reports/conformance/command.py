@@ -10,12 +10,11 @@ from rich.text import Text
 
 from extensions.reports.conformance import answers, as_json, observe, product_file
 from extensions.reports.conformance.answers import Answer, Status, unmet
+from gpu_platform.api.live import client_of
+from gpu_platform.api.plans import environment_of, load_stack
 from gpu_platform.base.console import console
 from gpu_platform.base.errors import ExitCode
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.environment import environment_of
-from gpu_platform.live.cluster_access import client_of
-from gpu_platform.stack.loaded import load_stack
 
 _STYLES: Final = {
     Status.IMPLEMENTED: "green",

@@ -12,8 +12,8 @@ from typing import Final
 from extensions.reports.dashboards.panels import Panel
 from extensions.reports.dashboards.read import Period
 from extensions.reports.dashboards.units import value_text
+from gpu_platform.api.live import Series
 from gpu_platform.base.html_page import COLOURS
-from gpu_platform.live.prometheus import Series
 
 MOST_LINES: Final = len(COLOURS)
 _DASHES: Final = ("", "7 3", "2 3", "9 3 2 3", "4 2")  # lines can be told apart without colours

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from extensions.reports.dashboards import VARIABLES, Board, BoardData, Period, boards, dashboards_page, read_boards
+from gpu_platform.api.live import Prometheus
 from gpu_platform.base.errors import BadInput, ExitCode, Problem, did_you_mean
 from gpu_platform.base.quantity import parse_duration
-from gpu_platform.live.prometheus import Prometheus
 
 _LEAST_SECONDS: Final = 300.0
 _MOST_SECONDS: Final = 90 * 86400.0

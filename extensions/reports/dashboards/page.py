@@ -10,8 +10,8 @@ from typing import Final
 from extensions.reports.dashboards.chart import MOST_LINES, line_chart, line_style, numbered, spark_line
 from extensions.reports.dashboards.read import BoardData, PanelData, Period
 from extensions.reports.dashboards.units import value_text
+from gpu_platform.api.live import Series
 from gpu_platform.base.html_page import html_page
-from gpu_platform.live.prometheus import Series
 
 _STYLE: Final = (
     "body{max-width:90rem}.panels{display:grid;grid-template-columns:repeat(24,minmax(0,1fr));gap:1rem}"

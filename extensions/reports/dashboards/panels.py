@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal, cast
 
-from gpu_platform.planning.monitoring.grafana import NAMES, content, dashboards
+from gpu_platform.api.plans import grafana
 
 Kind = Literal["timeseries", "stat", "table"]
 VARIABLES: Final = ("node", "pool", "team", "workload")
@@ -68,7 +68,10 @@ def _pattern(values: Sequence[str]) -> str:
 @cache
 def boards() -> tuple[Board, ...]:
     """Return all dashboards, in their order."""
-    return tuple(_board(name, json.loads(content(plan))) for name, plan in zip(NAMES, dashboards(), strict=True))
+    return tuple(
+        _board(name, json.loads(grafana.content(plan)))
+        for name, plan in zip(grafana.NAMES, grafana.dashboards(), strict=True)
+    )
 
 
 def _board(name: str, document: Mapping[str, Any]) -> Board:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from extensions.reports.dashboards.panels import Board, Panel
-from gpu_platform.live.prometheus import Prometheus, QueryRefused, Series
+from gpu_platform.api.live import Prometheus, QueryRefused, Series
 
 _POINTS: Final = 240  # of a line, about two for each pixel of its picture on a phone
 _LEAST_STEP: Final = 15.0

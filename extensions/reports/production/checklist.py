@@ -14,12 +14,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, cast
 
+from gpu_platform.api.documents import Environment
+from gpu_platform.api.plans import EnvironmentPlan, PoolPlan, kubernetes_warnings
+from gpu_platform.api.program import ResourceRecord
 from gpu_platform.catalog import Catalog
-from gpu_platform.deploy.recorded.record import ResourceRecord
-from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.planning.pools.section import PoolPlan
-from gpu_platform.planning.upgrades import kubernetes_warnings
-from gpu_platform.stack.environment import Environment
 
 _SPOT: Final = "spot"
 _SCRAPE: Final = (

@@ -1,4 +1,4 @@
-"""`gpu-platform check --production`: the points that a platform meets before production."""
+"""`gpu-platform production`: the points that a platform meets before production."""
 
 from __future__ import annotations
 
@@ -13,15 +13,12 @@ from rich.text import Text
 
 from extensions.reports.production import Point, Status, Subject, checklist
 from extensions.reports.production.checklist import missing
+from gpu_platform.api.documents import Environment, Positions, chosen_backend, parse_platform
+from gpu_platform.api.plans import LoadedStack, load_stack
+from gpu_platform.api.program import record_stack
 from gpu_platform.base.console import console
 from gpu_platform.base.errors import BadInput, ExitCode, Problem
 from gpu_platform.catalog import load_catalog
-from gpu_platform.program import record_stack
-from gpu_platform.stack import parse_platform
-from gpu_platform.stack.environment import Environment
-from gpu_platform.stack.loaded import LoadedStack, load_stack
-from gpu_platform.stack.positions import Positions
-from gpu_platform.stack.project import chosen_backend
 
 _STYLES: Final = {
     Status.DONE: "green",
@@ -31,17 +28,14 @@ _STYLES: Final = {
 }
 
 
-def show_production(stack: str, *, output: str) -> ExitCode:
+def show_production(stack: str, *, to_json: bool) -> ExitCode:
     """Print the checklist as text or JSON; a point that is not done is a finding.
 
-    Raises BadInput for a team's stack, and for another format.
+    Raises BadInput for a team's stack.
     """
-    if output not in ("text", "json"):
-        problem = Problem("--format", repr(output), "text or json with --production", "write --format json")
-        raise BadInput("check --production", [problem])
     loaded = load_stack(stack)
     points = checklist(_subject(loaded))
-    if output == "json":
+    if to_json:
         print(json.dumps(_document(loaded, points), indent=2))
     else:
         _print(loaded, points)
@@ -55,7 +49,7 @@ def _subject(loaded: LoadedStack) -> Subject:
             "kind",
             "'team'",
             "a stack of kind environment: the checklist is that of a platform",
-            f"run `gpu-platform check {loaded.environment_argument} --production`",
+            f"run `gpu-platform production {loaded.environment_argument}`",
         )
         raise BadInput(str(loaded.path), [problem])
     return Subject(

@@ -13,11 +13,10 @@ from rich.text import Text
 
 from extensions.reports.recipe.compare import ComponentResult, ConstraintResult, Verdict, compare, components
 from extensions.reports.recipe.document import read_recipe
+from gpu_platform.api.plans import environment_of, load_stack
 from gpu_platform.base.console import console
 from gpu_platform.base.errors import ExitCode
 from gpu_platform.catalog import load_catalog
-from gpu_platform.cli.environment import environment_of
-from gpu_platform.stack.loaded import load_stack
 
 _STYLES = {Verdict.MET: "green", Verdict.NOT_MET: "bold red", Verdict.UNKNOWN: "magenta"}
 

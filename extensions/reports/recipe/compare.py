@@ -10,9 +10,8 @@ from enum import StrEnum
 from typing import Final
 
 from extensions.reports.recipe.document import Constraint, Criteria, Recipe
+from gpu_platform.api.plans import EnvironmentPlan, os_release
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.clouds.operating_system import os_release
-from gpu_platform.planning.plan import EnvironmentPlan
 
 
 class Verdict(StrEnum):

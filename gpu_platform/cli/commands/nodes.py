@@ -2,54 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gpu_platform.cli.options import Format, FormatOption, StackArgument, leave
-
-
-class PageFormat(StrEnum):
-    """Output format of a command that prints a page."""
-
-    HTML = "html"
-    JSON = "json"
-
-
-def dashboards(
-    prometheus: Annotated[
-        str, typer.Option("--prometheus", metavar="URL", help="Prometheus that evaluates the rules of the stack.")
-    ],
-    board: Annotated[
-        list[str] | None,
-        typer.Option("--board", metavar="NAME", help="Only this dashboard; repeatable. Default: all five."),
-    ] = None,
-    chosen: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Only this node, pool, team or workload; repeatable."),
-    ] = None,
-    last: Annotated[str, typer.Option("--last", metavar="TIME", help="How far back, 5m to 2160h.")] = "6h",
-    output: Annotated[
-        PageFormat, typer.Option("--format", help="Output format; json has the series of each panel.")
-    ] = PageFormat.HTML,
-) -> None:
-    """Print the panels of the Grafana dashboards as one HTML page, where no Grafana can be installed."""
-    import time
-
-    from extensions.reports.dashboards.command import show_dashboards
-
-    leave(
-        show_dashboards(
-            prometheus,
-            names=board or (),
-            chosen=chosen or (),
-            last=last,
-            now=time.time(),
-            to_json=output is PageFormat.JSON,
-        )
-    )
 
 
 def validate(

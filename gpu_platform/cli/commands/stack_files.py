@@ -101,17 +101,9 @@ def check(
         ReportFormat,
         typer.Option("--format", help="Output format; sarif and junit report the findings by line of the file."),
     ] = ReportFormat.TEXT,
-    production: Annotated[
-        bool,
-        typer.Option("--production", help="Print the checklist before production instead: text or json."),
-    ] = False,
 ) -> None:
     """Check stack file, plan and policies without a cluster; print each decision of the plan and its reason."""
     gc.disable()  # until the command ends: almost all objects live as long
-    if production:
-        from extensions.reports.production.command import show_production
-
-        leave(show_production(stack, output=output.value))
     from gpu_platform.cli.check import check_stack
 
     leave(check_stack(stack, output=output.value))
@@ -143,28 +135,6 @@ def review(
     leave(review_stack(stack, base=base, preview=preview, to_json=output is ReviewFormat.JSON))
 
 
-class ConformanceFormat(StrEnum):
-    """Output format of `conformance`."""
-
-    TEXT = "text"
-    JSON = "json"
-    PRODUCT = "product"
-
-
-def conformance(
-    stack: StackArgument,
-    live: Annotated[bool, typer.Option("--live", help="Also look at the cluster.")] = False,
-    output: Annotated[
-        ConformanceFormat,
-        typer.Option("--format", help="Output format; product is the file that the conformance project takes."),
-    ] = ConformanceFormat.TEXT,
-) -> None:
-    """Report for each requirement of the CNCF's Kubernetes AI Conformance what meets it, or what is missing."""
-    from extensions.reports.conformance.command import show_conformance
-
-    leave(show_conformance(stack, output=output.value, live=live))
-
-
 def guide(
     stack: StackArgument,
     team: Annotated[str, typer.Argument(metavar="TEAM", help="Name of the team, which is its namespace.")],
@@ -192,19 +162,6 @@ def images(stack: StackArgument, output: FormatOption = Format.TEXT) -> None:
     from gpu_platform.cli.images import list_images
 
     leave(list_images(stack, to_json=output is Format.JSON))
-
-
-def recipe(
-    stack: StackArgument,
-    file: Annotated[
-        Path, typer.Argument(help="Recipe of NVIDIA AICR: the output of `aicr recipe`, or an overlay.")
-    ],
-    output: FormatOption = Format.TEXT,
-) -> None:
-    """Compare a stack with a recipe of NVIDIA AICR: constraints that it meets, and each component."""
-    from extensions.reports.recipe.command import show_recipe
-
-    leave(show_recipe(stack, file, to_json=output is Format.JSON))
 
 
 def upgrade(

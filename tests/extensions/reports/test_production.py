@@ -1,4 +1,4 @@
-"""`check --production` as a person and a program read it."""
+"""`gpu-platform production` as a person and a program read it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.cli.conftest import Run
 
 
 def test_the_checklist_is_one_document_with_the_lines_of_the_stack_file(run: Run) -> None:
-    ran = run("check", "eks-training", "--production", "--format", "json")
+    ran = run("production", "eks-training", "--format", "json")
     document = json.loads(ran.out)
     points = {point["name"]: point for point in document["points"]}
     assert ran.code == 1
@@ -21,12 +21,6 @@ def test_the_checklist_is_one_document_with_the_lines_of_the_stack_file(run: Run
 
 
 def test_the_checklist_of_a_team_names_that_of_its_environment(run: Run) -> None:
-    ran = run("check", "speech", "--production")
+    ran = run("production", "speech")
     assert ran.code == 2
-    assert "run `gpu-platform check local --production`" in ran.err
-
-
-def test_the_checklist_is_text_or_json(run: Run) -> None:
-    ran = run("check", "local", "--production", "--format", "sarif")
-    assert ran.code == 2
-    assert "text or json with --production" in ran.err
+    assert "run `gpu-platform production local`" in ran.err

@@ -1,0 +1,103 @@
+"""Commands that report about a stack: conformance, recipes, the checklist before production, dashboards."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from gpu_platform.cli.options import ExtensionCommand, Format, FormatOption, StackArgument, leave
+
+
+class ConformanceFormat(StrEnum):
+    """Output format of `conformance`."""
+
+    TEXT = "text"
+    JSON = "json"
+    PRODUCT = "product"
+
+
+def conformance(
+    stack: StackArgument,
+    live: Annotated[bool, typer.Option("--live", help="Also look at the cluster.")] = False,
+    output: Annotated[
+        ConformanceFormat,
+        typer.Option("--format", help="Output format; product is the file that the conformance project takes."),
+    ] = ConformanceFormat.TEXT,
+) -> None:
+    """Report for each requirement of the CNCF's Kubernetes AI Conformance what meets it, or what is missing."""
+    from extensions.reports.conformance.command import show_conformance
+
+    leave(show_conformance(stack, output=output.value, live=live))
+
+
+def recipe(
+    stack: StackArgument,
+    file: Annotated[
+        Path, typer.Argument(help="Recipe of NVIDIA AICR: the output of `aicr recipe`, or an overlay.")
+    ],
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Compare a stack with a recipe of NVIDIA AICR: constraints that it meets, and each component."""
+    from extensions.reports.recipe.command import show_recipe
+
+    leave(show_recipe(stack, file, to_json=output is Format.JSON))
+
+
+class PageFormat(StrEnum):
+    """Output format of a command that prints a page."""
+
+    HTML = "html"
+    JSON = "json"
+
+
+def dashboards(
+    prometheus: Annotated[
+        str, typer.Option("--prometheus", metavar="URL", help="Prometheus that evaluates the rules of the stack.")
+    ],
+    board: Annotated[
+        list[str] | None,
+        typer.Option("--board", metavar="NAME", help="Only this dashboard; repeatable. Default: all five."),
+    ] = None,
+    chosen: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Only this node, pool, team or workload; repeatable."),
+    ] = None,
+    last: Annotated[str, typer.Option("--last", metavar="TIME", help="How far back, 5m to 2160h.")] = "6h",
+    output: Annotated[
+        PageFormat, typer.Option("--format", help="Output format; json has the series of each panel.")
+    ] = PageFormat.HTML,
+) -> None:
+    """Print the panels of the Grafana dashboards as one HTML page, where no Grafana can be installed."""
+    import time
+
+    from extensions.reports.dashboards.command import show_dashboards
+
+    leave(
+        show_dashboards(
+            prometheus,
+            names=board or (),
+            chosen=chosen or (),
+            last=last,
+            now=time.time(),
+            to_json=output is PageFormat.JSON,
+        )
+    )
+
+
+def production(stack: StackArgument, output: FormatOption = Format.TEXT) -> None:
+    """Print what a platform needs before production, point by point; exit with 1 if something is missing."""
+    from extensions.reports.production.command import show_production
+
+    leave(show_production(stack, to_json=output is Format.JSON))
+
+
+_TASK: Final = "Reports"
+COMMANDS: Final = (
+    ExtensionCommand(production, _TASK),
+    ExtensionCommand(conformance, _TASK),
+    ExtensionCommand(recipe, _TASK),
+    ExtensionCommand(dashboards, _TASK),
+)

@@ -1,0 +1,38 @@
+"""Stacks and their plans: loaded by name, with the types of a plan and what is known of it."""
+
+from gpu_platform.planning.clouds.operating_system import os_release
+from gpu_platform.planning.monitoring import grafana
+from gpu_platform.planning.nodes.section import Labels, Taint
+from gpu_platform.planning.operator import UNREQUESTED
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.problems import Problems, check_unique
+from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
+from gpu_platform.planning.queues.waiting import NODE_SECONDS
+from gpu_platform.planning.teams.admission_defaults import PodDefaults
+from gpu_platform.planning.teams.section import TenantPlan
+from gpu_platform.planning.upgrades import kubernetes_warnings
+from gpu_platform.planning.validation import gate_name
+from gpu_platform.stack.loaded import LoadedStack, environment_of, load_stack
+
+__all__ = [
+    "NODE_SECONDS",
+    "UNREQUESTED",
+    "EnvironmentPlan",
+    "Labels",
+    "LoadedStack",
+    "PodDefaults",
+    "PoolPlan",
+    "Problems",
+    "QueuesPlan",
+    "Taint",
+    "TeamQueuePlan",
+    "TenantPlan",
+    "check_unique",
+    "environment_of",
+    "gate_name",
+    "grafana",
+    "kubernetes_warnings",
+    "load_stack",
+    "os_release",
+]

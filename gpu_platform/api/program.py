@@ -1,0 +1,9 @@
+"""The Pulumi program of a stack, run in process, and the resources that it registers."""
+
+from gpu_platform.deploy.recorded.record import ResourceRecord
+from gpu_platform.program import record_stack
+
+__all__ = [
+    "ResourceRecord",
+    "record_stack",
+]

@@ -1,0 +1,49 @@
+"""Commands of extensions: distributions name them by the entry point `gpu_platform.commands`.
+
+Those of the project itself are listed here, too, so that a command without its extension says what to install.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Final
+
+from gpu_platform.cli.options import ExtensionCommand
+
+GROUP: Final = "gpu_platform.commands"
+OWN: Final[Mapping[str, Sequence[str]]] = {
+    "capacity": ("place", "rehearse", "scheduler-config", "suggest"),
+    "reports": ("production", "conformance", "recipe", "dashboards"),
+}
+"""Commands of the project's own extensions, by extension."""
+
+
+@cache
+def _loaded() -> tuple[tuple[ExtensionCommand, ...], Mapping[str, str]]:
+    """Return the commands of all extensions, and why an extension has none, by its name."""
+    commands: list[ExtensionCommand] = []
+    failed: dict[str, str] = {}
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        try:
+            commands += entry.load()
+        except ImportError as error:
+            failed[entry.name] = str(error)
+    return tuple(commands), failed
+
+
+def commands() -> Sequence[ExtensionCommand]:
+    """Return the commands of all extensions that are installed, in the order of the extensions' names."""
+    return _loaded()[0]
+
+
+def missing(command: str) -> str:
+    """Return what to install for a command of an extension that is not there, else an empty text."""
+    for extension, names in OWN.items():
+        if command in names:
+            why = _loaded()[1].get(extension, "which is not installed")
+            return (
+                f"{command} is a command of the extension {extension} ({why}): run `make install` in the project"
+            )
+    return ""
