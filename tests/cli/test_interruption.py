@@ -21,7 +21,7 @@ from tests.support.eventually import eventually
 NAME = f"interrupted-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
 # A signal in the some 20 ms in which Python itself starts is Python's.
 SCRIPT = """
-from gpu_platform import interruption
+from gpu_platform.base import interruption
 interruption.install()
 print("ready", flush=True)
 from gpu_platform.cli import main
