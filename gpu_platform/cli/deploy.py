@@ -39,9 +39,9 @@ from gpu_platform.cli.quotas import check_all_quotas
 from gpu_platform.cli.summary import Summary, show_changes, show_summary
 from gpu_platform.cli.team_changes import warn_of_teams
 from gpu_platform.cli.window import MaintenanceWindow, window_of
+from gpu_platform.deploy.changes import ObjectsSkipped
 from gpu_platform.deploy.choice import EngineName
 from gpu_platform.deploy.embedded.applyset import is_deployed
-from gpu_platform.deploy.embedded.members import ObjectsSkipped
 from gpu_platform.deploy.embedded.queues import release_deleted
 from gpu_platform.deploy.embedded.wait import NotReady
 from gpu_platform.deploy.recorded.policy_check import evaluate_policies

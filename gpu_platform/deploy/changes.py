@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, cast
 
+from gpu_platform.base.errors import Finding
 from gpu_platform.base.names import FIELD_MANAGER
+from gpu_platform.base.quantity import counted
 from gpu_platform.deploy.recorded.properties import REDACTED, UNKNOWN, Json
 from gpu_platform.live.objects import ObjectKey
 
@@ -98,6 +100,20 @@ class Changes:
                 if change.action is not Action.UNCHANGED or change.notices
             ],
         }
+
+
+class ObjectsSkipped(Finding):
+    """Objects were skipped because they belong to somebody else; all others were applied and pruned.
+
+    `changes` are the changes of the run, with the skipped objects.
+    """
+
+    def __init__(self, changes: Changes) -> None:
+        self.changes = changes
+        lines = [f"  - {change.key} {change.reason}" for change in changes.changes if change.action is Action.SKIP]
+        count = counted(len(lines), "object")
+        head = f"stack {changes.stack!r}: {count} skipped; all others are not affected:"
+        super().__init__("\n".join([head, *lines]))
 
 
 def field_changes(

@@ -20,9 +20,8 @@ from gpu_platform.base.progress import Progress
 from gpu_platform.cli import deploy
 from gpu_platform.cli.engines import EmbeddedDeployment
 from gpu_platform.cli.summary import show_changes
-from gpu_platform.deploy.changes import Action, Change, Changes
+from gpu_platform.deploy.changes import Action, Change, Changes, ObjectsSkipped
 from gpu_platform.deploy.embedded.applyset import ApplySet, Inventory
-from gpu_platform.deploy.embedded.members import ObjectsSkipped
 from gpu_platform.deploy.recorded.record import RecordedProgram
 from gpu_platform.deploy.rollout.plan import Rollout
 from gpu_platform.live.cluster_access import ClusterAccess
@@ -270,11 +269,13 @@ def test_a_command_that_changes_a_stack_holds_its_lock_and_preview_does_not(
 
 
 @pytest.mark.parametrize("command", ["preview", "up"])
-def test_skipped_and_taken_back_objects_are_shown_and_end_with_exit_code_1(
+def test_skipped_and_changed_objects_are_shown_and_end_with_exit_code_1(
     given: Any, command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = given(environment({"train": 1}), None)
-    taken = Change(Action.UPDATE, ObjectKey("", "ConfigMap", "vision", "a"), notices=("taken back: relabelled",))
+    taken = Change(
+        Action.UPDATE, ObjectKey("", "ConfigMap", "vision", "a"), notices=("changed by kubectl: data.a",)
+    )
     foreign = Change(Action.SKIP, ObjectKey("", "ConfigMap", "vision", "b"), reason="already exists")
 
     def skip(_what: str) -> None:
@@ -287,7 +288,7 @@ def test_skipped_and_taken_back_objects_are_shown_and_end_with_exit_code_1(
 
     assert run("test", "auto", to_json=False) is ExitCode.FINDING
     printed = capsys.readouterr()
-    assert "taken back: relabelled" in printed.out
+    assert "changed by kubectl: data.a" in printed.out
     assert "ConfigMap b in namespace vision already exists" in printed.err
 
 

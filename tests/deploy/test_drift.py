@@ -8,7 +8,6 @@ import pytest
 
 from gpu_platform.deploy.changes import Action, Change
 from tests.deploy.conftest import Objects, Stack, namespace, workload
-from tests.support.eventually import eventually
 
 # A group of their own, so that they run beside the other tests of the folder.
 pytestmark = pytest.mark.xdist_group("sandbox-engine-drift")
@@ -144,20 +143,3 @@ def test_scaling_restarting_and_defaults_are_no_drift(stack: Stack) -> None:
     change, said = notices(stack, objects)
 
     assert (change.action, said) == (Action.UNCHANGED, ())
-
-
-def test_an_object_that_somebody_created_again_has_only_the_real_additions(stack: Stack) -> None:
-    objects = [namespace("engine-a"), deployment()]
-    stack.up(objects)
-    live = stack.client.get("apps/v1", "Deployment", "web", "engine-a")
-    assert live is not None
-    stack.client.delete(live)
-    eventually(lambda: stack.client.get("apps/v1", "Deployment", "web", "engine-a") is None)
-    own = deployment()["manifest"]
-    own["spec"]["template"]["spec"]["containers"] += EXTRA
-    stack.client.create(own)  # owns its defaults
-
-    _, said = notices(stack, objects)
-
-    taken_back = "taken back: it was deleted and created again"
-    assert said == (taken_back, "changed by gpu-platform: spec.template.spec.containers[extra]")

@@ -13,8 +13,8 @@ from tests.support.terminating import deletable_resources, finalized_at_once
 # Kubernetes makes and removes these itself, after the objects that they belong to.
 _DERIVED: Final = {"events", "leases", "endpoints", "endpointslices", "componentstatuses", "apiservices"}
 _OF_KUBERNETES: Final = ("kube-system", "kube-public", "kube-node-lease")
-# What `up` makes there: records of deployed stacks, their parts, and members of a stack.
-_OF_STACKS: Final = ("applyset.kubernetes.io/id", "applyset.kubernetes.io/part-of", "gpu-platform.dev/record-of")
+# What `up` makes there: the parents of deployed stacks, and members of a stack.
+_OF_STACKS: Final = ("applyset.kubernetes.io/id", "applyset.kubernetes.io/part-of")
 # What refuses requests goes first, what contains or defines other objects last, each with its content.
 _FIRST: Final = (
     "mutatingwebhookconfigurations",

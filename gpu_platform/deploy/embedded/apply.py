@@ -1,31 +1,25 @@
 """Applies the objects of a recorded program to a cluster: server-side apply, wait until ready, prune.
 
-Every step can be repeated. The ApplySet's parent records old and new members before the first object is
-changed, so that the next run can finish an interrupted one.
-
-Nobody who may only change objects in the own namespace can stop a run. An object of the stack that somebody
-relabelled or created again is taken back, with a notice; one that belongs to somebody else is skipped, with
-all objects in it if it is a Namespace. Everything else is applied and pruned, and the run ends with
+Every step can be repeated. The ApplySet's parent names the kinds and namespaces of old and new members before the
+first object is changed, so that the next run can finish an interrupted one. An object of somebody else is skipped,
+with all objects in it if it is a Namespace. Everything else is applied and pruned, and the run ends with
 ObjectsSkipped.
 """
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
-from gpu_platform.base.errors import Finding, GpuPlatformError
+from gpu_platform.base.errors import Finding
 from gpu_platform.base.progress import Progress
 from gpu_platform.base.quantity import counted
-from gpu_platform.deploy.changes import Action, Change, Changes, field_changes, state_seen
+from gpu_platform.deploy.changes import Action, Change, Changes, ObjectsSkipped, field_changes, state_seen
 from gpu_platform.deploy.embedded.applyset import ApplySet, Inventory
 from gpu_platform.deploy.embedded.drift import Addition, additions, grants_access, removal
 from gpu_platform.deploy.embedded.judges import is_judge, refused_by
 from gpu_platform.deploy.embedded.left_alone import with_fields_of_others
-from gpu_platform.deploy.embedded.members import ObjectsSkipped, Ownership, may_be_deleted_to_take_back
 from gpu_platform.deploy.embedded.taints import apply_over
 from gpu_platform.deploy.embedded.wait import Awaited, NotReady, Waiter, timeout_seconds
 from gpu_platform.deploy.embedded.withheld import withheld_text
@@ -67,11 +61,9 @@ def apply(
     keys = [placed(client, declared).key for declared in objects]
     inventory = parent.inventory.with_kinds_of(keys)
     live = members.members(inventory)
-    old = parent.inventory.recorded or {}
-    planned = {key: old.get(key, "") for key in keys} | {key: uid_of(item) for key, item in live.items()}
-    members.write_parent(replace(inventory, recorded=planned), parent.outputs)
+    members.write_parent(inventory, parent.outputs)
     seen = {change.key: change.seen for change in previewed.changes if change.seen} if previewed else parent.states
-    run = _Run(client, members, recorded.stack, parent.inventory, live, seen, progress)
+    run = _Run(client, members, recorded.stack, live, seen, progress)
     try:
         with progress.step(f"applying {counted(len(objects), 'object')}"):
             run.apply_all(objects)
@@ -84,14 +76,11 @@ def apply(
         withheld = withheld_text(left, len(objects), previewed)
         if isinstance(error, KeyboardInterrupt):
             progress.line(withheld or f"{len(run.applied)} of {counted(len(objects), 'object')} applied")
-        with contextlib.suppress(GpuPlatformError):  # the first error matters
-            members.write_parent(replace(inventory, recorded=planned | run.applied), parent.outputs)
         if isinstance(error, NotReady):
             raise error.withholding(withheld) from None
         raise
     public = {name: value for name, value in recorded.outputs.items() if name not in recorded.secret_outputs}
-    kept = {key: old[key] for key in run.skipped if old.get(key)}
-    members.write_parent(Inventory.of(kept | run.applied), public, run.states)
+    members.write_parent(Inventory.of(run.applied | run.skipped), public, run.states)
     changes = Changes(recorded.stack, tuple(run.changes))
     if changes.count(Action.SKIP):
         raise ObjectsSkipped(changes)
@@ -106,7 +95,6 @@ class _Run:
         client: KubernetesClient,
         members: ApplySet,
         stack: str,
-        before: Inventory,
         live: Mapping[ObjectKey, Mapping[str, Any]],
         seen: Mapping[ObjectKey, str],
         progress: Progress,
@@ -114,7 +102,6 @@ class _Run:
         self._client = client
         self._members = members
         self._stack = stack
-        self._before = before
         self._live = live
         self._seen = seen
         self._waiter = Waiter(client, members, progress)
@@ -122,7 +109,7 @@ class _Run:
         self._first: set[str] = set()  # URNs in _awaited of Namespaces and CRDs, which all others wait for
         self._judges: list[ObjectKey] = []  # changed in this run
         self._judges_since = 0.0  # the last change of one; monotonic clock
-        self.applied: dict[ObjectKey, str] = {}  # with uids
+        self.applied: set[ObjectKey] = set()
         self._new_namespaces: set[str] = set()  # what the run found in one of that name went with it
         self.states: dict[ObjectKey, str] = {}  # `state_seen` of objects that need no other apply
         self.skipped: set[ObjectKey] = set()
@@ -214,12 +201,10 @@ class _Run:
         adopted = retention.may_be_adopted(self._client, before, self._stack)
         if isinstance(adopted, str):
             return Change(Action.SKIP, key, reason=adopted)
-        owner = Ownership() if adopted else self._members.ownership(before, self._before)
-        if owner.foreign:
-            return Change(Action.SKIP, key, reason=owner.foreign)
-        notices: tuple[str, ...] = (f"taken back: {owner.taken_back}",) if owner.taken_back else ()
+        if not adopted and (foreign := self._members.owner_of(before)):
+            return Change(Action.SKIP, key, reason=foreign)
         manifest = with_fields_of_others(declared, manifest, before)
-        if not adopted and not notices and self._seen.get(key) == state_seen(manifest, before):
+        if not adopted and self._seen.get(key) == state_seen(manifest, before):
             self._settled(declared, manifest, before)
             return Change(Action.UNCHANGED, key)
         try:
@@ -227,22 +212,20 @@ class _Run:
         except Refused as refusal:
             if not must_be_replaced(self._client, key, manifest, refusal, self._judges):
                 raise
-            if owner.recreated and not may_be_deleted_to_take_back(key):
-                return Change(Action.SKIP, key, reason=f"{owner.taken_back}: {cannot_be_taken_back(refusal)}")
             self._client.delete(before)
             if held := self._held(declared, before):
-                return Change(Action.SKIP, key, reason=held, notices=notices)
+                return Change(Action.SKIP, key, reason=held)
             after = self._client.apply(manifest)
             self._settled(declared, manifest, after)
             fields = field_changes(manifest, before, after, secret=holds_secrets(declared))
-            return Change(Action.REPLACE, key, fields, refusal.message, notices)
+            return Change(Action.REPLACE, key, fields, refusal.message)
         self._applied(after)
         if adopted:
             retention.release(self._client, before)
         fields = field_changes(manifest, before, after, secret=holds_secrets(declared))
-        changed = bool(fields or notices)
+        changed, notices = bool(fields), ()
         if not adopted and (drift := additions(self._client, after, manifest)):
-            notices += tuple(drift_notices(after, drift))
+            notices = tuple(drift_notices(after, drift))
             if grants_access(after):
                 self._client.merge(removal(after, drift))
                 changed = True
@@ -251,7 +234,7 @@ class _Run:
         return Change(Action.UPDATE if changed else Action.UNCHANGED, key, fields, notices=notices)
 
     def _applied(self, live: Mapping[str, Any]) -> None:
-        self.applied[object_key(live)] = uid_of(live)
+        self.applied.add(object_key(live))
 
     def _settled(self, declared: KubernetesObject, manifest: Mapping[str, Any], live: Mapping[str, Any]) -> None:
         """Remember an object that is as it was applied, and to which others added nothing."""
@@ -283,22 +266,9 @@ def drift_notices(live: Mapping[str, Any], drift: Sequence[Addition]) -> Iterato
         yield f"{addition}{removed}"
 
 
-def uid_of(live: Mapping[str, Any]) -> str:
-    """Return the uid of a live object."""
-    return str(live["metadata"]["uid"])
-
-
 def is_in_skipped_namespace(key: ObjectKey, skipped: Collection[ObjectKey]) -> bool:
     """Return whether the object's Namespace is among the skipped objects."""
     return bool(key.namespace) and ObjectKey("", "Namespace", "", key.namespace) in skipped
-
-
-def cannot_be_taken_back(refusal: Refused) -> str:
-    """Return why an object that somebody created again, and that may hold data, is skipped."""
-    return (
-        f"it cannot be changed into the declared one ({refusal.message}) and may hold data, so it is not "
-        "replaced. Save the data and delete it"
-    )
 
 
 def must_be_replaced(

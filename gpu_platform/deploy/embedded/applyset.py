@@ -1,11 +1,9 @@
-"""Tracks the objects of a stack as an ApplySet, the labels that `kubectl apply --prune --applyset` uses.
+"""Tracks the objects of a stack in a sandbox as an ApplySet, the labels of `kubectl apply --prune --applyset`.
 
-The parent is a ConfigMap in `kube-system`, which every cluster has and where tenants cannot write. It names
-the kinds and namespaces of the members; its data are the stack's outputs, the record of the members with
-their uids, in further ConfigMaps where it is large, and the state in which the last run left each of them: an
-object that is still in it, and declared as then, needs no dry run. Every member has its id as a label, for
-kubectl; what belongs to the stack is decided by the record (see members.py). The engine has no other state.
-Specification of labels and annotations: KEP-3659 of kubernetes/enhancements, read 2026-08.
+The parent is a ConfigMap in `kube-system`. It names the kinds and namespaces of the members; its data are the
+stack's outputs and the state in which the last run left each object: one that is still in it, and declared as
+then, needs no dry run. A member has the id of its set as a label and was applied by this engine. The engine has no
+other state. Specification of labels and annotations: KEP-3659 of kubernetes/enhancements, read 2026-08.
 """
 
 from __future__ import annotations
@@ -14,63 +12,49 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gpu_platform.base.errors import Finding
 from gpu_platform.base.names import FIELD_MANAGER, STACK_LABEL
-from gpu_platform.deploy.embedded.members import (
-    MAX_RECORD_BYTES,
-    PART_OF_LABEL,
-    Ownership,
-    Recorded,
-    decode_record,
-    encode_record,
-    ownership,
-)
+from gpu_platform.deploy.changes import owned_fields
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import ObjectKey, annotation, mapping_at, object_key
 from gpu_platform.stack.project import version
 
+PART_OF_LABEL: Final = "applyset.kubernetes.io/part-of"
 PARENT_NAMESPACE: Final = "kube-system"
 _ID_LABEL: Final = "applyset.kubernetes.io/id"
 _TOOLING_ANNOTATION: Final = "applyset.kubernetes.io/tooling"
 _KINDS_ANNOTATION: Final = "applyset.kubernetes.io/contains-group-kinds"
 _NAMESPACES_ANNOTATION: Final = "applyset.kubernetes.io/additional-namespaces"
 _OUTPUTS_KEY: Final = "outputs.json"
-_RECORD_KEY: Final = "members.json"
-_PARTS_KEY: Final = "members.parts"  # names of the ConfigMaps that hold a large record, one in a line
 _STATES_KEY: Final = "states.json"  # left out where it is large, and by a run that has not ended
-_RECORD_OF_LABEL: Final = "gpu-platform.dev/record-of"  # on those ConfigMaps: the id of the set
+_MAX_STATES_BYTES: Final = 256 * 1024  # the API limits a ConfigMap to 1 MiB
 PARENTS: Final = f"{_ID_LABEL},{STACK_LABEL}"
 """Label selector of the parents of all stacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Kinds (`Kind.group`) and namespaces in which an ApplySet can have members, and its recorded members.
-
-    `recorded` None: no record exists, which is so before the first run, and after a release that wrote none.
-    """
+    """Kinds (`Kind.group`) and namespaces in which an ApplySet can have members."""
 
     group_kinds: frozenset[str] = frozenset()
     namespaces: frozenset[str] = frozenset()
-    recorded: Recorded | None = None
 
     @classmethod
-    def of(cls, members: Mapping[ObjectKey, str]) -> Inventory:
-        """Return the inventory of members, given with their uids."""
+    def of(cls, keys: Iterable[ObjectKey]) -> Inventory:
+        """Return the inventory of members."""
+        members = tuple(keys)
         return cls(
             frozenset(key.group_kind for key in members),
             frozenset(key.namespace for key in members if key.namespace),
-            members,
         )
 
     def with_kinds_of(self, keys: Iterable[ObjectKey]) -> Inventory:
-        """Return the inventory with the kinds and namespaces of further objects, which are not recorded."""
-        other = Inventory.of(dict.fromkeys(keys, ""))
-        return Inventory(self.group_kinds | other.group_kinds, self.namespaces | other.namespaces, self.recorded)
+        """Return the inventory with the kinds and namespaces of further objects."""
+        other = Inventory.of(keys)
+        return Inventory(self.group_kinds | other.group_kinds, self.namespaces | other.namespaces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +96,6 @@ class ApplySet:
             inventory=Inventory(
                 _split(annotation(live, _KINDS_ANNOTATION)),
                 _split(annotation(live, _NAMESPACES_ANNOTATION)),
-                self._read_record(mapping_at(live, "data")),
             ),
             outputs=outputs_of(live),
             states=_states_of(live),
@@ -127,26 +110,12 @@ class ApplySet:
         """Write the inventory and the stack's outputs (None: no deployment was completed yet) to the parent.
 
         `states`: of a run that has ended.
-
-        A large record is written to ConfigMaps with new names first, and the old ones are deleted last, so
-        that the parent always names a complete record.
         """
         data: dict[str, str] = {}
-        parts: list[dict[str, Any]] = []
-        if inventory.recorded is not None:
-            texts = encode_record(inventory.recorded, MAX_RECORD_BYTES)
-            if len(texts) == 1:
-                data[_RECORD_KEY] = texts[0]
-            else:
-                parts = [self._part(text) for text in texts]
-                names: list[str] = [part["metadata"]["name"] for part in parts]
-                data[_PARTS_KEY] = "\n".join(names)
         if outputs is not None:
             data[_OUTPUTS_KEY] = json.dumps(outputs, sort_keys=True)
-        if states and len(texts := encode_record(states, MAX_RECORD_BYTES)) == 1:
-            data[_STATES_KEY] = texts[0]
-        for part in parts:
-            self._client.apply(part)
+        if states and len(text := _encoded(states)) <= _MAX_STATES_BYTES:
+            data[_STATES_KEY] = text
         annotations = {
             _TOOLING_ANNOTATION: f"{FIELD_MANAGER}/v{version()}",
             _KINDS_ANNOTATION: ",".join(sorted(inventory.group_kinds)),
@@ -156,76 +125,44 @@ class ApplySet:
         manifest = _config_map(self._name, labels, data)
         manifest["metadata"]["annotations"] = annotations
         self._client.apply(manifest)
-        if inventory.recorded is not None:
-            self._delete_parts(keep={part["metadata"]["name"] for part in parts})
-
-    def _read_record(self, data: Mapping[str, Any]) -> Recorded | None:
-        if _RECORD_KEY in data:
-            return decode_record([data[_RECORD_KEY]])
-        if _PARTS_KEY not in data:
-            return None
-        texts: list[str] = []
-        for name in str(data[_PARTS_KEY]).splitlines():
-            part = self._client.get("v1", "ConfigMap", name, PARENT_NAMESPACE)
-            if part is None:
-                raise Finding(
-                    f"ConfigMap {name} in namespace {PARENT_NAMESPACE} was deleted; it held a part of the record "
-                    f"of the objects of stack {self._stack!r}. Restore it, or remove the key {_PARTS_KEY} of "
-                    f"ConfigMap {self._name} there: labels then decide which objects belong to the stack"
-                )
-            texts.append(str(mapping_at(part, "data")[_RECORD_KEY]))
-        return decode_record(texts)
-
-    def _part(self, text: str) -> dict[str, Any]:
-        name = f"{self._name}-members-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-        return _config_map(name, {_RECORD_OF_LABEL: self.id}, {_RECORD_KEY: text})
-
-    def _delete_parts(self, keep: Collection[str] = ()) -> None:
-        selector = f"{_RECORD_OF_LABEL}={self.id}"
-        parts = self._client.objects("v1", "ConfigMap", namespace=PARENT_NAMESPACE, label_selector=selector)
-        for part in list(parts):
-            if part["metadata"]["name"] not in keep:
-                self._client.delete(part)
 
     def delete_parent(self) -> None:
         """Delete the parent object, after all members were deleted."""
         if (live := self._client.get("v1", "ConfigMap", self._name, PARENT_NAMESPACE)) is not None:
             self._client.delete(live)
-        self._delete_parts()
 
     def members(self, inventory: Inventory) -> dict[ObjectKey, dict[str, Any]]:
-        """Return the live members: those recorded, or without a record those of label and field manager.
-
-        An object that a tenant labelled is none, and neither is one that somebody created again under the
-        name of a member.
-        """
+        """Return the live members; an object of somebody else that has the label is none."""
         found: dict[ObjectKey, dict[str, Any]] = {}
         for group_kind in sorted(inventory.group_kinds):
             kind, _, group = group_kind.partition(".")
             served = self._client.find_served(group, kind)
             if served is None:
                 continue
-            labelled = self._of_kind(served.api_version, kind, inventory.namespaces)
-            lives = {object_key(live): live for live in labelled}
-            for key in inventory.recorded or ():  # those without the label
-                if key.group_kind != group_kind or key in lives:
-                    continue
-                if live := self._client.get(served.api_version, kind, key.name, key.namespace):
-                    lives[key] = live
-            for key, live in lives.items():
-                owner = self.ownership(live, inventory)
-                if not owner.foreign and not owner.recreated:
-                    found[key] = live
+            for live in self._of_kind(served.api_version, kind, inventory.namespaces):
+                if not self.owner_of(live):
+                    found[object_key(live)] = live
         return found
 
-    def ownership(self, live: Mapping[str, Any], inventory: Inventory) -> Ownership:
-        """Return whether a live object belongs to this stack, and what somebody else did to it."""
-        return ownership(
-            live,
-            set_id=self.id,
-            stack=self._stack,
-            recorded=inventory.recorded,
-            kinds=inventory.group_kinds,
+    def owner_of(self, live: Mapping[str, Any]) -> str:
+        """Return why an object does not belong to this stack, an empty text if it does.
+
+        It does if this engine applied it and it has the label of the set; also without a label, which somebody
+        removed, unless it names another stack.
+        """
+        labels = mapping_at(live, "metadata", "labels")
+        label, stack = labels.get(PART_OF_LABEL), labels.get(STACK_LABEL, self._stack)
+        if owned_fields(live) and (label == self.id or (label is None and stack == self._stack)):
+            return ""
+        owner = "is not managed by this engine"
+        if label == self.id:
+            owner = "has the label of this stack, which never applied it"
+        elif label:
+            other = labels.get(STACK_LABEL)
+            owner = f"belongs to stack {other!r}" if other else "belongs to another stack"
+        return (
+            f"already exists and {owner}; stack {self._stack!r} does not take it over. "
+            "Delete it, or rename one of the two"
         )
 
     def members_of_kind(self, api_version: str, kind: str) -> Iterator[dict[str, Any]]:
@@ -250,8 +187,16 @@ def outputs_of(parent: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _states_of(parent: Mapping[str, Any]) -> Mapping[ObjectKey, str]:
-    data = mapping_at(parent, "data")
-    return decode_record([data[_STATES_KEY]]) if _STATES_KEY in data else {}
+    """Return the states in a live parent; none that an earlier release wrote in another form."""
+    rows: list[tuple[str, str, str, str, str]] = json.loads(mapping_at(parent, "data").get(_STATES_KEY) or "[]")
+    if not isinstance(rows, list):
+        return {}
+    return {ObjectKey(group, kind, namespace, name): state for group, kind, namespace, name, state in rows}
+
+
+def _encoded(states: Mapping[ObjectKey, str]) -> str:
+    rows = sorted([key.group, key.kind, key.namespace, key.name, state] for key, state in states.items())
+    return json.dumps(rows, separators=(",", ":"))
 
 
 def stack_outputs(client: KubernetesClient, stack: str) -> Mapping[str, Any] | None:

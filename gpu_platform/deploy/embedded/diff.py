@@ -12,13 +12,13 @@ from gpu_platform.deploy.changes import (
     Change,
     Changes,
     FieldChange,
+    ObjectsSkipped,
     field_changes,
     owned_fields,
     state_seen,
 )
 from gpu_platform.deploy.embedded.apply import (
     NAMESPACE_SKIPPED,
-    cannot_be_taken_back,
     drift_notices,
     holds_secrets,
     is_in_skipped_namespace,
@@ -28,7 +28,6 @@ from gpu_platform.deploy.embedded.applyset import ApplySet, Parent
 from gpu_platform.deploy.embedded.drift import additions, grants_access
 from gpu_platform.deploy.embedded.judges import is_judge, refused_by
 from gpu_platform.deploy.embedded.left_alone import with_fields_of_others
-from gpu_platform.deploy.embedded.members import ObjectsSkipped, Ownership, may_be_deleted_to_take_back
 from gpu_platform.deploy.embedded.taints import apply_over
 from gpu_platform.deploy.recorded.declared import declared_objects, defines_kind, is_unknown, placed
 from gpu_platform.deploy.recorded.objects import KubernetesObject
@@ -103,31 +102,24 @@ def _change(
     adopted = retention.may_be_adopted(client, before, stack)
     if isinstance(adopted, str):
         return Change(Action.SKIP, key, reason=adopted)
-    owner = Ownership() if adopted else members.ownership(before, parent.inventory)
-    if owner.foreign:
-        return Change(Action.SKIP, key, reason=owner.foreign)
-    notices: tuple[str, ...] = (f"taken back: {owner.taken_back}",) if owner.taken_back else ()
+    if not adopted and (foreign := members.owner_of(before)):
+        return Change(Action.SKIP, key, reason=foreign)
     manifest = with_fields_of_others(declared, manifest, before)
     if is_unknown(manifest):
         after: Mapping[str, Any] = {**manifest, "metadata": {**before["metadata"], **manifest["metadata"]}}
-        return _compared(declared, manifest, before, after, notices, changed=bool(notices))
-    taken_back = bool(notices)
-    if not adopted and not taken_back and parent.states.get(key) == (state := state_seen(manifest, before)):
+        return _compared(declared, manifest, before, after)
+    if not adopted and parent.states.get(key) == (state := state_seen(manifest, before)):
         return Change(Action.UNCHANGED, key, seen=state)
     try:
         after = apply_over(client, manifest, before, dry_run=True)
     except Refused as refusal:
         if not must_be_replaced(client, key, manifest, refusal, judges):
             raise
-        if owner.recreated and not may_be_deleted_to_take_back(key):
-            return Change(Action.SKIP, key, reason=f"{owner.taken_back}: {cannot_be_taken_back(refusal)}")
         fields = _compared(declared, manifest, before, {**before, **manifest}).fields
-        return Change(Action.REPLACE, key, fields, refusal.message, notices)
+        return Change(Action.REPLACE, key, fields, refusal.message)
     drift = additions(client, after, manifest)
-    notices += tuple(drift_notices(after, drift))
-    return _compared(
-        declared, manifest, before, after, notices, changed=taken_back or (bool(drift) and grants_access(after))
-    )
+    notices = tuple(drift_notices(after, drift))
+    return _compared(declared, manifest, before, after, notices, changed=bool(drift) and grants_access(after))
 
 
 def _judged_later(
