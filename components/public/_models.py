@@ -1,11 +1,13 @@
-"""Which models of the stack file check each typed dictionary of `types`."""
+"""The typed dictionaries of the stack file's mappings, by the models that check them.
+
+`python -m tools.docs` writes `stack_file_types` from this table and the models.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from components.public import types, workload_types
 from gpu_platform.stack import (
     addons,
     bootstrap,
@@ -30,97 +32,124 @@ from gpu_platform.stack import (
     storage,
     team,
     team_identity,
+    team_network,
+    team_routes,
+    team_scaling,
     team_workloads,
 )
 from gpu_platform.stack._types import SpecModel
 from gpu_platform.stack.docstrings import field_description
 
-MODELS: Final[Mapping[type[Any], tuple[type[SpecModel], ...]]] = {
-    workload_types.KeptDirectory: (team_workloads.KeptDirectory,),
-    workload_types.TrainingJob: (team_workloads.TrainingJob,),
-    workload_types.Autoscaling: (team_workloads.Autoscaling,),
-    workload_types.KafkaLag: (team_workloads.KafkaLag,),
-    workload_types.Route: (team_workloads.Route,),
-    workload_types.InferenceService: (team_workloads.InferenceService,),
-    workload_types.Notebook: (team_workloads.Notebook,),
-    workload_types.BatchJob: (team_workloads.BatchJob,),
-    workload_types.RayHead: (team_workloads.RayHead,),
-    workload_types.RayWorkers: (team_workloads.RayWorkers,),
-    workload_types.RayCluster: (team_workloads.RayCluster,),
-    types.MaintenanceExclusion: (cluster.Exclusion,),
-    types.Maintenance: (cluster.Maintenance,),
-    types.ExistingVpc: (cluster.ExistingVpc, eks_network.EksNetwork),
-    types.Iam: (eks_network.Iam,),
-    types.ComputeClass: (compute_class.ComputeClass,),
-    types.StorageClass: (
+MODELS: Final[Mapping[str, tuple[type[SpecModel], ...]]] = {
+    "KeptDirectory": (team_workloads.KeptDirectory,),
+    "TrainingJob": (team_workloads.TrainingJob,),
+    "Autoscaling": (team_workloads.Autoscaling,),
+    "KafkaLag": (team_workloads.KafkaLag,),
+    "Route": (team_workloads.Route,),
+    "InferenceService": (team_workloads.InferenceService,),
+    "Notebook": (team_workloads.Notebook,),
+    "BatchJob": (team_workloads.BatchJob,),
+    "RayHead": (team_workloads.RayHead,),
+    "RayWorkers": (team_workloads.RayWorkers,),
+    "RayCluster": (team_workloads.RayCluster,),
+    "MaintenanceExclusion": (cluster.Exclusion,),
+    "Maintenance": (cluster.Maintenance,),
+    "ExistingVpc": (cluster.ExistingVpc, eks_network.EksNetwork),
+    "Iam": (eks_network.Iam,),
+    "ComputeClass": (compute_class.ComputeClass,),
+    "StorageClass": (
         storage.DiskStorage,
         storage.NfsStorage,
         storage.LustreStorage,
         storage.BucketStorage,
         storage.ExistingStorage,
     ),
-    types.SystemNodes: (eks_system.SystemNodes, gke_system.GkeSystemNodes),
-    types.CreateCluster: (cluster.CreateEks, cluster.CreateGke),
-    types.EksParts: (parts.EksParts,),
-    types.Login: (eks_access.Login,),
-    types.Oidc: (eks_access.Oidc,),
-    types.PlatformCluster: (
+    "SystemNodes": (eks_system.SystemNodes, gke_system.GkeSystemNodes),
+    "CreateCluster": (cluster.CreateEks, cluster.CreateGke),
+    "EksParts": (parts.EksParts,),
+    "Login": (eks_access.Login,),
+    "Oidc": (eks_access.Oidc,),
+    "PlatformCluster": (
         cluster.EksCluster,
         cluster.GkeCluster,
         cluster.ExistingCluster,
         cluster.SandboxCluster,
     ),
-    types.Driver: (cluster.Driver,),
-    types.Operator: (cluster.Operator,),
-    types.Count: (pool.Count,),
-    types.CapacityBlock: (pool.Block,),
-    types.Capacity: (pool.OnDemand, pool.Spot, pool.Reservation, pool.CapacityBlock, pool.FlexStart),
-    types.Placement: (pool.Placement,),
-    types.Topology: (pool.Topology,),
-    types.Tuning: (nodes.Tuning,),
-    types.NodeScript: (bootstrap.NodeScript,),
-    types.KubeletLimits: (bootstrap.KubeletLimits,),
-    types.Bootstrap: (bootstrap.Bootstrap,),
-    types.Taint: (pool.Taint,),
-    types.ExistingNodes: (pool.ExistingNodes,),
-    types.MigDevices: (sharing.MigDevices,),
-    types.Sharing: (sharing.NoSharing, sharing.TimeSlicing, sharing.Mps, sharing.Mig, sharing.Dra),
-    types.PoolSchedule: (pool_schedule.PoolSchedule,),
-    types.Karpenter: (nodes.Karpenter,),
-    types.Image: (nodes.Image,),
-    types.Network: (nodes.Network,),
-    types.Disk: (nodes.Disk,),
-    types.Upgrade: (nodes.Upgrade,),
-    types.Pool: (pool.Pool,),
-    types.Quota: (team.Quota,),
-    types.Claim: (claims.Claim,),
-    types.DeviceClass: (claims.DeviceClass,),
-    types.Workload: (team.Workload,),
-    types.GpuUnits: (team.GpuUnits,),
-    types.TeamQueue: (team.TeamQueue,),
-    types.TeamBucket: (team_identity.TeamBucket,),
-    types.TeamIdentity: (team_identity.TeamIdentity,),
-    types.Team: (team.Team,),
-    types.Preemption: (queueing.Preemption,),
-    types.Queueing: (queueing.Queueing,),
-    types.Addons: (addons.Addons,),
-    types.ChartSettings: (charts.ChartSettings,),
-    types.Images: (images.Images,),
-    types.Objects: (objects.Objects,),
-    types.Monitoring: (operations.Monitoring,),
-    types.Budget: (operations.Budget,),
-    types.Window: (changes.Window,),
-    types.Changes: (changes.Changes,),
-    types.Cleanup: (operations.Cleanup,),
-    types.ValidationSettings: (operations.Validation,),
+    "Driver": (cluster.Driver,),
+    "Operator": (cluster.Operator,),
+    "Count": (pool.Count,),
+    "CapacityBlock": (pool.Block,),
+    "Capacity": (pool.OnDemand, pool.Spot, pool.Reservation, pool.CapacityBlock, pool.FlexStart),
+    "Placement": (pool.Placement,),
+    "Topology": (pool.Topology,),
+    "Tuning": (nodes.Tuning,),
+    "NodeScript": (bootstrap.NodeScript,),
+    "KubeletLimits": (bootstrap.KubeletLimits,),
+    "Bootstrap": (bootstrap.Bootstrap,),
+    "Taint": (pool.Taint,),
+    "ExistingNodes": (pool.ExistingNodes,),
+    "MigDevices": (sharing.MigDevices,),
+    "Sharing": (sharing.NoSharing, sharing.TimeSlicing, sharing.Mps, sharing.Mig, sharing.Dra),
+    "PoolSchedule": (pool_schedule.PoolSchedule,),
+    "Karpenter": (nodes.Karpenter,),
+    "Image": (nodes.Image,),
+    "Network": (nodes.Network,),
+    "Disk": (nodes.Disk,),
+    "Upgrade": (nodes.Upgrade,),
+    "Pool": (pool.Pool,),
+    "ObjectLimits": (team.ObjectLimits,),
+    "TeamIngress": (team_network.Source,),
+    "TeamScaling": (team_scaling.TeamScaling,),
+    "TeamRoutes": (team_routes.TeamRoutes,),
+    "Quota": (team.Quota,),
+    "Claim": (claims.Claim,),
+    "DeviceClass": (claims.DeviceClass,),
+    "Workload": (team.Workload,),
+    "GpuUnits": (team.GpuUnits,),
+    "TeamQueue": (team.TeamQueue,),
+    "TeamBucket": (team_identity.TeamBucket,),
+    "TeamIdentity": (team_identity.TeamIdentity,),
+    "Team": (team.Team,),
+    "Preemption": (queueing.Preemption,),
+    "Queueing": (queueing.Queueing,),
+    "Addons": (addons.Addons,),
+    "ChartSettings": (charts.ChartSettings,),
+    "Images": (images.Images,),
+    "Objects": (objects.Objects,),
+    "Monitoring": (operations.Monitoring,),
+    "Budget": (operations.Budget,),
+    "Window": (changes.Window,),
+    "Changes": (changes.Changes,),
+    "Cleanup": (operations.Cleanup,),
+    "BurnIn": (operations.BurnIn,),
+    "ValidationSettings": (operations.Validation,),
 }
+"""Models by the name of the typed dictionary; those of a union share one, with the fields of all."""
+
+DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "ExistingVpc": "An existing VPC for a new cluster: the fields of EKS or those of GKE.",
+    "StorageClass": "A class for claims of volumes. Keys beside `type` and `retain` belong to some types alone.",
+    "SystemNodes": "The nodes without GPUs of a new cluster: the fields of EKS or those of GKE.",
+    "CreateCluster": "A new cluster: the fields of EKS or those of GKE.",
+    "PlatformCluster": "The cluster of a whole platform: existing, or with `create` a new one.",
+    "Capacity": "How nodes are paid for: on-demand, spot, reservation, capacity-block (EKS) or flex-start (GKE).",
+    "Sharing": "How the GPUs are shared: none, time-slicing, mps, mig or dra, each with its own fields.",
+}
+"""Of typed dictionaries with several models; the others have that of their model."""
+
+TAGS: Final = {"Capacity": "type", "Sharing": "mode"}
+"""The key by which the models of a union are told apart: it is required, also where a model has a default."""
+
+LEFT_OUT: Final[Mapping[str, frozenset[str]]] = {"Pool": frozenset({"per_node"})}
+"""Keys that a program does not need: pools with some nodes shared in another way are pools of their own."""
 
 
-def fields_of(kind: type[Any]) -> dict[str, str]:
+def fields_of(kind: str) -> dict[str, str]:
     """Return the keys that the models of a typed dictionary take, with what each means."""
     found: dict[str, str] = {}
     for model in MODELS[kind]:
         for name, field in model.model_fields.items():
             key = field.alias or name
-            found[key] = found.get(key) or field_description(model, name)
+            if key not in LEFT_OUT.get(kind, frozenset()):
+                found[key] = found.get(key) or field_description(model, name)
     return found

@@ -14,7 +14,8 @@ import pulumi
 
 from components.public._arguments import INPUTS, PLATFORM_INPUTS, output_problems, plain, renamed
 from components.public._errors import BadArguments
-from components.public.types import GpuCluster, ValidationSettings
+from components.public.stack_file_types import ValidationSettings
+from components.public.types import GpuCluster
 from gpu_platform.base.errors import BadInput, Problem, did_you_mean
 from gpu_platform.planning.guide import GuidePlan
 from gpu_platform.planning.plan import EnvironmentPlan

@@ -12,7 +12,8 @@ from components.priority_classes import PriorityClasses
 from components.public._cluster import create_plugins, kubernetes_options, plugin_problems
 from components.public._errors import BadArguments
 from components.public._planning import plan_operator
-from components.public.types import DeviceClass, GpuCluster, Monitoring, Operator, Pool
+from components.public.stack_file_types import DeviceClass, Monitoring, Operator, Pool
+from components.public.types import GpuCluster
 
 
 class GpuOperatorArgs(TypedDict, total=False):

@@ -8,7 +8,8 @@ import pulumi
 from components.public._cluster import connection_problems, create_pool, kubernetes_options
 from components.public._errors import BadArguments
 from components.public._planning import plan_pool
-from components.public.types import GpuCluster, NodeTaint, Operator, Pool, PoolSettings
+from components.public.stack_file_types import Operator, Pool, PoolSettings
+from components.public.types import GpuCluster, NodeTaint
 
 
 class GpuNodePoolArgs(PoolSettings, total=False):

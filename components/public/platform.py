@@ -7,7 +7,7 @@ import pulumi
 
 from components.public._environment import create_environment, passing_on
 from components.public._planning import plan_whole_platform
-from components.public.types import (
+from components.public.stack_file_types import (
     Addons,
     Budget,
     Changes,

@@ -28,7 +28,6 @@ from components.public.gpu_operator import GpuOperator
 from components.public.node_pool import GpuNodePool
 from components.public.platform import GpuPlatform
 from components.public.team import GpuTeam
-from components.public.types import Pool, Team
 from components.public.validation import GpuValidation
 from gpu_platform.base.errors import Problem
 
@@ -125,8 +124,8 @@ def _in_camel_case(problem: Problem) -> str:
 
 def _described(schema: dict[str, Any]) -> dict[str, Any]:
     """Describe each property that has no description by the stack file's models."""
-    by_name = {kind.__name__: {camel_case(key): text for key, text in fields_of(kind).items()} for kind in MODELS}
-    pool, team = by_name[Pool.__name__], by_name[Team.__name__]
+    by_name = {name: {camel_case(key): text for key, text in fields_of(name).items()} for name in MODELS}
+    pool, team = by_name["Pool"], by_name["Team"]
     types = {f"#/types/{token}": kind["description"] for token, kind in schema["types"].items()}
     for token, kind in schema["types"].items():
         _describe(kind["properties"], by_name.get(token.rpartition(":")[2], {}), types)

@@ -7,7 +7,8 @@ import pulumi
 
 from components.public._cluster import kubernetes_options
 from components.public._planning import plan_team
-from components.public.types import DeviceClass, GpuCluster, Operator, Pool, TeamSettings
+from components.public.stack_file_types import DeviceClass, Operator, Pool, TeamSettings
+from components.public.types import GpuCluster
 from components.tenant import Tenant, TenantArgs
 
 

@@ -8,7 +8,8 @@ import pulumi
 from components.node_validation import NodeValidation, NodeValidationArgs
 from components.public._cluster import kubernetes_options
 from components.public._planning import plan_validation
-from components.public.types import GpuCluster, Operator, Pool, ValidationSettings
+from components.public.stack_file_types import Operator, Pool, ValidationSettings
+from components.public.types import GpuCluster
 
 
 class GpuValidationArgs(ValidationSettings, total=False):

@@ -10,7 +10,7 @@ import pulumi
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the checkout of gpu-platform
 from components import GpuPlatform, GpuPlatformArgs
-from components.public.types import PlatformCluster
+from components.public.stack_file_types import PlatformCluster
 
 config = pulumi.Config()
 cluster: PlatformCluster = {"provider": "existing", "name": "dev", "kubernetes": "1.36"}

@@ -40,6 +40,8 @@ def commands() -> Sequence[ExtensionCommand]:
 
 def missing(command: str) -> str:
     """Return what to install for a command of an extension that is not there, else an empty text."""
+    if any(command == one.name for one in commands()):
+        return ""
     for extension, names in OWN.items():
         if command in names:
             why = _loaded()[1].get(extension, "which is not installed")

@@ -48,7 +48,7 @@ def test_every_fact_is_read_by_some_code():
     root = Path(str(resources.files("gpu_platform"))).parent
     code = "".join(
         file.read_text("utf-8")
-        for folder in ("gpu_platform", "components", "sandbox", "validators", "policies")
+        for folder in ("gpu_platform", "components", "extensions", "sandbox", "validators", "policies")
         for file in (root / folder).rglob("*.py")
     )
     kinds = [kind for kind in vars(models).values() if isinstance(kind, type) and issubclass(kind, models.Fact)]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from pulumi.provider.experimental.util import camel_case
 
-from components.public import types
+from components.public import stack_file_types
 from components.public._arguments import INPUTS, PLATFORM_INPUTS
 from components.public._models import MODELS, fields_of
 from gpu_platform.base.paths import PROJECT_ROOT
@@ -49,24 +49,21 @@ def test_every_input_of_a_component_is_described(schema: Any) -> None:
             assert declared.get("description"), f"{token}.{name}"
 
 
-# Named sharings, and pools with some nodes shared in another way, are variables and pools of a program.
-LEFT_OUT = {types.Pool: {"per_node"}}
+@pytest.mark.parametrize("name", MODELS)
+def test_a_typed_dictionary_has_the_keys_of_the_stack_files_models(name: str) -> None:
+    declared = set(getattr(stack_file_types, name).__annotations__)
+    assert declared == fields_of(name).keys()
 
 
-@pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
-def test_a_typed_dictionary_has_the_keys_of_the_stack_files_models(kind: type) -> None:
-    declared = set(kind.__annotations__)
-    assert declared == fields_of(kind).keys() - LEFT_OUT.get(kind, set())
-
-
-@pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
-def test_a_key_is_required_where_every_model_requires_it(kind: Any) -> None:
+@pytest.mark.parametrize("name", MODELS)
+def test_a_key_is_required_where_every_model_requires_it(name: str) -> None:
     required = [
         frozenset(field.alias or name for name, field in model.model_fields.items() if field.is_required())
-        for model in MODELS[kind]
+        for model in MODELS[name]
     ]
-    tag = {types.Capacity: "type", types.Sharing: "mode"}.get(kind)  # of a union, and so required
-    assert kind.__required_keys__ == frozenset.intersection(*required) | ({tag} if tag else set())
+    tag = {"Capacity": "type", "Sharing": "mode"}.get(name)  # of a union, and so required
+    keys = getattr(stack_file_types, name).__required_keys__
+    assert keys == frozenset.intersection(*required) | ({tag} if tag else set())
 
 
 def test_every_section_of_an_environment_is_an_argument_of_a_platform(schema: Any) -> None:

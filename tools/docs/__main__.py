@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpu_platform.base.paths import PROJECT_ROOT
-from tools.docs import catalogue, checks, cli, policies, stack_file
+from tools.docs import catalogue, checks, cli, policies, public_types, stack_file
 from tools.docs.outputs import documents, with_outputs
 
 
@@ -23,6 +23,7 @@ def generated() -> Mapping[Path, str]:
         reference / "checks.md": checks.page(),
         reference / "catalogue.md": catalogue.page(),
     }
+    pages[PROJECT_ROOT / "components" / "public" / "stack_file_types.py"] = public_types.module()
     return {**pages, **{path: with_outputs(path.read_text("utf-8")) for path in documents()}}
 
 

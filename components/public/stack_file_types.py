@@ -1,0 +1,891 @@
+"""Mappings of the stack file as typed dictionaries, by `python -m tools.docs` from its models.
+
+Each key is one of the stack file's, with the same meaning, and is checked by the same models: see the page of the
+stack file in docs/reference. What the models take in two forms (a number, or a mapping of numbers) is `Any`.
+Numbers are `float` also where only a whole number is allowed: packaged components receive every number as one.
+
+No `from __future__ import annotations`: the SDK makes the package's schema of the annotations as they are.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Required, TypedDict
+
+import pulumi
+
+
+class KeptDirectory(TypedDict, total=False):
+    """A directory that outlives the pods: a volume of the team, or a claim of its own."""
+
+    directory: Required[str]
+    volume: str
+    storage_class: str
+    size: Any
+
+
+class TrainingJob(TypedDict, total=False):
+    """Pods that train one model together and end: all start, or none."""
+
+    env: Mapping[str, str]
+    secrets: Sequence[str]
+    volumes: Mapping[str, str]
+    run_as_user: float
+    pool: Required[str]
+    gpus: float
+    profile: str
+    claim: str
+    gpu_memory: str
+    cpu: Any
+    memory: Any
+    shared_memory: Any
+    name: Required[str]
+    image: Required[str]
+    command: Required[Sequence[str]]
+    replicas: float
+    processes: float
+    checkpoints: KeptDirectory
+    retries: float
+    stop_on: Sequence[float]
+    interrupted_on: Sequence[float]
+    deadline: str
+    grace: str
+    topology: str
+    api: str
+
+
+class KafkaLag(TypedDict, total=False):
+    """Messages of a Kafka topic that a consumer group has not read yet, asked by KEDA itself."""
+
+    servers: Required[Sequence[str]]
+    topic: Required[str]
+    consumer_group: Required[str]
+    lag: float
+    authentication: str
+
+
+class Autoscaling(TypedDict, total=False):
+    """Replicas by a metric of Prometheus, by the lag of a Kafka topic, or by what asks for more, with KEDA."""
+
+    max_replicas: Required[float]
+    query: str
+    threshold: float
+    kafka: KafkaLag
+    server: str
+    cool_down: str
+
+
+class Route(TypedDict, total=False):
+    """An HTTPRoute of Gateway API to the service."""
+
+    gateway: Required[str]
+    hostname: str
+    path: str
+    timeout: str
+
+
+class InferenceService(TypedDict, total=False):
+    """Pods that answer requests, and a Service with its name."""
+
+    env: Mapping[str, str]
+    secrets: Sequence[str]
+    volumes: Mapping[str, str]
+    run_as_user: float
+    pool: Required[str]
+    gpus: float
+    profile: str
+    claim: str
+    gpu_memory: str
+    cpu: Any
+    memory: Any
+    shared_memory: Any
+    name: Required[str]
+    image: Required[str]
+    command: Sequence[str]
+    replicas: float
+    nodes: float
+    port: float
+    health_path: str
+    startup: str
+    grace: str
+    autoscaling: Autoscaling
+    route: Route
+
+
+class Notebook(TypedDict, total=False):
+    """A notebook that members start and that ends when nobody uses it: a suspended CronJob named as the entry."""
+
+    env: Mapping[str, str]
+    secrets: Sequence[str]
+    volumes: Mapping[str, str]
+    run_as_user: float
+    pool: Required[str]
+    gpus: float
+    profile: str
+    claim: str
+    gpu_memory: str
+    cpu: Any
+    memory: Any
+    shared_memory: Any
+    name: Required[str]
+    image: str
+    command: Sequence[str]
+    idle: str
+    deadline: str
+    home: KeptDirectory
+
+
+class BatchJob(TypedDict, total=False):
+    """Independent parts of some work, each tried again by itself; JOB_COMPLETION_INDEX numbers them from 0."""
+
+    env: Mapping[str, str]
+    secrets: Sequence[str]
+    volumes: Mapping[str, str]
+    run_as_user: float
+    pool: Required[str]
+    gpus: float
+    profile: str
+    claim: str
+    gpu_memory: str
+    cpu: Any
+    memory: Any
+    shared_memory: Any
+    name: Required[str]
+    image: Required[str]
+    command: Required[Sequence[str]]
+    replicas: float
+    parts: float
+    retries: float
+    stop_on: Sequence[float]
+    deadline: str
+    schedule: str
+
+
+class RayHead(TypedDict, total=False):
+    """The head of a Ray cluster: it schedules and runs no tasks."""
+
+    pool: str
+    cpu: Any
+    memory: Any
+
+
+class RayWorkers(TypedDict, total=False):
+    """Workers of one kind."""
+
+    pool: Required[str]
+    gpus: float
+    profile: str
+    claim: str
+    gpu_memory: str
+    cpu: Any
+    memory: Any
+    shared_memory: Any
+    name: Required[str]
+    replicas: float
+
+
+class RayCluster(TypedDict, total=False):
+    """A Ray cluster of KubeRay with a fixed number of workers."""
+
+    env: Mapping[str, str]
+    secrets: Sequence[str]
+    volumes: Mapping[str, str]
+    run_as_user: float
+    name: Required[str]
+    image: Required[str]
+    version: Required[str]
+    head: Required[RayHead]
+    workers: Required[Sequence[RayWorkers]]
+
+
+class MaintenanceExclusion(TypedDict, total=False):
+    """A period in which GKE does no upgrades of the given scope."""
+
+    name: Required[str]
+    start: Required[str]
+    end: Required[str]
+    scope: str
+
+
+class Maintenance(TypedDict, total=False):
+    """Maintenance windows in which GKE may upgrade the cluster."""
+
+    start: str
+    hours: float
+    recurrence: str
+    exclusions: Sequence[MaintenanceExclusion]
+
+
+class ExistingVpc(TypedDict, total=False):
+    """An existing VPC for a new cluster: the fields of EKS or those of GKE."""
+
+    project: str
+    name: str
+    subnetwork: str
+    pods_range: str
+    services_range: str
+    vpc: str
+    subnets: Mapping[str, str]
+    control_plane_subnets: Sequence[str]
+    pod_subnets: Mapping[str, str]
+
+
+class Iam(TypedDict, total=False):
+    """How the program creates IAM roles, and which it does not create."""
+
+    path: str
+    permissions_boundary: str
+    node_role: str
+
+
+class ComputeClass(TypedDict, total=False):
+    """Pools with the same GPU resource; pods that select the class by its label run on nodes of any of them."""
+
+    name: Required[str]
+    pools: Required[Sequence[str]]
+
+
+class StorageClass(TypedDict, total=False):
+    """A class for claims of volumes. Keys beside `type` and `retain` belong to some types alone."""
+
+    type: Required[str]
+    disk: str
+    iops: float
+    default: bool
+    retain: bool
+    kms_key: str
+    file_system: str
+    tier: str
+    throughput: float
+    zone: str
+    bucket: str
+    prefix: str
+    teams: Sequence[str]
+    team_stacks: Sequence[str]
+    purpose: str
+    read_only: bool
+    cache_gb: float
+    system: str
+    mount_name: str
+    address: str
+    share: str
+    directory: str
+
+
+class SystemNodes(TypedDict, total=False):
+    """The nodes without GPUs of a new cluster: the fields of EKS or those of GKE."""
+
+    machine_types: Sequence[str]
+    min: float
+    desired: float
+    max: float
+    disk_gb: float
+    kms_key: str
+    release: str
+    machine_type: str
+
+
+class CreateCluster(TypedDict, total=False):
+    """A new cluster: the fields of EKS or those of GKE."""
+
+    network: ExistingVpc
+    cidr: str
+    pods_cidr: str
+    zones: Sequence[str]
+    nat: str
+    api_access: Sequence[str]
+    api_from_anywhere: bool
+    admins: Sequence[str]
+    system: SystemNodes
+    scheduling: str
+    support: str
+    logs_retention_days: float
+    kms_key: str
+    nodes_cidr: str
+    services_cidr: str
+    control_plane_cidr: str
+    dns_access: bool
+    private_apis: bool
+    authenticator_groups: str
+    release_channel: str
+    maintenance: Maintenance
+
+
+class EksParts(TypedDict, total=False):
+    """Controllers that pools of EKS need."""
+
+    gpu_operator: str
+    device_plugin: str
+    node_feature_discovery: str
+    dcgm_exporter: str
+    karpenter: str
+    karpenter_node_role: str
+    cluster_autoscaler: str
+    efa_plugin: str
+    dranet: str
+
+
+class Login(TypedDict, total=False):
+    """An IAM role or user that can log in to an EKS cluster, by an access entry without an access policy."""
+
+    principal: Required[str]
+    groups: Required[Sequence[str]]
+    username: str
+
+
+class Oidc(TypedDict, total=False):
+    """An OpenID Connect provider whose tokens an EKS cluster accepts; EKS allows one for each cluster."""
+
+    issuer: Required[str]
+    client_id: Required[str]
+    username_claim: str
+    username_prefix: str
+    groups_claim: str
+    groups_prefix: str
+
+
+class PlatformCluster(TypedDict, total=False):
+    """The cluster of a whole platform: existing, or with `create` a new one."""
+
+    provider: Required[str]
+    name: str
+    region: str
+    account: str
+    kubernetes: str
+    create: CreateCluster
+    production: bool
+    protect: bool
+    subnets: Mapping[str, pulumi.Input[str]]
+    security_groups: Sequence[str]
+    logins: Sequence[Login]
+    parts: EksParts
+    oidc: Oidc
+    assume_role: str
+    iam: Iam
+    tags: Mapping[str, str]
+    project: str
+    location: str
+    node_service_account: str
+    impersonate: str
+    labels: Mapping[str, str]
+    fqdn_policies: bool
+    gpu_networks_cidr: str
+    kubeconfig: pulumi.Input[str]
+    context: str
+    network_policies: str
+
+
+class Driver(TypedDict, total=False):
+    """NVIDIA driver in the stack file: what installs it, and its version."""
+
+    owner: str
+    version: str
+
+
+class Operator(TypedDict, total=False):
+    """NVIDIA GPU Operator in the stack file: its release, and what installs driver and container toolkit."""
+
+    release: str
+    driver: Driver
+    toolkit: str
+    compute_domains: bool
+
+
+class Count(TypedDict, total=False):
+    """Number of nodes of a pool: minimum, desired, maximum."""
+
+    min: float
+    desired: Required[float]
+    max: float
+
+
+class CapacityBlock(TypedDict, total=False):
+    """One of several EC2 Capacity Blocks for ML that a pool uses one after the other."""
+
+    reservation: Required[str]
+    zone: Required[str]
+    starts: Required[str]
+    ends: Required[str]
+
+
+class Capacity(TypedDict, total=False):
+    """How nodes are paid for: on-demand, spot, reservation, capacity-block (EKS) or flex-start (GKE)."""
+
+    type: Required[str]
+    alternatives: Sequence[str]
+    reservation: str
+    zone: str
+    placement_group: str
+    project: str
+    block: str
+    sub_block: str
+    starts: str
+    ends: str
+    needed_until: str
+    blocks: Sequence[CapacityBlock]
+    max_run_duration: str
+    queued: bool
+
+
+class Placement(TypedDict, total=False):
+    """Physical placement of the pool's nodes relative to each other."""
+
+    type: str
+    group: str
+
+
+class Topology(TypedDict, total=False):
+    """Topology Manager and Memory Manager policies of the kubelet."""
+
+    policy: Required[str]
+    scope: str
+    memory: str
+
+
+class Tuning(TypedDict, total=False):
+    """Kernel settings that a pool's nodes have from their first boot on; without it those of their image."""
+
+    intent: str
+    sysctls: Mapping[str, Any]
+    huge_pages: float
+
+
+class NodeScript(TypedDict, total=False):
+    """Script that GKE runs on new nodes: one object in Cloud Storage, or one version of a secret."""
+
+    gcs: str
+    generation: float
+    secret: str
+
+
+class KubeletLimits(TypedDict, total=False):
+    """Settings of the kubelet that change no decision of the plan; unset: those of the image."""
+
+    pod_pids_limit: float
+    container_log_max_size: Any
+    container_log_max_files: float
+    image_gc_high_percent: float
+    image_gc_low_percent: float
+    cpu_cfs_quota: bool
+
+
+class Bootstrap(TypedDict, total=False):
+    """What new nodes of a pool get before they join the cluster, in addition to what the program sets."""
+
+    commands: Sequence[str]
+    settings: Mapping[str, Any]
+    script: NodeScript
+    kubelet: KubeletLimits
+
+
+class Taint(TypedDict, total=False):
+    """Node taint of a pool in the stack file."""
+
+    key: Required[str]
+    value: str
+    effect: Required[str]
+
+
+class ExistingNodes(TypedDict, total=False):
+    """Nodes of an existing cluster that form the pool, selected by name or by label."""
+
+    names: Sequence[str]
+    selector: Mapping[str, str]
+
+
+class MigDevices(TypedDict, total=False):
+    """MIG layout in the stack file for some GPUs of a node, selected by index, by model, or both."""
+
+    devices: Sequence[float]
+    gpu: str
+    layout: Required[Any]
+
+
+class Sharing(TypedDict, total=False):
+    """How the GPUs are shared: none, time-slicing, mps, mig or dra, each with its own fields."""
+
+    mode: Required[str]
+    rename: bool
+    fail_requests_greater_than_one: bool
+    replicas: Any
+    max_unavailable: float
+    drain_timeout: str
+    layout: Any
+    layouts: Sequence[MigDevices]
+    strategy: str
+    change: str
+    partitions: bool
+
+
+class PoolSchedule(TypedDict, total=False):
+    """When a pool has its nodes: on `days` from `start` to `stop`."""
+
+    days: Sequence[str]
+    start: Required[str]
+    stop: Required[str]
+    time_zone: str
+    stops_work: bool
+
+
+class Karpenter(TypedDict, total=False):
+    """EKS: settings of a pool whose nodes Karpenter creates for pending pods and removes when they are unused."""
+
+    alternatives: Sequence[str]
+    consolidate_after: str
+    expire_after: str
+    limits: Mapping[str, Any]
+
+
+class Image(TypedDict, total=False):
+    """Node image of a pool in the stack file."""
+
+    family: str
+    ami: str
+    release: str
+    fast_pull: bool
+    cache: str
+    driver: str
+
+
+class Network(TypedDict, total=False):
+    """Network interfaces for GPU traffic between the nodes of a pool, in addition to the pod network."""
+
+    rdma: bool
+    layout: str
+    via: str
+
+
+class Disk(TypedDict, total=False):
+    """Boot disk of a node; always encrypted."""
+
+    size_gb: float
+    type: str
+    kms_key: str
+
+
+class Upgrade(TypedDict, total=False):
+    """Strategy for replacing the nodes of a pool during an upgrade."""
+
+    strategy: str
+    max_surge: float
+    max_unavailable: float
+
+
+class PoolSettings(TypedDict, total=False):
+    """Pool without its name and what only a whole platform says of it."""
+
+    machine_type: Required[str]
+    count: Required[Count]
+    capacity: Capacity
+    headroom: float
+    schedule: PoolSchedule
+    placement: Placement
+    zones: Sequence[str]
+    workload: Required[str]
+    sharing: Sharing
+    topology: Topology
+    tuning: Tuning
+    bootstrap: Bootstrap
+    labels: Mapping[str, str]
+    tags: Mapping[str, str]
+    taints: Sequence[Taint]
+    gate_nodes: str
+    nodes: ExistingNodes
+    provisioner: str
+    karpenter: Karpenter
+    device_plugin: str
+    image: Image
+    network: Network
+    disk: Disk
+    local_nvme: bool
+    upgrade: Upgrade
+    repair: bool
+    protect: bool
+    usd_per_hour: float
+    utilisation: float
+
+
+class Pool(PoolSettings, total=False):
+    """Node pool in the stack file: a GPU pool, or a CPU pool if its machine type has no GPUs."""
+
+    name: Required[str]
+
+
+class ObjectLimits(TypedDict, total=False):
+    """Most objects of each kind in a team's namespace."""
+
+    pods: float
+    jobs: float
+    services: float
+    load_balancers: float
+    node_ports: float
+    config_maps: float
+    secrets: float
+    claims: float
+    other_kinds: float
+    storage: Any
+
+
+class TeamIngress(TypedDict, total=False):
+    """Who may open TCP connections to pods of the team: the pods of a namespace, or addresses."""
+
+    namespace: str
+    cidr: str
+    ports: Required[Sequence[float]]
+
+
+class TeamScaling(TypedDict, total=False):
+    """What triggers of a team's ScaledObjects and ScaledJobs may ask."""
+
+    servers: Sequence[str]
+    triggers: Sequence[str]
+
+
+class TeamRoutes(TypedDict, total=False):
+    """Hosts and annotations of a team's Ingresses, HTTPRoutes and GRPCRoutes, and annotations of its Services."""
+
+    hosts: Sequence[str]
+    annotations: Sequence[str]
+
+
+class Quota(TypedDict, total=False):
+    """Resource quota of a team."""
+
+    gpus: Any
+    shared: Any
+    mig: Mapping[str, Any]
+    mig_shared: Mapping[str, Any]
+    devices: Mapping[str, Any]
+    cpu: Any
+    memory: Any
+    objects: ObjectLimits
+
+
+class Claim(TypedDict, total=False):
+    """Devices of a pod, as a ResourceClaimTemplate in the team's namespace."""
+
+    memory: Any
+    product: str
+    profile: str
+    selector: str
+    name: Required[str]
+    device_class: str
+    count: float
+
+
+class DeviceClass(TypedDict, total=False):
+    """DeviceClass of Dynamic Resource Allocation: devices with a common name and a quota of their own."""
+
+    memory: Any
+    product: str
+    profile: str
+    selector: str
+    type: str
+
+
+class Workload(TypedDict, total=False):
+    """Deployment of a team in the stack file, with the node selector and tolerations of its pool."""
+
+    name: Required[str]
+    pool: Required[str]
+    replicas: float
+    gpus: float
+    profile: str
+    claim: str
+    compute_domain: bool
+    gpu_memory: str
+    cpu: Any
+    memory: Any
+    image: pulumi.Input[str]
+    command: Sequence[str]
+    run_as_user: float
+
+
+class GpuUnits(TypedDict, total=False):
+    """Numbers of GPUs, shares, instances or devices."""
+
+    gpus: Any
+    shared: Any
+    mig: Mapping[str, Any]
+    mig_shared: Mapping[str, Any]
+    devices: Mapping[str, Any]
+
+
+class TeamQueue(TypedDict, total=False):
+    """Queue of a team's workloads, with `queueing`."""
+
+    cohort: str
+    borrow: GpuUnits
+    lend: GpuUnits
+    weight: float
+
+
+class TeamBucket(TypedDict, total=False):
+    """An existing S3 or Cloud Storage bucket that pods of a team use by the cloud's SDKs."""
+
+    name: Required[str]
+    access: str
+    prefix: str
+    kms_key: str
+
+
+class TeamIdentity(TypedDict, total=False):
+    """Cloud identity of a team: its pods with the service account `team` have it, and no others."""
+
+    buckets: Sequence[TeamBucket]
+    role_arn: str
+    google_service_account: str
+
+
+class TeamSettings(TypedDict, total=False):
+    """Team without its name and what only a whole platform says of it."""
+
+    quota: Required[Quota]
+    priority: Required[str]
+    members: Required[Sequence[str]]
+    admins: Sequence[str]
+    viewers: Sequence[str]
+    image_pull_secrets: Sequence[str]
+    egress: Sequence[Any]
+    ingress: Sequence[TeamIngress]
+    scaling: TeamScaling
+    routes: TeamRoutes
+    inline_csi_drivers: Sequence[str]
+    allow_bare_pods: bool
+    pod_security: str
+    claims: Sequence[Claim]
+    workloads: Sequence[Workload]
+    training_jobs: Sequence[TrainingJob]
+    inference_services: Sequence[InferenceService]
+    ray_clusters: Sequence[RayCluster]
+    notebooks: Sequence[Notebook]
+    batch_jobs: Sequence[BatchJob]
+
+
+class Team(TeamSettings, total=False):
+    """Team in the stack file: its namespace, quota, priority, members and workloads."""
+
+    name: Required[str]
+    queue: TeamQueue
+    identity: TeamIdentity
+
+
+class Preemption(TypedDict, total=False):
+    """Which running workloads are stopped for waiting ones."""
+
+    within_team: str
+    reclaim: str
+
+
+class Queueing(TypedDict, total=False):
+    """Queues of the workloads of teams: a workload starts when all its pods fit the quotas, else it waits."""
+
+    kueue: str
+    without_queue: str
+    fair_sharing: bool
+    reserve: GpuUnits
+    preemption: Preemption
+    topology: bool
+    pods_ready_timeout: str
+
+
+class Addons(TypedDict, total=False):
+    """Controllers of what members run, from their own Helm charts."""
+
+    jobset: str
+    trainer: str
+    kuberay: str
+    leaderworkerset: str
+    keda: str
+    gateway: str
+    prometheus: str
+
+
+class ChartSettings(TypedDict, total=False):
+    """Settings of one Helm chart that the program installs, by its name."""
+
+    repository: str
+    values: Mapping[str, Any]
+
+
+class Images(TypedDict, total=False):
+    """From which registry the images of the program's own pods come, and with which Secret nodes pull them."""
+
+    mirror: str
+    registries: Mapping[str, str]
+    pull_secrets: Sequence[str]
+
+
+class Objects(TypedDict, total=False):
+    """Labels and annotations of the company on every Kubernetes object of the program and on its pods."""
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
+class Monitoring(TypedDict, total=False):
+    """Monitoring in the stack file: DCGM metrics and alerts."""
+
+    enabled: bool
+    prometheus_operator: bool
+    interval: str
+    temperature_celsius: float
+    exporter_version: str
+    dashboards: str
+    runbooks: str
+    labels: Mapping[str, str]
+
+
+class Budget(TypedDict, total=False):
+    """What the nodes of an environment may cost."""
+
+    usd_per_month: Required[float]
+
+
+class Window(TypedDict, total=False):
+    """Maintenance window: when nodes may be rolled, replaced or removed."""
+
+    days: Required[Sequence[str]]
+    start: Required[str]
+    duration: Required[str]
+    time_zone: str
+
+
+class Changes(TypedDict, total=False):
+    """When `up` may change nodes, and how many at a time."""
+
+    window: Window
+    max_unavailable: float
+
+
+class Cleanup(TypedDict, total=False):
+    """A CronJob that finds what nobody needs any more in the namespaces of the stack's teams, and reports it."""
+
+    delete: bool
+    schedule: str
+    finished_after: str | None
+    idle_after: str
+    prometheus: str
+
+
+class BurnIn(TypedDict, total=False):
+    """Active checks of idle GPU nodes, which `gpu-platform burn-in` runs as Jobs: bandwidths, products of matrices
+    that must be equal, NCCL in a node and between nodes."""
+
+    image: str
+    matrix: str
+    timeout: str
+    least: Mapping[str, float]
+
+
+class ValidationSettings(TypedDict, total=False):
+    """Validation of every GPU node against the stack file."""
+
+    gate: bool
+    timeout: str
+    gate_nodes: str
+    node_readiness: bool
+    metrics: bool
+    host_processes: bool
+    max_held_percent: float
+    on_failure: str
+    failing_for: str
+    burn_in: BurnIn

@@ -1,0 +1,157 @@
+"""Write the typed dictionaries of the public components from the models of the stack file."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from components.public._models import DESCRIPTIONS, LEFT_OUT, MODELS, TAGS
+
+_HEAD: Final = '''"""Mappings of the stack file as typed dictionaries, by `python -m tools.docs` from its models.
+
+Each key is one of the stack file's, with the same meaning, and is checked by the same models: see the page of the
+stack file in docs/reference. What the models take in two forms (a number, or a mapping of numbers) is `Any`.
+Numbers are `float` also where only a whole number is allowed: packaged components receive every number as one.
+
+No `from __future__ import annotations`: the SDK makes the package's schema of the annotations as they are.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Required, TypedDict
+
+import pulumi
+'''
+_OUTPUTS: Final = {("PlatformCluster", "kubeconfig"), ("PlatformCluster", "subnets"), ("Workload", "image")}
+"""Fields that may be Outputs, as `INPUTS` of components/public/_arguments.py says by place."""
+_SETTINGS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
+    "Pool": ("PoolSettings", ("name",)),
+    "Team": ("TeamSettings", ("name", "queue", "identity")),
+}
+"""Typed dictionaries in two parts: what the component for one takes, too, and what only its platform takes."""
+_NAMES: Final = {model.__name__: name for name, models in MODELS.items() for model in models}
+_SIMPLE: Final = {"boolean": "bool", "integer": "float", "number": "float", "string": "str"}
+
+Schema = Mapping[str, Any]
+
+
+def module() -> str:
+    """Return the text of components/public/stack_file_types.py."""
+    return "\n\n".join([_HEAD, *(text for name in _in_order() for text in _classes(name))])
+
+
+def _in_order() -> Iterator[str]:
+    """Yield the names, each after those that its fields have."""
+    done: set[str] = set()
+
+    def needed(name: str) -> Iterator[str]:
+        if name not in done:
+            done.add(name)
+            for schema in _fields(name).values():
+                for other in _named_in(schema):
+                    yield from needed(other)
+            yield name
+
+    for name in MODELS:
+        yield from needed(name)
+
+
+@cache
+def _fields(name: str) -> Mapping[str, Schema]:
+    """Return the JSON Schema of each key; the first model of a union decides."""
+    found: dict[str, Schema] = {}
+    for model in MODELS[name]:
+        for key, schema in model.model_json_schema()["properties"].items():
+            found.setdefault(key, schema)
+    return {key: schema for key, schema in found.items() if key not in LEFT_OUT.get(name, frozenset())}
+
+
+def _required(name: str) -> set[str]:
+    """Return the keys that every model of a typed dictionary requires."""
+    each = [
+        {field.alias or key for key, field in model.model_fields.items() if field.is_required()}
+        for model in MODELS[name]
+    ]
+    return set.intersection(*each) | ({TAGS[name]} if name in TAGS else set())
+
+
+def _classes(name: str) -> Iterator[str]:
+    fields = _fields(name)
+    settings, own = _SETTINGS.get(name, ("", ()))
+    if settings:
+        shared = [key for key in fields if key not in own]
+        yield _class(settings, f"{name} without its name and what only a whole platform says of it.", name, shared)
+        yield _class(name, _description(name), name, own, base=settings)
+    else:
+        yield _class(name, _description(name), name, list(fields))
+
+
+def _class(title: str, description: str, name: str, keys: Sequence[str], base: str = "TypedDict") -> str:
+    fields, required = _fields(name), _required(name)
+    lines = [f"class {title}({base}, total=False):"]
+    lines += textwrap.wrap(f'"""{description}"""', 115, initial_indent="    ", subsequent_indent="    ")
+    lines.append("")
+    for key in keys:
+        hint = _hint(fields[key])
+        if (name, key) in _OUTPUTS:
+            hint = hint.replace("str]", "pulumi.Input[str]]") if "[" in hint else f"pulumi.Input[{hint}]"
+        lines.append(f"    {key}: {f'Required[{hint}]' if key in required else hint}")
+    return "\n".join(lines) + "\n"
+
+
+def _description(name: str) -> str:
+    if name in DESCRIPTIONS:
+        return DESCRIPTIONS[name]
+    [model] = MODELS[name]
+    paragraph = inspect.cleandoc(model.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+    return paragraph.partition(". ")[0].removesuffix(".") + "."
+
+
+def _forms(schema: Schema) -> Iterator[Schema]:
+    """Yield the forms that a value may have, without null."""
+    for branch in schema.get("anyOf") or schema.get("oneOf") or ():
+        yield from _forms(branch)
+    if ("type" in schema or "$ref" in schema or "const" in schema) and schema.get("type") != "null":
+        yield schema
+
+
+def _hint(schema: Schema) -> str:
+    hints = {_of_form(form) for form in _forms(schema)}
+    named = hints & MODELS.keys()
+    if named and hints - named == {"str"}:  # the mapping, or the name of one that a stack file declares once
+        hints = named
+    hint = hints.pop() if len(hints) == 1 else "Any"
+    # Null says something where it is not what is left out, such as `finished_after: null`.
+    nullable = any(form.get("type") == "null" for form in schema.get("anyOf", ())) and schema.get("default")
+    return f"{hint} | None" if nullable else hint
+
+
+def _of_form(form: Schema) -> str:
+    if "$ref" in form:
+        return _NAMES.get(form["$ref"].rpartition("/")[2], "Any")
+    match form.get("type"):
+        case "array":
+            return f"Sequence[{_hint(form.get('items', {}))}]"
+        case "object":
+            return f"Mapping[str, {_hint(_values(form))}]"
+        case "boolean" | "string" | "integer" | "number" as kind:
+            return _SIMPLE[kind]
+        case _:
+            return "str" if isinstance(form.get("const"), str) else "Any"
+
+
+def _values(form: Schema) -> Schema:
+    """Return the schema of a mapping's values."""
+    values = form.get("additionalProperties") or next(iter(form.get("patternProperties", {}).values()), {})
+    return values if isinstance(values, dict) else {}
+
+
+def _named_in(schema: Schema) -> Iterator[str]:
+    """Yield the typed dictionaries in a schema."""
+    for form in _forms(schema):
+        if name := _NAMES.get(form.get("$ref", "").rpartition("/")[2]):
+            yield name
+        yield from _named_in(form.get("items", {}))
+        yield from _named_in(_values(form))
