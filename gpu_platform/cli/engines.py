@@ -26,7 +26,6 @@ from gpu_platform.deploy.embedded.apply import apply
 from gpu_platform.deploy.embedded.applyset import is_deployed, stack_outputs
 from gpu_platform.deploy.embedded.destroy import destroy
 from gpu_platform.deploy.embedded.diff import preview
-from gpu_platform.deploy.embedded.taints import repair_taints
 from gpu_platform.deploy.lock import StackLock
 from gpu_platform.deploy.pulumi.access import changed_access, restore_access
 from gpu_platform.deploy.pulumi.pulumi_cli import PulumiCli
@@ -35,6 +34,7 @@ from gpu_platform.deploy.pulumi.takeover import refuse_foreign_objects
 from gpu_platform.deploy.recorded.objects import KubernetesObject, kubernetes_objects
 from gpu_platform.deploy.recorded.record import RecordedProgram
 from gpu_platform.deploy.retention import retention
+from gpu_platform.deploy.taints import repair_taints
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.live.held_queues import held_queues

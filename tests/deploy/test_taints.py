@@ -8,7 +8,7 @@ import pytest
 
 from gpu_platform.base.names import FIELD_MANAGER, TAINTS_ANNOTATION
 from gpu_platform.deploy.changes import field_changes
-from gpu_platform.deploy.embedded.taints import merged_taints
+from gpu_platform.deploy.taints import merged_taints
 
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}

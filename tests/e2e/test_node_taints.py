@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.deploy.embedded.taints import repair_taints
+from gpu_platform.deploy.taints import repair_taints
 from gpu_platform.live.client import Refused
 from tests.e2e.conftest import Platform
 from tests.e2e.impersonation import member

@@ -19,8 +19,8 @@ import yaml
 from gpu_platform.base.errors import ExitCode, UnknownOutcome
 from gpu_platform.base.progress import Progress
 from gpu_platform.deploy.embedded.applyset import ApplySet
-from gpu_platform.deploy.embedded.taints import apply_over
 from gpu_platform.deploy.embedded.wait import Awaited, NotReady, Waiter
+from gpu_platform.deploy.taints import apply_over
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.cluster_access import client_of
 from gpu_platform.live.connection import Limits

@@ -16,17 +16,17 @@ from gpu_platform.base.errors import Finding
 from gpu_platform.base.progress import Progress
 from gpu_platform.base.quantity import counted
 from gpu_platform.deploy.changes import Action, Change, Changes, ObjectsSkipped, field_changes, state_seen
+from gpu_platform.deploy.drift import Addition, additions, grants_access, removal
 from gpu_platform.deploy.embedded.applyset import ApplySet, Inventory
-from gpu_platform.deploy.embedded.drift import Addition, additions, grants_access, removal
 from gpu_platform.deploy.embedded.judges import is_judge, refused_by
 from gpu_platform.deploy.embedded.left_alone import with_fields_of_others
-from gpu_platform.deploy.embedded.taints import apply_over
 from gpu_platform.deploy.embedded.wait import Awaited, NotReady, Waiter, timeout_seconds
 from gpu_platform.deploy.embedded.withheld import withheld_text
 from gpu_platform.deploy.recorded.declared import declared_objects, is_first, placed
 from gpu_platform.deploy.recorded.objects import KubernetesObject
 from gpu_platform.deploy.recorded.record import RecordedProgram
 from gpu_platform.deploy.retention import retention
+from gpu_platform.deploy.taints import apply_over
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import WORKLOAD_GROUPS, ObjectKey, object_key
 from gpu_platform.live.readiness import is_awaited

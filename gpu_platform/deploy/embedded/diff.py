@@ -17,6 +17,7 @@ from gpu_platform.deploy.changes import (
     owned_fields,
     state_seen,
 )
+from gpu_platform.deploy.drift import additions, grants_access
 from gpu_platform.deploy.embedded.apply import (
     NAMESPACE_SKIPPED,
     drift_notices,
@@ -25,14 +26,13 @@ from gpu_platform.deploy.embedded.apply import (
     must_be_replaced,
 )
 from gpu_platform.deploy.embedded.applyset import ApplySet, Parent
-from gpu_platform.deploy.embedded.drift import additions, grants_access
 from gpu_platform.deploy.embedded.judges import is_judge, refused_by
 from gpu_platform.deploy.embedded.left_alone import with_fields_of_others
-from gpu_platform.deploy.embedded.taints import apply_over
 from gpu_platform.deploy.recorded.declared import declared_objects, defines_kind, is_unknown, placed
 from gpu_platform.deploy.recorded.objects import KubernetesObject
 from gpu_platform.deploy.recorded.record import RecordedProgram
 from gpu_platform.deploy.retention import retention
+from gpu_platform.deploy.taints import apply_over
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import ObjectKey, object_key
 

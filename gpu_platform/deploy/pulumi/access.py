@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from gpu_platform.deploy.changes import Action, Change, FieldChange
-from gpu_platform.deploy.embedded.drift import access_fields, with_defaults
+from gpu_platform.deploy.drift import access_fields, with_defaults
 from gpu_platform.deploy.recorded.declared import is_unknown
 from gpu_platform.deploy.recorded.objects import KubernetesObject
 from gpu_platform.deploy.recorded.properties import Json
