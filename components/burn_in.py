@@ -10,7 +10,7 @@ from components._in_namespace import own_namespace
 from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from components.device_claims import claim_template, of_team
-from gpu_platform.burn_in.program import PROGRAM, PROGRAM_CONFIG_MAP, SERVICE_ACCOUNT, program
+from gpu_platform.planning.burn_in.program import PROGRAM, PROGRAM_CONFIG_MAP, SERVICE_ACCOUNT, program
 from gpu_platform.planning.burn_in.section import BurnInPlan
 
 

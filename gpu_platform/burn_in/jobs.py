@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gpu_platform.base import names
-from gpu_platform.burn_in.program import SERVICE_ACCOUNT
 from gpu_platform.catalog.lost_pods import LOST_CONDITIONS
+from gpu_platform.planning.burn_in.program import SERVICE_ACCOUNT
 from gpu_platform.planning.burn_in.section import BurnInPlan
 from gpu_platform.planning.teams.section import ServiceAccountPlan, TenantPlan
 from gpu_platform.planning.workloads.section import PodPlan, TrainingJobPlan

@@ -7,15 +7,15 @@ from typing import Final, get_args
 
 from gpu_platform.base import names
 from gpu_platform.base.quantity import counted, duration_text, parse_duration
-from gpu_platform.burn_in.program import (
+from gpu_platform.catalog import Catalog
+from gpu_platform.catalog.models import Measure
+from gpu_platform.planning.burn_in.program import (
     MATRIX_VARIABLE,
     PART_VARIABLE,
     PROGRAM,
     PROGRAM_CONFIG_MAP,
     PROGRAM_DIRECTORY,
 )
-from gpu_platform.catalog import Catalog
-from gpu_platform.catalog.models import Measure
 from gpu_platform.planning.burn_in.section import BurnInPlan, BurnInPoolPlan, LeastBandwidth
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
