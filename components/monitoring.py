@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,16 +12,8 @@ from components._options import child_options
 from gpu_platform.base import names
 from gpu_platform.planning.monitoring.grafana import content
 from gpu_platform.planning.monitoring.rules import rule_groups
+from gpu_platform.planning.monitoring.scraping import exporter_monitor, exporter_pods, queue_monitor
 from gpu_platform.planning.monitoring.section import DashboardPlan, MonitoringPlan
-
-# Name of the port in the service of dcgm-exporter, given by the operator.
-_METRICS_PORT = "gpu-metrics"
-# Labels of the service of Kueue's metrics (charts/kueue of v0.19.2, templates/manager/auth_proxy_service.yaml).
-_KUEUE_METRICS = {"app.kubernetes.io/name": "kueue", "app.kubernetes.io/component": "metrics-service"}
-# Name of the port of its container.
-_EXPORTER_PORT = "metrics"
-# The pool's label of a node, as Prometheus spells it in its discovery.
-_POOL_OF_NODE = "__meta_kubernetes_node_label_" + re.sub("[^a-zA-Z0-9]", "_", names.POOL_LABEL)
 
 
 class Monitoring(pulumi.ComponentResource):
@@ -40,10 +31,10 @@ class Monitoring(pulumi.ComponentResource):
         self._child = child_options(self, opts)
         if args.service_monitor:
             if args.exporter:
-                self._create_service_monitor(args)
+                self._create_monitor("dcgm-exporter", "gpu-platform-dcgm-exporter", args, exporter_monitor(args))
             self._create_rules(args)
             if args.queues_in is not None:
-                self._create_queue_monitor(args)
+                self._create_monitor("kueue-metrics", "gpu-platform-kueue", args, queue_monitor(args))
         if args.pod_monitoring:
             if args.exporter:
                 self._create_pod_monitoring(args)
@@ -53,66 +44,15 @@ class Monitoring(pulumi.ComponentResource):
         self.alerts = pulumi.Output.from_input(list(dict.fromkeys(rule.alert for rule in args.alerts)))
         self.register_outputs({"alerts": self.alerts})
 
-    def _create_service_monitor(self, args: MonitoringPlan) -> None:
-        self._create_for_operator(
-            "dcgm-exporter",
-            "ServiceMonitor",
-            "gpu-platform-dcgm-exporter",
-            args,
-            {
-                "selector": {"matchLabels": {"app": args.exporter}},
-                "namespaceSelector": {"matchNames": [names.OPERATOR_NAMESPACE]},
-                # Keep the labels pod and namespace of the exporter: they name the workload that uses the GPU.
-                "endpoints": [
-                    {
-                        "port": _METRICS_PORT,
-                        "interval": args.interval,
-                        "honorLabels": True,
-                        "relabelings": [
-                            {"sourceLabels": [_POOL_OF_NODE], "targetLabel": "pool"},
-                            # Series of a free GPU name no pod: they would get the exporter's own, as if it held
-                            # the GPU.
-                            {"action": "labeldrop", "regex": "namespace|pod|container"},
-                        ],
-                    }
-                ],
-                # Of the exporter's node, so that rules know its pool.
-                "attachMetadata": {"node": True},
-            },
-        )
-
-    def _create_queue_monitor(self, args: MonitoringPlan) -> None:
-        self._create_for_operator(
-            "kueue-metrics",
-            "ServiceMonitor",
-            "gpu-platform-kueue",
-            args,
-            {
-                "selector": {"matchLabels": _KUEUE_METRICS},
-                "namespaceSelector": {"matchNames": [args.queues_in]},
-                "endpoints": [
-                    {
-                        "port": "https",
-                        "scheme": "https",
-                        "interval": args.interval,
-                        # Kueue asks the API server whether the bearer may read /metrics.
-                        "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
-                        # Its certificate is its own, as the chart's ServiceMonitor has it.
-                        "tlsConfig": {"insecureSkipVerify": True},
-                    }
-                ],
-            },
-        )
+    def _create_monitor(self, name: str, object_name: str, args: MonitoringPlan, spec: Mapping[str, Any]) -> None:
+        self._create_for_operator(name, "ServiceMonitor", object_name, args, spec)
 
     def _create_pod_monitoring(self, args: MonitoringPlan) -> None:
         KubernetesObject(
             "dcgm-exporter-pods",
             "monitoring.googleapis.com/v1/PodMonitoring",
             metadata={"name": "gpu-platform-dcgm-exporter", "namespace": names.OPERATOR_NAMESPACE},
-            spec={
-                "selector": {"matchLabels": {"app": args.exporter}},
-                "endpoints": [{"port": _EXPORTER_PORT, "interval": args.interval}],
-            },
+            spec=exporter_pods(args),
             opts=self._child,
         )
 
