@@ -30,6 +30,7 @@ from gpu_platform.planning.changes import (
     Effect,
     Impact,
     classify,
+    cluster_facts,
     impacts_of_replaced_nodes,
     pool_changes,
     pool_facts,
@@ -152,12 +153,18 @@ def _disturbances(
             found.append(_Disturbance(problems=error.problems))
             continue
         assert isinstance(after, EnvironmentPlan)  # noqa: S101 - no edit changes the kind
-        outputs = {"pools": pool_facts(before), "software": software_facts(before), "teams": team_facts(before)}
+        outputs = {
+            "cluster": cluster_facts(before),
+            "pools": pool_facts(before),
+            "software": software_facts(before),
+            "teams": team_facts(before),
+        }
         pools = pool_changes(outputs["pools"], after, catalog)
         impacts = classify(outputs, after, catalog, live=live, pools=pools)
-        if step.replaces_nodes and not pools:
+        if step.replaces_nodes:
             because = "nodes are upgraded after the control plane, by their owner or by the cloud"
-            impacts = (*impacts_of_replaced_nodes(after, live, because), *impacts)
+            covered = {change.pool for change in pools}
+            impacts = (*impacts_of_replaced_nodes(after, live, because, covered), *impacts)
         found.append(_Disturbance(impacts))
         before = after
     return found

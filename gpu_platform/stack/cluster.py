@@ -120,7 +120,9 @@ class EksCluster(SpecModel):
     )
     account: str | None = Field(default=None, pattern=r"^\d{12}$", examples=["123456789012"])
     """AWS account; when set, credentials of any other account are refused."""
-    kubernetes: Annotated[KubernetesVersion | None, SetsProperties(eks=("version",))] = None
+    kubernetes: Annotated[KubernetesVersion | None, SetsProperties(eks=("version",), karpenter=("version",))] = (
+        None
+    )
     """Minor version. Of an existing cluster: compared with its actual version. Unset with `create`: the newest
     version that is in EKS standard support and that the operator supports."""
     create: CreateEks | None = None

@@ -112,3 +112,26 @@ def test_a_later_step_is_compared_with_the_step_before_it_and_not_with_the_versi
     versions = [step["edits"]["cluster.kubernetes"] for step in steps if step["subject"] == "Kubernetes"]
     assert versions == ["1.35", "1.36"]
     assert [one for step in steps for one in step["disturbs"] if one["refused"]] == []
+
+
+def test_the_system_nodes_and_pools_of_karpenter_are_among_what_an_upgrade_of_eks_disturbs(
+    run: Run, stack: Any
+) -> None:
+    path = Path(stack())
+    document = yaml.safe_load(path.read_text())
+    platform = document["config"]["gpu-platform:platform"]
+    platform["cluster"] = {**CREATED, "kubernetes": "1.35"}
+    del platform["operator"]
+    (managed,) = platform["pools"]
+    del managed["nodes"]
+    managed["zones"] = ["us-east-2a"]
+    elastic = {**managed, "name": "burst", "provisioner": "karpenter", "count": {"desired": 0, "max": 2}}
+    platform["pools"] = [managed, elastic]
+    path.write_text(yaml.safe_dump(document))
+    (step,) = [
+        one
+        for one in run("upgrade", str(path), *TODAY, "--format", "json").json["steps"]
+        if "cluster.kubernetes" in one["edits"]
+    ]
+    rolled = [one for one in step["disturbs"] if one["effect"] == "rolls-nodes"]
+    assert sorted(one["subject"] for one in rolled) == ["cluster", "pool burst", "pool train"]

@@ -503,3 +503,30 @@ def test_a_node_range_of_gke_may_grow_and_nothing_else() -> None:
     assert changes(plan("10.0.0.0/20"), plan("10.0.0.0/18")) == ()
     for other in ("10.0.0.0/22", "10.2.0.0/20"):
         assert what(plan("10.0.0.0/20"), plan(other)) == ("replaced", ["cluster.create.nodes_cidr"])
+
+
+CREATED = dataclasses.replace(EKS, kubernetes="1.35", create=filled(CreateEksPlan))
+
+
+def of_version(kubernetes: str, cluster: EksClusterPlan = CREATED, **fields: Any) -> EnvironmentPlan:
+    upgraded = dataclasses.replace(cluster, kubernetes=kubernetes)
+    return on_cloud(environment({"train": 4}), upgraded, train=dataclasses.replace(KARPENTER, **fields))
+
+
+def test_an_upgrade_of_kubernetes_rolls_nodes_of_karpenter_with_an_image_of_aws() -> None:
+    alias = {"amiSelectorTerms": [{"alias": "al2023@v20260714"}]}
+    assert what(of_version("1.35", node_class=alias), of_version("1.36", node_class=alias)) == (
+        "rolled",
+        ["cluster.kubernetes"],
+    )
+
+
+def test_an_upgrade_of_kubernetes_leaves_nodes_of_karpenter_with_an_own_image() -> None:
+    own = {"amiSelectorTerms": [{"id": "ami-0a1b2c3d4e5f60718"}]}
+    assert changes(of_version("1.35", node_class=own), of_version("1.36", node_class=own)) == ()
+
+
+def test_on_an_existing_cluster_the_owners_upgrade_has_rolled_nodes_of_karpenter_before() -> None:
+    alias = {"amiSelectorTerms": [{"alias": "al2023@v20260714"}]}
+    before, after = (of_version(one, EKS, node_class=alias) for one in ("1.35", "1.36"))
+    assert changes(before, after) == ()

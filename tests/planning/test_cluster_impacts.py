@@ -140,7 +140,9 @@ def plan_on_gke(pools: Sequence[dict[str, Any]] = (), **create: Any) -> Environm
     ways = {"api_access": ["203.0.113.0/24"], "authenticator_groups": "gke-security-groups@example.com"}
     created = {key: value for key, value in {**ways, **create}.items() if value is not None}
     cluster: dict[str, Any] = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1"}
-    cluster |= {key: created.pop(key) for key in ("node_service_account", "fqdn_policies") if key in created}
+    cluster |= {
+        key: created.pop(key) for key in ("node_service_account", "fqdn_policies", "kubernetes") if key in created
+    }
     l4 = pool(machine_type="g2-standard-48", workload="inference", zones=["us-central1-a"])
     plan = plan_platform(environment(*(pools or (l4,)), cluster={**cluster, "create": created}), "test")
     assert isinstance(plan, EnvironmentPlan)
@@ -364,3 +366,31 @@ def test_new_subnets_of_pods_are_used_by_each_node_once_it_is_replaced() -> None
     assert "running nodes keep the addresses of their pods" in impact.because
     [back] = impacts(plan(pods_cidr="100.64.0.0/16"), plan())
     assert "AWS deletes no subnet in which pods have addresses" in back.because
+
+
+@pytest.mark.parametrize("edit", [{"kubernetes": "1.35"}, {"tags": {"owner": "ml"}}])
+def test_what_rolls_the_system_nodes_of_eks_with_the_pools_is_announced(edit: dict[str, Any]) -> None:
+    (found,) = [one for one in impacts(plan_of(), plan_of(**edit)) if "system nodes" in one.old]
+    assert found.effect is Effect.ROLLS_NODES
+    assert found.changes_nodes
+    assert "EKS replaces the system nodes one by one" in found.because
+
+
+def test_tags_that_go_roll_the_system_nodes_too() -> None:
+    (found,) = impacts(plan_of(tags={"owner": "ml"}), plan_of())
+    assert (found.effect, found.old) == (Effect.ROLLS_NODES, "tags of the system nodes: owner=ml")
+
+
+def test_a_pinned_image_of_the_system_nodes_has_one_row_at_an_upgrade() -> None:
+    def pinned(minor: str, release: str) -> EnvironmentPlan:
+        return plan_of({"system": {"release": release}}, kubernetes=minor)
+
+    found = impacts(pinned("1.34", "1.34.9-20260818"), pinned("1.35", "1.35.2-20260818"))
+    (rolled,) = [one for one in found if one.effect is Effect.ROLLS_NODES]
+    assert rolled.old.startswith("disk, image")
+
+
+def test_an_upgrade_of_gke_says_that_the_system_nodes_follow_later() -> None:
+    (found,) = impacts(plan_on_gke(kubernetes="1.35"), plan_on_gke(kubernetes="1.36"))
+    assert found.effect is Effect.IN_PLACE
+    assert "GKE replaces the system nodes later" in found.because

@@ -177,6 +177,7 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     ),
     "cluster(eks).create": {"cluster.create": _EKS_CREATE},
     "cluster(eks).create.network": {"cluster.create.network": _EKS_NETWORK},
+    "cluster(eks).kubernetes": {"cluster.create": _EKS_CREATE},  # the owner upgrades an existing cluster
     "cluster(eks).iam.path": {"cluster.create": _EKS_CREATE},  # an existing cluster has its own role
     # EFA beside the plain primary interface takes both interfaces that pods of p5.48xlarge could have.
     "cluster(eks).create.network.pod_subnets": {

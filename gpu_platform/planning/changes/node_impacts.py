@@ -195,10 +195,15 @@ def impacts_of_mig(
         )
 
 
-def impacts_of_replaced_nodes(plan: EnvironmentPlan, live: LiveState | None, because: str) -> Iterator[Impact]:
-    """Yield the impact of an upgrade that drains the nodes of all pools but those that keep their version."""
+def impacts_of_replaced_nodes(
+    plan: EnvironmentPlan, live: LiveState | None, because: str, covered: Collection[str] = ()
+) -> Iterator[Impact]:
+    """Yield the impact of an upgrade that drains the nodes of all pools but those that keep their version.
+
+    Pools in `covered` have rows of their own.
+    """
     for pool in plan.pools:
-        if pool.cloud is not None and pool.cloud.keeps_version:
+        if pool.name in covered or (pool.cloud is not None and pool.cloud.keeps_version):
             continue
         members = None if live is None else live.nodes.get(pool.name, ())
         count = pool.nodes.desired if members is None else len(members)

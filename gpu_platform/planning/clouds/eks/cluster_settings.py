@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpu_platform.planning.clouds.section import ClusterSetting
+from gpu_platform.planning.clouds.section import NOT_SET, ClusterSetting
 
 if TYPE_CHECKING:
     from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, SystemPool
@@ -91,6 +91,27 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         on_gain=later,
     )
     yield from _of_system(create.system_pool)
+    rolled = f"EKS replaces the system nodes one by one; {_MOVES}"
+    if create.system_pool.release_version is None:  # else the row on the image has it
+        yield ClusterSetting(
+            name="system_version",
+            what="Kubernetes version of the system nodes",
+            field="cluster.kubernetes",
+            values=(cluster.kubernetes or NOT_SET,),
+            loss="rolls-nodes",
+            on_loss=f"the system nodes are upgraded with the cluster: {rolled}",
+        )
+    tagged = f"tags are in the launch template of the system nodes: {rolled}"
+    yield ClusterSetting(
+        name="system_tags",
+        what="tags of the system nodes",
+        field="cluster.tags",
+        values=tuple(f"{key}={value}" for key, value in sorted(cluster.company_tags.items())),
+        loss="rolls-nodes",
+        on_loss=tagged,
+        gain="rolls-nodes",
+        on_gain=tagged,
+    )
     role = cluster.iam.node_role or cluster.iam.new_role
     replaced = f"a node group keeps the role of its nodes, also the system nodes: {_NEW_GROUP}"
     yield ClusterSetting(

@@ -262,8 +262,8 @@ class EksPoolPlan:
 
     @property
     def keeps_version(self) -> bool:
-        """False: `up` upgrades the nodes."""
-        return False
+        """Whether an upgrade of the cluster leaves the nodes as they are: an own image has its version."""
+        return self.ami is not None
 
     @property
     def relabels_in_place(self) -> bool:
@@ -434,8 +434,12 @@ class KarpenterPoolPlan:
 
     @property
     def keeps_version(self) -> bool:
-        """False: `up` upgrades the nodes."""
-        return False
+        """Whether an upgrade of the cluster leaves the nodes as they are: an own image has its version.
+
+        Karpenter resolves an alias by the version of the control plane, also one of a fixed release, and replaces
+        the nodes (Karpenter docs, "Managing AMIs"; read 2026-11-29).
+        """
+        return not any("alias" in term for term in self.node_class.get("amiSelectorTerms", ()))
 
     @property
     def relabels_in_place(self) -> bool:

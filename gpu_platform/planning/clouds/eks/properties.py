@@ -41,6 +41,8 @@ def karpenter_properties(
         **_cluster(cluster),
         "node_role": cluster.karpenter_node_role or cluster.iam.new_role,
         "subnets": _subnets(cluster, pool.zones or everywhere),
+        # The owner of an existing cluster upgrades it, and the nodes follow before the stack file does.
+        "version": NOT_SET if pool.keeps_version or cluster.create is None else cluster.kubernetes or NOT_SET,
         **_karpenter(pool, machine_type, capacity_type),
     }
 
@@ -81,7 +83,7 @@ def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]
         "subnets": _subnets(cluster, pool.zones) if pool.zones else NOT_SET,
         "tags": _tags({**cluster.company_tags, **pool.company_tags}),
         "ami_type": pool.ami_type,
-        "version": (cluster.kubernetes or NOT_SET) if pool.ami is None else NOT_SET,
+        "version": NOT_SET if pool.keeps_version else cluster.kubernetes or NOT_SET,
         "release_version": pool.release_version or NOT_SET,
         "capacity_type": pool.capacity_type,
         # With several blocks each has a node group in its own zone.

@@ -49,6 +49,17 @@ def _of_create(cluster: GkeClusterPlan, create: CreateGkePlan) -> Iterator[Clust
         loss="rolls-nodes",
         on_loss=replaced,
     )
+    if cluster.kubernetes is not None and create.upgrade_order is None:  # else an exclusion keeps their version
+        yield ClusterSetting(
+            name="system_version",
+            what="lowest Kubernetes version, which the system nodes follow",
+            field="cluster.kubernetes",
+            values=(cluster.kubernetes,),
+            loss="in-place",
+            # They have auto-upgrade and no version of their own (GKE docs, Auto-upgrading nodes; read 2026-11-29).
+            on_loss="`up` changes the control plane alone; GKE replaces the system nodes later, in the "
+            "maintenance windows, and the pods of controllers move",
+        )
     yield ClusterSetting(
         name="system_key",
         what="key of the disks of the system nodes",
