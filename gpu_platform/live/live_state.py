@@ -55,6 +55,7 @@ def running_pods(pods: Iterable[Mapping[str, Any]], budgets: Sequence[Disruption
             node=str(mapping_at(pod, "spec").get("nodeName")),
             units=gpu_units(pod),
             has_claims=bool(mapping_at(pod, "spec").get("resourceClaims")),
+            tolerations=tuple(items_at(pod, "spec", "tolerations")),
             managed=action != "unmanaged",
             block=block_of(guarded_pod(pod), budgets),
         )

@@ -11,6 +11,7 @@ from gpu_platform.base.errors import BadInput, Problem
 from gpu_platform.base.quantity import counted
 from gpu_platform.live.held_queues import is_held
 from gpu_platform.live.objects import annotation, items_at, mapping_at
+from gpu_platform.planning.nodes.section import Taint
 
 SKIP_ANNOTATION: Final = "pulumi.com/skipAwait"
 WAIT_FOR_ANNOTATION: Final = "pulumi.com/waitFor"
@@ -189,7 +190,7 @@ def runs_on(template: Mapping[str, Any], node: Live) -> bool:
         return False
     tolerations = items_at(template, "tolerations")
     return all(
-        any(_tolerates(toleration, taint) for toleration in tolerations)
+        Taint(key=taint["key"], value=taint.get("value") or "", effect=taint["effect"]).tolerated_by(tolerations)
         for taint in items_at(node, "spec", "taints")
         if taint["effect"] in ("NoSchedule", "NoExecute") and not taint["key"].startswith("node.kubernetes.io/")
     )
@@ -222,16 +223,6 @@ def _matches(expression: Mapping[str, Any], value: str | None) -> bool:
             if value is None or not value.lstrip("-").isdigit():
                 return False
             return int(value) > int(values[0]) if operator == "Gt" else int(value) < int(values[0])
-
-
-def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    if toleration.get("effect") and toleration["effect"] != taint["effect"]:
-        return False
-    if toleration.get("key") and toleration["key"] != taint["key"]:
-        return False
-    if toleration.get("operator") == "Exists":
-        return True
-    return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")
 
 
 def pod_trouble(pod: Mapping[str, Any]) -> str:

@@ -568,3 +568,69 @@ def test_only_what_rolls_replaces_or_removes_nodes_is_for_a_maintenance_window()
     cut = plan_of(sharing={"mode": "mig", "layout": {"3g.40gb": 2}}, workload="development", teams=())
     changing = [impact.effect for impact in impacts(whole, cut) if impact.changes_nodes]
     assert changing == [Effect.ROLLS_NODES]
+
+
+EVICTING = {"key": "maintenance", "value": "yes", "effect": "NoExecute"}
+
+
+def tolerant(name: str, **toleration: Any) -> RunningPod:
+    return dataclasses.replace(pod(name), tolerations=({"key": "maintenance", **toleration},))
+
+
+def managed(cloud: str, **fields: Any) -> EnvironmentPlan:
+    """Return a pool whose nodes a cloud has and changes in place."""
+    if cloud == "eks":
+        return plan_eks({"machine_type": "g6.4xlarge", "workload": "inference", "count": {"desired": 2}, **fields})
+    entry = {"name": "train", "machine_type": "g2-standard-48", "count": {"desired": 2}, "workload": "inference"}
+    cluster = {"provider": "gke", "name": "ml", "project": "my-project", "location": "us-central1", "create": {}}
+    pools = [{**entry, "zones": ["us-central1-a"], **fields}]
+    plan = plan_platform({"kind": "environment", "cluster": cluster, "pools": pools}, "test")
+    assert plan.kind == "environment"
+    return plan
+
+
+@pytest.mark.parametrize("cloud", ["eks", "gke"])
+def test_a_new_no_execute_taint_ends_the_pods_that_do_not_tolerate_it(cloud: str) -> None:
+    pods = (
+        pod("held", "train-0", 8, "Job pretrain", "vision/pdb"),
+        tolerant("stays", operator="Exists"),
+        tolerant("for-a-while", operator="Exists", tolerationSeconds=60),
+        tolerant("other-value", operator="Equal", value="no"),
+    )
+    [impact] = impacts(managed(cloud), managed(cloud, taints=[EVICTING]), *pods)
+    assert (impact.subject, impact.effect, impact.nodes) == ("pool train", Effect.ROLLS_NODES, 2)
+    assert (impact.field, impact.new) == ("pools[0].taints", "maintenance=yes:NoExecute")
+    assert [one.name for one in impact.stopping] == ["held", "for-a-while", "other-value"]
+    assert not impact.blocked
+    assert impact.budgets == ()
+    assert impact.changes_nodes
+
+
+@pytest.mark.parametrize("taints", [[], [EVICTING | {"effect": "NoSchedule"}]])
+def test_taints_that_end_no_pod_are_not_announced(taints: list[dict[str, str]]) -> None:
+    assert impacts(managed("eks"), managed("eks", taints=taints), pod("a")) == ()
+
+
+def test_a_no_execute_taint_that_goes_ends_no_pod() -> None:
+    assert impacts(managed("eks", taints=[EVICTING]), managed("eks"), pod("a")) == ()
+
+
+def test_a_no_execute_taint_of_a_deployment_by_an_older_release_is_not_new() -> None:
+    plan = managed("eks", taints=[EVICTING])
+    outputs = json.loads(json.dumps(outputs_of(plan)))
+    del outputs["software"]["pools"]["train"]["evicting_taints"]
+    assert classify(outputs, plan, load_catalog(), live=live(pod("a"))) == ()
+
+
+@pytest.mark.parametrize("cloud", ["eks", "gke"])
+def test_a_label_that_running_nodes_lose_is_announced(cloud: str) -> None:
+    before = managed(cloud, labels={"example.com/disk": "fast", "example.com/rack": "a"})
+    after = managed(cloud, labels={"example.com/disk": "slow", "example.com/rack": "a"})
+    [impact] = impacts(before, after)
+    assert (impact.effect, impact.field) == (Effect.REMOVES_CAPACITY, "pools[0].labels")
+    assert (impact.old, impact.new) == ("example.com/disk=fast", "example.com/disk=slow")
+    assert "pods of DaemonSets that select the old label end" in impact.because
+
+
+def test_a_label_that_running_nodes_get_is_not_announced() -> None:
+    assert impacts(managed("eks"), managed("eks", labels={"example.com/disk": "fast"})) == ()

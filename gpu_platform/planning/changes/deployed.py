@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from gpu_platform.base import names
 from gpu_platform.planning.clouds.storage import VolumePlan
+from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.plan import EnvironmentPlan, Plan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.network import text_of_egress, text_of_ingress
@@ -25,8 +27,8 @@ NOT_DEPLOYED = "(none)"
 def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
     """Return the stack output `software`: versions of Kubernetes and of the GPU Operator, drivers, sharing.
 
-    Keys: `kubernetes` and `operator` (texts), `pools` with `driver`, `sharing`, MIG `layout` and `offers` (units
-    on a node by extended resource) of each pool.
+    Keys: `kubernetes` and `operator` (texts), `pools` with `driver`, `sharing`, MIG `layout`, `offers` (units on a
+    node by extended resource), `labels` (declared ones) and `evicting_taints` of each pool.
     """
     return {
         "kubernetes": plan.cluster.kubernetes or NOT_DEPLOYED,
@@ -37,10 +39,23 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
                 "sharing": sharing_text(pool),
                 "layout": layout_text(pool),
                 "offers": pool.units_per_node,
+                "labels": {key: value for key, value in pool.labels.items() if not _is_own(key)},
+                "evicting_taints": [str(taint) for taint in evicting_taints(pool)],
             }
             for pool in plan.pools
         },
     }
+
+
+def evicting_taints(pool: PoolPlan) -> tuple[Taint, ...]:
+    """Return the taints of a pool's nodes that end running pods."""
+    return tuple(taint for taint in pool.taints if taint.effect == "NoExecute")
+
+
+def _is_own(label: str) -> bool:
+    """Return whether the program sets a label, whose domains a stack file may not use."""
+    domain, _, name = label.partition("/")
+    return bool(name) and domain.endswith(names.RESERVED_DOMAINS)
 
 
 def driver_of(pool: PoolPlan) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpu_platform.planning.changes.budgets import Block, unmanaged_block
+from gpu_platform.planning.nodes.section import Taint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,8 +15,8 @@ class RunningPod:
     """A pod that runs on a node and that a drain would evict.
 
     `owner`: its controller, `Deployment web`, or the pod itself. `units`: units by extended resource.
-    `has_claims`: it has devices by ResourceClaims. `managed`: a controller starts it again. `block`: what prevents
-    its eviction. `stays`: the drain leaves it on its node.
+    `has_claims`: it has devices by ResourceClaims. `tolerations`: of its spec. `managed`: a controller starts it
+    again. `block`: what prevents its eviction. `stays`: the drain leaves it on its node.
     """
 
     namespace: str
@@ -24,9 +25,15 @@ class RunningPod:
     node: str
     units: Mapping[str, int] = field(default_factory=dict[str, int])
     has_claims: bool = False
+    tolerations: tuple[Mapping[str, Any], ...] = ()
     managed: bool = True
     block: Block | None = None
     stays: bool = False
+
+    def endures(self, taints: Iterable[Taint]) -> bool:
+        """Return whether it keeps running on a node that gets NoExecute taints: it tolerates them for ever."""
+        lasting = [one for one in self.tolerations if one.get("tolerationSeconds") is None]
+        return all(taint.tolerated_by(lasting) for taint in taints)
 
     def in_drain(self) -> RunningPod:
         """Return the pod in a drain by the rules of `kubectl drain`: it evicts no pod that nobody starts again."""

@@ -10,7 +10,14 @@ from gpu_platform.base.errors import Problem
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.changes import durations
-from gpu_platform.planning.changes.deployed import NOT_DEPLOYED, mapping_of, software_facts, units_of
+from gpu_platform.planning.changes.deployed import (
+    NOT_DEPLOYED,
+    evicting_taints,
+    mapping_of,
+    software_facts,
+    texts_of,
+    units_of,
+)
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, Part, Phase, short
 from gpu_platform.planning.changes.live import LiveState, RunningPod
@@ -294,6 +301,7 @@ def impacts_of_software(
         other_layout = old.get("layout", new["layout"]) != new["layout"]
         if pool.name not in lost:
             yield from _of_nodes(pool, old, new, live, plan, layout=other_layout and pool.name not in partitioned)
+            yield from _of_node_metadata(pool, old, new, live)
         if pool.name in lost or other_layout:
             yield from _of_fewer_units(pool, old, new, live, gone)
         else:
@@ -360,6 +368,57 @@ def _of_nodes(
             parts=(_layout_part(pool.name),),
             because=_PARTITIONED,
             changes_nodes=True,
+        )
+
+
+def _of_node_metadata(
+    pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None
+) -> Iterator[Impact]:
+    """Yield taints that end running pods, and labels that go: both change on nodes that exist.
+
+    Sources: EKS API, UpdateNodegroupConfig; GKE docs, Update node labels and taints for existing node pools;
+    Kubernetes docs, Taints and Tolerations, and DaemonSet; read 2026-11-29. The owner of other nodes sets them.
+    """
+    nodes = _node_count(pool, live)
+    if not nodes or (pool.cloud is None and pool.nodes.ownership != "created"):
+        return
+    subject = f"pool {pool.name}"
+    before = texts_of(old.get("evicting_taints"))
+    added = [one for one in evicting_taints(pool) if str(one) not in before]
+    if added and "evicting_taints" in old:
+        on_nodes = None if live is None else live.pods_on(live.nodes.get(pool.name, ()))
+        pods = None if on_nodes is None else tuple(pod.deleted() for pod in on_nodes if not pod.endures(added))
+        yield Impact(
+            subject=subject,
+            effect=Effect.ROLLS_NODES,
+            field=f"{pool.path}.taints",
+            old=", ".join(before),
+            new=", ".join(map(str, evicting_taints(pool))),
+            nodes=nodes,
+            gpus=nodes * pool.gpus_per_node,
+            pods=pods,
+            order="all nodes at once; disruption budgets are not asked",
+            duration=durations.Duration(None, "each pod has its own termination grace period"),
+            parts=(Part(Phase.NODES, subject, "its nodes get the taint"),),
+            because="the nodes stay, and Kubernetes ends each pod on them that does not tolerate the new "
+            "NoExecute taint, also pods of DaemonSets; NoSchedule keeps running pods",
+            changes_nodes=True,
+        )
+    labels: Mapping[str, str] = mapping_of(old.get("labels"))
+    lost = [f"{key}={value}" for key, value in labels.items() if new["labels"].get(key) != value]
+    if lost:
+        yield Impact(
+            subject=subject,
+            effect=Effect.REMOVES_CAPACITY,
+            field=f"{pool.path}.labels",
+            old=", ".join(lost),
+            new=", ".join(
+                f"{key}={value}" for key, value in new["labels"].items() if labels.get(key) not in (None, value)
+            ),
+            nodes=nodes,
+            parts=(Part(Phase.NODES, subject, "its nodes lose the label"),),
+            because="pods of DaemonSets that select the old label end on these nodes; other pods that select it "
+            "keep running, and the next ones do not start there",
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -27,6 +27,19 @@ class Taint:
         """The taint in a NodePool of Karpenter, whose CRD refuses an empty value."""
         value = {"value": self.value} if self.value else {}
         return {"key": self.key, **value, "effect": self.effect}
+
+    def tolerated_by(self, tolerations: Iterable[Mapping[str, Any]]) -> bool:
+        """Return whether a pod with these tolerations, as in its spec, may run on a node with the taint."""
+        return any(self._tolerated_by(one) for one in tolerations)
+
+    def _tolerated_by(self, toleration: Mapping[str, Any]) -> bool:
+        if toleration.get("effect") and toleration["effect"] != self.effect:
+            return False
+        if toleration.get("key") and toleration["key"] != self.key:
+            return False
+        if toleration.get("operator") == "Exists":
+            return True
+        return bool(toleration.get("key")) and (toleration.get("value") or "") == self.value
 
 
 READINESS_TAINT: Final = Taint(key=names.READINESS_TAINT_KEY, value="pending", effect="NoSchedule")
