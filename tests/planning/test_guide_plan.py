@@ -117,6 +117,12 @@ def test_every_team_of_a_shipped_stack_has_an_example_of_each_kind(stack: str) -
         assert not one.missing, (one.namespace, one.missing)
 
 
+SSO_ROLE = (
+    "arn:aws:iam::123456789012:role/aws-reserved/sso.amazonaws.com/us-east-2/AWSReservedSSO_a_0123456789abcdef"
+)
+"""A role of IAM Identity Center: people have it by their login, and nobody can assume it."""
+
+
 @pytest.mark.parametrize(
     ("cluster", "member", "told"),
     [
@@ -125,6 +131,11 @@ def test_every_team_of_a_shipped_stack_has_an_example_of_each_kind(stack: str) -
             {**EKS, "logins": [{"principal": "arn:aws:iam::123456789012:role/a", "groups": ["a"]}]},
             "group:a",
             "aws eks update-kubeconfig --name prod --region us-east-2 --role-arn arn:aws:iam::123456789012:role/a",
+        ),
+        (
+            {**EKS, "logins": [{"principal": SSO_ROLE, "groups": ["a"]}]},
+            "group:a",
+            "aws eks update-kubeconfig --name prod --region us-east-2",
         ),
         (
             {"provider": "gke", "name": "prod", "project": "my-project", "location": "us-central1"},

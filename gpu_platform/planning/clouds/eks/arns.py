@@ -77,6 +77,29 @@ def check_partition(arn: str | None, cluster: EksCluster, problems: Problems) ->
     return False
 
 
+def is_reserved_role(arn: str) -> bool:
+    """Return whether a role is AWS' own: of IAM Identity Center (a permission set), or service-linked.
+
+    AWS alone changes whom it trusts, so that no command, node or pod can assume it. People get the first at their
+    login. Sources: IAM Identity Center user guide, "Referencing permission sets in resource policies, Amazon EKS,
+    and AWS KMS"; AWSSSOServiceRolePolicy; IAM user guide, "Update a role trust policy"; read 2026-11-29.
+    """
+    return ":role/aws-reserved/" in arn or ":role/aws-service-role/" in arn
+
+
+_OWN_ROLE: Final = "create a role with the rights and the trust policy that it needs, and write its ARN"
+
+
+def check_assumable(arn: str | None, problems: Problems, fix: str = _OWN_ROLE) -> None:
+    """Record a role that nobody can assume by its ARN; `problems` is at its field."""
+    if arn is not None and is_reserved_role(arn):
+        problems.add(
+            f"{arn!r}, which AWS manages",
+            "a role of your own: AWS alone decides who assumes a role of IAM Identity Center or of a service",
+            fix,
+        )
+
+
 def check_account(arn: str | None, cluster: EksCluster, problems: Problems) -> None:
     """Record an ARN of another partition, or of another account than the cluster's; `problems` is at its field."""
     account = arn.split(":")[4] if arn is not None else None

@@ -14,7 +14,13 @@ from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.planning.clouds.api_access import PRIVATE_RANGES, check_api_access, is_private, wide_networks
 from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, plan_addons
-from gpu_platform.planning.clouds.eks.arns import check_account, check_key, check_region_supported, partition_of
+from gpu_platform.planning.clouds.eks.arns import (
+    check_account,
+    check_assumable,
+    check_key,
+    check_region_supported,
+    partition_of,
+)
 from gpu_platform.planning.clouds.eks.cluster_autoscaler_release import cluster_autoscaler
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan, VpcPlan
 from gpu_platform.planning.clouds.eks.compute_class import group_priorities
@@ -62,6 +68,9 @@ def check_eks_cluster(
     check_alike(cluster.tags, problems.at("tags"))
     check_logins(cluster, problems)
     check_account(cluster.assume_role, cluster, problems.at("assume_role"))
+    has_it = "remove assume_role: who logs in by IAM Identity Center has the role already"
+    check_assumable(cluster.assume_role, problems.at("assume_role"), has_it)
+    check_assumable(cluster.iam.node_role, problems.at("iam").at("node_role"))
     for field in ("permissions_boundary", "node_role"):
         check_account(getattr(cluster.iam, field), cluster, problems.at("iam").at(field))
     check_parts(cluster, problems.at("parts"))

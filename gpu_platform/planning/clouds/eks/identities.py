@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from gpu_platform.base.quantity import counted
-from gpu_platform.planning.clouds.eks.arns import check_partition, cluster_arn
+from gpu_platform.planning.clouds.eks.arns import check_assumable, check_partition, cluster_arn
 from gpu_platform.planning.clouds.eks.buckets import bucket_statements, check_bucket
 from gpu_platform.planning.clouds.identities import SERVICE_ACCOUNT
 from gpu_platform.planning.decision import Decided, Decision
@@ -55,6 +55,7 @@ def check_identity(identity: TeamIdentity, cluster: EksCluster, partition: str, 
     role = identity.role_arn
     if role is None or not check_partition(role, cluster, here.at("role_arn")):
         return
+    check_assumable(role, here.at("role_arn"))
     account = role.split(":")[4]
     if cluster.account is not None and account != cluster.account:
         here.at("role_arn").add(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpu_platform.planning.clouds.eks.access import AccessPlan, LoginPlan, OidcPlan
-from gpu_platform.planning.clouds.eks.arns import check_account, partition_of
+from gpu_platform.planning.clouds.eks.arns import check_account, is_reserved_role, partition_of
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import EksCluster
@@ -70,7 +70,8 @@ def plan_access(cluster: EksCluster) -> AccessPlan:
 def login_commands(cluster: EksCluster, members: Sequence[str]) -> tuple[str, ...]:
     """Return the commands that write the kubeconfig of members, one for each role that is theirs.
 
-    Without such a role the command is for people whose own credentials have access. People of an OIDC provider
+    Without such a role the command is for people whose own credentials have access, as those of IAM Identity
+    Center have: their role comes with their login, and no command can assume it. People of an OIDC provider
     take the cluster's address and certificate from it, and log in by a plugin of kubectl for their provider.
     """
     command = f"aws eks update-kubeconfig --name {cluster.name} --region {cluster.region}"
@@ -79,7 +80,8 @@ def login_commands(cluster: EksCluster, members: Sequence[str]) -> tuple[str, ..
         for one in cluster.logins
         if ":role/" in one.principal and any(_logs_in(one, member) for member in members)
     ]
-    return tuple(f"{command} --role-arn {role}" for role in roles) or (command,)
+    commands = (command if is_reserved_role(role) else f"{command} --role-arn {role}" for role in roles)
+    return tuple(dict.fromkeys(commands)) or (command,)
 
 
 def _logs_in(login: Login, member: str) -> bool:

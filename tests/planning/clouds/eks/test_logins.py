@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.clouds.eks.arns import check_key
 from gpu_platform.planning.clouds.eks.logins import login_notes
 from gpu_platform.planning.problems import Problems
@@ -135,3 +136,37 @@ def test_what_eks_refuses_in_an_access_entry_is_refused(entry: dict[str, Any], p
 )
 def test_what_eks_refuses_of_an_oidc_provider_is_refused(oidc: dict[str, Any], place: str) -> None:
     assert list(problems(created(oidc=oidc), SERVE)) == [f"cluster.oidc.{place}"]
+
+
+SSO = "arn:aws:iam::123456789012:role/aws-reserved/sso.amazonaws.com/us-east-2/AWSReservedSSO_ml_0123456789abcdef"
+
+
+def test_a_role_of_identity_center_is_a_login_and_an_admin() -> None:
+    assert warned(["group:vision"], created(logins=[login(SSO)])) == []
+    assert plan(created({"admins": [SSO]})).cluster.name == "ml"
+
+
+@pytest.mark.parametrize(
+    ("field", "cluster"),
+    [
+        ("cluster.assume_role", created({"admins": [SSO]}, assume_role=SSO)),
+        ("cluster.iam.node_role", created(iam={"node_role": SSO})),
+    ],
+)
+def test_a_role_that_aws_manages_is_refused_where_it_would_be_assumed(field: str, cluster: dict[str, Any]) -> None:
+    found = problems(cluster)
+    assert list(found) == [field]
+    assert "a role of your own" in found[field]
+
+
+def test_the_fix_of_a_role_of_identity_center_to_assume_works() -> None:
+    assert (
+        "Fix: remove assume_role" in problems(created({"admins": [SSO]}, assume_role=SSO))["cluster.assume_role"]
+    )
+    assert plan(created({"admins": [SSO]})).cluster.name == "ml"
+
+
+def test_a_role_that_aws_manages_is_no_identity_of_a_team() -> None:
+    team = {"name": "vision", "quota": {"gpus": 1}, "priority": "training", "members": ["group:vision"]}
+    with pytest.raises(BadInput, match=r"teams\[0\]\.identity\.role_arn: found .*, which AWS manages"):
+        plan(created(logins=[login()]), teams=[team | {"identity": {"role_arn": SSO}}])
