@@ -210,3 +210,16 @@ def test_another_cluster_autoscaler_stops_a_stack_that_installs_its_own() -> Non
     present = {**EXISTING, "parts": {"cluster_autoscaler": "present"}}
     found = found_in(workload(image), plan=plan_eks(pool, cluster=present))
     assert found["Cluster Autoscaler in the cluster"].severity == "fine"
+
+
+@pytest.mark.parametrize(("release", "severity"), [("1.10.2", "stops"), ("1.11.0", "fine")])
+def test_a_karpenter_of_the_owner_that_is_too_old_for_the_pools_stops(release: str, severity: str) -> None:
+    parts = {"karpenter": "present", "efa_plugin": "present"}
+    entry = {"zones": ["us-east-2a"], "provisioner": "karpenter", "count": {"desired": 0, "max": 2}}
+    plan = plan_eks(entry, cluster={**EXISTING, "parts": parts})
+    image = f"public.ecr.aws/karpenter/controller:{release}@sha256:aa"
+    finding = found_in(workload(image), plan=plan)["Karpenter in the cluster"]
+    assert finding.severity == severity
+    if severity == "stops":
+        assert finding.found == "Deployment theirs/it, release 1.10.2"
+        assert finding.why.startswith("Karpenter 1.11.0 or newer: its EC2NodeClass has the EFA interfaces")

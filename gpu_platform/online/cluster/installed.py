@@ -125,6 +125,7 @@ _PRODUCTS: Final = (
         fix="exclude the namespaces of the operator and of the validation",
     ),
 )
+_TAG: Final = re.compile(r":([^:@/]+)(?:@|$)")
 _SEVERITIES: Final[dict[_Effect, Severity]] = {"collides": "stops", "disturbs": "warns", "beside": "fine"}
 
 
@@ -164,6 +165,9 @@ def _of_product(
                 fix=f"write cluster.parts.{part.name}: present, or let its owner remove it",
             )
             return
+    if (finding := _too_old(plan, product, others)) is not None:
+        yield finding
+        return
     if product.title == "Kueue" and plan.queues is not None and (finding := _kueue(plan.queues, others, own)):
         yield finding
         return
@@ -194,6 +198,26 @@ def _of_product(
     elif product.effect == "collides":
         used = f"this program's: {_listed(found)}" if found else "none"
         yield OnlineFinding(looked_at=looked_at, severity="fine", found=used)
+
+
+def _too_old(plan: EnvironmentPlan, product: _Product, others: list[Workload]) -> OnlineFinding | None:
+    """Return that the owner's controller does not know what is rendered for it, by the tag of its image."""
+    parts = plan.cluster.cloud.parts if isinstance(plan.cluster.cloud, EksClusterPlan) else ()
+    part = next((one for one in parts if one.title == product.title and not one.install), None)
+    for one in others if part is not None else ():
+        for image in one.images:
+            tag = _TAG.search(image)
+            if tag is None or part is None or not re.search(product.image, image):
+                continue
+            if why := part.too_old(tag[1]):
+                return OnlineFinding(
+                    looked_at=f"{product.title} in the cluster",
+                    severity="stops",
+                    found=f"{one}, release {tag[1]}",
+                    why=why,
+                    fix="let its owner upgrade it, with its CRDs and its IAM policy",
+                )
+    return None
 
 
 def _kueue(queues: QueuesPlan, others: list[Workload], own: set[str]) -> OnlineFinding | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +20,8 @@ class PartPlan:
 
     `name`: its field in `cluster.parts`; `field`: its place in the file, unless it is there; `kind`: of the object
     that runs it, in apps/v1, without a controller; `label`: the value of app.kubernetes.io/name in its chart;
-    `image`: part of the name of its image; `alone`: why two are wrong.
+    `image`: part of the name of its image; `alone`: why two are wrong; `least`: the oldest release that knows what
+    is rendered for it, and why.
     """
 
     name: str
@@ -30,6 +32,7 @@ class PartPlan:
     image: str
     alone: str
     field: str | None = None
+    least: tuple[str, str] | None = None
     objects: tuple[tuple[str, str], ...] = ()
     """API versions and kinds of the custom resources that configure it."""
     may_keep_off: bool = False
@@ -39,9 +42,22 @@ class PartPlan:
         """Return who installs it; how it is recognised is the program's own concern."""
         return {"name": self.name, "title": self.title, "install": self.install}
 
+    def too_old(self, version: str) -> str:
+        """Return why a version of the owner is too old; an empty text where it is not, or is no version."""
+        if self.least is None:
+            return ""
+        (least, why), found = self.least, _numbers(version)
+        return f"{self.title} {least} or newer: {why}" if found and found < _numbers(least) else ""
+
     def declared(self, part: Part) -> PartPlan:
         """Return the part as the stack file has it."""
         return replace(self, install=part == "install")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version: (1, 14, 1) of v1.14.1; empty where it begins with none."""
+    found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", version)
+    return tuple(int(part or 0) for part in found.groups()) if found is not None else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,3 +101,11 @@ def _problems(part: PartPlan, found: Collection[InstalledPart], own: Collection[
             f"{part.title} of the cluster's owner",
             "let the owner install it, or write install; nothing was changed",
         )
+    for one in foreign if not part.install else ():
+        if too_old := part.too_old(one.version):
+            yield Problem(
+                field,
+                f"present, and the cluster has {one}",
+                too_old,
+                "let the owner upgrade it, with its CRDs and its IAM policy; nothing was changed",
+            )

@@ -252,7 +252,7 @@ def plan_eks_cluster(
     scales = any(isinstance(cloud, EksPoolPlan) and cloud.autoscaled for cloud in clouds)
     claimed = any(cloud.nic_devices is not None for cloud in clouds)
     plugged = any(cloud.nic_resources for cloud in clouds)
-    parts = plan_parts(cluster, karpenter=bool(of_karpenter), scaled=scales, efa=plugged, dranet=claimed)
+    parts = plan_parts(cluster, karpenter=of_karpenter, scaled=scales, efa=plugged, dranet=claimed)
     installed = {part.name for part in parts if part.install}
     zones = tuple(sorted({zone for cloud in clouds for zone in cloud.zones}))
     tags = {**cluster.tags, names.STACK_LABEL: stack}
@@ -310,7 +310,8 @@ def plan_eks_cluster(
         )
         for one in group_quotas(plan)
     )
-    return Decided(plan, (*chosen.decisions, *created.decisions, *explain_parts(cluster, parts), *quotas))
+    explained = explain_parts(cluster, parts, of_karpenter)
+    return Decided(plan, (*chosen.decisions, *created.decisions, *explained, *quotas))
 
 
 def _group_sizes(

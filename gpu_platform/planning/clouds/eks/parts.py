@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Final
+
 from gpu_platform.base import names
+from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.clouds.parts import PartPlan
+from gpu_platform.planning.clouds.section import listed
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import EksCluster
+
+# Releases of Karpenter: `networkInterfaces` and `placementGroupSelector` are in the CRD of v1.11.0 and not in that
+# of v1.10.2, `capacityReservationSelectorTerms` in that of v1.3.0 (aws/karpenter-provider-aws, pkg/apis/crds). The
+# gate ReservedCapacity: Karpenter docs, Settings, "Feature gates"; rights: reference "CloudFormation" of 1.14.
+# Read 2026-11-29.
+_API: Final = "1.0.0"
+_RESERVATIONS: Final = "1.3.0"
+_GATE_ON: Final = "1.6"
+_LAYOUTS: Final = "1.11.0"
 
 
 def check_parts(cluster: EksCluster, problems: Problems) -> None:
@@ -36,9 +50,12 @@ def check_parts(cluster: EksCluster, problems: Problems) -> None:
 
 
 def plan_parts(
-    cluster: EksCluster, *, karpenter: bool, scaled: bool, efa: bool, dranet: bool
+    cluster: EksCluster, *, karpenter: Sequence[KarpenterPoolPlan], scaled: bool, efa: bool, dranet: bool
 ) -> tuple[PartPlan, ...]:
-    """Return the controllers that the pools need; `efa`: the device plugin gives pods EFA, `dranet`: claims do."""
+    """Return the controllers that the pools need.
+
+    `karpenter`: the pools of Karpenter; `efa`: the device plugin gives pods EFA, `dranet`: claims do.
+    """
     parts = cluster.parts
     found: list[PartPlan] = []
     if karpenter:
@@ -51,6 +68,7 @@ def plan_parts(
                 label="karpenter",
                 image="karpenter/controller",
                 alone="two would create and delete nodes for the same pods, and share the CRDs",
+                least=_least(karpenter),
             )
         )
     if scaled:
@@ -92,31 +110,66 @@ def plan_parts(
     return tuple(found)
 
 
-def explain_parts(cluster: EksCluster, parts: tuple[PartPlan, ...]) -> tuple[Decision, ...]:
-    """Return the decisions about parts that the owner of the cluster has installed."""
+def _least(pools: Sequence[KarpenterPoolPlan]) -> tuple[str, str]:
+    """Return the oldest release of Karpenter that knows the rendered fields, and why."""
+    if named := [pool.name for pool in pools if pool.placement_group is not None or pool.efa_interfaces]:
+        return _LAYOUTS, f"its EC2NodeClass has the EFA interfaces and placement groups of pools ({listed(named)})"
+    if named := [pool.name for pool in pools if pool.reservations]:
+        return _RESERVATIONS, f"its EC2NodeClass has the reservations of pools ({listed(named)})"
+    return _API, "its API is karpenter.sh/v1"
+
+
+def explain_parts(
+    cluster: EksCluster, parts: tuple[PartPlan, ...], karpenter: Sequence[KarpenterPoolPlan]
+) -> tuple[Decision, ...]:
+    """Return the decisions about parts that the owner of the cluster has installed; `karpenter`: its pools."""
     return tuple(
         Decision(
             subject=f"cluster {cluster.name}",
             what=part.title,
             chosen="present",
-            why="the owner of the cluster installs and upgrades it; " + _needs(cluster, part),
+            why="the owner of the cluster installs and upgrades it; "
+            + "; ".join(_needs(cluster, part, karpenter)),
         )
         for part in parts
         if not part.install
     )
 
 
-def _needs(cluster: EksCluster, part: PartPlan) -> str:
+def _needs(cluster: EksCluster, part: PartPlan, karpenter: Sequence[KarpenterPoolPlan]) -> Iterator[str]:
+    """Yield what the owner's controller must be able to do."""
     if part.name == "efa_plugin":
-        return "it must run on nodes with the label vpc.amazonaws.com/efa.present and tolerate their taints"
-    if part.name == "cluster_autoscaler":
-        return (
+        yield "it must run on nodes with the label vpc.amazonaws.com/efa.present and tolerate their taints"
+    elif part.name == "cluster_autoscaler":
+        yield (
             "it finds the node groups by the tags that EKS sets, and must discover them by "
             f"k8s.io/cluster-autoscaler/enabled and k8s.io/cluster-autoscaler/{cluster.name}"
         )
-    if part.name == "dranet":
-        return f"it must run on nodes with the label {names.EFA_DRIVER_LABEL} and tolerate their taints"
+        yield (
+            "its IAM policy must allow eks:DescribeNodegroup, from which it has the labels and taints of a pool "
+            "without nodes; else such a pool gets none"
+        )
+    elif part.name == "dranet":
+        yield f"it must run on nodes with the label {names.EFA_DRIVER_LABEL} and tolerate their taints"
+    else:
+        yield from _needs_of_karpenter(cluster, part, karpenter)
+
+
+def _needs_of_karpenter(cluster: EksCluster, part: PartPlan, pools: Sequence[KarpenterPoolPlan]) -> Iterator[str]:
+    if part.least is not None:
+        yield f"release {part.least[0]} or newer: {part.least[1]}"
     role = cluster.parts.karpenter_node_role
     if role is not None:
-        return f"nodes get the IAM role {role}, which needs an access entry"
-    return "its IAM policy must allow iam:PassRole on the role of Karpenter's nodes that the program creates"
+        yield f"nodes get the IAM role {role}, which needs an access entry"
+    else:
+        yield "its IAM policy must allow iam:PassRole on the role of Karpenter's nodes that the program creates"
+    if any(pool.reservations for pool in pools):
+        yield (
+            "its IAM policy must allow ec2:DescribeCapacityReservations, and ec2:RunInstances and ec2:CreateFleet "
+            f"on capacity-reservation/*; its feature gate ReservedCapacity must be on, as it is from {_GATE_ON}"
+        )
+    if any(pool.placement_group is not None for pool in pools):
+        yield (
+            "its IAM policy must allow ec2:DescribePlacementGroups, and ec2:RunInstances and ec2:CreateFleet on "
+            "placement-group/*"
+        )

@@ -107,3 +107,51 @@ def test_one_role_for_node_groups_and_for_nodes_of_karpenter_is_refused() -> Non
     shared = eks(parts=parts, iam={"node_role": "arn:aws:iam::123456789012:role/nodes/gpu"})
     assert "EKS deletes the access entry" in problems(shared, KARPENTER)["cluster.parts.karpenter_node_role"]
     assert cloud(eks(parts=parts, iam={"node_role": "arn:aws:iam::123456789012:role/nodes"}), KARPENTER)
+
+
+RESERVED = {"type": "reservation", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
+EFA_OF_KARPENTER = {**KARPENTER, "machine_type": "p5.48xlarge", "workload": "training", "zones": ["us-east-2a"]}
+RESERVED_OF_KARPENTER = {**KARPENTER, "capacity": RESERVED}
+
+
+@pytest.mark.parametrize(
+    ("pool", "too_old", "least"),
+    [
+        (KARPENTER, "0.37.0", "1.0.0"),
+        (RESERVED_OF_KARPENTER, "1.2.3", "1.3.0"),
+        (EFA_OF_KARPENTER, "1.10.2", "1.11.0"),
+    ],
+)
+def test_a_karpenter_of_the_owner_that_does_not_know_the_rendered_fields_is_refused(
+    pool: dict[str, Any], too_old: str, least: str
+) -> None:
+    plan = cloud(eks(parts={"karpenter": "present", "efa_plugin": "present"}), pool)
+    parts = [part for part in plan.parts if part.name == "karpenter"]
+
+    def refused_at(version: str) -> list[str]:
+        there = replace(OWNERS, version=version)
+        return [str(problem) for problem in part_problems(parts, [there], OWN_RELEASES)]
+
+    (text,) = refused_at(too_old)
+    assert f"Deployment karpenter {too_old} in namespace karpenter; allowed: Karpenter {least} or newer" in text
+    assert "let the owner upgrade it" in text
+    assert [refused_at(one) for one in (least, f"v{least}", "2.0.0", "", "main")] == [[]] * 5
+
+
+def test_what_reserved_pools_and_placement_groups_need_of_the_owners_karpenter_is_said() -> None:
+    present = eks(parts={"karpenter": "present", "efa_plugin": "present"})
+    plain = decisions(present, KARPENTER)["Karpenter"][1]
+    assert "release 1.0.0 or newer" in plain
+    assert "ReservedCapacity" not in plain
+    assert "placement" not in plain
+    reserved = decisions(present, RESERVED_OF_KARPENTER)["Karpenter"][1]
+    assert "ReservedCapacity must be on, as it is from 1.6" in reserved
+    assert "ec2:DescribeCapacityReservations" in reserved
+    grouped = decisions(present, {**EFA_OF_KARPENTER, "capacity": {**RESERVED, "placement_group": "efa"}})
+    assert "ec2:DescribePlacementGroups" in grouped["Karpenter"][1]
+
+
+def test_what_the_owners_cluster_autoscaler_must_read_is_said() -> None:
+    scaled = {**SERVE, "count": {"min": 0, "desired": 0, "max": 2}}
+    why = decisions(eks(parts={"cluster_autoscaler": "present"}), scaled)["Cluster Autoscaler"][1]
+    assert "eks:DescribeNodegroup" in why
