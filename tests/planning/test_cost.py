@@ -139,11 +139,23 @@ def test_the_highest_cost_counts_the_dearest_alternative(make_plan: PlanMaker) -
     assert "serve 10" in said.why
 
 
-def test_karpenters_limits_count_successors_so_nothing_is_added(make_plan: PlanMaker) -> None:
-    by_karpenter: dict[str, Any] = {**SERVE, "count": {"desired": 0, "max": 8}, "provisioner": "karpenter"}
+@pytest.mark.parametrize(
+    ("workload", "most", "nodes"),
+    [
+        ("inference", 8, 9),
+        ("inference", 10, 12),  # of 11 nodes, with a successor, a tenth rounded up is 2
+        ("development", 30, 34),
+        ("training", 8, 8),  # its drifted nodes go when they are empty
+    ],
+)
+def test_the_highest_cost_counts_nodes_that_karpenter_adds_for_a_roll_above_its_limits(
+    make_plan: PlanMaker, workload: str, most: int, nodes: int
+) -> None:
+    count = {"desired": 0, "max": most}
+    by_karpenter: dict[str, Any] = {**SERVE, "workload": workload, "count": count, "provisioner": "karpenter"}
     capacity = {"type": "on-demand", "alternatives": ["g6e.16xlarge"]}
     plan = make_plan(pool("serve", **by_karpenter, capacity=capacity), cluster=EKS)
-    assert plan.cost.most_usd_per_hour == pytest.approx(8 * usd("g6e.16xlarge"))
+    assert plan.cost.most_usd_per_hour == pytest.approx(nodes * usd("g6e.16xlarge"))
 
 
 def test_the_highest_cost_is_unknown_where_the_price_of_one_machine_type_is(make_plan: PlanMaker) -> None:

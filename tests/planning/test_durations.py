@@ -22,6 +22,7 @@ from gpu_platform.planning.changes.pools import pool_changes
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan, UpgradeSettings
+from gpu_platform.planning.clouds.windows import CapacityWindow
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stack.loaded import plan_platform
 from tests.support.cloud_plans import environment, filled, on_cloud
@@ -58,10 +59,10 @@ def gke(**fields: Any) -> EnvironmentPlan:
     return on_cloud(environment({"train": 4}), GKE, train=pool)
 
 
-def karpenter(requirement: str, *budgets: dict[str, Any]) -> EnvironmentPlan:
+def karpenter(requirement: str, *budgets: dict[str, Any], **fields: Any) -> EnvironmentPlan:
     spec = {"requirements": [{"key": "instance", "values": [requirement]}], "terminationGracePeriod": "12h"}
     node_pool = {"template": {"spec": spec}, "disruption": {"budgets": list(budgets)}}
-    pool = filled(KarpenterPoolPlan, name="train", node_class={}, node_pool=node_pool)
+    pool = filled(KarpenterPoolPlan, name="train", node_class={}, node_pool=node_pool, **fields)
     return on_cloud(environment({"train": 4}), EKS, train=pool)
 
 
@@ -132,6 +133,21 @@ def test_nothing_limits_how_long_karpenter_replaces_nodes(
     assert str(found).startswith("no limit: Karpenter replaces the nodes after the deployment")
     assert allowed in found.why
     assert "at most 12 h (terminationGracePeriod)" in found.why
+
+
+RESERVED = (CapacityWindow(reservation="cr-0a1b2c3d4e5f60718", zone="us-east-2a", starts=None, ends=None),)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reservations", "needs"), [("10%", RESERVED, True), ("10%", (), False), ("0", RESERVED, False)]
+)
+def test_karpenter_replaces_nodes_with_pods_only_while_their_reservation_has_a_free_instance(
+    nodes: str, reservations: tuple[CapacityWindow, ...], needs: bool
+) -> None:
+    before, after = (karpenter(one, {"nodes": nodes}, reservations=reservations) for one in ("p5", "p5e"))
+    (impact,) = impacts(before, after)
+    assert ("while the reservation has a free instance; the replacement is created first" in impact.order) is needs
+    assert ("without a free instance of the reservation it replaces none" in str(impact.duration)) is needs
 
 
 def test_simulated_nodes_are_deleted_within_the_engines_limit() -> None:

@@ -79,7 +79,8 @@ def test_nodes_that_eks_adds_for_an_upgrade_count_two_in_each_zone() -> None:
 
 def test_nodes_of_karpenter_count_as_the_largest_machine_type_that_they_may_have() -> None:
     types = {"key": "node.kubernetes.io/instance-type", "values": ["g6.4xlarge", "g6.16xlarge", "g6.8xlarge"]}
-    pool = filled(KarpenterPoolPlan, node_pool={"template": {"spec": {"requirements": [types]}}})
+    node_pool = {"template": {"spec": {"requirements": [types]}}, "disruption": {"budgets": []}}
+    pool = filled(KarpenterPoolPlan, node_pool=node_pool)
     plan = with_pools(EKS, develop={"machine_type": "g6.4xlarge", "most": 8, "cloud": pool})
     assert quotas(plan) == {("Running On-Demand G and VT instances", "us-east-2"): (8 * 64, "vCPU")}
 

@@ -56,8 +56,6 @@ def impact_of_pool(
         "delete-first": "the old one is deleted before its replacement is created",
         "create-first": "the replacement is created first",
     }[change.order]
-    if change.effect == "rolled":
-        order = f"one node after another; {order}"
     because = "; ".join(
         dict.fromkeys(cause.because + (f" ({cause.source})" if cause.source else "") for cause in change.causes)
     )
@@ -71,6 +69,10 @@ def impact_of_pool(
         elif not change.causes[0].field.endswith(".blocks"):
             because += "; the cloud chooses which nodes are deleted: the pods listed are those of the whole pool"
     planned = {pool.name: pool for pool in plan.pools}.get(change.successor or change.pool)
+    if change.effect == "rolled":
+        limits = planned.cloud.roll_limits if planned is not None and planned.cloud is not None else None
+        only_while = f", {limits.only_while}" if limits is not None and limits.only_while else ""
+        order = f"one node after another{only_while}; {order}"
     if change.protected:
         because += "; the pool is protected, so `up` refuses"
     refusal = _needs_empty(change, planned, count)

@@ -340,6 +340,11 @@ class EksPoolPlan:
         return node_group_properties(self, cluster)
 
 
+def _allowed(budget: str, nodes: int) -> int:
+    """Return how many of a number of nodes a budget of Karpenter allows at a time."""
+    return -(-nodes * int(budget[:-1]) // 100) if budget.endswith("%") else int(budget)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KarpenterPoolPlan:
     """A Karpenter NodePool and its EC2NodeClass, as specs of their v1 APIs.
@@ -391,9 +396,26 @@ class KarpenterPoolPlan:
         return tuple(self._requirements["node.kubernetes.io/instance-type"][1:])
 
     def surge_nodes(self, cluster: CloudCluster) -> int:
-        """Return 0: the limits of the NodePool count successors, too."""
+        """Return how many nodes Karpenter adds for a roll, beyond the NodePool's limits; none of a reservation.
+
+        The limits do not count a node that is replaced, from before its successor is created until its instance
+        ends. The budget is of all nodes, successors and replaced ones, rounded up.
+        Sources: sigs.k8s.io/karpenter v1.14.1, pkg/controllers/disruption (helpers.go, queue.go: StartCommand),
+        state/cluster.go: updateNodePoolResources, pkg/apis/v1/nodepool.go: GetAllowedDisruptions; read 2026-11-29.
+        """
         del cluster
-        return 0
+        if self.reservations or not self._drift_budgets:
+            return 0
+        most, surge = int(self.node_pool["limits"]["nodes"]), 0
+        while (allowed := min(most, *(_allowed(budget, most + surge) for budget in self._drift_budgets))) > surge:
+            surge = allowed
+        return surge
+
+    @property
+    def _drift_budgets(self) -> tuple[str, ...]:
+        """The budgets of nodes that have drifted: numbers or percentages of the nodes."""
+        budgets = self.node_pool["disruption"]["budgets"]
+        return tuple(one["nodes"] for one in budgets if "Drifted" in one.get("reasons", ("Drifted",)))
 
     @property
     def _requirements(self) -> Mapping[str, Sequence[str]]:
@@ -412,20 +434,26 @@ class KarpenterPoolPlan:
     def roll_limits(self) -> RollLimits:
         """How Karpenter replaces nodes that have drifted, which it does after the deployment."""
         grace = self._grace_seconds
-        budgets = [
-            f"{budget['nodes']} of the nodes at a time"
-            for budget in self.node_pool["disruption"]["budgets"]
-            if "Drifted" in budget.get("reasons", ("Drifted",))
-        ]
-        if "0 of the nodes at a time" in budgets:
+        held = "0" in self._drift_budgets
+        if held:
             allowed = "its disruption budget allows none now: a node goes when it is empty"
         else:
+            budgets = (f"{nodes} of the nodes at a time" for nodes in self._drift_budgets)
             allowed = ", ".join(budgets) or "as its disruption budgets allow"
         unlimited = (
             f"Karpenter replaces the nodes after the deployment ({allowed}), and drains each for at most "
             f"{duration_text(grace)} (terminationGracePeriod)"
         )
-        return RollLimits(unlimited=unlimited)
+        # A node with pods is replaced only once its successor is possible: sigs.k8s.io/karpenter v1.14.1,
+        # disruption/drift.go: ComputeCommands; karpenter-provider-aws v1.14.1,
+        # offering/reserved_capacity_resolver.go; read 2026-11-29.
+        spare = "while the reservation has a free instance" if self.reservations and not held else ""
+        if spare:
+            unlimited += (
+                "; without a free instance of the reservation it replaces none whose pods have room nowhere else, "
+                "until the node is empty, or you delete its NodeClaim"
+            )
+        return RollLimits(unlimited=unlimited, only_while=spare)
 
     @property
     def created_on_demand(self) -> str:
