@@ -21,6 +21,7 @@ _NEVER: Final = re.compile(
     r"insufficient quota for (\S+) in flavor (\S+), previously considered podsets requests \((\S+)\) \+ "
     r"current podset request \((\S+)\) > maximum capacity \((\S+)\)"
 )
+_UNKNOWN: Final = re.compile(r"resource (\S+) unavailable in ClusterQueue")
 _TAINT: Final = re.compile(r"untolerated taint \{(\S+) [^}]*\} in flavor")
 _STOPPED: Final[Mapping[str, str]] = {
     "InClusterQueue": "a workload of a higher class of the team needed its quota",
@@ -48,13 +49,24 @@ def why_it_waits(
     """
     conditions = {str(one["type"]): one for one in items_at(workload, "status", "conditions")}
     message = str(conditions.get("QuotaReserved", {}).get("message", "Kueue has not processed it yet"))
-    no_node = why_no_node_fits(workload, nodes, pools.values())
+    no_node = _unknown(message) or why_no_node_fits(workload, nodes, pools.values())
     why = f"can never start: {no_node}" if no_node else _shortage(message, workload, pools)
     if queue is not None and (forbidden := _not_taken_back(message, workload, queue, pools)):
         why = f"{why}; {forbidden}"
     stopped = [conditions[one] for one in ("Preempted", "Evicted") if one in conditions]
     reason = next((_STOPPED[one["reason"]] for one in stopped if one.get("reason") in _STOPPED), None)
     return why if reason is None else f"was stopped, because {reason}; {why}"
+
+
+def _unknown(message: str) -> str:
+    """Return that Kueue counts no quota of a requested resource; of GPUs the nodes tell which ones there are."""
+    found = [name for name in dict.fromkeys(_UNKNOWN.findall(message)) if not names.is_gpu_resource(name)]
+    if not found:
+        return ""
+    return (
+        f"it requests {', '.join(found)}, of which no queue has a quota: remove the request. If the cluster added "
+        "it, ask for it in resources.excludeResourcePrefixes of Kueue's configuration"
+    )
 
 
 def _shortage(message: str, workload: Mapping[str, Any], pools: Mapping[str, str]) -> str:

@@ -135,6 +135,25 @@ def test_a_pool_without_nodes_may_get_some_that_fit() -> None:
         assert why_it_waits(found, POOLS, nodes=only_lab).startswith("needs 1 more")
 
 
+def test_a_resource_that_no_queue_counts_is_the_reason_whether_or_not_nodes_have_it() -> None:
+    found = workload("resource networking.gke.io.networks/vpc1 unavailable in ClusterQueue")
+    found["spec"] = pod_sets({"networking.gke.io.networks/vpc1": "1"})
+    having = node("train", "networking.gke.io.networks/vpc1", "1")
+    for nodes in (NODES, [having]):
+        why = why_it_waits(found, {"train-56c125": "train"}, nodes=nodes)
+        assert why.startswith(
+            "can never start: it requests networking.gke.io.networks/vpc1, of which no queue has a quota"
+        )
+        assert "resources.excludeResourcePrefixes" in why
+
+
+def test_gpus_that_no_pool_offers_are_told_with_those_that_nodes_have() -> None:
+    found = workload("resource nvidia.com/mig-7g.80gb unavailable in ClusterQueue")
+    found["spec"] = pod_sets({"nvidia.com/mig-7g.80gb": "1"})
+    why = why_it_waits(found, {"lab-1": "lab"}, nodes=NODES)
+    assert "which the nodes do not have; they have nvidia.com/gpu" in why
+
+
 @pytest.mark.parametrize(
     ("stopped", "told"),
     [

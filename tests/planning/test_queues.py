@@ -250,6 +250,24 @@ def test_devices_that_pods_claim_beside_gpus_are_mapped_and_never_the_limit(
     assert not any(name in key for key in queue.ceiling)
 
 
+ADDED = {
+    "gke": ("networking.gke.io.networks/rdma-0.IP", {"machine_type": "g2-standard-48", "count": {"desired": 2}}),
+    "eks": ("vpc.amazonaws.com/pod-eni", {"machine_type": "g6.12xlarge", "count": {"desired": 2}}),
+}
+
+
+@pytest.mark.parametrize(("cloud", "added"), ADDED.items(), ids=ADDED.keys())
+def test_resources_that_the_cloud_adds_to_pods_keep_no_pod_in_the_queue(
+    cloud: str, added: tuple[str, dict[str, Any]]
+) -> None:
+    resource, fields = added
+    plan = plan_of_cloud(cloud, fields).queues
+    assert plan is not None
+    excluded = plan.kueue.config["resources"]["excludeResourcePrefixes"]
+    assert resource.startswith(tuple(excluded))
+    assert not any(counted.startswith(tuple(excluded)) for counted in plan.teams[0].resources)
+
+
 def test_refusing_workloads_without_a_queue_gives_the_queue_the_name_of_the_team(queues: Any) -> None:
     refusing = queues(pool(), queueing={"without_queue": "refuse"}, teams=[team()]).teams[0]
     assert (refusing.local_queue, refusing.required) == ("vision", True)

@@ -89,6 +89,8 @@ class Cloud(Protocol):
     """Whether pods of a team can have an identity of the cloud."""
     runs_kueue: bool = False
     """Whether Kueue's program runs beside the cluster instead of by its chart."""
+    added_resources: tuple[str, ...] = ()
+    """Prefixes of the resources that webhooks of the cloud add to pods that join networks; no quota has them."""
     longest_pool_name: tuple[int, str] = (40, "nodes are named after it")
     """The most characters of a pool's name, and why: <pool>-<number> is also the hostname label, of at most 63."""
     reservations_by_zone: bool = False

@@ -46,7 +46,7 @@ _MOST_RETRY_SECONDS: Final = 3600
 def plan_kueue(queueing: Queueing, cloud: Cloud, available: Available, catalog: Catalog) -> KueuePlan:
     """Return the controller, from the declared queues, and the resources of the pools."""
     chart = catalog.charts[CHART]
-    config = _config(queueing, available)
+    config = _config(queueing, cloud, available)
     install = "present" if queueing.kueue == "present" else "config" if cloud.runs_kueue else "helm"
     return KueuePlan(
         install=install,
@@ -75,7 +75,7 @@ def queue_parts(queues: QueuesPlan | None) -> tuple[PartPlan, ...]:
     return (part,)
 
 
-def _config(queueing: Queueing, available: Available) -> Mapping[str, Any]:
+def _config(queueing: Queueing, cloud: Cloud, available: Available) -> Mapping[str, Any]:
     timeout = f"{parse_duration(queueing.pods_ready_timeout)}s"
     config: dict[str, Any] = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
@@ -99,7 +99,7 @@ def _config(queueing: Queueing, available: Available) -> Mapping[str, Any]:
         # The chart gives it to the webhooks, too: without Kueue nothing outside team namespaces waits for it.
         "managedJobsNamespaceSelector": {"matchExpressions": [{"key": names.TEAM_LABEL, "operator": "Exists"}]},
         "integrations": {"frameworks": list(_FRAMEWORKS)},
-        "resources": _resources(available),
+        "resources": _resources(cloud, available),
     }
     if queueing.fair_sharing:
         config["fairSharing"] = {
@@ -108,9 +108,10 @@ def _config(queueing: Queueing, available: Available) -> Mapping[str, Any]:
     return config
 
 
-def _resources(available: Available) -> Mapping[str, Any]:
+def _resources(cloud: Cloud, available: Available) -> Mapping[str, Any]:
     """Return the resources that queues do not limit, and the names of those that are claimed with DRA."""
-    excluded = ["ephemeral-storage", "hugepages-", *_network_resources(available.pools)]
+    networks = {*cloud.added_resources, *_network_resources(available.pools)}
+    excluded = ["ephemeral-storage", "hugepages-", *sorted(networks)]
     resources: dict[str, Any] = {"excludeResourcePrefixes": excluded}
     if classes := device_classes(available):
         resources["deviceClassMappings"] = [{"name": name, "deviceClassNames": [name]} for name in classes]
@@ -122,8 +123,8 @@ def device_classes(available: Available) -> Sequence[str]:
     return [*(name for name in available.limited if "/" not in name), *available.claimed_with_gpus]
 
 
-def _network_resources(pools: Sequence[PoolPlan]) -> list[str]:
-    return sorted({name for pool in pools if pool.cloud is not None for name in pool.cloud.nic_resources})
+def _network_resources(pools: Sequence[PoolPlan]) -> set[str]:
+    return {name for pool in pools if pool.cloud is not None for name in pool.cloud.nic_resources}
 
 
 def _values(config: Mapping[str, Any]) -> Mapping[str, Any]:

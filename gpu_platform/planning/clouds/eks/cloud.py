@@ -64,6 +64,8 @@ class Eks(Cloud):
     vendor = "aws"
     creates_nodes = True
     managed_control_plane = True
+    # Of pods that a SecurityGroupPolicy selects. Source: EKS docs, "Security groups for Pods"; read 2026-11-29.
+    added_resources = ("vpc.amazonaws.com/pod-eni",)
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ from gpu_platform.planning.clouds.gke.logins import check_members, login_command
 from gpu_platform.planning.clouds.gke.node import added_taints
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.pools import check_gke_pool, plan_gke_pool
-from gpu_platform.planning.clouds.gke.queues import provisioning, topology_levels
+from gpu_platform.planning.clouds.gke.queues import ADDED_RESOURCES, provisioning, topology_levels
 from gpu_platform.planning.clouds.gke.software import (
     NVIDIA_DIR,
     check_driver_dir,
@@ -76,6 +76,7 @@ class Gke(Cloud):
     bucket_sidecar = SIDECAR
     managed_control_plane = True
     reservations_by_zone = True
+    added_resources = ADDED_RESOURCES
     longest_pool_name = (
         32,
         "a node pool of GKE has 40, and Pulumi appends 8 so that two can exist at once",

@@ -16,6 +16,11 @@ from gpu_platform.planning.clouds.gke.capacity import MAX_FLEX_START_SECONDS
 from gpu_platform.planning.clouds.section import Provisioning
 from gpu_platform.planning.pools.section import PoolPlan
 
+ADDED_RESOURCES: Final = ("networking.gke.io.networks/",)
+"""GKE's webhook adds `networking.gke.io.networks/NAME` and `NAME.IP` to pods with the annotation of interfaces.
+
+Source: llm-d/llm-d#1738, and SkyPilot's guide of Kueue, which excludes them from quotas; read 2026-11-29.
+"""
 PROVISIONING_CLASS: Final = "queued-provisioning.gke.io"
 _REQUEST_LABEL: Final = "autoscaling.gke.io/provisioning-request"
 _REQUEST_DETAIL: Final = "ResizeRequestName"  # of the ProvisioningRequest: the value of the label
