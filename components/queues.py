@@ -374,22 +374,14 @@ def _flavor(flavor: FlavorPlan) -> Mapping[str, Any]:
 
 
 def _cohort(cohort: CohortPlan) -> Manifest:
-    if not cohort.flavors:
-        return {}
-    return {
-        "resourceGroups": [
-            {
-                "coveredResources": list(next(iter(cohort.flavors.values()))),
-                "flavors": [
-                    {
-                        "name": flavor,
-                        "resources": [{"name": name, "nominalQuota": amount} for name, amount in amounts.items()],
-                    }
-                    for flavor, amounts in cohort.flavors.items()
-                ],
-            }
-        ]
-    }
+    covered = [list(amounts) for amounts in cohort.flavors.values()]
+    flavors = [
+        {"name": flavor, "resources": [{"name": name, "nominalQuota": amount} for name, amount in amounts.items()]}
+        for flavor, amounts in cohort.flavors.items()
+    ]
+    # The empty list is written, too: server-side apply makes null of a spec that loses its only field, and the CRD
+    # refuses null.
+    return {"resourceGroups": [{"coveredResources": covered[0], "flavors": flavors}] if flavors else []}
 
 
 def _namespace(args: TeamQueuePlan) -> Manifest:

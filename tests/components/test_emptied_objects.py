@@ -1,0 +1,73 @@
+"""No declared object of an extension API loses all fields of a part that another stack file gives fields.
+
+Server-side apply makes null of a mapping whose last field goes, and a CRD refuses null where it has an object:
+kubectl and the provider of Pulumi cannot deploy such a change (seen with a Cohort on Kubernetes 1.36, 2026-11-29).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from gpu_platform.deploy.recorded.record import ResourceRecord
+from tests.stack.field_cases import STACKS
+from tests.support.recorded import record_platform, record_shipped
+
+SHIPPED = ("dev", "eks-monitoring", "eks-training", "gke-monitoring", "gke-training", "local")
+# The API server itself reads null of its own kinds as an object without fields.
+OF_KUBERNETES = ("rbac", "admissionregistration", "networking", "storage", "scheduling", "resource")
+
+Part = tuple[str, ...]
+
+
+def queued(gpus: int, provider: str = "sandbox", **queueing: Any) -> Mapping[str, Any]:
+    stack = STACKS[provider]
+    return {**stack, "queueing": queueing, "teams": [{**stack["teams"][0], "quota": {"gpus": gpus}}]}
+
+
+QUEUED = (queued(8), queued(16), queued(8, topology=False), queued(16, topology=False), queued(16, "eks"))
+
+
+def is_of_extension(record: ResourceRecord) -> bool:
+    """Return whether a record is an object whose kind a CRD defines."""
+    package, _, rest = record.type.partition(":")
+    group = rest.partition("/")[0]
+    if package != "kubernetes" or "." not in group or group == "helm.sh":
+        return False
+    return not (group.endswith(".k8s.io") and group.split(".")[0] in OF_KUBERNETES)
+
+
+def parts(value: object, path: Part) -> Iterator[tuple[Part, bool]]:
+    """Yield each mapping of a manifest outside lists, which are replaced as a whole, and whether it is empty."""
+    if isinstance(value, Mapping):
+        yield path, not value
+        for key, inner in value.items():
+            yield from parts(inner, (*path, str(key)))
+
+
+@pytest.fixture(scope="module")
+def records() -> list[ResourceRecord]:
+    programs = [record_shipped(name) for name in SHIPPED]
+    queues = [record for stack in QUEUED for record in record_platform(stack).resources]
+    found = [record for program in programs for record in program.resources] + queues
+    return [record for record in found if is_of_extension(record)]
+
+
+def test_no_part_of_an_object_of_an_extension_is_empty_in_one_stack_and_filled_in_another(
+    records: list[ResourceRecord],
+) -> None:
+    empty: set[Part] = set()
+    filled: set[Part] = set()
+    for record in records:
+        spec = record.inputs.get("spec")
+        for part, is_empty in parts(spec, (record.type, str(record.inputs["metadata"]["name"]), "spec")):
+            (empty if is_empty else filled).add(part)
+    assert {part[0].rpartition(":")[2] for part in filled} >= {
+        "Cohort",
+        "ClusterQueue",
+        "ClusterPolicy",
+        "NodePool",
+    }
+    assert sorted(empty & filled) == []
