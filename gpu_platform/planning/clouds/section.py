@@ -57,7 +57,7 @@ class CloudQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provisioning:
-    """The ProvisioningRequests by which a pool gets nodes for one workload at a time.
+    """The ProvisioningRequests by which a pool gets nodes for one workload at a time, whose pods are of one kind.
 
     `node_seconds`: how long its nodes live at most; `own_nodes`: labels of the nodes of one request, each with the
     detail of the request that has its value.

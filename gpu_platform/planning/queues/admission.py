@@ -309,6 +309,36 @@ def _class_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
         )
 
 
+def _request_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
+    """Yield the rule that pods of several templates start only on pools whose nodes are not requested for them.
+
+    Kueue writes a PodSet of the request for each template with GPUs, and a request has one. Merged
+    (`podSetMergePolicy`) only the first template gets the selector and the annotation of the nodes (v0.19.2,
+    podSetUpdates of pkg/controller/admissionchecks/provisioning; kubernetes-sigs/kueue#14408).
+    """
+    requested = [flavor.pool for flavor in queue.flavors if flavor.pool and flavor.check is not None]
+    if not requested:
+        return
+    others = [
+        flavor.pool
+        for flavor in queue.flavors
+        if flavor.pool
+        and flavor.check is None
+        and any("/" in resource and flavor.serves(resource) for resource in queue.resources)
+    ]
+    elsewhere = f" || specs.all(spec, {_names_pool(f'pool in {texts(others)}')})" if others else ""
+    advice = f", or name another pool: nodeSelector: {{{names.POOL_LABEL}: {others[0]}}}" if others else ""
+    yield PodRule(
+        id="queue-pod-sets",
+        expression=(
+            f"request.operation != 'CREATE' || {_OWNED} || "
+            f"[{_POD_SPECS}.filter(spec, {asks_for_gpus('spec')})].all(specs, specs.size() < 2{elsewhere})"
+        ),
+        message=f"GPUs are in several pod templates, and nodes of {', '.join(requested)} are requested for equal "
+        f"pods alone: keep GPUs in one template{advice}",
+    )
+
+
 def rules_of(queue: TeamQueuePlan) -> tuple[PodRule, ...]:
     """Return the rules of the namespace of a team with a queue."""
     local_queue, priorities, accounts = queue.local_queue, queue.priorities, queue.accounts
@@ -409,6 +439,7 @@ def rules_of(queue: TeamQueuePlan) -> tuple[PodRule, ...]:
         )
     rules += _pool_rules(queue)
     rules += _class_rules(queue)
+    rules += _request_rules(queue)
     if queue.required:
         rules.append(
             PodRule(

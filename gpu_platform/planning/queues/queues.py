@@ -30,6 +30,7 @@ from gpu_platform.planning.queues.checks import (
 from gpu_platform.planning.queues.kueue import plan_kueue
 from gpu_platform.planning.queues.limits import ceiling, cohort_quotas, cpu_flavor, flavor_quotas
 from gpu_platform.planning.queues.reasons import queue_decisions, queueing_decisions
+from gpu_platform.planning.queues.requests import check_requests
 from gpu_platform.planning.queues.section import (
     CHART,
     FlavorPlan,
@@ -71,6 +72,7 @@ def check(context: CompleteContext, available: Available) -> None:
         for path, team in teams:
             here = context.problems.at(path)
             check_startup(team, environment.teams, environment.queueing, available.pools, here)
+            check_requests(team, available, here)
         if not context.problems.found:
             _check_starts(teams, environment, (), available, context.problems)
 
@@ -82,6 +84,7 @@ def check_one(team: Team, environment: Environment, available: Available, proble
         check_requested_nodes(available.pools, problems, team_stack=True)
     if environment.queueing is not None:
         check_startup(team, environment.teams, environment.queueing, available.pools, problems.at("team"))
+        check_requests(team, available, problems.at("team"))
     if environment.queueing is not None and not problems.found:
         _check_starts([("team", team)], environment, (team,), available, problems)
 

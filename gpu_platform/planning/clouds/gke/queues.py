@@ -4,6 +4,7 @@ Sources: AI Hypercomputer docs, "Schedule GKE workloads with Topology Aware Sche
 clusters that use A3 Mega or A3 High"; GKE docs, "Run a large-scale workload with flex-start with queued
 provisioning"; read 2026-11-23. Label and detail of the nodes of one request:
 GoogleCloudPlatform/cluster-autoscaler, ProvisioningRequestLabelKey, and the queues of xpk; read 2026-11-26.
+GKE admits a single PodSet in a ProvisioningRequest (ray-project/ray#57839); read 2026-11-29.
 """
 
 from __future__ import annotations
