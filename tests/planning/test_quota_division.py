@@ -242,6 +242,41 @@ def test_each_cohort_lends_a_part_of_what_no_quota_covers(make_plan: PlanMaker) 
     assert lent == {"one": [16], "teams": [8]}
 
 
+def lent_by_cohort(plan: EnvironmentPlan) -> dict[str, dict[str, int]]:
+    """Return the GPUs that each cohort lends, by pool."""
+    return {
+        one.name: {flavor.rpartition("-")[0]: int(amounts[GPU]) for flavor, amounts in one.flavors.items()}
+        for one in queues_of(plan).cohorts
+    }
+
+
+THREE = [pool(name, count={"desired": 3}) for name in ("first", "second", "third")]
+ON_ALL = {"gpus": {one["name"]: 8 for one in THREE}}
+
+
+def test_cohorts_take_turns_over_all_pools(make_plan: PlanMaker) -> None:
+    teams = [team(name, quota=ON_ALL, queue={"cohort": f"of-{name}"}) for name in ("a", "b")]
+    assert lent_by_cohort(make_plan(*THREE, queueing={}, teams=teams)) == {
+        "of-a": {"first": 8, "third": 8},
+        "of-b": {"second": 8},
+    }
+
+
+def test_a_cohort_whose_teams_may_not_borrow_from_a_pool_gets_none_of_it(make_plan: PlanMaker) -> None:
+    bound = team("a", quota=ON_ALL, queue={"cohort": "of-a", "borrow": {"gpus": {"second": 8}}})
+    free = team("b", quota=ON_ALL, queue={"cohort": "of-b"})
+    assert lent_by_cohort(make_plan(*THREE, queueing={}, teams=[bound, free])) == {
+        "of-a": {"second": 8},
+        "of-b": {"first": 8, "third": 8},
+    }
+
+
+def test_what_no_team_may_borrow_is_kept_for_teams_with_a_stack_of_their_own(make_plan: PlanMaker) -> None:
+    bound = team("a", quota=ON_ALL, queue={"borrow": {}})
+    lent = lent_by_cohort(make_plan(*THREE, queueing={}, teams=[bound]))
+    assert lent == {"teams": {"first": 16, "second": 16, "third": 16}}
+
+
 def test_quota_that_is_kept_for_team_stacks_is_not_lent_by_the_cohort(make_plan: PlanMaker) -> None:
     plan = make_plan(train(), queueing={"reserve": {"gpus": 4}}, teams=[team(quota={"gpus": 8})])
     (amounts,) = queues_of(plan).cohorts[0].flavors.values()

@@ -250,20 +250,37 @@ def _unassigned(
 def _for_cohorts(
     teams: Sequence[Team], unassigned: Mapping[str, ByPool], offers: Offers
 ) -> dict[str, dict[str, dict[str, int]]]:
-    """Divide what no quota has among the cohorts, node by node in turn."""
+    """Divide what no quota has among the cohorts whose teams may borrow it, node by node in turn over all pools.
+
+    Where no team may borrow it, teams with a stack of their own may.
+    """
     # Without teams in the environment, teams with a stack of their own borrow in the default cohort.
     cohorts = sorted({queue_settings(team).cohort for team in teams}) or [TeamQueue().cohort]
     found: dict[str, dict[str, dict[str, int]]] = {one: {name: {} for name in offers} for one in cohorts}
+    turn = 0
     for name, of_resource in offers.items():
         for offer in of_resource:
-            pool, left, turn = offer.pool.name, unassigned[name].get(offer.pool.name, 0), 0
+            pool, left = offer.pool.name, unassigned[name].get(offer.pool.name, 0)
+            borrowers = {queue_settings(team).cohort for team in teams if _may_borrow(team, name, pool)}
             while left:
-                units = left if len(cohorts) == 1 else min(max(offer.per_node, 1), left)
-                part = found[cohorts[turn % len(cohorts)]][name]
+                taker = next(
+                    one for one in (*cohorts[turn % len(cohorts) :], *cohorts) if one in borrowers or not borrowers
+                )
+                units = left if len(borrowers or cohorts) == 1 else min(max(offer.per_node, 1), left)
+                part = found[taker][name]
                 part[pool] = part.get(pool, 0) + units
                 left -= units
-                turn += 1
+                turn = cohorts.index(taker) + 1
     return found
+
+
+def _may_borrow(team: Team, resource: str, pool: str) -> bool:
+    """Return whether a team borrows any of a resource of a pool, if its cohort lends it."""
+    declared = queue_settings(team).borrow
+    if declared is None:
+        return bool(quota_units(team.quota).get(resource))
+    by_pool = units_by_pool(declared).get(resource)
+    return bool(quota_units(declared).get(resource) if by_pool is None else by_pool.get(pool))
 
 
 def _lend(team: Team, nominal: Mapping[str, ByPool], offers: Offers) -> dict[str, ByPool]:
