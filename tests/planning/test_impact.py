@@ -350,6 +350,81 @@ def test_a_lower_quota_removes_capacity_and_names_what_is_in_use_above_it() -> N
     assert impacts(plan_of(), raised) == ()
 
 
+QUEUED = {"quota": {**TEAM["quota"], "gpus": {"train": 4, "other": 4}}}
+
+
+def queued_plan(
+    *teams: Mapping[str, Any], queueing: Mapping[str, Any] | None = None, **changed: Any
+) -> EnvironmentPlan:
+    """Return the plan of two pools of unlike GPUs with queues; `changed`: fields of team vision."""
+    pools = [
+        {"name": name, "machine_type": machine, "count": {"desired": 1}, "workload": "training"}
+        for name, machine in (("train", "p4de.24xlarge"), ("other", "g6.48xlarge"))
+    ]
+    document = {"kind": "environment", "cluster": {"provider": "sandbox"}, "pools": pools}
+    own = {**TEAM, **QUEUED, **changed}
+    plan = plan_platform({**document, "queueing": queueing or {}, "teams": [own, *teams]}, "test")
+    assert plan.kind == "environment"
+    return plan
+
+
+OTHERS = {**TEAM, **QUEUED, "name": "nlp"}
+
+
+@pytest.mark.parametrize(
+    ("vision", "nlp"),
+    [
+        ({"queue": {"borrow": {}}}, {}),
+        ({"queue": {"cohort": "solo", "borrow": {}}}, {}),
+        ({}, {"queue": {"lend": {}}}),
+    ],
+    ids=["its own limit", "another cohort", "what another team lends"],
+)
+def test_a_team_that_may_borrow_less_loses_capacity(vision: Mapping[str, Any], nlp: Mapping[str, Any]) -> None:
+    found = impacts(queued_plan(OTHERS), queued_plan({**OTHERS, **nlp}, **vision))
+    [impact] = [one for one in found if one.subject == "team vision"]
+    assert (impact.effect, impact.field) == (Effect.REMOVES_CAPACITY, "queue.borrow")
+    assert (impact.old, impact.new) == (
+        "gpu borrowed on train: 4, gpu borrowed on other: 4",
+        "gpu borrowed on train: 0, gpu borrowed on other: 0",
+    )
+
+
+def test_quota_that_becomes_the_teams_own_is_not_lost_to_borrow() -> None:
+    own = {**TEAM["quota"], "gpus": {"train": 8, "other": 8}}
+    assert impacts(queued_plan(), queued_plan(quota=own)) == ()
+
+
+def test_quota_that_moves_to_a_pool_of_other_gpus_is_lost_on_the_first_although_the_sum_is_the_same() -> None:
+    moved = {**TEAM["quota"], "gpus": {"train": 2, "other": 6}}
+    [impact] = impacts(queued_plan(), queued_plan(quota=moved))
+    assert (impact.effect, impact.field) == (Effect.REMOVES_CAPACITY, "quota by pool")
+    assert (impact.old, impact.new) == ("gpu on train: 4", "gpu on train: 2")
+    lower = {**TEAM["quota"], "gpus": {"train": 2, "other": 4}}
+    assert [one.field for one in impacts(queued_plan(), queued_plan(quota=lower))] == ["quota"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "old", "new"),
+    [("default", "refuse", "default", "vision"), ("refuse", "default", "vision", "default")],
+)
+def test_another_name_of_the_queue_tells_members_what_to_write(
+    before: str, after: str, old: str, new: str
+) -> None:
+    first, second = (queued_plan(queueing={"without_queue": mode}) for mode in (before, after))
+    [impact] = impacts(first, second)
+    assert (impact.subject, impact.effect) == ("team vision", Effect.CUTS_ACCESS)
+    assert (impact.old, impact.new) == (f"queue {old}", f"queue {new}")
+    assert f"names queue {old}, which is deleted" in impact.because
+    assert f"write the label kueue.x-k8s.io/queue-name: {new} on Jobs that wait" in impact.because
+
+
+def test_a_deployment_of_a_release_that_did_not_write_the_queue_is_not_compared() -> None:
+    outputs: Any = outputs_of(queued_plan(queueing={"without_queue": "refuse"}))
+    del outputs["teams"]["vision"]["queue"]
+    assert classify(outputs, queued_plan(), load_catalog(), live=live()) == ()
+
+
 def mig_plan(layout: Mapping[str, int], quota: Mapping[str, int]) -> EnvironmentPlan:
     team = {**TEAM, "quota": {"mig": quota, "cpu": 100, "memory": "1Ti"}}
     return plan_of(sharing={"mode": "mig", "layout": layout}, workload="development", teams=[team])

@@ -14,6 +14,8 @@ from gpu_platform.planning.clouds.storage import VolumePlan
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.plan import EnvironmentPlan, Plan
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.queues import queue_of, team_queues
+from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.teams.network import text_of_egress, text_of_ingress
 from gpu_platform.planning.teams.section import TeamMember, TenantPlan
 from gpu_platform.planning.workloads import TeamWorkloadsPlan, workloads_of
@@ -80,11 +82,13 @@ def layout_text(pool: PoolPlan) -> str:
 
 
 def team_facts(plan: Plan) -> Mapping[str, Any]:
-    """Return the stack output `teams`: by namespace, its quota, members, priorities, workloads and volumes."""
+    """Return the stack output `teams`: by namespace, quota, queue, members, priorities, workloads and volumes."""
     volumes = plan.volumes if plan.kind == "team" else ()  # those of an environment are facts of its cluster
+    queues = team_queues(plan.queues)
     return {
         tenant.namespace: {
             **_team(tenant, workloads_of(tenant.namespace, plan.workloads)),
+            "queue": _queue(queue_of(tenant.namespace, queues)),
             VOLUMES: texts_of_volumes(volumes),
         }
         for tenant in plan.tenants
@@ -127,6 +131,20 @@ def _team(tenant: TenantPlan, run: TeamWorkloadsPlan | None) -> Mapping[str, Any
         "workloads": [*(one.name for one in tenant.workloads), *(run.names if run is not None else ())],
         "pod_security": tenant.pod_security,
     }
+
+
+def _queue(queue: TeamQueuePlan | None) -> Mapping[str, Any]:
+    """Return the name of a team's queue, and by resource and pool its own units and those that it may borrow."""
+    if queue is None:
+        return {}
+    own: dict[str, dict[str, int]] = {}
+    borrowed: dict[str, dict[str, int]] = {}
+    for flavor in (one for one in queue.flavors if one.pool is not None):
+        for limit in flavor.limits:
+            if limit.resource not in ("cpu", "memory") and names.quota_key(limit.resource) in queue.ceiling:
+                own.setdefault(limit.resource, {})[str(flavor.pool)] = int(limit.nominal)
+                borrowed.setdefault(limit.resource, {})[str(flavor.pool)] = int(limit.borrow)
+    return {"name": queue.local_queue, "own": own, "borrow": borrowed}
 
 
 def mapping_of(value: object) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ from gpu_platform.planning.changes.deployed import (
     team_facts,
     teams_of,
     texts_of,
+    units_of,
 )
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, Part, Phase, short
@@ -105,6 +106,7 @@ def _of_team(
         if queued
         else "running pods continue; new ones are refused above the quota",
     )
+    yield from _of_queue(namespace, mapping_of(old.get("queue")), new["queue"])
     lower = _lower(mapping_of(old.get("objects")), new["objects"])
     if lower:
         kept = "existing objects stay, new ones above the limit are refused"
@@ -119,6 +121,58 @@ def _of_quota(
     if lower:
         over = _over_quota(namespace, {name: limit for name, (_, limit) in lower.items()}, live)
         yield _less(namespace, "quota", lower, kept + over)
+
+
+def _of_queue(namespace: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Impact]:
+    """Yield that a queue has another name, and what it loses on some pool although the quota is not lower."""
+    if not old or not new:  # it had none or has none, or an older release did not write it
+        return
+    if old["name"] != new["name"]:
+        yield _renamed(namespace, str(old["name"]), str(new["name"]))
+    moved: dict[str, tuple[str, str]] = {}
+    less: dict[str, tuple[str, str]] = {}
+    for resource in dict.fromkeys((*mapping_of(old["own"]), *mapping_of(new["own"]))):
+        own, own_now, borrow, borrow_now = (
+            units_of(mapping_of(facts[key]).get(resource)) for key in ("own", "borrow") for facts in (old, new)
+        )
+        for pool in dict.fromkeys((*own, *own_now)):
+            before, now = own.get(pool, 0), own_now.get(pool, 0)
+            if now < before and sum(own_now.values()) >= sum(own.values()):
+                moved[f"{resource} on {pool}"] = (str(before), str(now))
+            lent, lent_now = borrow.get(pool, 0), borrow_now.get(pool, 0)
+            if lent_now < lent and now + lent_now < before + lent:
+                less[f"{resource} borrowed on {pool}"] = (str(lent), str(lent_now))
+    if moved:
+        yield _less(
+            namespace,
+            "quota by pool",
+            moved,
+            "the quota is on other pools now; all pods of a job start on one pool, so one that is larger than "
+            "what is left there needs borrowed quota or another pool",
+        )
+    if less:
+        yield _less(
+            namespace,
+            "queue.borrow",
+            less,
+            "the team may borrow less there; what runs on borrowed quota goes on until its owner needs it",
+        )
+
+
+def _renamed(namespace: str, old: str, new: str) -> Impact:
+    """Yield that workloads of members name a queue that is gone."""
+    return Impact(
+        subject=f"team {namespace}",
+        effect=Effect.CUTS_ACCESS,
+        field="queueing.without_queue",
+        old=f"queue {old}",
+        new=f"queue {new}",
+        parts=(Part(Phase.TEAMS, f"team {namespace}", "queue"),),
+        because=f"what members have made names queue {old}, which is deleted: what waits there never starts, and "
+        "new pods of Deployments, StatefulSets and CronJobs are refused, also those that replace running ones. "
+        f"Members write the label {names.QUEUE_LABEL}: {new} on Jobs that wait, in spec.template.metadata of "
+        "Deployments and StatefulSets and in spec.jobTemplate.metadata of CronJobs, and create waiting pods again",
+    )
 
 
 def _less(namespace: str, field: str, lower: Mapping[str, tuple[str, str]], because: str) -> Impact:
