@@ -28,6 +28,7 @@ from gpu_platform.catalog.models import (
     DrainLimit,
     DriverBranch,
     EksAddon,
+    EksRegistry,
     ExporterMetric,
     FabricPods,
     Fact,
@@ -76,6 +77,7 @@ class Catalog:
     fabric_pods: Mapping[str, FabricPods]  # by GPUDirect stack: tcpx, tcpxo, rdma
     node_images: Mapping[tuple[str, str], NodeImage]  # by vendor (aws, gcp) and family
     eks_addons: Mapping[str, EksAddon]
+    eks_registries: Mapping[str, EksRegistry]  # by region
     charts: Mapping[str, Chart]
     controllers: Mapping[str, Controller]  # by chart, EKS add-on or cloud
     limits: Mapping[str, Limit]
@@ -257,6 +259,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "pool_properties": ("platform", "name"),
     "drain_limits": ("platform", "action"),
     "no_control_plane_zones": ("zone_id",),
+    "eks_registries": ("region",),
     "kubernetes_versions": ("platform", "version"),
     "driver_branches": ("branch",),
     "ai_conformance": ("version",),

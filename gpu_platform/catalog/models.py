@@ -323,6 +323,18 @@ class EksAddon(Fact):
     source: Source
 
 
+Region = Annotated[str, Field(pattern=r"^[a-z]+(-[a-z]+)+-?\d{1,2}$")]
+"""A region of AWS or Google Cloud: us-east-1, us-central1."""
+
+
+class EksRegistry(Fact):
+    """The registry from which nodes in a region pull images of EKS; that of another partition refuses them."""
+
+    region: Region
+    account: Annotated[str, Field(pattern=r"^\d{12}$")]
+    source: Source
+
+
 class Chart(Fact):
     """A Helm chart, pinned."""
 
@@ -332,6 +344,9 @@ class Chart(Fact):
     namespace: str = Field(description="where the program installs it; no team may have this name")
     api_ports: tuple[int, ...] = Field(
         default=(), description="of its pods, where the API server calls webhooks and API servers"
+    )
+    eks_image: str | None = Field(
+        default=None, description="repository of its image in the registry of EKS; its values name one region's"
     )
     source: Source
 
@@ -401,10 +416,6 @@ class DrainLimit(Fact):
     seconds: int = Field(gt=0)
     then: str = Field(description="what happens to the change, or to the pods that are left")
     source: Source
-
-
-Region = Annotated[str, Field(pattern=r"^[a-z]+(-[a-z]+)+-?\d{1,2}$")]
-"""A region of AWS or Google Cloud: us-east-1, us-central1."""
 
 
 class PriceList(Fact):
@@ -723,6 +734,7 @@ class CatalogFile(Fact):
     fabric_pods: tuple[FabricPods, ...] = ()
     node_images: tuple[NodeImage, ...] = ()
     eks_addons: tuple[EksAddon, ...] = ()
+    eks_registries: tuple[EksRegistry, ...] = ()
     charts: tuple[Chart, ...] = ()
     controllers: tuple[Controller, ...] = ()
     limits: tuple[Limit, ...] = ()

@@ -31,6 +31,7 @@ def test_no_entry_is_written_twice(catalog: Catalog):
         "pool_properties": ("platform", "name"),
         "drain_limits": ("platform", "action"),
         "no_control_plane_zones": ("zone_id",),
+        "eks_registries": ("region",),
         "kubernetes_versions": ("platform", "version"),
         "driver_branches": ("branch",),
         "ai_conformance": ("version",),

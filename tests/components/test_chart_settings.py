@@ -92,6 +92,12 @@ def test_values_merge_by_key_at_every_depth() -> None:
     assert ignored(own, added) == ["a.b", "a.l"]
 
 
+def test_the_repository_of_an_image_is_that_of_the_stack_file() -> None:
+    own, added = {"image": {"repository": "a.example/plugin"}}, {"image": {"repository": "mirror.example/plugin"}}
+    assert merged(own, added) == added
+    assert ignored(own, added) == []
+
+
 def test_lists_merge_by_the_names_of_their_entries() -> None:
     own = {
         "env": [{"name": "A", "value": "1"}],

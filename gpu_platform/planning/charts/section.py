@@ -31,11 +31,14 @@ class ChartsPlan:
 def merged(own: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
     """Return the program's Helm values and the values that the stack file adds; the program's win.
 
-    Lists of named entries (`env`, `volumes`) are merged by name, tolerations by key and effect.
+    The repository of an image is the stack file's: nothing in the plan depends on where an image is. Lists of
+    named entries (`env`, `volumes`) are merged by name, tolerations by key and effect.
     """
     result = {**added, **own}
     for key in own.keys() & added.keys():
-        if isinstance(own[key], Mapping) and isinstance(added[key], Mapping):
+        if key == _OF_AN_IMAGE:
+            result[key] = added[key]
+        elif isinstance(own[key], Mapping) and isinstance(added[key], Mapping):
             result[key] = merged(own[key], added[key])
         elif (entries := _by_identity(own[key], added[key])) is not None:
             result[key] = list({**entries[1], **entries[0]}.values())
@@ -47,7 +50,7 @@ def ignored(own: Mapping[str, Any], added: Mapping[str, Any], path: str = "") ->
     found: list[str] = []
     for key in added:
         here = f"{path}.{key}" if path else key
-        if key not in own or own[key] == added[key]:
+        if key == _OF_AN_IMAGE or key not in own or own[key] == added[key]:
             continue
         if isinstance(own[key], Mapping) and isinstance(added[key], Mapping):
             found += ignored(own[key], added[key], here)
@@ -63,6 +66,7 @@ def ignored(own: Mapping[str, Any], added: Mapping[str, Any], path: str = "") ->
 
 
 _Entries = dict[tuple[Any, ...], Mapping[str, Any]]
+_OF_AN_IMAGE = "repository"
 _TOLERATION = frozenset({"key", "operator", "value", "effect", "tolerationSeconds"})
 
 

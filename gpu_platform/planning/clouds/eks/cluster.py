@@ -282,13 +282,13 @@ def plan_eks_cluster(
         karpenter_pools=bool(of_karpenter),
         karpenter_node_role=cluster.parts.karpenter_node_role,
         karpenter=karpenter_controller(cluster, of_karpenter, catalog) if "karpenter" in installed else None,
-        efa_plugin=efa_device_plugin(pools, catalog) if "efa_plugin" in installed else None,
+        efa_plugin=efa_device_plugin(pools, cluster.region, catalog) if "efa_plugin" in installed else None,
         cluster_autoscaler=cluster_autoscaler(
             cluster, partition_of(cluster.region), group_priorities(_managed(pools)), catalog
         )
         if "cluster_autoscaler" in installed
         else None,
-        dranet=dranet(pools, catalog) if "dranet" in installed else None,
+        dranet=dranet(pools, cluster.region, catalog) if "dranet" in installed else None,
         access=plan_access(cluster),
         identities=tuple(identities),
         group_keys=_group_keys(clouds, cluster.create),

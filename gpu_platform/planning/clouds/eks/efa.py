@@ -7,9 +7,11 @@ aws-efa-k8s-device-plugin; kubernetes-sigs/karpenter#751 (huge pages); libfabric
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
+from gpu_platform.catalog.models import Chart
 from gpu_platform.planning.clouds.eks.cluster_plan import HelmChartPlan
 from gpu_platform.planning.clouds.eks.labels import EFA_PRESENT_LABEL
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
@@ -20,7 +22,7 @@ CHART = "aws-efa-k8s-device-plugin"
 DRANET_CHART = "aws-dranet"
 
 
-def efa_device_plugin(pools: Sequence[PoolPlan], catalog: Catalog) -> HelmChartPlan:
+def efa_device_plugin(pools: Sequence[PoolPlan], region: str, catalog: Catalog) -> HelmChartPlan:
     """Return the device plugin of all nodes with EFA interfaces; it tolerates the taints of their pools."""
     chart = catalog.charts[CHART]
     taints = {
@@ -36,6 +38,7 @@ def efa_device_plugin(pools: Sequence[PoolPlan], catalog: Catalog) -> HelmChartP
         version=chart.version,
         namespace=chart.namespace,
         values={
+            **_image(chart, region, catalog),
             # The chart selects types that can have EFA; the label is on nodes that have it.
             "supportedInstanceLabels": {"keys": [EFA_PRESENT_LABEL], "values": ["true"]},
             "tolerations": [_toleration(taint) for taint in sorted(taints, key=lambda one: (one.key, one.effect))],
@@ -43,7 +46,7 @@ def efa_device_plugin(pools: Sequence[PoolPlan], catalog: Catalog) -> HelmChartP
     )
 
 
-def dranet(pools: Sequence[PoolPlan], catalog: Catalog) -> HelmChartPlan:
+def dranet(pools: Sequence[PoolPlan], region: str, catalog: Catalog) -> HelmChartPlan:
     """Return the EFA DRA driver of the nodes whose pods claim EFA interfaces.
 
     Its chart selects all instance types with EFA and tolerates no taint of GPU nodes. Sources: EKS user guide,
@@ -63,10 +66,22 @@ def dranet(pools: Sequence[PoolPlan], catalog: Catalog) -> HelmChartPlan:
         version=chart.version,
         namespace=chart.namespace,
         values={
+            **_image(chart, region, catalog),
             "supportedInstanceLabels": {"keys": [names.EFA_DRIVER_LABEL], "values": ["dranet"]},
             "tolerations": [_toleration(taint) for taint in sorted(taints, key=lambda one: (one.key, one.effect))],
         },
     )
+
+
+def _image(chart: Chart, region: str, catalog: Catalog) -> Mapping[str, Any]:
+    """Return the value that names the chart's image in the region; empty: its registry is not known.
+
+    The chart's own value is that of us-west-2, which refuses nodes of other partitions.
+    """
+    registry = catalog.eks_registries.get(region)
+    if registry is None:
+        return {}
+    return {"image": {"repository": f"{registry.account}.dkr.ecr.{region}.amazonaws.com/{chart.eks_image}"}}
 
 
 def _toleration(taint: Taint) -> Mapping[str, str]:

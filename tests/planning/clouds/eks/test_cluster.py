@@ -305,6 +305,25 @@ def test_efa_karpenter_and_their_parts_are_planned_only_where_a_pool_has_them() 
     assert both.karpenter is not None
 
 
+@pytest.mark.parametrize(
+    ("region", "registry"),
+    [
+        ("us-east-2", "602401143452.dkr.ecr.us-east-2.amazonaws.com"),
+        ("ap-south-2", "900889452093.dkr.ecr.ap-south-2.amazonaws.com"),
+        ("us-gov-west-1", "013241004608.dkr.ecr.us-gov-west-1.amazonaws.com"),
+    ],
+)
+def test_images_of_eks_come_from_the_registry_of_the_cluster_s_region(region: str, registry: str) -> None:
+    train = {**TRAIN, "zones": [f"{region}a"]}
+    admin = f"arn:{partition_of(region)}:iam::123456789012:role/admin"
+    plan = cloud(
+        created({"admins": [admin]}, region=region), train, {**train, "name": "dra", "network": {"via": "dranet"}}
+    )
+    charts = (plan.efa_plugin, plan.dranet)
+    images = [chart.values["image"]["repository"] for chart in charts if chart is not None]
+    assert images == [f"{registry}/eks/aws-efa-k8s-device-plugin", f"{registry}/eks/dranet"]
+
+
 # -- add-ons --------------------------------------------------------------------------------------------------
 
 
