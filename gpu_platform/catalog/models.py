@@ -412,7 +412,7 @@ class DrainLimit(Fact):
     """
 
     platform: Literal["eks", "gke"]
-    action: Literal["update", "delete", "reclaim"]
+    action: Literal["update", "delete", "rebalance", "reclaim"]
     seconds: int = Field(gt=0)
     then: str = Field(description="what happens to the change, or to the pods that are left")
     source: Source

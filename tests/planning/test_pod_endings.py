@@ -98,9 +98,19 @@ def test_a_deadline_for_many_short_parts_is_no_warning() -> None:
         ({**KARPENTER, "workload": "development"}, EKS, 1800),
         ({**ON_GKE, "capacity": {"type": "spot"}}, GKE, 15),
         (NIGHTLY, EKS, 900),
+        ({"machine_type": "g6.48xlarge", "network": {"rdma": False}}, EKS, 900),
         (ON_EKS, EKS, 3600),
     ],
-    ids=["eks-spot", "karpenter-spot", "capacity-block", "karpenter-drain", "gke-spot", "schedule", "on-demand"],
+    ids=[
+        "eks-spot",
+        "karpenter-spot",
+        "capacity-block",
+        "karpenter-drain",
+        "gke-spot",
+        "schedule",
+        "zones",
+        "on-demand",
+    ],
 )
 def test_a_job_is_told_the_grace_that_its_nodes_give(
     nodes: dict[str, Any], cluster: dict[str, Any], seconds: int

@@ -26,6 +26,19 @@ def zones_of(pool: Pool) -> tuple[str, ...]:
     return tuple(pool.zones or ())
 
 
+def rebalanced(pool: Pool, cluster: EksCluster) -> bool:
+    """Return whether EC2 Auto Scaling may end nodes with pods, to have as many nodes in each zone of the pool.
+
+    It starts a node in the zone with fewer and ends one in another, after nodes were removed or a zone had no
+    capacity. EKS cannot suspend this, and the pods' annotations and budgets do not stop it. Sources: Cluster
+    Autoscaler, cloudprovider/aws/README.md, gotchas; aws/containers-roadmap#1453; EKS user guide, "Simplify node
+    lifecycle with managed node groups"; read 2026-11-29.
+    """
+    if pool.provisioner == "karpenter" or windows_of(pool) or pool.count.maximum < 2:
+        return False
+    return len(pool.zones or cluster.subnets or ("unknown", "zones")) > 1
+
+
 def placement_group(pool: Pool, machine: MachineType, cluster: EksCluster) -> PlacementGroup | None:
     """Return the cluster placement group of a pool, or None.
 

@@ -155,6 +155,8 @@ class EksPoolPlan:
     compute_class: ClassPlace | None = None
     local_nvme: bool = False
     """Whether images and the own volumes of pods are on local disks of the node."""
+    rebalanced: bool = False
+    """Whether EC2 Auto Scaling may end nodes with pods, to have as many in each zone."""
     schedule: tuple[ScheduledSize, ...] = ()
     """What starts and stops the nodes of the pool every week."""
 
@@ -316,8 +318,12 @@ class EksPoolPlan:
         return NicDevices(device_class=EFA_DEVICE_CLASS, per_node=self.efa_interfaces, driver=DRANET_DRIVER)
 
     def pod_endings(self, catalog: Catalog) -> tuple[PodEnding, ...]:
-        """Return the notice of spot nodes, or the ends of its capacity blocks."""
-        return (reclaimed("eks", catalog),) if self.capacity_type == "SPOT" else block_endings(self.windows)
+        """Return the notice of spot nodes, the ends of its capacity blocks, and the drain between zones."""
+        if self.capacity_type == "SPOT":
+            return (reclaimed("eks", catalog),)
+        drain = catalog.drain_limits["eks", "rebalance"].seconds
+        moved = PodEnding(why="EC2 Auto Scaling moves nodes between the zones of the pool", notice=drain)
+        return (*block_endings(self.windows), *((moved,) if self.rebalanced else ()))
 
     @property
     def node_class_reservations(self) -> tuple[()]:

@@ -26,7 +26,13 @@ from gpu_platform.planning.clouds.eks.network import (
     uses_dranet,
     uses_efa,
 )
-from gpu_platform.planning.clouds.eks.placement import check_placement, check_zones, placement_group, zones_of
+from gpu_platform.planning.clouds.eks.placement import (
+    check_placement,
+    check_zones,
+    placement_group,
+    rebalanced,
+    zones_of,
+)
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.reasons import reasons
 from gpu_platform.planning.clouds.eks.schedules import check_schedule, scheduled_sizes
@@ -229,6 +235,7 @@ def plan_eks_pool(
         desired_size=pool.count.desired,
         max_size=pool.count.maximum,
         keeps_size=pool.count.is_range or isinstance(pool.capacity, CapacityBlock) or pool.schedule is not None,
+        rebalanced=rebalanced(pool, cluster),
         schedule=scheduled_sizes(pool),
         max_unavailable=pool.upgrade.max_unavailable or 1,
         update_strategy="MINIMAL" if reserved(pool.capacity) else "DEFAULT",

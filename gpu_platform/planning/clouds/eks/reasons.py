@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from gpu_platform.catalog.models import MachineType
 from gpu_platform.planning.clouds.eks.blocks import DRAIN_BEFORE_END, BlockPlan, gaps, minutes
@@ -18,6 +19,7 @@ from gpu_platform.stack.sharing import Mig
 
 _Line = tuple[str, str, str]
 _OWNER = "whoever scales the pool"
+_LONG_WORK: Final = ("training", "development")
 
 
 def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksCluster) -> list[Decision]:
@@ -37,6 +39,7 @@ def reasons(pool: Pool, machine: MachineType, plan: EksPoolPlan, cluster: EksClu
         *disk_key(pool, "AWSServiceRoleForAutoScaling"),
         _repair(pool, machine, plan),
         ("size", *_size(pool, plan, cluster)),
+        *_rebalanced(pool, plan, cluster),
         *_growing_block(plan),
         *(_late_gpus(pool, plan) if machine.has_gpus else ()),
         ("update", f"{plan.update_strategy}, {plan.max_unavailable} at a time", _why_update(plan)),
@@ -106,6 +109,37 @@ def _who_scales(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> str:
     if cluster.parts.cluster_autoscaler == "none":
         return "cluster.parts.cluster_autoscaler: none, so you set the number of nodes"
     return f"you set the number of nodes: {fixed_because(pool)}"
+
+
+def _rebalanced(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> Iterator[_Line]:
+    """Say that Auto Scaling ends nodes of several zones; a warning where pods do not continue on another node.
+
+    Spot nodes end at any time without it. One node group for each zone would need a count for each zone.
+    """
+    if not plan.rebalanced or plan.capacity_type == "SPOT":
+        return
+    long = pool.workload in _LONG_WORK
+    why = "budgets and annotations of the pods do not stop it"
+    if long:
+        why += (
+            f": write zones: [{_a_zone(plan, cluster)}], or another one that offers {plan.instance_type}; for "
+            "several zones a pool in each, or provisioner: karpenter"
+        )
+    else:
+        why += "; services continue on other nodes, and what must not end needs a pool with one zone in zones"
+    yield (
+        "warning: zones" if long else "zones",
+        f"{', '.join(plan.zones) or 'every zone of the cluster'}: EC2 Auto Scaling may end nodes that run pods, "
+        "to have as many nodes in each zone",
+        why,
+    )
+
+
+def _a_zone(plan: EksPoolPlan, cluster: EksCluster) -> str:
+    """Return a zone that the pool may have."""
+    create = cluster.create
+    of_cluster = (create.network.subnets if create.network is not None else create.zones) if create else ()
+    return next(iter(plan.zones or cluster.subnets or of_cluster), f"{cluster.region}a")
 
 
 def _growing_block(plan: EksPoolPlan) -> Iterator[_Line]:

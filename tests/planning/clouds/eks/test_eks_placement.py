@@ -10,7 +10,8 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.changes import pool_changes, pool_facts
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, PlacementGroup
-from tests.planning.clouds.eks.eks_pools import BLOCK, RESERVATION, node_group, plan_and_decisions, planned
+from gpu_platform.stack.cluster import EksCluster
+from tests.planning.clouds.eks.eks_pools import BLOCK, RESERVATION, eks, node_group, plan_and_decisions, planned
 from tests.support.eks_stacks import plan_eks
 
 OWN = PlacementGroup(name="ml-train", create=True)
@@ -52,6 +53,56 @@ def test_eks_4_create_a_cluster_placement_group_only_without_a_reservation(
     said: dict[str, Any], group: PlacementGroup | None
 ) -> None:
     assert node_group(**said).placement_group == group
+
+
+LAB: dict[str, Any] = {"machine_type": "g6.12xlarge", "workload": "development", "count": {"desired": 3}}
+SUBNETS = {"us-east-2b": "subnet-0a1b2c3d4e5f60718", "us-east-2c": "subnet-1a1b2c3d4e5f60718"}
+
+
+@pytest.mark.parametrize(
+    ("said", "cluster", "fix"),
+    [
+        (LAB, eks(), "zones: [us-east-2a]"),
+        ({**LAB, "count": {"min": 0, "desired": 0, "max": 4}}, eks(), "zones: [us-east-2a]"),
+        ({**LAB, "workload": "training", "network": {"rdma": False}}, eks(subnets=SUBNETS), "zones: [us-east-2b]"),
+        ({**LAB, "zones": ["us-east-2c", "us-east-2b"]}, eks(), "zones: [us-east-2c]"),
+    ],
+)
+def test_check_warns_that_auto_scaling_ends_nodes_with_long_work_in_several_zones(
+    said: dict[str, Any], cluster: EksCluster, fix: str
+) -> None:
+    _, decisions = plan_and_decisions(cluster, **said)
+    assert fix in decisions["warning: zones"].why
+    _, decisions = plan_and_decisions(cluster, **{**said, "zones": [fix[8:-1]]})
+    assert "warning: zones" not in decisions
+
+
+@pytest.mark.parametrize("workload", ["inference", "general"])
+def test_check_says_the_same_of_services_without_a_warning(workload: str) -> None:
+    machine_type = "g6.12xlarge" if workload == "inference" else "m7i.2xlarge"
+    said: dict[str, Any] = {**LAB, "machine_type": machine_type, "workload": workload}
+    _, decisions = plan_and_decisions(**said)
+    assert "may end nodes that run pods" in decisions["zones"].chosen
+    assert "warning: zones" not in decisions
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"count": {"desired": 1}},
+        {"capacity": {"type": "spot"}},
+        {"machine_type": "p5.48xlarge", "capacity": RESERVATION},
+        {"provisioner": "karpenter", "count": {"desired": 0, "max": 4}},
+    ],
+)
+def test_nodes_in_one_zone_of_karpenter_and_spot_nodes_have_no_such_warning(said: dict[str, Any]) -> None:
+    _, decisions = plan_and_decisions(**{**LAB, **said})
+    assert not {"zones", "warning: zones"} & set(decisions)
+
+
+def test_an_existing_cluster_with_subnets_in_one_zone_has_no_such_warning() -> None:
+    _, decisions = plan_and_decisions(eks(subnets={"us-east-2b": SUBNETS["us-east-2b"]}), **LAB)
+    assert "warning: zones" not in decisions
 
 
 @pytest.mark.parametrize(("said", "group"), PLACEMENTS.values(), ids=PLACEMENTS)
