@@ -20,6 +20,7 @@ from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectCh
 from gpu_platform.planning.changes.live import DataObject, LiveState
 from gpu_platform.planning.changes.node_impacts import (
     impact_of_pool,
+    impacts_of_left_zones,
     impacts_of_mig,
     impacts_of_resized,
     impacts_of_software,
@@ -52,6 +53,7 @@ def classify(
         facts = mapping_of(outputs.get("pools"))
         found += [impact_of_pool(one, plan, live, mapping_of(facts.get(one.pool)), catalog) for one in pools]
         found += impacts_of_resized(facts, plan, live, {one.pool for one in pools})
+        found += impacts_of_left_zones(facts, plan, pools)
         found += impacts_of_mig(mig, plan, live)
         found += impacts_of_cluster(outputs.get("cluster"), plan)
         found += impacts_of_software(outputs.get("software"), plan, live, _covered(pools, mig))

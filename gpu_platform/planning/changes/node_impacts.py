@@ -21,7 +21,9 @@ from gpu_platform.planning.changes.deployed import (
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, Part, Phase, short
 from gpu_platform.planning.changes.live import LiveState, RunningPod
+from gpu_platform.planning.changes.pool_facts import platform_of, properties
 from gpu_platform.planning.changes.pools import PoolChange, resized_pools
+from gpu_platform.planning.clouds.section import ALL_ZONES
 from gpu_platform.planning.kubernetes_versions import minor_version
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
@@ -39,6 +41,8 @@ _EMPTY_FIRST: Final = (
     "undo the change, set {path}.count.desired: 0 and min: 0 and run `up` with only that change; "
     "then make the change, run `up` again, and set desired back; nothing was changed"
 )
+# The property that has the zones of a pool, by platform, where unset zones are not those of the cluster.
+_ZONES: Final = {"eks": "subnet_ids", "gke": "node_locations"}
 _PARTITIONED: Final = "a GPU is partitioned again only while no process uses it"
 _DRIVER_ORDER: Final = "cordon, evict its GPU pods, restart the driver, validate, uncordon"
 
@@ -134,6 +138,42 @@ def impacts_of_resized(
             because=f"an edit of count sets the number of nodes to desired: write desired: {len(members)} to keep "
             "them; the cloud chooses which nodes are deleted: the pods listed are those of the whole pool",
             changes_nodes=True,
+        )
+
+
+def impacts_of_left_zones(
+    previous: Mapping[str, Any], plan: EnvironmentPlan, changes: Sequence[PoolChange]
+) -> Iterator[Impact]:
+    """Yield the refusal of pools that no longer name zones: their cloud leaves them in those that they have.
+
+    A node pool of GKE that is replaced takes the zones of the cluster; a node group of EKS keeps its subnets then,
+    too, because unset ones are left alone (components/eks/node_pool.py). Source: pulumi_gcp, container.NodePool,
+    nodeLocations ("will not revert upon being unset"); read 2026-11-29.
+    """
+    replaced = {change.pool for change in changes if change.effect == "replaced"}
+    for pool in plan.pools:
+        platform, deployed = platform_of(pool), mapping_of(previous.get(pool.name))
+        name = _ZONES.get(platform)
+        if name is None or deployed.get("platform") != platform or (platform == "gke" and pool.name in replaced):
+            continue
+        old = mapping_of(deployed.get("properties")).get(name, ALL_ZONES)
+        if old == ALL_ZONES or properties(pool, plan)[name] != ALL_ZONES:
+            continue
+        stays = f"it stays in {old}, because unset zones change nothing of a pool that exists"
+        yield Impact(
+            subject=f"pool {pool.name}",
+            effect=Effect.IN_PLACE,
+            field=f"{pool.path}.zones",
+            old=str(old),
+            new=ALL_ZONES,
+            because=f"{stays}, so `up` refuses",
+            refusal=Problem(
+                f"{pool.path}.zones",
+                f"no zones for pool {pool.name}, which is in {old}",
+                f"a list of zones: {stays}",
+                f"write zones: [{old}] to leave it there, or all zones that it shall have; `preview` then shows "
+                "what moves. Nothing was changed",
+            ),
         )
 
 
