@@ -153,7 +153,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     queued = queues.plan(context, available, tenants.value)
     run = workloads.plan(context, available, queued.value, stored.value)
     guides = guide.plan(context, available, tenants.value, queued.value, stored.value, run.value)
-    added = addons.plan(context)
+    added = addons.plan(context, connected.value, planned.value)
     set_charts = charts.plan(context)
     releases = _releases(connected.value, installed.value, added.value, queued.value)
     sized = cluster.plan_controllers(

@@ -12,6 +12,7 @@ from gpu_platform.planning.addons import addon_parts
 from gpu_platform.planning.clouds.parts import InstalledPart, part_problems
 from gpu_platform.stack.loaded import plan_platform
 from tests.stack.field_cases import STACKS
+from tests.support.eks_stacks import CREATED, plan_eks
 
 
 def plan_of(cloud: str, addons: dict[str, Any], **rest: Any) -> EnvironmentPlan:
@@ -69,6 +70,40 @@ def test_a_volume_of_prometheus_leaves_its_retention_to_the_stack_file() -> None
     plan = plan_of("eks", {"prometheus": "install"}, charts={"kube-prometheus-stack": {"values": values}})
     assert not {"retention", "retentionSize"} & plan.addons.addons[0].values["prometheus"]["prometheusSpec"].keys()
     assert "metrics" not in {one.what for one in plan.decisions if one.subject == "addons"}
+
+
+DISK = {"volumeClaimTemplate": {"spec": {"storageClassName": "gp3"}}}
+SHARED = {"volumeClaimTemplate": {"spec": {"storageClassName": "home"}}}
+ZONES = ["us-east-2a", "us-east-2b", "us-east-2c"]
+CPU: dict[str, Any] = {"name": "metrics", "machine_type": "m7i.2xlarge", "workload": "general"}
+CPU["count"] = {"min": 1, "desired": 1, "max": 2}
+
+
+def warned(spec: dict[str, Any], create: dict[str, Any], pool: dict[str, Any], chart: str = "prometheus") -> str:
+    values = {chart: {f"{chart}Spec": spec}}
+    plan = plan_eks(
+        {**CPU, **pool},
+        cluster={**CREATED, "create": {**CREATED["create"], **create}},
+        addons={"prometheus": "install"},
+        storage={"home": {"type": "nfs"}},
+        charts={"kube-prometheus-stack": {"values": values}},
+    )
+    return " ".join(one.chosen for one in plan.decisions if one.what == "warning: metrics")
+
+
+def test_check_warns_of_a_volume_on_system_nodes_that_are_fewer_than_the_zones() -> None:
+    taints = {"taints": [{"key": "a", "effect": "NoSchedule"}]}
+    assert "system nodes, which are fewer" in warned({"storageSpec": DISK}, {"zones": ZONES}, taints)
+    assert "volume of Alertmanager" in warned({"storage": DISK}, {"zones": ZONES}, taints, "alertmanager")
+    assert not warned({"storageSpec": SHARED}, {"zones": ZONES}, taints)
+    assert not warned({"storageSpec": DISK}, {"zones": ZONES[:2]}, taints)
+    assert not warned({"storageSpec": DISK}, {"zones": ZONES, "system": {"desired": 3, "max": 3}}, taints)
+
+
+def test_check_warns_of_a_volume_on_a_cpu_pool_in_several_zones() -> None:
+    chosen = {"storageSpec": DISK, "nodeSelector": {"gpu-platform.dev/pool": "metrics"}}
+    assert "nodes of pool metrics may start in another" in warned(chosen, {"zones": ZONES}, {})
+    assert not warned(chosen, {"zones": ZONES}, {"zones": ZONES[:1]})
 
 
 def test_the_sandbox_installs_no_charts() -> None:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, cast
 
+from gpu_platform.base import names
 from gpu_platform.planning.addons.known import GATEWAY_CLASS, HIDDEN_CONTROL_PLANE, KNOWN, PROMETHEUS_KEEPS
 from gpu_platform.planning.addons.section import AddonPlan, AddonsPlan
 from gpu_platform.planning.clouds.closed_ports import name_closed_ports
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.clouds.section import ClusterPlan
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.addons import Addons
+
+# Where the values of the chart have the volumes of its pods.
+_VOLUMES: Final = {
+    "Prometheus": ("prometheus", "prometheusSpec", "storageSpec"),
+    "Alertmanager": ("alertmanager", "alertmanagerSpec", "storage"),
+}
 
 
 def check(addons: Addons, cloud: Cloud, problems: Problems) -> None:
@@ -32,7 +41,7 @@ def check(addons: Addons, cloud: Cloud, problems: Problems) -> None:
             )
 
 
-def plan(context: CompleteContext) -> Decided[AddonsPlan]:
+def plan(context: CompleteContext, cluster: ClusterPlan, pools: Sequence[PoolPlan]) -> Decided[AddonsPlan]:
     """Return the add-ons of an environment without problems: those of the stack file, and what they need."""
     declared, cloud = _declared(context.environment.addons), context.cloud
     wanted = {
@@ -46,7 +55,12 @@ def plan(context: CompleteContext) -> Decided[AddonsPlan]:
     section = AddonsPlan(addons=addons, gateway_class=GATEWAY_CLASS if gateway else None)
     ports = {KNOWN[one.name].title: context.catalog.charts[one.chart].api_ports for one in section.addons}
     closed = name_closed_ports("addons", ports, cloud)
-    decisions = (*_needed(declared, parts), *closed, *_kept(section, context))
+    decisions = (
+        *_needed(declared, parts),
+        *closed,
+        *_kept(section, context),
+        *_left_volumes(section, context, cluster, pools),
+    )
     return Decided(section, decisions)
 
 
@@ -101,11 +115,61 @@ def _values(name: str, context: CompleteContext) -> Mapping[str, Any]:
 
 def _has_volume(context: CompleteContext) -> bool:
     """Return whether values of the stack file give Prometheus a volume; what it keeps is then theirs, too."""
+    *spec, volume = _VOLUMES["Prometheus"]
+    return volume in _of_stack_file(context, spec)
+
+
+def _of_stack_file(context: CompleteContext, path: Sequence[str]) -> Mapping[str, Any]:
+    """Return a section of the values that the stack file has for the chart of Prometheus."""
     settings = context.environment.charts.get(KNOWN["prometheus"].chart)
-    here: object = settings.values if settings is not None else None
-    for key in ("prometheus", "prometheusSpec", "storageSpec"):
+    here: object = settings.values if settings is not None else {}
+    for key in path:
         here = cast("Mapping[str, object]", here).get(key) if isinstance(here, Mapping) else None
-    return here is not None
+    return cast("Mapping[str, Any]", here) if isinstance(here, Mapping) else {}
+
+
+def _left_volumes(
+    section: AddonsPlan, context: CompleteContext, cluster: ClusterPlan, pools: Sequence[PoolPlan]
+) -> Iterator[Decision]:
+    """Warn of volumes in one zone of pods whose next node may be in another."""
+    if not any(one.name == "prometheus" and one.install for one in section.addons):
+        return
+    created = cluster.cloud.create if cluster.cloud is not None else None
+    for title, (*path, key) in _VOLUMES.items():
+        spec = _of_stack_file(context, path)
+        storage = context.environment.storage.get(str(_storage_class(spec.get(key))))
+        if key not in spec or (storage is not None and storage.type != "disk"):
+            continue
+        selector = cast("Mapping[str, str]", spec.get("nodeSelector") or {})
+        leaving = [
+            f"nodes of pool {pool.name}"
+            for pool in pools
+            if selector.items() <= pool.labels.items() and pool.cloud is not None and pool.cloud.leaves_zones
+        ]
+        if not selector:
+            leaving = (
+                ["system nodes, which are fewer than the zones,"]
+                if created and created.system_leaves_zones
+                else []
+            )
+        for nodes in leaving[:1]:
+            yield Decision(
+                subject="addons",
+                what="warning: metrics",
+                chosen=f"the volume of {title} is in one zone, and {nodes} may start in another",
+                why=f"{title} then waits until a node starts in the zone of its disk: declare a CPU pool with one "
+                "zone in zones and no taints, and write "
+                f"{'.'.join(path)}.nodeSelector: {{{names.POOL_LABEL}: NAME}} in "
+                f"charts.{KNOWN['prometheus'].chart}.values"
+                + ("" if selector else ", or as many system nodes as zones in cluster.create.system"),
+            )
+
+
+def _storage_class(volume: object) -> object:
+    """Return the name of the class of a volume, from its claim template."""
+    for key in ("volumeClaimTemplate", "spec", "storageClassName"):
+        volume = cast("Mapping[str, object]", volume).get(key) if isinstance(volume, Mapping) else None
+    return volume
 
 
 def _kept(section: AddonsPlan, context: CompleteContext) -> tuple[Decision, ...]:
@@ -118,7 +182,8 @@ def _kept(section: AddonsPlan, context: CompleteContext) -> tuple[Decision, ...]
             what="metrics",
             chosen="{retention}, at most {retentionSize}, on its node's disk".format_map(PROMETHEUS_KEEPS),
             why="they are lost when Prometheus moves to another node; with a volume they stay as long as its "
-            f"retention says: prometheus.prometheusSpec.storageSpec in charts.{KNOWN['prometheus'].chart}.values",
+            f"retention says: prometheus.prometheusSpec.storageSpec in charts.{KNOWN['prometheus'].chart}.values; "
+            "a disk is in one zone, so a node must start there",
         ),
     )
 

@@ -156,6 +156,11 @@ class CreatedCluster(Protocol):
         ...
 
     @property
+    def system_leaves_zones(self) -> bool:
+        """Whether the successor of a system node may be in another zone than the disks of its pods."""
+        ...
+
+    @property
     def upgrade_order(self) -> str | None:
         """What happens at another minor version, in which order; None: what the platform's clusters do."""
         ...

@@ -254,6 +254,14 @@ class CreateEksPlan:
         return self.support_type == "EXTENDED"
 
     @property
+    def system_leaves_zones(self) -> bool:
+        """Whether some zone has no system node; no autoscaler adds one there.
+
+        Source: Cluster Autoscaler, cloudprovider/aws/README.md, gotchas (persistent volumes); read 2026-11-29.
+        """
+        return self.system_pool.desired_size < len(self.vpc.zone_names)
+
+    @property
     def upgrade_order(self) -> str | None:
         """None: that of all clusters of EKS."""
         return None

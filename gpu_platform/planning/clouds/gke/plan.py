@@ -462,6 +462,11 @@ class CreateGkePlan:
         return self.release_channel == "EXTENDED"
 
     @property
+    def system_leaves_zones(self) -> bool:
+        """False: each zone has one at least."""
+        return False
+
+    @property
     def upgrade_order(self) -> str | None:
         """Return the order where an exclusion until the end of support keeps the channel from minor upgrades.
 
