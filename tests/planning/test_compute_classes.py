@@ -195,6 +195,11 @@ def test_without_classes_the_expander_has_no_priorities() -> None:
             "compute_classes[0].pools",
             "none of which is autoscaled",
         ),
+        (
+            stack(EKS, {}, {"machine_type": "m7i.2xlarge", "workload": "general"}),
+            "compute_classes[0].pools[1]",
+            "found 'second' with no GPUs; allowed: nvidia.com/gpu on l4",
+        ),
         (stack(EKS, KARPENTER), "compute_classes[0].pools", "pools of one provisioner"),
         (stack(EKS, *[{"count": {"desired": 2}}] * 3), "compute_classes[0].pools", "none of which an autoscaler"),
         (

@@ -56,7 +56,9 @@ def check_offers(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
                 context.at(_path(index)).at("pools").at(f"[{place}]").add(
                     f"{other.name!r} with {_offer_text(other)}",
                     f"{_offer_text(first)}, as {first.name!r}: a pod of the class runs on any of them",
-                    "give the pools the same GPU model and sharing, or make two classes",
+                    "name pools with GPUs alone in the class, or pools without alone"
+                    if first.has_gpus != other.has_gpus
+                    else "give the pools the same GPU model and sharing, or make two classes",
                 )
 
 
@@ -89,8 +91,11 @@ def _offer(pool: PoolPlan) -> tuple[str, dict[str, float]]:
 
 
 def _offer_text(pool: PoolPlan) -> str:
+    if not pool.has_gpus:
+        return "no GPUs"
     shares = f" of {pool.sharing.replicas} shares" if pool.sharing.replicas > 1 else ""
-    return f"{', '.join(offer.name for offer in pool.resources)} on {pool.gpu_model}{shares}"
+    offered = ", ".join(offer.name for offer in pool.resources) or "devices that pods claim"
+    return f"{offered} on {pool.gpu_model}{shares}"
 
 
 def _path(index: int) -> str:
