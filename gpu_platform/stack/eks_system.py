@@ -40,7 +40,7 @@ class SystemNodes(SpecModel):
     max: int = Field(default=4, ge=1, le=100)
     disk_gb: int = Field(default=50, ge=20, le=16384)
     kms_key: AwsKey | None = None
-    """Customer-managed key of their disks; unset: the cloud's default key."""
+    """Customer-managed key of their disks, or an alias of one; unset: the cloud's default key."""
     release: str | None = Field(default=None, pattern=r"^1\.\d+\.\d+-\d{8}$", examples=["1.36.2-20260818"])
     """Release of the AL2023 image; another one rolls the nodes. Unset: the newest at the creation, which the nodes
     keep until Kubernetes is upgraded."""

@@ -11,13 +11,13 @@ from gpu_platform.stack._types import wrong
 
 _AWS_EXAMPLE: Final = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 _GOOGLE_EXAMPLE: Final = "projects/my-project/locations/us-central1/keyRings/nodes/cryptoKeys/disks"
-_AWS: Final = r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[0-9a-zA-Z-]+"
-_ALIAS: Final = r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:alias/[\w/-]+"
+# A key or an alias: the cloud of the cluster checks which of its fields take an alias.
+_AWS: Final = r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:(key/[0-9a-zA-Z-]+|alias/[\w/-]+)"
 _GOOGLE: Final = r"projects/[^/\s]+/locations/[a-z0-9-]+/keyRings/[^/\s]+/cryptoKeys/[^/\s]+"
 
 
 def _key(value: str) -> str:
-    if not re.fullmatch(f"{_AWS}|{_ALIAS}|{_GOOGLE}", value):
+    if not re.fullmatch(f"{_AWS}|{_GOOGLE}", value):
         raise wrong(
             "the ARN of an AWS KMS key, or the name of a Cloud KMS key",
             f"write for example {_AWS_EXAMPLE}, or {_GOOGLE_EXAMPLE}",

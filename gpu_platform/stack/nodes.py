@@ -116,7 +116,7 @@ class Disk(SpecModel):
     ] = None
     """Unset: gp3 on EKS; on GKE pd-balanced, or hyperdisk-balanced if the machine type supports no other."""
     kms_key: Annotated[Key | None, SetsProperties(gke=("boot_disk_kms_key",))] = None
-    """Customer-managed key (its ARN, or the name of a Cloud KMS key); unset: the cloud's default key."""
+    """Customer-managed key (ARN of it or an alias, or name of a Cloud KMS key); unset: the cloud's default key."""
 
 
 _SYSCTL = worded(r"^[a-z0-9_-]+(\.[A-Za-z0-9_-]+)+$", "the name of a kernel parameter such as vm.swappiness")

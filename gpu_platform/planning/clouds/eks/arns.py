@@ -46,11 +46,20 @@ def check_key(key: str | None, cluster: EksCluster, problems: Problems, *, alias
     """Record a KMS key that the cluster cannot use; `problems` is at its field, `alias`: aliases are keys there.
 
     It may be of another account, whose key policy then admits this one. IAM policies of drivers name the key
-    itself. Sources: EKS, EBS, EFS and FSx user guides, encryption; read 2026-11-28.
+    itself; launch templates take aliases (EC2 API, LaunchTemplateEbsBlockDeviceRequest, KmsKeyId, 2026-11-29).
+    Sources: EKS, EBS, EFS and FSx user guides, encryption; read 2026-11-28.
     """
     if key is None:
         return
-    if not key.startswith("arn:") or (":alias/" in key and not alias):
+    if ":alias/" in key and not alias:
+        problems.add(
+            f"{key!r}, an alias",
+            "the ARN of the key itself, arn:...:key/ID, which IAM policies name; disks of nodes take aliases, too",
+            f"write what this prints: aws kms describe-key --region {cluster.region} --key-id {key} --query "
+            "KeyMetadata.Arn",
+        )
+        return
+    if not key.startswith("arn:"):
         partition = partition_of(cluster.region)
         fix = f"write arn:{partition}:kms:{cluster.region}:ACCOUNT:key/ID"
         problems.add(f"{key!r}", "the ARN of an AWS KMS key", fix)

@@ -144,7 +144,7 @@ def _check_create(cluster: EksCluster, create: CreateEks, problems: Problems) ->
             f"add {cluster.assume_role}",
         )
     check_key(create.kms_key, cluster, here.at("kms_key"))
-    check_key(create.system.kms_key, cluster, here.at("system").at("kms_key"))
+    check_key(create.system.kms_key, cluster, here.at("system").at("kms_key"), alias=True)
     if cluster.subnets is not None:
         problems.at("subnets").add(
             "subnets together with create",

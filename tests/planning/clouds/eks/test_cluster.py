@@ -67,10 +67,11 @@ def decisions(cluster: dict[str, Any], *pools: dict[str, Any], **rest: Any) -> d
     return {one.what: (one.chosen, one.why) for one in found if one.subject == "cluster ml"}
 
 
-def problems(cluster: dict[str, Any], *pools: dict[str, Any], **rest: Any) -> dict[str, str]:
+def problems(cluster: dict[str, Any], *pools: dict[str, Any], every: bool = False, **rest: Any) -> dict[str, str]:
     with pytest.raises(BadInput) as error:
         plan(cluster, *pools, **rest)
-    return {one.path: str(one) for one in error.value.problems if one.path.startswith(("cluster", "pools"))}
+    places = ("",) if every else ("cluster", "pools")
+    return {one.path: str(one) for one in error.value.problems if one.path.startswith(places)}
 
 
 # -- what is refused ------------------------------------------------------------------------------------------
@@ -303,6 +304,21 @@ def test_efa_karpenter_and_their_parts_are_planned_only_where_a_pool_has_them() 
     assert both.efa
     assert both.efa_plugin is not None
     assert both.karpenter is not None
+
+
+def test_disks_of_nodes_take_an_alias_of_a_key_and_other_fields_say_how_to_find_its_key() -> None:
+    alias = "arn:aws:kms:us-east-2:123456789012:alias/disks"
+    system = create_plan(
+        created({"system": {"kms_key": alias}}), {**SERVE, "disk": {"kms_key": alias}}
+    ).system_pool
+    assert system.disk.kms_key == alias
+    bucket = {"type": "bucket", "bucket": "acme", "purpose": "checkpoints", "kms_key": alias}
+    storage = {"lustre": {"type": "lustre", "kms_key": alias}, "disk": {"type": "disk", "kms_key": alias}}
+    fields = problems(created({"kms_key": alias}), storage={**storage, "bucket": bucket}, every=True)
+    assert fields.keys() >= {"cluster.create.kms_key", *(f"storage.{one}.kms_key" for one in (*storage, "bucket"))}
+    for path, text in fields.items():
+        if path.endswith("kms_key"):
+            assert f"aws kms describe-key --region us-east-2 --key-id {alias}" in text
 
 
 @pytest.mark.parametrize(
