@@ -60,8 +60,12 @@ class NotChecked:
     why: str
 
     def __str__(self) -> str:
-        where = ": ".join(part for part in (self.resource.rpartition("::")[2], self.path) if part)
-        return f"{self.subject}: {where}: {self.why}"
+        return f"{self.subject}: {self.where}"
+
+    @property
+    def where(self) -> str:
+        """The value that is not visible, and why."""
+        return ": ".join(part for part in (self.resource.rpartition("::")[2], self.path, self.why) if part)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as plain JSON values."""
@@ -95,6 +99,17 @@ class PolicyReport:
     exempted: tuple[Violation, ...] = ()
     not_checked: tuple[NotChecked, ...] = ()
     idle_exemptions: tuple[IdleExemption, ...] = ()
+
+    @property
+    def gaps(self) -> tuple[tuple[str, str], ...]:
+        """Rules that could not check something, and why: each value that is not visible once."""
+        by_value: dict[tuple[str, str, str], list[NotChecked]] = {}
+        for gap in self.not_checked:
+            by_value.setdefault((gap.resource, gap.path, gap.why), []).append(gap)
+        return tuple(
+            (", ".join(dict.fromkeys(gap.rule for gap in gaps)), str(gaps[0]) if len(gaps) == 1 else gaps[0].where)
+            for gaps in by_value.values()
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain JSON values."""

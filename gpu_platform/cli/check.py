@@ -167,7 +167,7 @@ def show_policies(console: Console, report: PolicyReport) -> None:
         )
     for violation in report.exempted:
         console.print(escape(f"exempted: {violation.rule}: {violation}"))
-    for gap in report.not_checked:
-        console.print(escape(f"not checked: {gap.rule}: {gap}"))
+    for names, gap in report.gaps:
+        console.print(escape(f"not checked: {names}: {gap}"))
     if not report.violations:
         console.print("policies: no violation")

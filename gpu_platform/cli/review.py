@@ -154,7 +154,7 @@ def _policies(report: PolicyReport) -> Iterator[str]:
         idle = [str(one) for one in report.idle_exemptions]
         yield from _details(f"Exemptions without effect: {len(idle)}", idle, opened=False)
     if report.not_checked:
-        gaps = [f"`{gap.rule}`: {gap}" for gap in report.not_checked]
+        gaps = [f"`{names}`: {gap}" for names, gap in report.gaps]
         yield from _details(f"Not checked: {len(gaps)}", gaps, opened=False)
 
 
