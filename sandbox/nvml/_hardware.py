@@ -255,7 +255,7 @@ def healthy_gpu(
         pcie_generation=gpu.pcie_generation,
         pcie_link_generation=gpu.pcie_generation,
         pcie_width=gpu.pcie_width,
-        pcie_link_width=gpu.pcie_width,
+        pcie_link_width=extras.get("pcie_link_width", gpu.pcie_width),
         celsius=extras["idle_celsius"] + index % 3,
         slowdown_celsius=gpu.slowdown_celsius or extras["slowdown_celsius"],
         shutdown_celsius=extras["shutdown_celsius"],

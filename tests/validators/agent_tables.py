@@ -54,7 +54,6 @@ def healthy_gpu(index=0, **changes):
         "retired_pages": NOT_SUPPORTED,
         "banks_without_rows": 0,
         "recovery_action": 0,
-        "pcie_width_of_system": 16,
         "pcie_replays": 0,
         "nvlink_errors": (0, 0, 0),
         "processes": [],

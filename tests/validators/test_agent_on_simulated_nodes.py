@@ -13,7 +13,7 @@ from gpu_platform.catalog import load_catalog
 from sandbox.nvml import NodeProfile, install
 from validators.agent.calls import Journal
 from validators.agent.checks import run_checks
-from validators.agent.expectations import Expectation, Expectations
+from validators.agent.expectations import Expectation, Expectations, health_of
 from validators.agent.fabric import DEVICES_VARIABLE
 from validators.agent.nvml import read_nvml
 from validators.agent.snapshot import Snapshot
@@ -180,10 +180,18 @@ def test_the_two_gpus_of_a_grace_blackwell_board_have_its_serial_number():
 
 
 @pytest.mark.parametrize("machine_type", ["g4dn.12xlarge", "g5.48xlarge", "g6.48xlarge", "g6e.12xlarge"])
-def test_a_link_of_a_card_that_uses_fewer_lanes_than_its_slot_has_is_found(machine_type):
-    fault = {"kind": "pcie-width", "index": 1}
-    found = findings(simulated(machine_type, fault), of_machine(machine_type))
-    assert found == [("pcie-width", "GPU 1", "fail", "x8")]
+def test_the_lanes_of_a_card_are_reported_but_not_judged(machine_type):
+    snapshot = simulated(machine_type, {"kind": "pcie-width", "index": 1, "width": 4})
+    assert findings(snapshot, of_machine(machine_type)) == []
+    [width] = [entry for entry in run_checks(snapshot, of_machine(machine_type)) if entry["id"] == "pcie-width"]
+    assert "x4" in width["observed"]
+
+
+@pytest.mark.parametrize("machine_type", ["g4dn.xlarge", "g5.xlarge"])
+def test_a_gpu_of_ec2_with_half_of_its_lanes_is_healthy(machine_type):
+    snapshot = simulated(machine_type)
+    assert [gpu.pcie_width.value for gpu in snapshot.gpus] == [8]
+    assert findings(snapshot, of_machine(machine_type)) == findings(snapshot, health_of(snapshot)) == []
 
 
 @pytest.mark.parametrize(

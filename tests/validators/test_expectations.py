@@ -73,7 +73,7 @@ def test_what_the_catalogue_does_not_know_is_not_expected():
 
 
 def test_a_pcie_cards_slot_is_not_compared_with_what_the_card_supports():
-    assert values_of("g5.48xlarge")["pcie-width"] == "most"  # that GPU and slot can use together
+    assert "pcie-width" not in values_of("g5.48xlarge")
     assert "pcie-generation" not in values_of("g5.48xlarge")
 
 

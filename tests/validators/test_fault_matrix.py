@@ -172,7 +172,7 @@ def applies(kind, machine, gpu, catalog):
             "fabric-degraded": registered,
             "other-clique": racked,
             "imex-missing": racked,
-            "pcie-width": not machine.nvlinks_per_gpu or machine.arch == "amd64",
+            "pcie-width": machine.nvlinks_per_gpu and machine.arch == "amd64",
             "pcie-generation": machine.nvlinks_per_gpu and machine.arch == "amd64",
             "mig-wrong-layout": gpu.mig,
             "mig-pending": gpu.mig,

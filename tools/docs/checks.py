@@ -145,7 +145,6 @@ def _broken(gpus: int) -> Snapshot:
                 sram_exceeded=Reading(True),
                 retired_pages=Reading((0, 1, True)),
                 recovery_action=Reading(1),
-                pcie_width_of_system=Reading(16),
                 processes=Reading([(1, 1)]),
                 nvlinks=Reading([False]),
                 pcie_width=Reading(1),

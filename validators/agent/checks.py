@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from validators.agent.calls import NO_ANSWER
-from validators.agent.expectations import MOST, RACK, Expectation, Expectations
+from validators.agent.expectations import RACK, Expectation, Expectations
 from validators.agent.fabric import fabric_manager, fabric_mtu, fabric_nics, imex_domain, nic_affinity
 from validators.agent.health import (
     REPLACE,
@@ -391,12 +391,8 @@ def _fabric_state(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: S
 
 
 def _pcie_width(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:
-    """Compare the lanes in use with a number, or with what the GPU and its slot can use together."""
     del snapshot
     remedy = "reseat or replace the GPU: its PCIe link uses fewer lanes than expected (lspci -vv, LnkSta)"
-    if expectation is not None and expectation.value == MOST:
-        most = gpu.pcie_width_of_system.value
-        expectation = None if most is None else replace(expectation, value=most)
     return _number(gpu.pcie_width, expectation, "x", remedy)
 
 

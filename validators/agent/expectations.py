@@ -22,7 +22,6 @@ _TEXT_KEYS = {"codes", "text", "class", "ends_faults"}
 NIC_KINDS = ("efa", "mlx5", "gvnic")
 RACK = "rack"
 """Expected `fabric-state` where the fabric manager of the rack registers the GPUs, not one on the machine."""
-MOST = "most"
 """Expected width of a PCIe link: the most that GPU and slot can use together."""
 
 
@@ -88,7 +87,6 @@ def health_of(snapshot: Snapshot, more: Mapping[str, Expectation] | None = None)
     """
     source = "always: a healthy GPU"
     expect = {check: Expectation(True, source) for check in _OF_HEALTH}
-    expect["pcie-width"] = Expectation(MOST, source)
     if any(gpu.remapped_rows.supported for gpu in snapshot.gpus):
         expect["row-remapping"] = Expectation(True, source)
     return Expectations(expect={**expect, **(more or {})})
@@ -216,10 +214,6 @@ def _is_version(value: object) -> bool:
 
 
 _COUNT = ("a whole number, 0 or more", _is_count)
-_COUNT_OR_MOST: tuple[str, Callable[[Any], bool]] = (
-    f'a whole number, 0 or more, or "{MOST}"',
-    lambda value: _is_count(value) or value == MOST,
-)
 _TRUTH: tuple[str, Callable[[Any], bool]] = ("true or false", lambda value: isinstance(value, bool))
 _TRUE: tuple[str, Callable[[Any], bool]] = ("true", lambda value: value is True)
 _VERSION = ('a driver version such as "580.65.06" or "450"', _is_version)
@@ -236,7 +230,7 @@ _VALUES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "nvlink-count": _COUNT,
     "fabric-state": (f'true or "{RACK}"', lambda value: value is True or value == RACK),
     "fabric-manager": _TRUE,
-    "pcie-width": _COUNT_OR_MOST,
+    "pcie-width": _COUNT,
     "pcie-generation": _COUNT,
     "numa-nodes": (
         "a list of one NUMA node per GPU",

@@ -323,7 +323,6 @@ def _gpu(calls: Calls, index: int) -> GpuSnapshot:
         retired_pages=_retired_pages(read),
         banks_without_rows=read(pynvml.nvmlDeviceGetRowRemapperHistogram, convert=lambda found: found.none),
         recovery_action=_mapped(_some(values, (_RECOVERY_ACTION_FIELD,)), lambda found: found[0]),
-        pcie_width_of_system=read(pynvml.nvmlDeviceGetMaxPcieLinkWidth),
         pcie_replays=read(pynvml.nvmlDeviceGetPcieReplayCounter),
         nvlink_errors=_mapped(
             _some(values, _NVLINK_FIELDS), lambda found: (found[0] + found[1], found[2], found[3])

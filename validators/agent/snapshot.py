@@ -106,8 +106,6 @@ class GpuSnapshot:
     """Memory banks without spare rows."""
     recovery_action: Reading[int] = field(default_factory=_unread)
     """What the driver asks for, nvmlDeviceGpuRecoveryAction_t; 0: nothing."""
-    pcie_width_of_system: Reading[int] = field(default_factory=_unread)
-    """Most lanes that GPU and slot can use together."""
     pcie_replays: Reading[int] = field(default_factory=_unread)
     nvlink_errors: Reading[tuple[int, int, int]] = field(default_factory=_unread)
     """CRC errors, replays and recoveries of all NVLinks."""

@@ -13,7 +13,6 @@ from gpu_platform.planning.expectations.section import Expectation, Expectations
 
 FABRIC_MANAGER: Final = "fabric-manager"  # the check that its process runs
 RACK: Final = "rack"  # whose fabric manager registers the GPUs
-MOST: Final = "most"  # width of a PCIe link: what the GPU and its slot can use together
 _HEALTH: Final = (
     "throttle-reasons",
     "temperature",
@@ -84,12 +83,12 @@ def expectations_for_machine(
     if gpu.row_remapping:
         expect["row-remapping"] = Expectation(True, of_gpu)
     if machine.nvlinks_per_gpu and machine.arch == "amd64":
-        # On an HGX baseboard the link is the GPU's own; a card's slot may be older or x8, and a superchip's
-        # GPU is connected to its CPU by NVLink-C2C.
+        # On an HGX baseboard the link is the GPU's own. A card's slot may be older or x8, which NVML does not see
+        # in a VM: the A10G and T4 of EC2 use 8 lanes, and NVML's maximum is 16 (influxdata/telegraf, plugins/
+        # inputs/nvidia_smi/testdata, a10g.xml and tesla-t4.xml; read 2026-11-29). A superchip's GPU is connected
+        # to its CPU by NVLink-C2C.
         expect["pcie-width"] = Expectation(gpu.pcie_width, of_gpu)
         expect["pcie-generation"] = Expectation(gpu.pcie_generation, of_gpu)
-    elif not machine.nvlinks_per_gpu:
-        expect["pcie-width"] = Expectation(MOST, "always: all lanes that both the GPU and the slot have")
     baseboard = machine.nvlinks_per_gpu > 0 and machine.gpu_count >= _HGX_GPUS
     if catalog.nvlink_domain(machine) is not None:
         expect["fabric-state"] = Expectation(RACK, of_machine)
