@@ -327,7 +327,7 @@ def _node_report(
 def _with_upgrade(check: CheckResult, of_kubernetes: Sequence[CheckResult]) -> CheckResult:
     """Return the agent's check of the driver with the upgrade of the node, which the agent cannot see."""
     upgraded = any(one.id == "driver-upgrade" and one.needs_attention for one in of_kubernetes)
-    if check.id != "driver-version" or check.verdict != FAIL or not upgraded:
+    if check.id != "driver-version" or not check.needs_attention or not upgraded:
         return check
     return replace(check, remediation="see the check driver-upgrade of this node")
 

@@ -465,7 +465,10 @@ def test_a_node_that_fails_stays_cordoned_and_says_why_and_the_rest_is_not_begun
     assert _results(ran) == {"lab-0": "failed", "lab-1": "not-begun"}
     assert ran.json["cost"]["wasted_usd_per_hour"] is None, "pods ran, and were not counted"
     assert "lab-0: failed, the node stays cordoned: its MIG manager reports state failed" in ran.err
-    assert "lab-1: not started: sharing.max_unavailable is 1, already unavailable: lab-0" in ran.err
+    assert (
+        "lab-1: not started: sharing.max_unavailable is 1, already unavailable: lab-0; `gpu-platform validate`"
+        in ran.err
+    )
     assert lab.is_cordoned("lab-0")
     assert "its MIG manager reports state failed" in (lab.mark("lab-0") or "")
     assert not lab.is_cordoned("lab-1")

@@ -174,6 +174,19 @@ def test_nodes_of_an_own_image_are_compared_with_its_driver(make_plan: PlanMaker
     assert "driver-version" not in make_plan(aws(), cluster=EKS).pools[0].expectations.expect
 
 
+def test_a_driver_that_the_platform_changes_node_by_node_is_marked_for_the_agent(make_plan: PlanMaker) -> None:
+    def rolled(plan: EnvironmentPlan) -> bool:
+        return plan.pools[0].expectations.expect["driver-version"].rolled
+
+    own = {"ami": "ami-0a1b2c3d4e5f60718", "driver": "595.91.07"}
+    assert rolled(make_plan(aws(image=own), cluster=EKS)), "EKS replaces the nodes"
+    existing = {"provider": "existing", "kubernetes": "1.36"}
+    for owner, expected in (("operator", True), ("host", False)):
+        operator = {"toolkit": "host", "driver": {"owner": owner, "version": "580.173.02"}}
+        plan = make_plan(pool(nodes={"names": ["gpu-0"]}), cluster=existing, operator=operator)
+        assert rolled(plan) == expected, owner
+
+
 # -- GKE --------------------------------------------------------------------------------------------------
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pynvml
 import pytest
 from agent_tables import NOT_SUPPORTED, expecting, findings, healthy_gpu, node, tolerating, verdict
 
-from validators.agent.checks import run_checks
-from validators.agent.expectations import Expectations
+from validators.agent.checks import run_checks, verdict_of
+from validators.agent.expectations import Expectations, parse_expectations
 from validators.agent.outcome import unanswered
 from validators.agent.snapshot import Reading, Snapshot
 
@@ -159,6 +161,30 @@ def test_memory_may_differ_by_its_tolerance_and_no_more(found, verdict):
 )
 def test_the_driver_is_compared_by_number_not_by_text(check, expected, driver, verdict):
     assert outcome(check, expected, driver=driver)[0] == verdict
+
+
+@pytest.mark.parametrize(("rolled", "verdict"), [({}, NO), ({"rolled": True}, UNKNOWN)])
+def test_another_driver_is_no_fault_of_a_node_where_the_platform_installs_it(rolled, verdict):
+    held = {"version": 1, "expect": {"driver-version": {"value": "580.65.06", "source": "", **rolled}}}
+    expected = parse_expectations(json.dumps(held), "test")
+    entries = run_checks(node(healthy_gpu(), driver="575.57.08"), expected)
+    [found] = [one for one in entries if one["id"] == "driver-version"]
+    assert (found["verdict"], found["observed"], verdict_of(entries)) == (verdict, "575.57.08", verdict)
+    assert "operator's driver rollout" in found["remediation"]
+
+
+@pytest.mark.parametrize(
+    ("label", "verdict"),
+    [("lab-old", UNKNOWN), ("lab-old-again", UNKNOWN), ("lab-new", NO), ("lab-new-again", NO), ("", NO)],
+)
+@pytest.mark.parametrize(("check", "value"), [("mig-mode", True), ("mig-instances", [{"1g.10gb": 7}])])
+def test_a_layout_is_judged_only_on_a_node_whose_label_asks_for_it(label, verdict, check, value):
+    held = {"version": 1, "expect": {check: {"value": value, "source": "", "mig_config": "lab-new"}}}
+    expected = parse_expectations(json.dumps(held), "test")
+    gpu = healthy_gpu(mig_mode=(False, False), mig_instances={})
+    [found] = [one for one in run_checks(node(gpu), expected, label) if one["id"] == check]
+    assert found["verdict"] == verdict
+    assert ("asked for MIG config lab-old, not lab-new" in found["remediation"]) == (verdict == UNKNOWN)
 
 
 @pytest.mark.parametrize(

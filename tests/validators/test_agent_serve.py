@@ -102,11 +102,11 @@ def service(tmp_path):
     """Return a function that serves a simulated node, and returns its process and port."""
     running = []
 
-    def start(*faults, expect=None, **environment):
+    def start(*faults, expect=None, machine="g4dn.xlarge", **environment):
         agent, profile = tmp_path / "agent.pyz", tmp_path / "profile.json"
         expectations = tmp_path / "expectations.json"
         agent.write_bytes(build_agent())
-        node = NodeProfile(machine_type="g4dn.xlarge", driver_version=DRIVER, faults=faults)
+        node = NodeProfile(machine_type=machine, driver_version=DRIVER, faults=faults)
         profile.write_text(node.model_dump_json())
         expected = {"gpu-count": {"value": 1}, **(expect or {})}
         expectations.write_text(json.dumps({"version": 1, "expect": expected}))
@@ -173,6 +173,21 @@ def test_the_gpus_are_not_read_while_the_mig_manager_changes_them(service, api, 
     assert get(port, "/ready") == (503, "the first check has not finished\n")
     api.node["metadata"]["labels"] = {names.MIG_STATE_LABEL: "success"}
     assert wait_for(port, "/ready", lambda answer: answer[0] == 200) == (200, "pass\n")
+
+
+@pytest.mark.parametrize(("asked", "verdict"), [("lab-new", "unknown"), ("lab-old", "fail")])
+def test_a_node_that_has_its_next_layout_is_not_failed_by_the_one_before(service, api, token, asked, verdict):
+    api.node["metadata"]["labels"] = {names.MIG_CONFIG_LABEL: asked, names.MIG_STATE_LABEL: "success"}
+    _, port = service(
+        NODE_NAME="train-0",
+        POD_NAMESPACE="proofs",
+        GPU_PLATFORM_API_SERVER=api.url,
+        GPU_PLATFORM_TOKEN_FILE=token,
+        machine="a2-highgpu-1g",
+        expect={"mig-instances": {"value": [{"1g.10gb": 7}], "mig_config": "lab-old"}},
+    )
+    wait_for(port, "/report", lambda answer: answer[0] == 200)
+    assert json.loads(get(port, "/report")[1])["verdict"] == verdict
 
 
 @pytest.mark.parametrize("state", IN_PROGRESS)

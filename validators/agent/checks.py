@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from validators.agent.calls import NO_ANSWER
@@ -50,20 +50,30 @@ _MISSING = (
 )
 SPARE_ROWS = 512  # rows that NVIDIA's data-centre GPUs remap before they are to be replaced
 
+_SECOND_NAME = "-again"  # by which `up` asks for the same MIG config once more
+
 _NO_ROWS = f"{REPLACE}: it has no spare rows left"
 
 
-def run_checks(snapshot: Snapshot, expectations: Expectations) -> list[dict[str, Any]]:
-    """Return the report's entries of all checks, in the order of `_NODE_CHECKS` and `_GPU_CHECKS`."""
+def run_checks(snapshot: Snapshot, expectations: Expectations, mig_config: str = "") -> list[dict[str, Any]]:
+    """Return the report's entries of all checks, in the order of `_NODE_CHECKS` and `_GPU_CHECKS`.
+
+    `mig_config`: the layout that the node's label asks for, "" if not known.
+    """
     entries = [_entry("nvml", None, _nvml(snapshot), None)]
     for check in _NODE_CHECKS:
         expectation = expectations.expect.get(check)
         outcome = _unread(check, snapshot, expectation) or _NODE_CHECKS[check](snapshot, expectation)
-        entries.append(_entry(check, None, outcome, expectation))
+        entries.append(_entry(check, None, _awaited(outcome, expectation, mig_config), expectation))
     for check in _GPU_CHECKS:
         expectation = expectations.expect.get(check)
         entries += [
-            _entry(check, device, outcome, expectation or (_OWN_STATEMENT if outcome.verdict == FAIL else None))
+            _entry(
+                check,
+                device,
+                _awaited(outcome, expectation, mig_config),
+                expectation or (_OWN_STATEMENT if outcome.verdict == FAIL else None),
+            )
             for device, outcome in _over_gpus(check, snapshot, expectation)
         ]
     return entries
@@ -89,6 +99,19 @@ def _entry(check: str, device: str | None, outcome: Outcome, expectation: Expect
         "source": expectation.source if expectation else "",
         "remediation": outcome.remediation,
     }
+
+
+def _awaited(outcome: Outcome, expectation: Expectation | None, mig_config: str) -> Outcome:
+    """Return unknown instead of fail for a node that the platform has yet to give what is expected."""
+    if outcome.verdict != FAIL or expectation is None:
+        return outcome
+    wanted, asked = expectation.mig_config, mig_config.removesuffix(_SECOND_NAME)
+    if wanted and asked and asked != wanted:
+        remedy = (
+            f"the node is asked for MIG config {asked}, not {wanted}: `gpu-platform up` changes it in its turn"
+        )
+        return replace(outcome, verdict=UNKNOWN, remediation=remedy)
+    return replace(outcome, verdict=UNKNOWN) if expectation.rolled else outcome
 
 
 def _unread(check: str, snapshot: Snapshot, expectation: Expectation | None) -> Outcome | None:

@@ -16,7 +16,7 @@ from validators.agent.expectations import BadExpectations, Expectations, parse_e
 from validators.agent.history import Remembering
 from validators.agent.hold import Holding
 from validators.agent.mark import NodeMarks
-from validators.agent.mig_change import reason_to_wait
+from validators.agent.mig_change import mig_change
 from validators.agent.publish import publish
 from validators.agent.reading import READ_COMMAND, NvmlReader, write_snapshot
 from validators.agent.recording import BadRecording, Recorded, read_recording, write_recording
@@ -78,8 +78,11 @@ def _serve(parsed: argparse.Namespace, expectations: Expectations | None) -> int
     xids = expectations.expect.get("xid") if expectations else None
     reader: Reader = parsed.reader or Remembering(NvmlReader(), XidTable.of(xids))
 
+    change = mig_change(expectations, identity)
+
     def check() -> Report:
-        return check_node(reader, expectations, identity, parsed.deadline)
+        config = change.config if change else ""
+        return check_node(reader, expectations, identity, parsed.deadline, mig_config=config)
 
     marks: list[NodeMarks] = []
 
@@ -94,7 +97,7 @@ def _serve(parsed: argparse.Namespace, expectations: Expectations | None) -> int
     most = OnFailure.of_environment().failing_seconds or REPUBLISH_SECONDS
     publisher = Publisher(publish_all, republish_seconds=min(REPUBLISH_SECONDS, most))
     readiness = Readiness(parsed.interval + parsed.deadline + _SLACK_SECONDS)
-    why_wait = reason_to_wait(expectations, identity)
+    why_wait = change.why_wait if change else lambda: ""
     serve(check, publisher, readiness, parsed.port, parsed.interval, why_wait)
     return 0
 

@@ -27,11 +27,17 @@ RACK = "rack"
 
 @dataclass(frozen=True)
 class Expectation:
-    """Expected value of one check in the node agent, its source, and its tolerance in percent of the value."""
+    """Expected value of one check in the node agent, its source, and its tolerance in percent of the value.
+
+    `rolled`: the platform gives it to one node after another, so that another value is unknown, not a fault.
+    `mig_config`: so while the label `nvidia.com/mig.config` of the node has another value; "": never.
+    """
 
     value: Any
     source: str
     tolerance_percent: float = 0.0
+    rolled: bool = False
+    mig_config: str = ""
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,12 @@ def _entry(check: str, entry: Any, problems: list[Mistake]) -> Expectation:  # n
     if not _is_number(tolerance) or not 0 <= tolerance < 100:
         allowed = "a number from 0 to less than 100"
         problems.append(Mistake(f"{path}.tolerance_percent", json.dumps(tolerance), allowed))
-    return Expectation(value, source, tolerance)
+    rolled, mig_config = entry.get("rolled", False), entry.get("mig_config", "")
+    if not isinstance(rolled, bool):
+        problems.append(Mistake(f"{path}.rolled", _kind(rolled), "true or false"))
+    if not isinstance(mig_config, str):
+        problems.append(Mistake(f"{path}.mig_config", _kind(mig_config), "text"))
+    return Expectation(value, source, tolerance, rolled, mig_config)
 
 
 def _kind(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Leaves the GPUs alone while the MIG manager changes them.
+"""Leaves the GPUs alone while the MIG manager changes them, and says which layout the node was asked for.
 
 To change MIG mode the manager resets all GPUs of the node. A reset is refused while any process has one open, such
 as this agent during a pass. The manager stops the operands of the GPU Operator for that, not this agent. It sets
@@ -19,6 +19,7 @@ from validators.agent.expectations import Expectations
 from validators.agent.publish import FIELD_MANAGER
 from validators.agent.report import Identity
 
+MIG_CONFIG_LABEL = "nvidia.com/mig.config"
 MIG_STATE_LABEL = "nvidia.com/mig.config.state"
 IN_PROGRESS = ("pending", "rebooting")
 MOST_SECONDS = 1800.0  # a manager that takes longer has stopped without a result, and the node is read again
@@ -26,19 +27,21 @@ _CHECKS = ("mig-mode", "mig-instances")  # expected of GPUs that the manager may
 
 
 class MigChange:
-    """Asks before each pass whether the MIG manager works on the node."""
+    """Asks before each pass whether the MIG manager works on the node. `config`: its label, "" if not known."""
 
     def __init__(self, identity: Identity, clock: Callable[[], float] = time.monotonic) -> None:
         self._identity = identity
         self._clock = clock
         self._since: float | None = None
+        self.config = ""
 
     def why_wait(self) -> str:
         """Return why the GPUs are not to be read now, or "". Without an API server nothing is waited for."""
         try:
-            state = self._labels().get(MIG_STATE_LABEL)
+            labels = self._labels()
         except ApiError:
             return ""
+        state, self.config = labels.get(MIG_STATE_LABEL), str(labels.get(MIG_CONFIG_LABEL) or "")
         if state not in IN_PROGRESS:
             self._since = None
             return ""
@@ -53,12 +56,8 @@ class MigChange:
         return (node.get("metadata") or {}).get("labels") or {}
 
 
-def reason_to_wait(expectations: Expectations | None, identity: Identity) -> Callable[[], str]:
-    """Return a function that returns why the GPUs are not to be read now, or ""."""
+def mig_change(expectations: Expectations | None, identity: Identity) -> MigChange | None:
+    """Return what watches the node's MIG layout; None where no layout is expected."""
     if expectations is None or not any(check in expectations.expect for check in _CHECKS):
-        return _nothing
-    return MigChange(identity).why_wait
-
-
-def _nothing() -> str:
-    return ""
+        return None
+    return MigChange(identity)

@@ -58,15 +58,17 @@ def check_node(
     deadline_seconds: float,
     *,
     health: Mapping[str, Expectation] | None = None,
+    mig_config: str = "",
 ) -> Report:
     """Read NVML, run every check and return the report.
 
-    Without expectations only health is checked, by `health`, too.
+    Without expectations only health is checked, by `health`, too. `mig_config`: the layout that the node's label
+    asks for, "" if not known.
     """
     started = time.monotonic()
     snapshot = reader.read(deadline_seconds)
     expected = health_of(snapshot, health) if expectations is None else expectations
-    checks = run_checks(snapshot, expected)
+    checks = run_checks(snapshot, expected, mig_config)
     return {
         "version": VERSION,
         "node": identity.node,

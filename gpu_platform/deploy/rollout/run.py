@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
 from gpu_platform.base.errors import Finding
@@ -87,7 +87,19 @@ class _AllPools:
         out = self._before.union(*(pool.unavailable() for pool in self.pools))
         if self._most is None or node.out or len(out) < self._most:
             return ""
-        return f"changes.max_unavailable is {self._most}, already unavailable: {', '.join(sorted(out))}"
+        return _held_by("changes.max_unavailable", self._most, out)
+
+    def allow(self, count: int) -> str:
+        """Return the fields to write so that a pool may have `count` nodes out of service."""
+        own = f"sharing.max_unavailable: {count}"
+        return own if self._most is None or count <= self._most else f"{own} and changes.max_unavailable: {count}"
+
+
+def _held_by(limit: str, most: int, out: Collection[str], allow: str = "") -> str:
+    """Return which nodes keep a limit from allowing one more, and the way on."""
+    fix = allow or f"{limit}: {len(out) + 1}"
+    held = f"{limit} is {most}, already unavailable: {', '.join(sorted(out))}"
+    return f"{held}; `gpu-platform validate` says what each of them needs, or write {fix}"
 
 
 class _PoolRoll:
@@ -177,7 +189,7 @@ class _PoolRoll:
         """Return why a node may not be started; empty if it may."""
         out, most = self.unavailable(), self._pool.rules.max_unavailable
         if not node.change.out and len(out) >= most:
-            return f"sharing.max_unavailable is {most}, already unavailable: {', '.join(sorted(out))}"
+            return _held_by("sharing.max_unavailable", most, out, self._all_pools.allow(len(out) + 1))
         return self._all_pools.why_not(node.change)
 
     def _report_progress(self) -> None:

@@ -36,16 +36,19 @@ MEMORY_TOLERANCE_PERCENT: Final = 1.5  # reserved pages and ECC shift NVML's tot
 class DeclaredNode:
     """What a stack declares for the nodes of a pool; each `..._source` names the place in the stack file.
 
-    `driver_version` is the exact driver; None expects only the GPU's first driver branch. `mig_layouts` has
-    one entry per GPU, an empty one where MIG is off; None expects nothing about MIG. `mps`: the daemon of MPS
-    sets the compute mode. `nics`: those of the fabric that nodes are created with.
+    `driver_version` is the exact driver; None expects only the GPU's first driver branch. `driver_rolled`: the
+    operator or the cloud changes it, node by node. `mig_layouts` has one entry per GPU, an empty one where MIG is
+    off; None expects nothing about MIG. `mig_config`: the node label's value for them; "": there is no such label.
+    `mps`: the daemon of MPS sets the compute mode. `nics`: those of the fabric that nodes are created with.
     """
 
     pool: str = ""
     driver_version: str | None = None
     driver_source: str = ""
+    driver_rolled: bool = False
     mig_layouts: Sequence[MigLayout] | None = None
     mig_source: str = ""
+    mig_config: str = ""
     mps: bool = False
     nics: FabricNics | None = None
     nics_source: str = ""
@@ -100,14 +103,16 @@ def expectations_for_machine(
     if machine.numa_nodes is not None:
         expect["numa-nodes"] = Expectation(list(machine.numa_nodes), of_machine)
     if declared.driver_version is not None:
-        expect["driver-version"] = Expectation(declared.driver_version, declared.driver_source)
+        expect["driver-version"] = Expectation(
+            declared.driver_version, declared.driver_source, rolled=declared.driver_rolled
+        )
     if (nics := declared.nics) is not None:
         expect["fabric-nics"] = Expectation({nics.kind: nics.count}, declared.nics_source)
         expect["nic-affinity"] = Expectation(nics.kind, declared.nics_source)
         if nics.mtu is not None:
             expect["fabric-mtu"] = Expectation({nics.kind: nics.mtu}, declared.nics_source)
     if declared.mig_layouts is not None:
-        expect.update(_mig(declared.mig_layouts, declared.mig_source))
+        expect.update(_mig(declared.mig_layouts, declared.mig_source, declared.mig_config))
     return Expectations(declared.pool, machine.name, MappingProxyType(expect))
 
 
@@ -132,12 +137,12 @@ def expected_xids(catalog: Catalog) -> Expectation:
     return Expectation({"classes": classes, "texts": texts}, f"always: a healthy GPU ({source})")
 
 
-def _mig(layouts: Sequence[MigLayout], source: str) -> dict[str, Expectation]:
+def _mig(layouts: Sequence[MigLayout], source: str, config: str) -> dict[str, Expectation]:
     """Return the MIG expectations; where only some GPUs have instances, the layout alone is expected."""
     sliced = [bool(layout) for layout in layouts]
     expect: dict[str, Expectation] = {}
     if len(set(sliced)) == 1:
-        expect["mig-mode"] = Expectation(sliced[0], source)
+        expect["mig-mode"] = Expectation(sliced[0], source, mig_config=config)
     if any(sliced):
-        expect["mig-instances"] = Expectation([dict(layout) for layout in layouts], source)
+        expect["mig-instances"] = Expectation([dict(layout) for layout in layouts], source, mig_config=config)
     return expect

@@ -44,6 +44,8 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext, pool: Cl
         pool=requirements.pool.name,
         driver_version=requirements.driver_version,
         driver_source=_driver_source(requirements, context),
+        # The owner of a host changes its driver; the operator does, and clouds by other images, without one.
+        driver_rolled=requirements.software.driver == "operator" or requirements.pool.image.driver is not None,
         mig_layouts=layouts,
         mps=sharing.mode == "mps",
         # Nodes of another machine type of the pool may have other NICs.
@@ -52,6 +54,7 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext, pool: Cl
         mig_source=f"stack: {sharing.source}.{part}"
         if sharing.mig_layouts
         else f"stack: {sharing.source} (no MIG)",
+        mig_config=requirements.labels.get(names.MIG_CONFIG_LABEL, ""),
     )
     return expectations_for_machine(machine, context.catalog, declared)
 

@@ -23,17 +23,28 @@ MigLayout = Mapping[str, int]  # expected instances by MIG profile; empty: no in
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One expected value of one check, and where it comes from."""
+    """One expected value of one check, and where it comes from.
+
+    Nodes get some values one after another, so that another value is unknown, not a fault, of a node that waits
+    for its turn. `rolled`: until it has the value. `mig_config`: while its label `nvidia.com/mig.config` has
+    another one.
+    """
 
     value: Any
     source: str
     tolerance_percent: float | None = None
+    rolled: bool = False
+    mig_config: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON form; `tolerance_percent` only where there is one."""
+        """Return the JSON form; of the optional fields those that are set."""
         form: dict[str, Any] = {"value": self.value, "source": self.source}
         if self.tolerance_percent is not None:
             form["tolerance_percent"] = self.tolerance_percent
+        if self.rolled:
+            form["rolled"] = True
+        if self.mig_config:
+            form["mig_config"] = self.mig_config
         return form
 
 
