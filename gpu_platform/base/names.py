@@ -88,6 +88,7 @@ READINESS_TAINT_KEY: Final = (
 )
 FAILED_TAINT_KEY: Final = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"  # while a check fails later
 CORDON_ANNOTATION: Final = "gpu-platform.dev/cordoned"  # on nodes that the node agent has cordoned: since when
+RESETS_ANNOTATION: Final = "gpu-platform.dev/gpu-resets"  # of the node agent: when it has seen resets of GPUs
 VALIDATION_REPORT_LABEL: Final = "gpu-platform.dev/validation-report"  # on the agent's report ConfigMaps
 BURN_IN_NAMESPACE: Final = "gpu-platform-burn-in"
 BURN_IN_LABEL: Final = "gpu-platform.dev/burn-in"  # on pods and objects of active checks, and on their results

@@ -21,6 +21,7 @@ from validators.agent.publish import publish
 from validators.agent.reading import READ_COMMAND, NvmlReader, write_snapshot
 from validators.agent.recording import BadRecording, Recorded, read_recording, write_recording
 from validators.agent.report import Identity, Reader, Report, as_text, check_node, exit_code
+from validators.agent.resets import SeenResets
 from validators.agent.serve import REPUBLISH_SECONDS, Publisher, Readiness, serve
 from validators.agent.unreadable import why_unreadable
 from validators.agent.xid_check import XidTable
@@ -79,8 +80,11 @@ def _serve(parsed: argparse.Namespace, expectations: Expectations | None) -> int
     reader: Reader = parsed.reader or Remembering(NvmlReader(), XidTable.of(xids))
 
     change = mig_change(expectations, identity)
+    resets = SeenResets(identity, reader) if isinstance(reader, Remembering) else None
 
     def check() -> Report:
+        if resets:
+            resets.recall()
         config = change.config if change else ""
         return check_node(reader, expectations, identity, parsed.deadline, mig_config=config)
 
@@ -92,6 +96,8 @@ def _serve(parsed: argparse.Namespace, expectations: Expectations | None) -> int
         if not marks:
             marks.append(NodeMarks(identity, server, Holding.of_environment(), OnFailure.of_environment()))
         marks[0].set(report)
+        if resets:
+            resets.keep(server)
 
     # What is done with a node that stays bad needs no change of its report.
     most = OnFailure.of_environment().failing_seconds or REPUBLISH_SECONDS

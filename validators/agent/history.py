@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -51,11 +51,25 @@ class Remembering:
         """Energy of a GPU and when it was read."""
         self._resets: dict[int, float] = {}
         """By index of the GPU, after which time it was reset last."""
+        self._reset_times: dict[int, int] = {}
+        """The same in seconds since the epoch, which count for another process, too."""
 
     @property
     def journal(self) -> Journal:
         """The answers of the last pass."""
         return self._reader.journal
+
+    @property
+    def reset_times(self) -> dict[int, int]:
+        """By index of the GPU, when its last reset was seen, in seconds since the epoch."""
+        return dict(self._reset_times)
+
+    def recall(self, reset_times: Mapping[int, int]) -> None:
+        """Take over the resets that an earlier process has seen, unless a later one was seen here."""
+        for index, at in reset_times.items():
+            if at > self._reset_times.get(index, 0):
+                self._reset_times[index] = at
+                self._resets[index] = self._clock() - (time.time() - at)
 
     def read(self, deadline_seconds: float) -> Snapshot:
         """Return the Snapshot of this pass, with the growth of counters and the events since the first one."""
@@ -91,6 +105,7 @@ class Remembering:
             before, at = self._energy.get(_name(gpu), (0, now))
             if energy < before:
                 self._resets[gpu.index] = at
+                self._reset_times[gpu.index] = round(time.time() - (now - at))
             self._energy[_name(gpu)] = energy, now
 
     def _gpu(self, gpu: GpuSnapshot, now: float) -> GpuSnapshot:

@@ -85,7 +85,7 @@ def _marked(where: str) -> str:
 
 def _other_annotations(where: str) -> str:
     annotations = f"(has({where}.metadata.annotations) ? {where}.metadata.annotations : {{}})"
-    key = f"key == '{names.CORDON_ANNOTATION}'"
+    key = f"key in ['{names.CORDON_ANNOTATION}', '{names.RESETS_ANNOTATION}']"
     return f"{annotations}.map(key, {key} ? '' : key + '=' + {annotations}[key]).filter(one, one != '')"
 
 

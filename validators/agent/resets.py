@@ -1,0 +1,58 @@
+"""Keeps the resets of GPUs that the agent has seen in an annotation of its node, for the agent that follows it.
+
+What shows a reset, energy that is counted from 0 again, is gone afterwards; the Xid error that it has ended stays
+in the kernel's log.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from validators.agent.api_server import MERGE, ApiError, ApiServer, send
+from validators.agent.history import Remembering
+from validators.agent.publish import FIELD_MANAGER
+from validators.agent.report import Identity
+
+RESETS_ANNOTATION = "gpu-platform.dev/gpu-resets"  # seconds since the epoch by index of the GPU, as JSON
+
+
+class SeenResets:
+    """Reads the annotation before the first pass, and writes it when a reset was seen."""
+
+    def __init__(self, identity: Identity, reader: Remembering) -> None:
+        self._path = f"/api/v1/nodes/{identity.node}"
+        self._reader = reader
+        self._kept: dict[int, int] | None = None
+
+    def recall(self) -> None:
+        """Give the reader the resets of earlier agents; without an API server at the next call."""
+        if self._kept is not None:
+            return
+        try:
+            node = self._patch(ApiServer.of_environment(), {})  # a patch without changes returns the node
+        except ApiError:
+            return
+        annotations = (node.get("metadata") or {}).get("annotations") or {}
+        self._kept = _parsed(annotations.get(RESETS_ANNOTATION, ""))
+        self._reader.recall(self._kept)
+
+    def keep(self, server: ApiServer) -> None:
+        """Write the resets to the node, if one was seen. Raises ApiError."""
+        seen = self._reader.reset_times
+        if self._kept is None or seen == self._kept:
+            return
+        text = json.dumps({str(index): at for index, at in sorted(seen.items())})
+        self._patch(server, {"metadata": {"annotations": {RESETS_ANNOTATION: text}}})
+        self._kept = seen
+
+    def _patch(self, server: ApiServer, patch: dict[str, Any]) -> dict[str, Any]:
+        return send(server, "PATCH", self._path, patch, {"fieldManager": FIELD_MANAGER}, patch=MERGE)
+
+
+def _parsed(text: str) -> dict[int, int]:
+    """Return the resets of an annotation; none of one that somebody has spoilt."""
+    try:
+        return {int(index): int(at) for index, at in json.loads(text or "{}").items()}
+    except (ValueError, TypeError, AttributeError):
+        return {}
