@@ -37,6 +37,7 @@ _KINDS: Final = {
     "driver-not-loaded": 9,
     "function-not-found": FUNCTION_NOT_FOUND,
     "gpu-lost": 15,
+    "reset-required": 16,
 }
 
 

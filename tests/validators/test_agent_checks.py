@@ -10,6 +10,7 @@ from agent_tables import NOT_SUPPORTED, expecting, findings, healthy_gpu, node, 
 
 from validators.agent.checks import run_checks, verdict_of
 from validators.agent.expectations import Expectations, parse_expectations
+from validators.agent.nvml import _kind
 from validators.agent.outcome import unanswered
 from validators.agent.snapshot import Reading, Snapshot
 
@@ -236,6 +237,17 @@ def test_a_gpu_that_has_fallen_off_the_bus_fails_also_where_no_count_is_expected
     snapshot = node(healthy_gpu(0), healthy_gpu(1, **lost))
     assert ("gpu-count", None, "fail", "1 (GPU 1: gpu lost)") in findings(snapshot, expecting())
     assert verdict(snapshot, expecting()) == "fail"
+
+
+@pytest.mark.parametrize("unread", ["temperature", "utilization", "handle"])
+@pytest.mark.parametrize("expected", [{}, {"gpu_count": 2}])
+def test_a_gpu_that_says_that_it_must_be_reset_fails_with_that_remedy(unread, expected):
+    problem = _kind(pynvml.NVMLError(pynvml.NVML_ERROR_RESET_REQUIRED))
+    snapshot = node(healthy_gpu(0), healthy_gpu(1, **{unread: Reading(problem=problem, call="nvmlDeviceGetX")}))
+    [found] = [one for one in run_checks(snapshot, expecting(**expected)) if one["verdict"] == "fail"]
+    assert (found["id"], found["observed"]) == ("gpu-count", "1 (GPU 1: reset required)")
+    assert "reset the GPU" in found["remediation"]
+    assert verdict(snapshot, expecting(**expected)) == "fail"
 
 
 def test_a_value_of_a_lost_gpu_says_to_power_cycle_the_node():

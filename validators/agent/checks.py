@@ -15,7 +15,6 @@ from validators.agent.expectations import RACK, Expectation, Expectations
 from validators.agent.fabric import fabric_manager, fabric_mtu, fabric_nics, imex_domain, nic_affinity
 from validators.agent.health import (
     REPLACE,
-    RESET,
     ecc_errors,
     error_growth,
     processes,
@@ -29,6 +28,7 @@ from validators.agent.outcome import (
     FAIL,
     PASS,
     REMEDIES,
+    RESET,
     UNKNOWN,
     Outcome,
     compared,
@@ -44,6 +44,7 @@ NODE = "node"
 NO_PERMISSION = "no-permission"
 FUNCTION_NOT_FOUND = "function-not-found"
 GPU_LOST = "gpu-lost"
+_UNUSABLE = (GPU_LOST, "reset-required")  # what a GPU that no process can use answers, the worst first
 _MISSING = (
     "compare lspci -d 10de: and dmesg (Xid 79, NVRM) with the expected count; drain the node, power-cycle it, and "
     "replace it if a GPU is still missing"
@@ -172,17 +173,22 @@ def _gpu_count(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
         words = ", ".join(f"GPU {index}: {problem.replace('-', ' ')}" for index, problem in silent.items())
         observed += f" ({words})"
     if expectation is None:
-        if GPU_LOST not in silent.values():
+        unusable = [problem for problem in _UNUSABLE if problem in silent.values()]
+        if not unusable:
             return not_expected(observed)
-        return Outcome(FAIL, "every GPU that the driver counts answers", observed, _MISSING)
+        remedy = _MISSING if GPU_LOST in unusable else REMEDIES[unusable[0]]
+        return Outcome(FAIL, "every GPU that the driver counts answers", observed, remedy)
     expected = expectation.value
     if not snapshot.gpu_count.ok:
         return unanswered(snapshot.gpu_count, str(expected))
     undecided = {NO_PERMISSION, FUNCTION_NOT_FOUND, *NO_ANSWER}
     if silent and len(snapshot.gpus) == expected and undecided.issuperset(silent.values()):
         return Outcome(UNKNOWN, str(expected), observed, REMEDIES[next(iter(silent.values()))])
+    to_reset = len(snapshot.gpus) == expected and set(silent.values()) == {"reset-required"}
     remedy = (
-        _MISSING
+        REMEDIES["reset-required"]
+        if to_reset
+        else _MISSING
         if len(snapshot.gpus) - len(silent) < expected
         else "the node has more GPUs than its machine type: correct machine_type in the stack file"
     )
@@ -194,7 +200,8 @@ def _silence(gpu: GpuSnapshot) -> str:
     if not gpu.handle.ok:
         return gpu.handle.problem
     readings = [getattr(gpu, field.name) for field in fields(GpuSnapshot) if field.name != "index"]
-    return GPU_LOST if any(reading.problem == GPU_LOST for reading in readings) else ""
+    problems = {reading.problem for reading in readings}
+    return next((problem for problem in _UNUSABLE if problem in problems), "")
 
 
 def _gpu_uuid(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from validators.agent.expectations import Expectation
-from validators.agent.outcome import Outcome, compared, not_expected, unanswered
+from validators.agent.outcome import RESET, Outcome, compared, not_expected, unanswered
 from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
 
-RESET = "drain the node and reset the GPU (nvidia-smi --gpu-reset) or reboot"
 REPLACE = "drain the node and have the GPU replaced"
 # DCGM's limits of retired pages, dcgm_structs.h: DCGM_LIMIT_MAX_RETIRED_PAGES, _SOFT_LIMIT; read 2026-11-25
 MOST_RETIRED_PAGES = 63

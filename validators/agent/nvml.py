@@ -67,6 +67,7 @@ _TYPES = {2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}  # nvmlValueType_t, 
 _KINDS = {
     pynvml.NVML_ERROR_NOT_SUPPORTED: NOT_SUPPORTED,
     pynvml.NVML_ERROR_GPU_IS_LOST: "gpu-lost",
+    pynvml.NVML_ERROR_RESET_REQUIRED: "reset-required",
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: FUNCTION_NOT_FOUND,
     pynvml.NVML_ERROR_NO_PERMISSION: "no-permission",
     pynvml.NVML_ERROR_INVALID_ARGUMENT: INVALID_ARGUMENT,
@@ -206,7 +207,7 @@ def _gpus(calls: Calls, count: Reading[int]) -> tuple[GpuSnapshot, ...]:
     found: list[GpuSnapshot] = []
     for index in range(_MOST_GPUS if count.problem in NO_ANSWER else 0):
         gpu = _gpu(calls, index)
-        if not gpu.handle.ok and gpu.handle.problem not in ("gpu-lost", "no-permission"):
+        if not gpu.handle.ok and gpu.handle.problem not in ("gpu-lost", "reset-required", "no-permission"):
             break
         found.append(gpu)
     return _with_peers(calls, found)

@@ -20,6 +20,8 @@ HANG_REMEDY: Final = (
 )
 CRASH_REMEDY: Final = "run nvidia-smi on the node; if it ends the same way, reinstall the driver and reboot"
 
+RESET: Final = "drain the node and reset the GPU (nvidia-smi --gpu-reset) or reboot"
+
 REMEDIES: Final = {
     DID_NOT_RETURN: HANG_REMEDY,
     ENDED_THE_PROCESS: CRASH_REMEDY,
@@ -30,6 +32,7 @@ REMEDIES: Final = {
         "the GPU has fallen off the bus (Xid 79 in dmesg): drain and power-cycle the node; "
         "replace the GPU if it happens again"
     ),
+    "reset-required": f"the GPU says that it needs a reset: {RESET}",
     "function-not-found": "the driver is too old to report it: install a newer driver",
     "no-permission": "give the container the GPU devices: runtime class nvidia, NVIDIA_VISIBLE_DEVICES=all",
 }
