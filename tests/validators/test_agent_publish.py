@@ -241,6 +241,41 @@ def test_the_startup_taint_goes_with_the_first_pass_alone(api, token, verdict, t
     assert (said, sent) == ("", {} if left is None else {"train-0": wanted})
 
 
+@pytest.mark.parametrize(
+    ("check", "expected", "observed", "again"),
+    [
+        ("mig-mode", "on", "off", True),
+        ("mig-instances", "7 x 1g.10gb", "no instances", True),
+        ("mig-mode", "off", "on", False),
+        ("mig-instances", "7 x 1g.10gb", "6 x 1g.10gb", False),
+        ("gpu-count", "8", "7", False),
+    ],
+)
+@pytest.mark.parametrize("most", ["0", "1"])
+def test_a_node_that_has_lost_its_instances_is_held_back_as_a_new_one(
+    api, token, check, expected, observed, again, most
+):
+    api.node["spec"], api.leases = {"taints": [GPU]}, {"held-train-0": "train-7"}
+    entry = {"id": check, "device": None, "verdict": "fail", "expected": expected, "observed": observed}
+    report = {**REPORT, "verdict": "fail", "checks": [entry]}
+    holding = Holding.of_environment({"GPU_PLATFORM_MOST_HELD": most})
+    said = NodeTaints(HERE, ApiServer(api.url, token, ""), holding).set(report, api.node, "now")
+    sent = [sent["spec"]["taints"] for path, _, sent in api.requests if sent and "/nodes/" in path]
+    assert sent == ([[GPU, STARTING]] if again else [])
+    assert bool(said) == (most == "1"), "as many nodes as allowed are held back for other faults"
+
+
+def test_a_pool_that_holds_no_new_nodes_back_holds_none_without_instances_either(api, token):
+    api.node["spec"] = {"taints": [GPU]}
+    entry = {"id": "mig-mode", "device": None, "verdict": "fail", "expected": "on", "observed": "off"}
+    report = {**REPORT, "verdict": "fail", "checks": [entry]}
+    assert (
+        NodeTaints(HERE, ApiServer(api.url, token, ""), Holding.of_environment({})).set(report, api.node, "now")
+        == ""
+    )
+    assert api.requests == []
+
+
 def test_a_failing_node_is_held_back_by_a_lease_that_goes_with_the_node_and_ends_with_a_pass(api, token):
     said, sent = tainted(api, token, "fail", [GPU], most=2)
     assert said == ""

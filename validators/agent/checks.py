@@ -26,6 +26,7 @@ from validators.agent.heat import temperature, throttle_reasons
 from validators.agent.modes import application_clocks, compute_mode, persistence, power_limit
 from validators.agent.outcome import (
     FAIL,
+    NO_INSTANCES,
     PASS,
     REMEDIES,
     RESET,
@@ -340,7 +341,7 @@ def _shifted(count: int, snapshot: Snapshot) -> Outcome:
 
 def _layout(instances: Mapping[str, int]) -> str:
     parts = [f"{count} x {profile}" for profile, count in sorted(instances.items()) if count]
-    return ", ".join(parts) or "no instances"
+    return ", ".join(parts) or NO_INSTANCES
 
 
 def _row_remapping(gpu: GpuSnapshot, expectation: Expectation | None, snapshot: Snapshot) -> Outcome:

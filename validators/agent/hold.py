@@ -1,6 +1,10 @@
 """Keeps pods off the agent's own node by taints: of a new node until it passes, and of one that fails later.
 
-A node comes up with the startup taint, by its node group, NodePool or machine image; the agent only removes it.
+A node comes up with the startup taint, by its node group, NodePool or machine image; the agent removes it. It sets
+it again on a node whose GPUs have lost their instances: since Hopper MIG mode is off after each boot and each load
+of the driver (NVIDIA, MIG User Guide, "GPU Reset on Hopper+ GPUs"; read 2026-11-29), so that such a node offers
+whole GPUs as a new one does. A pod that gets one keeps the MIG manager from partitioning it.
+
 The taint of a failing node is set where the stack allows it, on so many nodes of a pool at a time: each needs one
 of the pool's Leases, `held-POOL-NUMBER`, which belongs to the Node object and goes with it. Each report compares
 the node's Leases with its taint, so that a Lease ends whoever removed the taint. A lower maximum releases no node:
@@ -21,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from validators.agent.api_server import MERGE, ApiServer, Conflict, NotFound, send
-from validators.agent.outcome import FAIL, PASS
+from validators.agent.outcome import FAIL, NO_INSTANCES, PASS
 from validators.agent.publish import FIELD_MANAGER
 from validators.agent.report import Identity, Report
 
@@ -39,17 +43,19 @@ Taint = Mapping[str, Any]
 class Holding:
     """How many nodes of the pool failing checks may hold back at a time; 0: none.
 
-    `pool`: whose nodes are counted together, if it is not the pool of the report.
+    `pool`: whose nodes are counted together, if it is not the pool of the report. `new`: new nodes are held back.
     """
 
     most: int
     pool: str = ""
+    new: bool = False
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> Holding:
         """Return what the pod's variable says; without it no failing node is held back."""
         text = environment.get(MOST_HELD_VARIABLE, "")
-        return cls(int(text) if text.isdigit() else 0, environment.get(HELD_WITH_VARIABLE, ""))
+        known = text.isdigit()
+        return cls(int(text) if known else 0, environment.get(HELD_WITH_VARIABLE, ""), new=known)
 
 
 class NodeTaints:
@@ -66,7 +72,7 @@ class NodeTaints:
         `node`: as it was returned last. Raises PublishError.
         """
         for attempt in range(_ATTEMPTS):
-            taints = _taints(node)
+            taints, not_held = _taints(node), ""
             holders = self._holders() if self._holding.most or _held(taints) else {}
             leases: Sequence[str] = [name for name, holder in holders.items() if holder == self._identity.node]
             if report["verdict"] == PASS:
@@ -74,20 +80,22 @@ class NodeTaints:
             elif report["verdict"] == FAIL and self._holding.most:
                 lease = self._lease(self._holding.pool or report["pool"], node, holders, held=_held(taints))
                 leases = [one for one in leases if one != lease]
-                if not lease and not _held(taints):
-                    return f"as many nodes of the pool as allowed ({self._holding.most}) are held back already"
                 failed = {"key": FAILED_TAINT, "value": lease, "effect": "NoSchedule", "timeAdded": now}
-                wanted = list(taints) if _held(taints) else [*taints, failed]
+                wanted = [*taints, failed] if lease and not _held(taints) else list(taints)
+                if not lease and not _held(taints):
+                    not_held = f"as many nodes of the pool as allowed ({self._holding.most}) are held back already"
             elif not self._holding.most:
                 wanted = [one for one in taints if one["key"] != FAILED_TAINT]
             else:
                 wanted = list(taints)
                 leases = () if _held(taints) else leases
+            if self._holding.new and _is_unpartitioned(report) and not _has(taints, STARTUP_TAINT):
+                wanted.append({"key": STARTUP_TAINT, "value": "true", "effect": "NoSchedule"})
             # Leases first: while one is left over, the taint or the list of Leases brings the next pass here.
             for one in leases:
                 self._release(one)
             if wanted == list(taints):
-                return ""
+                return not_held
             try:
                 self._replace(node, wanted)
             except Conflict:
@@ -95,7 +103,7 @@ class NodeTaints:
                     raise
                 node = self._read()
                 continue
-            return ""
+            return not_held
         return ""
 
     def _replace(self, node: Mapping[str, Any], taints: Sequence[Taint]) -> None:
@@ -165,4 +173,20 @@ def _taints(node: Mapping[str, Any]) -> Sequence[Taint]:
 
 
 def _held(taints: Sequence[Taint]) -> bool:
-    return any(one["key"] == FAILED_TAINT for one in taints)
+    return _has(taints, FAILED_TAINT)
+
+
+def _has(taints: Sequence[Taint], key: str) -> bool:
+    return any(one["key"] == key for one in taints)
+
+
+def _is_unpartitioned(report: Report) -> bool:
+    """Return whether a GPU that should have instances has MIG mode off, or none of them."""
+    return any(
+        entry["verdict"] == FAIL
+        and (
+            (entry["id"] == "mig-mode" and entry["expected"] == "on")
+            or (entry["id"] == "mig-instances" and entry["observed"] == NO_INSTANCES)
+        )
+        for entry in report["checks"]
+    )

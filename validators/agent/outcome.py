@@ -13,6 +13,7 @@ PASS: Final = "pass"  # noqa: S105 - a verdict
 FAIL: Final = "fail"
 NOT_APPLICABLE: Final = "not-applicable"
 UNKNOWN: Final = "unknown"
+NO_INSTANCES: Final = "no instances"  # observed layout of a GPU that is not partitioned
 
 HANG_REMEDY: Final = (
     "the driver hangs: look for Xid and NVRM lines in dmesg; drain and reboot the node, "
