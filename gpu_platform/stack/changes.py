@@ -40,5 +40,6 @@ class Changes(SpecModel):
     at any time. On GKE it is the maintenance window of a cluster that the program creates."""
     max_unavailable: int | None = Field(default=None, ge=1, le=1000)
     """Nodes of all pools together that may be out of service while `up` changes MIG layouts, beside
-    `sharing.max_unavailable` of each pool; also the most that a pool's own `max_unavailable` may be. Unset: no
-    limit beside those of the pools."""
+    `sharing.max_unavailable` of each pool; also the most that a pool's own `max_unavailable` may be. Where no pool
+    has `upgrade.max_unavailable`, so many nodes get another driver of the operator's at a time. Unset: no limit
+    beside those of the pools, and one driver at a time."""

@@ -356,7 +356,14 @@ class Pool(SpecModel):
     ] = Disk()
     local_nvme: Annotated[bool, ON_CLOUDS, SetsProperties(eks=("user_data",), karpenter=("node_class",))] = True
     """Use the machine's local NVMe disks, if it has any, for the ephemeral storage of pods."""
-    upgrade: Annotated[Upgrade, ON_CLOUDS] = Upgrade()
+    upgrade: Annotated[
+        Upgrade,
+        On(
+            ("eks", "gke"),
+            "elsewhere the program replaces no nodes",
+            fix="remove upgrade; changes.max_unavailable is how many nodes get another driver at a time",
+        ),
+    ] = Upgrade()
     repair: Annotated[bool | None, ON_CLOUDS] = None
     """Let the cloud replace unhealthy nodes; unset: yes, if the capacity type allows it."""
     protect: bool = False

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.stack.loaded import plan_platform
 
@@ -62,6 +63,20 @@ def test_the_lowest_number_of_a_pool_counts_for_all(counts: tuple[int | None, ..
     policy = plan.operator.helm_values["driver"]["upgradePolicy"]
     assert policy["maxParallelUpgrades"] == at_a_time
     assert policy["maxUnavailable"] == ("25%" if at_a_time == 1 else at_a_time)
+
+
+@pytest.mark.parametrize("provider", ["sandbox", "existing"])
+def test_where_no_pool_has_a_number_that_of_all_changes_counts(provider: str) -> None:
+    nodes = {} if provider == "sandbox" else {"nodes": {"names": ["a", "b"]}}
+    plan = plan_of({"provider": provider, "name": "dc"}, POOL | nodes, changes={"max_unavailable": 8})
+    policy = plan.operator.helm_values["driver"]["upgradePolicy"]
+    assert (policy["maxParallelUpgrades"], policy["maxUnavailable"]) == (8, 8)
+
+
+def test_the_strategy_of_a_cloud_is_refused_elsewhere_with_the_field_that_upgrades_drivers_faster() -> None:
+    pool = POOL | {"nodes": {"names": ["a", "b"]}, "upgrade": {"max_unavailable": 8}}
+    with pytest.raises(BadInput, match=r"pools\[0\].upgrade: .*changes.max_unavailable is how many nodes"):
+        plan_of({"provider": "existing", "name": "dc"}, pool)
 
 
 def test_the_decision_says_what_an_upgrade_does_to_pods() -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from gpu_platform.base.quantity import counted, duration_text
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.sharing import ResolvedPool
+from gpu_platform.stack.changes import Changes
 
 EVICTION_SECONDS: Final = 900
 """As long as `up` drains a node for another MIG layout by default; the operator's default is 300."""
@@ -46,10 +47,10 @@ class UpgradePolicy:
     drain: DrainNode
 
 
-def plan_upgrade_policy(resolved_pools: Sequence[ResolvedPool]) -> Decided[UpgradePolicy]:
+def plan_upgrade_policy(resolved_pools: Sequence[ResolvedPool], changes: Changes) -> Decided[UpgradePolicy]:
     """Return the policy for pools whose driver the operator installs; it applies to all their nodes together."""
     declared = [resolved.pool.upgrade.max_unavailable for resolved in resolved_pools]
-    at_a_time = min((count for count in declared if count), default=1)
+    at_a_time = min((count for count in declared if count), default=changes.max_unavailable or 1)
     policy = UpgradePolicy(
         auto_upgrade=True,
         max_parallel_upgrades=at_a_time,
@@ -58,7 +59,13 @@ def plan_upgrade_policy(resolved_pools: Sequence[ResolvedPool]) -> Decided[Upgra
         gpu_pod_deletion=PodDeletion(force=False, timeout_seconds=EVICTION_SECONDS, delete_empty_dir=True),
         drain=DrainNode(enable=False),
     )
-    which = "lowest upgrade.max_unavailable" if any(declared) else "no pool allows more"
+    which = (
+        "lowest upgrade.max_unavailable"
+        if any(declared)
+        else "changes.max_unavailable"
+        if changes.max_unavailable
+        else "changes.max_unavailable is not set"
+    )
     decision = Decision(
         subject="operator",
         what="driver upgrade",

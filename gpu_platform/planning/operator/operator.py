@@ -115,7 +115,9 @@ def _plan(
     settings = context.cloud.operator_settings(pools)
     owned = any(pool.software.driver == "operator" for pool in pools)
     version = spec.operator.driver.version or (release.default_driver if owned else None)
-    upgrades: Decided[UpgradePolicy | None] = plan_upgrade_policy(resolved_pools) if owned else Decided(None)
+    upgrades: Decided[UpgradePolicy | None] = (
+        plan_upgrade_policy(resolved_pools, spec.changes) if owned else Decided(None)
+    )
     decisions = (_driver_decision(context, pools, version), *upgrades.decisions, *settings.decisions)
     exporter = DcgmExporter(
         enabled=spec.monitoring.enabled and present.dcgm_exporter == "install",
