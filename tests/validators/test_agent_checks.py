@@ -409,3 +409,10 @@ def test_nothing_passes_on_a_node_whose_nvml_did_not_answer():
     told = {entry["id"]: entry["verdict"] for entry in entries if entry["verdict"] != "not-applicable"}
     assert told == dict.fromkeys(["nvml", "gpu-count", "ecc", "numa-nodes"], "unknown")
     assert verdict(snapshot, Expectations()) == "unknown"
+
+
+def test_the_remedy_of_a_gpu_that_must_be_reset_turns_off_what_keeps_it_open():
+    gpu = healthy_gpu(0, recovery_action=1)
+    [found] = [one for one in run_checks(node(gpu), expecting(recovery_action=True)) if one["verdict"] == "fail"]
+    first, second = "nvidia-smi --persistence-mode=0", "nvidia-smi --gpu-reset"
+    assert 0 < found["remediation"].index(first) < found["remediation"].index(second)

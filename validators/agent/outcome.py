@@ -21,7 +21,11 @@ HANG_REMEDY: Final = (
 )
 CRASH_REMEDY: Final = "run nvidia-smi on the node; if it ends the same way, reinstall the driver and reboot"
 
-RESET: Final = "drain the node and reset the GPU (nvidia-smi --gpu-reset) or reboot"
+# Persistence mode counts as a process that has the GPU open, and its reset is refused (NVIDIA/NVSentinel#1690,
+# NVIDIA/gpu-operator#118; read 2026-11-29).
+RESET: Final = (
+    "drain the node and reset the GPU (nvidia-smi --persistence-mode=0, nvidia-smi --gpu-reset) or reboot"
+)
 
 REMEDIES: Final = {
     DID_NOT_RETURN: HANG_REMEDY,
