@@ -10,6 +10,7 @@ import sys
 import pytest
 from agent_tables import DRIVER
 
+from gpu_platform.base import names
 from sandbox.nvml import NodeProfile
 from validators.agent.api_server import ApiError, ApiServer
 from validators.agent.hold import FAILED_TAINT, STARTUP_TAINT, Holding, NodeTaints
@@ -160,13 +161,15 @@ def check(api, token, tmp_path):
     agent.write_bytes(build_agent())
     profile = tmp_path / "profile.json"
 
-    def run(*faults, **environment):
+    def run(*faults, machine="g4dn.xlarge", expect=None, **environment):
         profile.write_text(
-            NodeProfile(machine_type="g4dn.xlarge", driver_version=DRIVER, faults=faults).model_dump_json()
+            NodeProfile(machine_type=machine, driver_version=DRIVER, faults=faults).model_dump_json()
         )
+        expected = tmp_path / "expectations.json"
+        expected.write_text(json.dumps({"version": 1, "expect": expect or {}}))
         command = [sys.executable, "-m", "sandbox.nvml.run", "--profile", str(profile), "--", str(agent)]
         return subprocess.run(
-            [*command, "check", "--format", "json", "--publish"],
+            [*command, "check", "--format", "json", "--publish", *(["--expect", str(expected)] if expect else [])],
             capture_output=True,
             text=True,
             env={
@@ -192,6 +195,13 @@ def test_what_is_published_is_what_is_printed(check, api):
     assert path.startswith("/api/v1/namespaces/proofs/configmaps/node-validation-serve-1?")
     assert json.loads(sent["data"]["report.json"]) == json.loads(done.stdout)
     assert json.loads(done.stdout)["pod_uid"] == "uid-2"
+
+
+@pytest.mark.parametrize(("asked", "verdict"), [("lab-new", "unknown"), ("lab-old", "fail")])
+def test_a_single_pass_judges_a_layout_by_the_label_of_the_node_too(check, api, asked, verdict):
+    api.node["metadata"]["labels"] = {names.MIG_CONFIG_LABEL: asked}
+    expect = {"mig-instances": {"value": [{"1g.10gb": 7}], "mig_config": "lab-old"}}
+    assert json.loads(check(machine="a2-highgpu-1g", expect=expect).stdout)["verdict"] == verdict
 
 
 def test_a_pass_that_could_not_be_published_is_no_pass_and_is_printed(check, api):

@@ -57,7 +57,11 @@ def _check(parsed: argparse.Namespace, expectations: Expectations | None) -> int
     except BadRecording as error:
         print(error, file=sys.stderr)
         return _BAD_INPUT
-    report = check_node(reader, expectations, identity, parsed.deadline)
+    change = mig_change(expectations, identity) if parsed.publish else None
+    if change:
+        change.why_wait()  # a single pass does not wait, but reads the node's label
+    config = change.config if change else ""
+    report = check_node(reader, expectations, identity, parsed.deadline, mig_config=config)
     code = exit_code(report)
     if parsed.record:
         write_recording(Path(parsed.record), reader.journal, with_serials=parsed.with_serials)
