@@ -10,7 +10,7 @@ from typing import Any
 import pulumi
 
 from components._kubernetes_object import KubernetesObject
-from gpu_platform.planning.teams.admission import POLICY_SECONDS
+from gpu_platform.planning.teams.pod_admission import POLICY_SECONDS
 
 _POLICIES = tuple(
     f"admissionregistration.k8s.io/v1/{kind}AdmissionPolicy{part}"

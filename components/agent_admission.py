@@ -9,7 +9,7 @@ import pulumi
 
 from components._kubernetes_object import KubernetesObject
 from components._options import child_options
-from gpu_platform.planning.validation.admission import (
+from gpu_platform.planning.validation.agent_admission import (
     BY_THE_AGENT,
     CLAIM_RULE,
     LEASE_RULE,

@@ -15,7 +15,7 @@ from components._in_namespace import role_ref
 from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from gpu_platform.base import names
-from gpu_platform.planning.queues.admission import (
+from gpu_platform.planning.queues.queue_admission import (
     GUARDED_RESOURCES,
     NAMES_NO_CLASS,
     QUEUED_RESOURCES,

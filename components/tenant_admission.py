@@ -10,7 +10,10 @@ import pulumi
 from components._kubernetes_object import KubernetesObject
 from components._options import child_options, retained
 from gpu_platform.base import names
-from gpu_platform.planning.teams.admission import (
+from gpu_platform.planning.teams.admission_rule import PodRule
+from gpu_platform.planning.teams.fabric import FabricAccess, exec_rule
+from gpu_platform.planning.teams.guarded_objects import by_a_member
+from gpu_platform.planning.teams.pod_admission import (
     CLAIM_VARIABLES,
     POD_CHANGES,
     SERVICE_RULES,
@@ -19,9 +22,6 @@ from gpu_platform.planning.teams.admission import (
     TEMPLATE_VARIABLES,
     VARIABLES,
 )
-from gpu_platform.planning.teams.fabric import FabricAccess, exec_rule
-from gpu_platform.planning.teams.guarded_objects import by_a_member
-from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.planning.teams.pod_templates import TEMPLATE_KINDS
 from gpu_platform.planning.teams.routes import ROUTE_CHANGES
 from gpu_platform.planning.teams.train_jobs import GROUP, RESOURCE

@@ -10,9 +10,9 @@ import pulumi
 from components._kubernetes_object import KubernetesObject, Manifest
 from components._options import child_options
 from gpu_platform.base import names
-from gpu_platform.planning.teams.admission import ASKS_FOR_GPUS
 from gpu_platform.planning.teams.admission_defaults import PodDefaults
 from gpu_platform.planning.teams.admission_mutations import mutations, variables
+from gpu_platform.planning.teams.pod_admission import ASKS_FOR_GPUS
 
 # Defaults protect nothing: a pod without them is still judged by rules and quotas. An error must not stop a team.
 _FAILURE_POLICY = "Ignore"

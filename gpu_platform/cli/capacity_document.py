@@ -10,7 +10,7 @@ from typing import Any
 from gpu_platform.base import names
 from gpu_platform.base.quantity import counted, parse_quantity
 from gpu_platform.planning.capacity.proof import PodsOnNode
-from gpu_platform.planning.capacity.report import CapacityReport, QuotaFit
+from gpu_platform.planning.capacity.quota_fit import CapacityReport, QuotaFit
 from gpu_platform.planning.capacity.waste import CAUSES, GEOMETRY, IDLE, STRANDED, UNALLOCATED, PoolUse
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 from gpu_platform.planning.cost.section import PoolCost

@@ -18,7 +18,7 @@ from gpu_platform.cli.consent import ask_for
 from gpu_platform.cli.engines import Deployment
 from gpu_platform.cli.mig_rollout import release_nodes
 from gpu_platform.cli.team import show_contents
-from gpu_platform.deploy.retention import retention
+from gpu_platform.deploy.retention import kept_namespaces
 from gpu_platform.deploy.retention.team_stacks import TeamStack, deployed_team_stacks
 from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.live.contents import Contents, namespace_contents
@@ -72,8 +72,8 @@ class Destruction:
 class _ClusterContents:
     """Team namespaces of a cluster. `own`: of this stack; `others`: retained namespaces of other stacks."""
 
-    own: Sequence[tuple[retention.TeamNamespace, Contents]] = ()
-    others: Sequence[tuple[retention.TeamNamespace, Contents]] = ()
+    own: Sequence[tuple[kept_namespaces.TeamNamespace, Contents]] = ()
+    others: Sequence[tuple[kept_namespaces.TeamNamespace, Contents]] = ()
     team_stacks: Sequence[TeamStack] = ()
     unread: str = ""
 
@@ -104,7 +104,7 @@ def destroy_deployed(run: Destruction, yes: bool, delete_data: bool) -> None:
     with run.deployment.lock("destroy"):
         if delete_data and found.own and not run.deletes_cluster:
             names = [namespace.name for namespace, _ in found.own]
-            retention.delete_namespaces(run.cluster.client(), run.plan.stack, names, run.progress)
+            kept_namespaces.delete_namespaces(run.cluster.client(), run.plan.stack, names, run.progress)
         changes = run.deployment.destroy()
         release_nodes(run.plan, run.cluster)
     _report(run, found, changes, delete_data=delete_data)
@@ -167,8 +167,8 @@ def _read(run: Destruction) -> _ClusterContents:
     try:
         client = run.cluster.client()
         namespaces = [
-            (namespace, namespace_contents(client, namespace.name, is_platform=retention.is_of_platform))
-            for namespace in retention.team_namespaces(client)
+            (namespace, namespace_contents(client, namespace.name, is_platform=kept_namespaces.is_of_platform))
+            for namespace in kept_namespaces.team_namespaces(client)
             if namespace.is_retained or namespace.stack == plan.stack
         ]
         own = [each for each in namespaces if (each[0].retained_from or each[0].stack) == plan.stack]
@@ -253,7 +253,7 @@ def _kept_resources(run: Destruction) -> Sequence[str]:
     return retained_resources(run.outputs, run.plan)
 
 
-_Retained = Sequence[tuple[retention.TeamNamespace, Contents]]
+_Retained = Sequence[tuple[kept_namespaces.TeamNamespace, Contents]]
 
 
 def _read_retained(run: Destruction, found: _ClusterContents) -> _Retained:
@@ -263,7 +263,7 @@ def _read_retained(run: Destruction, found: _ClusterContents) -> _Retained:
     client = run.cluster.client()
     return [
         (namespace, namespace_contents(client, namespace.name))
-        for namespace in retention.team_namespaces(client)
+        for namespace in kept_namespaces.team_namespaces(client)
         if namespace.is_retained
     ]
 
@@ -288,7 +288,7 @@ def _show_left(run: Destruction, retained: _Retained, *, destroyed: bool) -> Non
         print(f"  sandbox {cluster.name} still runs: `gpu-platform sandbox down --name {cluster.name}` deletes it")
 
 
-def _removal(run: Destruction, namespace: retention.TeamNamespace) -> str:
+def _removal(run: Destruction, namespace: kept_namespaces.TeamNamespace) -> str:
     return f"gpu-platform team remove {run.stack} {namespace.name}"
 
 

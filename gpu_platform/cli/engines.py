@@ -33,7 +33,7 @@ from gpu_platform.deploy.pulumi.pulumi_engine import InterruptedCreation, Pulumi
 from gpu_platform.deploy.pulumi.takeover import refuse_foreign_objects
 from gpu_platform.deploy.recorded.objects import KubernetesObject, kubernetes_objects
 from gpu_platform.deploy.recorded.record import RecordedProgram
-from gpu_platform.deploy.retention import retention
+from gpu_platform.deploy.retention import kept_namespaces
 from gpu_platform.deploy.taints import repair_taints
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.cluster_access import ClusterAccess
@@ -327,7 +327,7 @@ class PulumiDeployment:
     def _settle(self, tenants: Collection[TenantPlan]) -> None:
         """Mark the namespaces of teams that left as retained, and delete empty ones: Pulumi only leaves them."""
         try:
-            retention.settle(
+            kept_namespaces.settle(
                 self.cluster.client(),
                 self.loaded.stack,
                 [tenant.namespace for tenant in tenants],

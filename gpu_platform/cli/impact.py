@@ -26,7 +26,7 @@ from gpu_platform.planning.changes import PoolChange, classify, leaving_teams
 from gpu_platform.planning.changes.deployed import NOT_DEPLOYED
 from gpu_platform.planning.changes.effects import Effect, worst
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectChange, short
-from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
+from gpu_platform.planning.changes.live_types import DataObject, LiveState, RunningPod
 from gpu_platform.planning.changes.objects import ChangedField
 from gpu_platform.planning.changes.order import Step, has_an_order, order_of, step_of, without_objects
 

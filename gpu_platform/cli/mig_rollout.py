@@ -10,7 +10,7 @@ from gpu_platform.base.errors import UnknownOutcome
 from gpu_platform.base.names import MIG_CONFIG_LABEL
 from gpu_platform.base.progress import Progress
 from gpu_platform.deploy.rollout.hold import hold, release
-from gpu_platform.deploy.rollout.live import read_cluster
+from gpu_platform.deploy.rollout.live_cluster import read_cluster
 from gpu_platform.deploy.rollout.node import Outcome
 from gpu_platform.deploy.rollout.plan import Rollout, plan_rollout
 from gpu_platform.deploy.rollout.run import roll

@@ -16,7 +16,7 @@ from gpu_platform.cli.consent import ask_for
 from gpu_platform.cli.export import write_manifests
 from gpu_platform.cli.options import only_with
 from gpu_platform.deploy.lock import StackLock
-from gpu_platform.deploy.retention import retention
+from gpu_platform.deploy.retention import kept_namespaces
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.cluster_access import client_of
 from gpu_platform.live.contents import Contents, names_by_kind, namespace_contents
@@ -64,24 +64,26 @@ def remove_team(
         progress.line(f"wrote {count} manifests to {export}{left_out}")
     if not dry_run:
         with StackLock(client, plan.stack, "team remove", progress).held():
-            retention.delete_namespaces(client, plan.stack, [team], progress)
+            kept_namespaces.delete_namespaces(client, plan.stack, [team], progress)
         progress.line(f"namespace {team} was deleted")
     if to_json:  # at the end: an error is a document of its own
         print(json.dumps(_document(plan, namespace, contents, dry_run=dry_run), indent=2))
     return ExitCode.GOOD
 
 
-def _retained(client: KubernetesClient, loaded: LoadedStack, team: str, command: str) -> retention.TeamNamespace:
+def _retained(
+    client: KubernetesClient, loaded: LoadedStack, team: str, command: str
+) -> kept_namespaces.TeamNamespace:
     """Return the retained namespace of a team; raises BadInput if there is none, or the team is still deployed.
 
     The stack file of a destroyed stack may still have the team.
     """
     plan, untouched = loaded.plan, "nothing was changed"
-    namespaces = {found.name: found for found in retention.team_namespaces(client)}
-    found = namespaces.get(team) or retention.retained_and_deleted(client, team)
+    namespaces = {found.name: found for found in kept_namespaces.team_namespaces(client)}
+    found = namespaces.get(team) or kept_namespaces.retained_and_deleted(client, team)
     retained = ", ".join(name for name, each in namespaces.items() if each.is_retained) or "there is none"
     if found is None:
-        retention.refuse_deleting(client, team)
+        kept_namespaces.refuse_deleting(client, team)
         raise BadInput(
             command, [Problem(team, "no namespace of a team", f"a retained namespace: {retained}", untouched)]
         )
@@ -111,7 +113,7 @@ def _refuse_bound(contents: Contents, command: str, *, delete_claims: bool) -> N
 
 
 def _document(
-    plan: Plan, namespace: retention.TeamNamespace, contents: Contents, *, dry_run: bool
+    plan: Plan, namespace: kept_namespaces.TeamNamespace, contents: Contents, *, dry_run: bool
 ) -> dict[str, Any]:
     return {
         "version": 1,
@@ -123,7 +125,7 @@ def _document(
     }
 
 
-def _show(namespace: retention.TeamNamespace, contents: Contents) -> None:
+def _show(namespace: kept_namespaces.TeamNamespace, contents: Contents) -> None:
     out, deleted = console(), "is being deleted, still " if namespace.is_being_deleted else ""
     out.print(
         escape(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_platform.base.errors import Finding, UnknownOutcome
-from gpu_platform.deploy.retention import retention
+from gpu_platform.deploy.retention import kept_namespaces
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.live.contents import namespace_contents
@@ -40,15 +40,15 @@ def _changes(
     client: KubernetesClient, plan: Plan, argument: str, outputs: Mapping[str, Any]
 ) -> Iterator[TeamChange]:
     declared = {tenant.namespace for tenant in plan.tenants}
-    found = retention.team_namespaces(client)
+    found = kept_namespaces.team_namespaces(client)
     for namespace in found:
         if namespace.name in declared:
-            retention.refuse_other_stack(namespace, plan.stack)
+            kept_namespaces.refuse_other_stack(namespace, plan.stack)
             if namespace.is_retained:
                 holds = str(namespace_contents(client, namespace.name))
                 yield TeamChange(team=namespace.name, fate="adopted", stack=argument, holds=holds)
         elif namespace.stack == plan.stack and not namespace.is_retained:
-            contents = namespace_contents(client, namespace.name, is_platform=retention.is_of_platform)
+            contents = namespace_contents(client, namespace.name, is_platform=kept_namespaces.is_of_platform)
             yield TeamChange(
                 team=namespace.name,
                 fate="deleted" if contents.is_empty else "retained",
@@ -57,7 +57,7 @@ def _changes(
                 renamed_to=renamed(outputs.get("teams"), plan.tenants, namespace.name),
             )
     for name in sorted(declared - {namespace.name for namespace in found}):
-        retention.refuse_deleting(client, name)
+        kept_namespaces.refuse_deleting(client, name)
         if client.get("v1", "Namespace", name) is not None:
             raise Finding(
                 f"namespace {name} already exists and is no team's; stack {plan.stack!r} does not take it "

@@ -37,7 +37,7 @@ from gpu_platform.planning.changes import (
     software_facts,
     team_facts,
 )
-from gpu_platform.planning.changes.live import LiveState
+from gpu_platform.planning.changes.live_types import LiveState
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.upgrades import current_kubernetes, upgrade_items, upgrade_steps
 from gpu_platform.planning.upgrades.report import Item, RunningVersions, Step

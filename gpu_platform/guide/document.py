@@ -9,16 +9,16 @@ from gpu_platform.base import names
 from gpu_platform.base.html_page import html_page
 from gpu_platform.base.quantity import counted
 from gpu_platform.base.yaml_text import manifest_text
-from gpu_platform.guide.live import LiveGuide
+from gpu_platform.guide.live_guide import LiveGuide
 from gpu_platform.guide.manifests import manifests
 from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.guide.section import ExamplePlan, GuidePlan, GuidePool
 from gpu_platform.planning.json_form import plan_to_json
-from gpu_platform.planning.queues.admission import rules_of
+from gpu_platform.planning.queues.queue_admission import rules_of
 from gpu_platform.planning.queues.section import TeamQueuePlan
-from gpu_platform.planning.teams.admission import SERVICE_RULES
+from gpu_platform.planning.teams.admission_rule import PodRule
 from gpu_platform.planning.teams.network import text_of_egress, text_of_ingress
-from gpu_platform.planning.teams.pod_rule import PodRule
+from gpu_platform.planning.teams.pod_admission import SERVICE_RULES
 from gpu_platform.planning.teams.section import TeamMember, TenantPlan
 
 CONFIG_MAP: Final = names.GUIDE_CONFIG_MAP

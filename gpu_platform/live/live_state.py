@@ -14,7 +14,7 @@ from gpu_platform.live.objects import items_at, mapping_at
 from gpu_platform.live.pods import eviction_action
 from gpu_platform.live.usage import gpu_units
 from gpu_platform.planning.changes.budgets import DisruptionBudget, block_of
-from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
+from gpu_platform.planning.changes.live_types import DataObject, LiveState, RunningPod
 from gpu_platform.planning.nodes.section import HOLDING_TAINTS
 from gpu_platform.planning.plan import Plan
 from gpu_platform.planning.pools.section import PoolPlan

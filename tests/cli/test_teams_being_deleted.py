@@ -14,7 +14,7 @@ import yaml
 from gpu_platform.base import names
 from gpu_platform.base.errors import Finding
 from gpu_platform.cli.team_changes import warn_of_teams
-from gpu_platform.deploy.retention import retention
+from gpu_platform.deploy.retention import kept_namespaces
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.cluster_access import ClusterAccess
 from gpu_platform.stack import CONFIG_KEY
@@ -77,7 +77,7 @@ def test_team_remove_continues_a_deletion_that_was_interrupted_and_names_what_ke
     platform["cluster"].pop("context", None)
     file = tmp_path / "Pulumi.shop.yaml"
     file.write_text(yaml.safe_dump({"config": {CONFIG_KEY: platform}}), "utf-8")
-    monkeypatch.setattr(retention, "_NAMED_AFTER_SECONDS", 8.0)  # the controller needs 5
+    monkeypatch.setattr(kept_namespaces, "_NAMED_AFTER_SECONDS", 8.0)  # the controller needs 5
 
     def let_go() -> None:
         client.merge({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**kept, "finalizers": None}})

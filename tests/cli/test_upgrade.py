@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from gpu_platform.cli import upgrade
-from gpu_platform.planning.changes.live import LiveState
+from gpu_platform.planning.changes.live_types import LiveState
 from gpu_platform.planning.upgrades.report import RunningVersions
 from tests.cli.conftest import Run
 from tests.support.eks_stacks import CREATED

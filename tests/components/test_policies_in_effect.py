@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from components._policies_in_effect import last_change, seconds_left
-from gpu_platform.planning.teams.admission import POLICY_SECONDS
+from gpu_platform.planning.teams.pod_admission import POLICY_SECONDS
 
 NOW = datetime.datetime(2026, 11, 25, 12, 0, 10, tzinfo=datetime.UTC)
 

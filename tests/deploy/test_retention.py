@@ -9,7 +9,7 @@ import pytest
 
 from gpu_platform.base import names
 from gpu_platform.base.progress import Progress
-from gpu_platform.deploy.retention.retention import is_of_platform, may_be_adopted, settle, team_namespaces
+from gpu_platform.deploy.retention.kept_namespaces import is_of_platform, may_be_adopted, settle, team_namespaces
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.contents import Contents, VolumeClaim, namespace_contents
 from sandbox.control_plane import Status

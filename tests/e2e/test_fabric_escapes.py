@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gpu_platform.base.progress import Progress
-from gpu_platform.deploy.retention import retention
+from gpu_platform.deploy.retention import kept_namespaces
 from gpu_platform.live.client import KubernetesClient, Refused
 from sandbox import control_plane
 from tests.e2e.debugger import debug
@@ -157,11 +157,13 @@ def test_the_label_of_a_namespace_whose_team_left_enforces_the_level_and_the_pol
     team = apply_team(client, platform_of("gke", "a3-megagpu-8g", {}, {"name": "escapes-left"}))
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine", "namespace": team}}
     client.create({**settings, "data": {"key": "value"}})
-    retention.settle(
+    kept_namespaces.settle(
         client, "test", [team, *TEAMS.values()], Progress(quiet=True), by_policy=[team, *TEAMS.values()]
     )
     assert _enforced(client, team) == ("privileged", True)
-    retention.settle(client, "test", list(TEAMS.values()), Progress(quiet=True), by_policy=list(TEAMS.values()))
+    kept_namespaces.settle(
+        client, "test", list(TEAMS.values()), Progress(quiet=True), by_policy=list(TEAMS.values())
+    )
     assert _enforced(client, team) == ("restricted", False)
     assert _enforced(client, TEAMS["a3-megagpu-8g"]) == ("privileged", True)
     wanted = PODS["TCPXO"].admitted(team)

@@ -23,7 +23,7 @@ from gpu_platform.base import names
 from gpu_platform.base.progress import Progress
 from gpu_platform.deploy.rollout.annotations import field_manager, labels_by
 from gpu_platform.deploy.rollout.hold import release
-from gpu_platform.deploy.rollout.live import read_cluster
+from gpu_platform.deploy.rollout.live_cluster import read_cluster
 from gpu_platform.deploy.rollout.plan import plan_rollout
 from gpu_platform.deploy.rollout.run import RolloutFailed, roll
 from gpu_platform.live.client import Refused

@@ -9,7 +9,7 @@ import pytest
 
 from gpu_platform.base.errors import Finding
 from gpu_platform.deploy.retention.team_stacks import deployed_quotas
-from gpu_platform.guide.live import read_live_guide
+from gpu_platform.guide.live_guide import read_live_guide
 from gpu_platform.live.client import KubernetesClient, Refused
 from sandbox.control_plane import Status
 from tests.e2e.conftest import Platform

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.guide.live import read_live_guide
+from gpu_platform.guide.live_guide import read_live_guide
 from gpu_platform.live.client import KubernetesClient, Refused
 from sandbox.control_plane import Status
 from tests.e2e.conftest import Platform

@@ -10,7 +10,7 @@ from gpu_platform.cli.impact import order_lines
 from gpu_platform.planning.changes.classify import classify
 from gpu_platform.planning.changes.deployed import software_facts, team_facts
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectChange
-from gpu_platform.planning.changes.live import LiveState
+from gpu_platform.planning.changes.live_types import LiveState
 from gpu_platform.planning.changes.order import Step, has_an_order, order_of, step_of, without_objects
 from gpu_platform.planning.changes.pool_facts import pool_facts
 from gpu_platform.planning.changes.pools import pool_changes

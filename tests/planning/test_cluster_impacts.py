@@ -20,7 +20,7 @@ from gpu_platform.planning.changes import (
 )
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, ObjectChange
-from gpu_platform.planning.changes.live import LiveState
+from gpu_platform.planning.changes.live_types import LiveState
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import environment, pool

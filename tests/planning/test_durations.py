@@ -15,7 +15,7 @@ from gpu_platform.planning.changes import durations
 from gpu_platform.planning.changes.classify import classify
 from gpu_platform.planning.changes.deployed import software_facts, team_facts
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectChange
-from gpu_platform.planning.changes.live import LiveState
+from gpu_platform.planning.changes.live_types import LiveState
 from gpu_platform.planning.changes.objects import ChangedField
 from gpu_platform.planning.changes.pool_facts import pool_facts
 from gpu_platform.planning.changes.pools import pool_changes

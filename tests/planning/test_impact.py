@@ -15,7 +15,7 @@ from gpu_platform.planning.changes import classify, pool_changes, pool_facts, so
 from gpu_platform.planning.changes.budgets import Block
 from gpu_platform.planning.changes.effects import Effect, worst
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectChange
-from gpu_platform.planning.changes.live import DataObject, LiveState, RunningPod
+from gpu_platform.planning.changes.live_types import DataObject, LiveState, RunningPod
 from gpu_platform.planning.changes.objects import ChangedField, object_effect
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stack.loaded import plan_platform

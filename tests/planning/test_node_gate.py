@@ -12,7 +12,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
 from gpu_platform.planning.plan import EnvironmentPlan
-from gpu_platform.planning.validation.admission import node_rules
+from gpu_platform.planning.validation.agent_admission import node_rules
 from gpu_platform.program import record_stack
 from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from tests.support.recorded import Recorded

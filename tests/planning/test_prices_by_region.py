@@ -13,7 +13,7 @@ from gpu_platform.cli.capacity_document import capacity_document
 from gpu_platform.cli.summary import Summary, show_summary
 from gpu_platform.live.usage import Usage
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.capacity.report import report_capacity
+from gpu_platform.planning.capacity.quota_fit import report_capacity
 from gpu_platform.planning.clouds.offerings import offering_warnings
 from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import PlanMaker, pool

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.queues.admission import rules_of
+from gpu_platform.planning.queues.queue_admission import rules_of
 from gpu_platform.planning.queues.section import QueuesPlan, TeamQueuePlan
 from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import PlanMaker, pool, team

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base.errors import BadInput
-from gpu_platform.planning.queues.admission import rules_of
+from gpu_platform.planning.queues.queue_admission import rules_of
 from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import environment, pool, team
 

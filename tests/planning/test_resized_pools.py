@@ -18,7 +18,7 @@ from gpu_platform.planning.changes import (
 )
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact
-from gpu_platform.planning.changes.live import LiveState
+from gpu_platform.planning.changes.live_types import LiveState
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools import capacity_gaps, ended_capacity
 from tests.support.eks_stacks import CREATED, plan_eks

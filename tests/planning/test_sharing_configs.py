@@ -11,7 +11,7 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.capacity_document import capacity_document
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.capacity.report import report_capacity
+from gpu_platform.planning.capacity.quota_fit import report_capacity
 from gpu_platform.planning.pools.section import PoolPlan
 from sandbox.nvml import mig_table
 from sandbox.simulator.mig_manager import parse_mig_configs, reconfigure

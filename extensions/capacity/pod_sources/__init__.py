@@ -1,7 +1,7 @@
 """Reads the pods that `gpu-platform place` places: from a file, or as they are on a cluster."""
 
 from extensions.capacity.pod_sources.file import Workloads, read_workloads
-from extensions.capacity.pod_sources.live import ClusterSnapshot, read_cluster
+from extensions.capacity.pod_sources.live_pods import ClusterSnapshot, read_cluster
 from extensions.capacity.pod_sources.pod_spec import Skipped
 
 __all__ = ["ClusterSnapshot", "Skipped", "Workloads", "read_cluster", "read_workloads"]

@@ -2,6 +2,6 @@
 
 from extensions.reports.conformance.answers import Answer, Status, answers
 from extensions.reports.conformance.document import as_json, product_file
-from extensions.reports.conformance.live import observe
+from extensions.reports.conformance.live_answers import observe
 
 __all__ = ["Answer", "Status", "answers", "as_json", "observe", "product_file"]

@@ -25,12 +25,12 @@ from gpu_platform.deploy.embedded.withheld import withheld_text
 from gpu_platform.deploy.recorded.declared import declared_objects, is_first, placed
 from gpu_platform.deploy.recorded.objects import KubernetesObject
 from gpu_platform.deploy.recorded.record import RecordedProgram
-from gpu_platform.deploy.retention import retention
+from gpu_platform.deploy.retention import kept_namespaces
 from gpu_platform.deploy.taints import apply_over
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import WORKLOAD_GROUPS, ObjectKey, object_key
 from gpu_platform.live.readiness import is_awaited
-from gpu_platform.planning.teams.admission import POLICY_SECONDS
+from gpu_platform.planning.teams.pod_admission import POLICY_SECONDS
 
 NAMESPACE_SKIPPED: Final = "is in a Namespace that is skipped"
 _IMMUTABLE: Final = "field is immutable"  # ValidateImmutableField of k8s.io/apimachinery, read 2026-11-28
@@ -180,7 +180,7 @@ class _Run:
 
     def prune(self) -> None:
         superfluous = [live for key, live in self._live.items() if key not in {*self.applied, *self.skipped}]
-        self.changes.extend(retention.prune(self._client, self._waiter, self._stack, superfluous))
+        self.changes.extend(kept_namespaces.prune(self._client, self._waiter, self._stack, superfluous))
 
     def _apply_object(self, declared: KubernetesObject) -> Change:
         """Create, update, replace or skip the object, and return the change."""
@@ -198,7 +198,7 @@ class _Run:
             if key.group_kind == "Namespace":
                 self._new_namespaces.add(key.name)
             return Change(Action.CREATE, key)
-        adopted = retention.may_be_adopted(self._client, before, self._stack)
+        adopted = kept_namespaces.may_be_adopted(self._client, before, self._stack)
         if isinstance(adopted, str):
             return Change(Action.SKIP, key, reason=adopted)
         if not adopted and (foreign := self._members.owner_of(before)):
@@ -221,7 +221,7 @@ class _Run:
             return Change(Action.REPLACE, key, fields, refusal.message)
         self._applied(after)
         if adopted:
-            retention.release(self._client, before)
+            kept_namespaces.release(self._client, before)
         fields = field_changes(manifest, before, after, secret=holds_secrets(declared))
         changed, notices = bool(fields), ()
         if not adopted and (drift := additions(self._client, after, manifest)):

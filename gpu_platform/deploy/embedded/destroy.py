@@ -7,7 +7,7 @@ from gpu_platform.base.quantity import counted
 from gpu_platform.deploy.changes import Changes
 from gpu_platform.deploy.embedded.applyset import ApplySet
 from gpu_platform.deploy.embedded.wait import Waiter
-from gpu_platform.deploy.retention.retention import prune
+from gpu_platform.deploy.retention.kept_namespaces import prune
 from gpu_platform.live.client import KubernetesClient
 
 

@@ -31,7 +31,7 @@ from gpu_platform.deploy.embedded.left_alone import with_fields_of_others
 from gpu_platform.deploy.recorded.declared import declared_objects, defines_kind, is_unknown, placed
 from gpu_platform.deploy.recorded.objects import KubernetesObject
 from gpu_platform.deploy.recorded.record import RecordedProgram
-from gpu_platform.deploy.retention import retention
+from gpu_platform.deploy.retention import kept_namespaces
 from gpu_platform.deploy.taints import apply_over
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import ObjectKey, object_key
@@ -72,8 +72,8 @@ def preview(client: KubernetesClient, recorded: RecordedProgram, *, upgrades: bo
             skipped.add(item.key)
     wanted = {item.key for item in objects}
     superfluous = [item for key, item in live.items() if key not in wanted]
-    pruned = retention.decide(client, superfluous, before_deletion=True)
-    changes += retention.retain_changes(pruned)
+    pruned = kept_namespaces.decide(client, superfluous, before_deletion=True)
+    changes += kept_namespaces.retain_changes(pruned)
     changes.extend(Change(Action.DELETE, object_key(item)) for item in pruned.deleted)
     found = Changes(recorded.stack, tuple(changes))
     if skipped:
@@ -99,7 +99,7 @@ def _change(
         if not is_unknown(manifest):
             _try_create(client, declared, manifest, objects, upgrades=upgrades)
         return Change(Action.CREATE, key)
-    adopted = retention.may_be_adopted(client, before, stack)
+    adopted = kept_namespaces.may_be_adopted(client, before, stack)
     if isinstance(adopted, str):
         return Change(Action.SKIP, key, reason=adopted)
     if not adopted and (foreign := members.owner_of(before)):

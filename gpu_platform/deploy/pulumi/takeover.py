@@ -14,7 +14,7 @@ from gpu_platform.base.errors import Finding
 from gpu_platform.base.names import STACK_LABEL
 from gpu_platform.base.quantity import counted
 from gpu_platform.deploy.recorded.objects import KubernetesObject
-from gpu_platform.deploy.retention import retention
+from gpu_platform.deploy.retention import kept_namespaces
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import ObjectKey, items_at, mapping_at
 
@@ -43,7 +43,7 @@ def refuse_foreign_objects(
 
 
 def _foreign(client: KubernetesClient, live: Mapping[str, Any], stack: str) -> str:
-    adopted = retention.may_be_adopted(client, live, stack)
+    adopted = kept_namespaces.may_be_adopted(client, live, stack)
     if adopted:
         return adopted if isinstance(adopted, str) else ""
     other = mapping_at(live, "metadata", "labels").get(STACK_LABEL, stack)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gpu_platform.base import names
 from gpu_platform.deploy.embedded.applyset import PARENT_NAMESPACE, PARENTS, outputs_of
-from gpu_platform.deploy.retention import retention
+from gpu_platform.deploy.retention import kept_namespaces
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.objects import annotation, mapping_at
 
@@ -43,7 +43,7 @@ def deployed_quotas(client: KubernetesClient) -> Mapping[str, DeployedQuota]:
     Retained namespaces have no quota of GPUs.
     """
     found: dict[str, DeployedQuota] = {}
-    for namespace in retention.team_namespaces(client):
+    for namespace in kept_namespaces.team_namespaces(client):
         live = None if namespace.is_retained else client.get("v1", "ResourceQuota", _QUOTA, namespace.name)
         if live is not None:
             found[namespace.name] = DeployedQuota(namespace.stack, _granted(live))
@@ -70,7 +70,7 @@ def deployed_team_stacks(client: KubernetesClient, environment: str) -> tuple[Te
         if stack != environment and not (found and "pools" in found):  # another environment has pools
             namespaces.setdefault(stack, [])
             outputs[stack] = found
-    for namespace in retention.team_namespaces(client):
+    for namespace in kept_namespaces.team_namespaces(client):
         if namespace.stack == environment or namespace.is_retained:
             continue
         if client.get("rbac.authorization.k8s.io/v1", "RoleBinding", _MEMBERS, namespace.name) is not None:

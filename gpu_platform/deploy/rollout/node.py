@@ -16,7 +16,7 @@ from gpu_platform.base.quantity import counted, duration_text
 from gpu_platform.deploy.rollout.annotations import RolloutAnnotation, field_manager, labels_by, node_document
 from gpu_platform.deploy.rollout.drain import ask_evictions
 from gpu_platform.deploy.rollout.layouts import retry_name
-from gpu_platform.deploy.rollout.live import manager_pods
+from gpu_platform.deploy.rollout.live_cluster import manager_pods
 from gpu_platform.deploy.rollout.plan import NodeChange, offers
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.objects import is_ready, mapping_at

@@ -10,7 +10,7 @@ from gpu_platform.base.errors import Finding
 from gpu_platform.base.progress import Progress
 from gpu_platform.base.quantity import counted
 from gpu_platform.deploy.rollout.annotations import field_manager, labels_by, node_document
-from gpu_platform.deploy.rollout.live import add_configs
+from gpu_platform.deploy.rollout.live_cluster import add_configs
 from gpu_platform.deploy.rollout.node import NodeRoll, Outcome
 from gpu_platform.deploy.rollout.plan import NodeChange, PoolRollout, Rollout
 from gpu_platform.live.client import KubernetesClient

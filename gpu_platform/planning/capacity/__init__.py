@@ -2,7 +2,7 @@
 
 from gpu_platform.planning.capacity.nodes import NodeCapacity, PodGroup
 from gpu_platform.planning.capacity.proof import PodsOnNode, Proof, prove
-from gpu_platform.planning.capacity.report import CapacityReport, QuotaFit, report_capacity
+from gpu_platform.planning.capacity.quota_fit import CapacityReport, QuotaFit, report_capacity
 from gpu_platform.planning.capacity.waste import PoolUse
 
 __all__ = [

@@ -17,7 +17,7 @@ from gpu_platform.planning.changes.deployed import mapping_of, teams_of
 from gpu_platform.planning.changes.durations import of_object
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectChange, Part, Phase
-from gpu_platform.planning.changes.live import DataObject, LiveState
+from gpu_platform.planning.changes.live_types import DataObject, LiveState
 from gpu_platform.planning.changes.node_impacts import (
     impact_of_pool,
     impacts_of_left_zones,

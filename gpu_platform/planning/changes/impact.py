@@ -10,7 +10,7 @@ from gpu_platform.base.errors import Problem
 from gpu_platform.planning.changes.budgets import Block, merged
 from gpu_platform.planning.changes.durations import Duration
 from gpu_platform.planning.changes.effects import Effect
-from gpu_platform.planning.changes.live import DataObject, RunningPod
+from gpu_platform.planning.changes.live_types import DataObject, RunningPod
 from gpu_platform.planning.changes.objects import ChangedField, object_effect
 
 

@@ -20,7 +20,7 @@ from gpu_platform.planning.changes.deployed import (
 )
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, Part, Phase, short
-from gpu_platform.planning.changes.live import LiveState, RunningPod
+from gpu_platform.planning.changes.live_types import LiveState, RunningPod
 from gpu_platform.planning.changes.pool_facts import platform_of, properties
 from gpu_platform.planning.changes.pools import PoolChange, resized_pools
 from gpu_platform.planning.clouds.section import ALL_ZONES

@@ -20,7 +20,7 @@ from gpu_platform.planning.changes.deployed import (
 )
 from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, Part, Phase, short
-from gpu_platform.planning.changes.live import LiveState
+from gpu_platform.planning.changes.live_types import LiveState
 from gpu_platform.planning.plan import Plan
 from gpu_platform.planning.queues import team_queues
 

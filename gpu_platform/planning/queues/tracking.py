@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Final
 
 from gpu_platform.catalog.pod_limits import WORKLOAD_OF_OTHERS
+from gpu_platform.planning.teams.admission_rule import PodRule
 from gpu_platform.planning.teams.cel import text, texts
-from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.planning.teams.pod_templates import QUEUED_KINDS, TEMPLATE_KINDS, made_metadata, templates_of
 
 QUEUED_OWNERS: Final = ("TrainJob", *(kind.kind for kind in QUEUED_KINDS))

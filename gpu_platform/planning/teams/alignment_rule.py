@@ -18,8 +18,8 @@ from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.pools import numa
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.teams.admission_rule import AdmissionSubject, PodRule, units_of
 from gpu_platform.planning.teams.cel import text
-from gpu_platform.planning.teams.pod_rule import AdmissionSubject, PodRule, units_of
 
 _GPUS: Final = names.GPU_RESOURCE
 

@@ -25,8 +25,8 @@ from gpu_platform.catalog.pod_devices import published_devices
 from gpu_platform.planning.clouds.section import NodeFabric
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.teams.admission_rule import PodRule
 from gpu_platform.planning.teams.cel import any_of, text, text_map, texts
-from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.planning.teams.pod_security_rules import Exceptions, pod_security_rules
 from gpu_platform.stack.team import PodSecurity
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gpu_platform.catalog.pod_limits import BARE_POD
+from gpu_platform.planning.teams.admission_rule import PodRule
 from gpu_platform.planning.teams.cel import texts
 from gpu_platform.planning.teams.object_limits import (
     LARGE,
@@ -21,7 +22,6 @@ from gpu_platform.planning.teams.object_limits import (
     SEVERAL_TEMPLATES,
     SEVERAL_TEMPLATES_KIB,
 )
-from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.planning.teams.pod_templates import QUEUED_KINDS, TEMPLATE_KINDS
 from gpu_platform.planning.teams.requesters import BY_AN_ADMINISTRATOR, by_a_controller
 

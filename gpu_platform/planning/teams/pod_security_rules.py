@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gpu_platform.planning.teams.admission_rule import PodRule
 from gpu_platform.planning.teams.cel import texts
-from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.stack.team import PodSecurity
 
 

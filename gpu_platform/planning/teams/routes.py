@@ -10,8 +10,8 @@ from typing import Final
 
 from gpu_platform.catalog.route_limits import ANNOTATIONS, EVERY_HOST, HARMLESS_ANNOTATIONS, allows
 from gpu_platform.planning.problems import Problems
+from gpu_platform.planning.teams.admission_rule import PodRule
 from gpu_platform.planning.teams.cel import text, texts
-from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.stack.team import Team
 
 ROUTE_CHANGES: Final = (

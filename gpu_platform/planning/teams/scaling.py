@@ -14,8 +14,8 @@ from gpu_platform.catalog.scaling_triggers import (
     HARMLESS_TRIGGERS,
     PROMETHEUS,
 )
+from gpu_platform.planning.teams.admission_rule import PodRule
 from gpu_platform.planning.teams.cel import texts
-from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.stack.team import Team
 
 _TRIGGERS = "dyn(object.spec).?triggers.orValue([])"

@@ -10,8 +10,8 @@ from gpu_platform.planning.clouds.section import HostPolicy, PodEgress
 from gpu_platform.planning.dra.section import ClaimPlan
 from gpu_platform.planning.nodes.section import Labels, Taint
 from gpu_platform.planning.teams.admission_defaults import PodDefaults
+from gpu_platform.planning.teams.admission_rule import PodRule
 from gpu_platform.planning.teams.fabric import FabricAccess
-from gpu_platform.planning.teams.pod_rule import PodRule
 from gpu_platform.stack.team import PodSecurity
 
 # Requests of containers without any; a quota on cpu and memory refuses pods without requests.

@@ -17,7 +17,6 @@ from gpu_platform.planning.pools import numa
 from gpu_platform.planning.pools.free import free_resources
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
-from gpu_platform.planning.teams.admission import PodLimits, claim_rules, pod_rules, template_rules
 from gpu_platform.planning.teams.admission_defaults import plan_pod_defaults
 from gpu_platform.planning.teams.alignment_rule import aligned_pools
 from gpu_platform.planning.teams.available import Available
@@ -36,6 +35,7 @@ from gpu_platform.planning.teams.guarded_objects import guarded_rules
 from gpu_platform.planning.teams.network import network_decisions, plan_egress, plan_hosts, plan_ingress
 from gpu_platform.planning.teams.nic_claims import claims_nics, nic_claim_of, plan_nic_claims
 from gpu_platform.planning.teams.object_limits import addon_object_quota, object_quota
+from gpu_platform.planning.teams.pod_admission import PodLimits, claim_rules, pod_rules, template_rules
 from gpu_platform.planning.teams.pod_security import pod_security_decisions, pod_security_labels
 from gpu_platform.planning.teams.quota_of_pods import (
     check_names_of_workloads,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gpu_platform.planning.teams.pod_rule import AdmissionSubject, PodRule
+from gpu_platform.planning.teams.admission_rule import AdmissionSubject, PodRule
 
 GROUP: Final = "trainer.kubeflow.org"
 RESOURCE: Final = "trainjobs"

@@ -17,8 +17,8 @@ from gpu_platform.catalog.pod_limits import (
     SAFE_TO_EVICT,
 )
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.teams.admission_rule import TEMPLATE, AdmissionSubject, PodRule, units_of
 from gpu_platform.planning.teams.cel import any_of, text, texts
-from gpu_platform.planning.teams.pod_rule import TEMPLATE, AdmissionSubject, PodRule, units_of
 
 _DAY: Final = 86_400
 

@@ -31,19 +31,19 @@ from gpu_platform.catalog.pod_limits import (
     SAFE_TO_EVICT,
 )
 from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.teams.admission_rule import POD, TEMPLATE, AdmissionSubject, PodRule, of_all, units_of
 from gpu_platform.planning.teams.alignment_rule import AlignedPool, alignment_rules
 from gpu_platform.planning.teams.cel import IS_GPU_RESOURCE, text, texts
-from gpu_platform.planning.teams.pod_rule import POD, TEMPLATE, AdmissionSubject, PodRule, of_all, units_of
-from gpu_platform.planning.teams.pod_rules import (
+from gpu_platform.planning.teams.pod_templates import templates_of
+from gpu_platform.planning.teams.requesters import by_a_controller
+from gpu_platform.planning.teams.train_jobs import CHANGES, PATCH, train_job_rules
+from gpu_platform.planning.teams.train_jobs import VARIABLES as TRAIN_JOB_VARIABLES
+from gpu_platform.planning.teams.volume_rules import (
     bare_pod_rule,
     nic_share_rules,
     node_keeping_rules,
     volume_rule,
 )
-from gpu_platform.planning.teams.pod_templates import templates_of
-from gpu_platform.planning.teams.requesters import by_a_controller
-from gpu_platform.planning.teams.train_jobs import CHANGES, PATCH, train_job_rules
-from gpu_platform.planning.teams.train_jobs import VARIABLES as TRAIN_JOB_VARIABLES
 
 POLICY_SECONDS: Final = 2.0
 """How long after its creation an API server may not act on a policy.

@@ -16,9 +16,9 @@ from typing import Final
 from gpu_platform.base import names
 from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.queues.tracking import BY_KUEUE, PRIORITY_LABEL, QUEUED_OWNERS, tracking_rules
-from gpu_platform.planning.teams.admission import asks_for_gpus, container_asks_for_gpus
+from gpu_platform.planning.teams.admission_rule import PodRule, units_of
 from gpu_platform.planning.teams.cel import IS_GPU_RESOURCE, text, texts
-from gpu_platform.planning.teams.pod_rule import PodRule, units_of
+from gpu_platform.planning.teams.pod_admission import asks_for_gpus, container_asks_for_gpus
 from gpu_platform.planning.teams.pod_templates import (
     QUEUED_KINDS,
     TEMPLATE_KINDS,
