@@ -206,7 +206,7 @@ class GkeCluster(pulumi.ComponentResource):
 
         `nodes`: range of the nodes; empty: unknown.
         """
-        facts = _facts(found, nodes)
+        facts = _facts(found, nodes, subnetwork_of(found.subnetwork, self._args)[0])
         try:
             require_fit(self._args, facts)
         except BadInput as error:
@@ -403,7 +403,7 @@ def _maintenance(create: CreateGkePlan) -> gcp.container.ClusterMaintenancePolic
     )
 
 
-def _facts(found: gcp.container.GetClusterResult, nodes: str) -> ExistingGke:
+def _facts(found: gcp.container.GetClusterResult, nodes: str, network_project: str) -> ExistingGke:
     """Return the facts that planning checks; the provider has each single block as a list."""
     dns = [one for each in found.control_plane_endpoints_configs for one in each.dns_endpoint_configs]
     authorities = [each.cluster_ca_certificate for each in found.master_auths]
@@ -426,6 +426,7 @@ def _facts(found: gcp.container.GetClusterResult, nodes: str) -> ExistingGke:
         dns_endpoint=next((each.endpoint for each in dns if each.allow_external_traffic), None),
         endpoint=found.endpoint,
         certificate_authority=next(iter(authorities), ""),
+        network_project=network_project,
         ranges={what: cidr for what, cidr in ranges.items() if cidr},
         exposed_pools=tuple(each.name for each in found.node_pools or () if not _conceals(each)),
     )

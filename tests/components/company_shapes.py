@@ -121,7 +121,7 @@ SHAPES: Final[dict[str, dict[str, Any]]] = {
             node_service_account="gpu-nodes@ml-prod-4711.iam.gserviceaccount.com",
             labels=COMPANY_LABELS,
         ),
-        _pool("train", "a3-megagpu-8g", "training", 2, zones=["us-central1-a"]),
+        _pool("train", "a3-megagpu-8g", "training", 2, zones=["us-central1-a"], network={"rdma": False}),
         _pool("serve", "g2-standard-12", "inference", 2, zones=["us-central1-a"]),
         teams=[_team(16, "group:vision@example.com")],
     ),

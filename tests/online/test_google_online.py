@@ -311,7 +311,6 @@ MEGA = {**SERVE, "machine_type": "a3-megagpu-8g", "workload": "training", "capac
     ("subnet", "why"),
     [
         ({"ipCidrRange": "10.0.0.0/20", "secondaryIpRanges": RANGES}, None),
-        ({"ipCidrRange": "192.168.16.0/20", "secondaryIpRanges": RANGES}, "overlaps 192.168.16.0/20 of the GPU"),
         ({"ipCidrRange": "10.0.0.0/20", "secondaryIpRanges": RANGES[:1]}, "no secondary range services"),
         ({"ipCidrRange": "10.0.0.0/29", "secondaryIpRanges": RANGES}, "room for 4 nodes"),
         ({}, "cannot be created"),
@@ -322,9 +321,18 @@ def test_the_subnet_of_a_new_cluster_is_compared_with_its_ranges(
 ) -> None:
     if subnet:
         project.answers[SHARED_SUBNET] = subnet
-    finding = by_title(ask(plan_of(MEGA, cluster={**EXISTING, "create": {"network": SHARED}})), "subnet nodes")
+    pool = {**MEGA, "network": {"rdma": False}}
+    finding = by_title(ask(plan_of(pool, cluster={**EXISTING, "create": {"network": SHARED}})), "subnet nodes")
     assert finding.severity == ("fine" if why is None else "stops")
     assert (why or "") in finding.why
+
+
+def test_the_subnet_of_a_new_cluster_is_apart_from_its_gpu_networks(project: GoogleProject) -> None:
+    subnet = {"ipCidrRange": "192.168.16.0/20", "secondaryIpRanges": RANGES}
+    project.answers[SHARED_SUBNET.replace("host-project", "my-project")] = subnet
+    own = {"name": "ours", "subnetwork": "nodes"}
+    finding = by_title(ask(plan_of(MEGA, cluster={**EXISTING, "create": {"network": own}})), "subnet nodes")
+    assert (finding.severity, "overlaps 192.168.16.0/20 of the GPU" in finding.why) == ("stops", True)
 
 
 def test_nodes_of_an_existing_cluster_have_no_addresses_of_gpu_networks(project: GoogleProject) -> None:
@@ -350,6 +358,8 @@ def test_the_subnet_of_an_existing_cluster_is_looked_up_in_the_host_project_of_i
     assert by_title(findings, "network shared").severity == "fine"
     finding = by_title(findings, "subnet nodes")
     assert (finding.severity, "overlaps 192.168.16.0/20 of the GPU" in finding.why) == ("stops", True)
+    refused = by_title(findings, "existing cluster")
+    assert (refused.severity, "nodes in a Shared VPC of host-project" in refused.found) == ("stops", True)
 
 
 def test_google_is_asked_as_the_account_that_up_impersonates(monkeypatch: pytest.MonkeyPatch) -> None:

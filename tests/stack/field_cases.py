@@ -209,7 +209,10 @@ CONTEXTS: Mapping[str, Mapping[str, Any] | By] = {
     },
     "cluster(eks).oidc": {"cluster.oidc": {"issuer": "https://login.example.com", "client_id": "kubernetes"}},
     "cluster(gke).create": {"cluster.create": {"api_access": ["203.0.113.0/24"]}},
-    "cluster(gke).create.network": {"cluster.create.network": {"name": "shared", "subnetwork": "nodes"}},
+    "cluster(gke).create.network": {
+        "cluster.create.network": {"name": "shared", "subnetwork": "nodes"},
+        "pools[0].network": {"rdma": False},
+    },
     "cluster(gke).create.dns_access": {"cluster.create": {"api_access": ["203.0.113.0/24"]}},
     "cluster(gke).create.system": {"cluster.create.system": {"min": 1, "max": 5}},
     "cluster(gke).create.maintenance.exclusions": {

@@ -124,12 +124,13 @@ class GoogleClient:
         found = self._api.get("container", path, PERMISSIONS["cluster"])
         in_vpc: Mapping[str, str] = found.get("networkConfig") or {}  # with the host project of a Shared VPC
         network, subnetwork = (_last(found.get(what, "")) for what in ("network", "subnetwork"))
+        network = in_vpc.get("network") or f"projects/{self._project}/global/networks/{network}"
         region = google_region(location)
         return Cluster(
             status=found.get("status", ""),
-            facts=_facts(found),
+            facts=_facts(found, network.split("/")[1]),
             labels=found.get("resourceLabels") or {},
-            network=in_vpc.get("network") or f"projects/{self._project}/global/networks/{network}",
+            network=network,
             subnetwork=in_vpc.get("subnetwork")
             or f"projects/{self._project}/regions/{region}/subnetworks/{subnetwork}",
             authorized=_authorized(found.get("masterAuthorizedNetworksConfig") or {}),
@@ -159,7 +160,7 @@ def _authorized(config: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(block["cidrBlock"] for block in config.get("cidrBlocks") or ()) if config.get("enabled") else ()
 
 
-def _facts(found: Mapping[str, Any]) -> ExistingGke:
+def _facts(found: Mapping[str, Any], network_project: str) -> ExistingGke:
     def section(*keys: str) -> Mapping[str, Any]:
         inner: Any = found
         for key in keys:
@@ -184,6 +185,7 @@ def _facts(found: Mapping[str, Any]) -> ExistingGke:
         dns_endpoint=dns.get("endpoint") if dns.get("allowExternalTraffic") else None,
         endpoint=found.get("endpoint", ""),
         certificate_authority=section("masterAuth").get("clusterCaCertificate", ""),
+        network_project=network_project,
         ranges={what: cidr for what, cidr in ranges.items() if cidr},
         exposed_pools=tuple(one["name"] for one in found.get("nodePools") or () if not _conceals(one)),
     )

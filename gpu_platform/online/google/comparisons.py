@@ -178,14 +178,14 @@ def _compare_api_access(found: Cluster) -> OnlineFinding:
 
 
 def compare_network(what: str, name: str, exists: bool) -> OnlineFinding:
-    """Return whether the network or subnet of an existing cluster is in its project."""
+    """Return whether the network or subnet of an existing cluster can be seen."""
     if exists:
         return OnlineFinding(looked_at=f"{what} {name}", severity="fine", found="exists")
     return OnlineFinding(
         looked_at=f"{what} {name}",
         severity="warns",
-        found="not in the cluster's project",
-        why="the cluster may be in a Shared VPC, where networks for GPU NICs need roles in the host project",
+        found="not found",
+        why="it may be in a Shared VPC whose host project these credentials cannot see",
         fix="grant roles/compute.networkUser in the host project",
     )
 

@@ -418,19 +418,20 @@ def test_nodes_of_an_existing_cluster_among_the_addresses_of_gpu_networks_stop_t
     deploy(built(platform_of({}, cluster=moved)), facts, subnets={NODES: "192.168.0.0/20"})
 
 
-@pytest.mark.parametrize(
-    ("pool", "subnetwork"),
-    [
-        ({"network": {"rdma": False}}, FOUND["subnetwork"]),
-        ({}, "projects/host-project/regions/us-central1/subnetworks/nodes"),
-    ],
-    ids=["no-gpu-networks", "shared-vpc"],
-)
-def test_a_subnetwork_is_looked_up_only_in_the_own_project_and_for_gpu_networks(
-    pool: dict[str, Any], subnetwork: str
-) -> None:
+IN_SHARED_VPC = "projects/host-project/regions/us-central1/subnetworks/nodes"
+
+
+@pytest.mark.parametrize("subnetwork", [FOUND["subnetwork"], IN_SHARED_VPC], ids=["own", "shared-vpc"])
+def test_a_subnetwork_is_not_looked_up_without_gpu_networks(subnetwork: str) -> None:
+    pool = {"network": {"rdma": False}}
     google, _ = deploy(built(platform_of(pool, cluster=EXISTING)), {**FOUND, "subnetwork": subnetwork}, subnets={})
     assert ("gcp:container/nodePool:NodePool", "train") in google.made
+
+
+def test_gpu_networks_of_an_existing_cluster_in_a_shared_vpc_stop_the_program() -> None:
+    """Its subnetwork is not looked up: the program needs no rights in the host project."""
+    with pytest.raises(pulumi.RunError, match="nodes in a Shared VPC of host-project"):
+        deploy(built(platform_of({}, cluster=EXISTING)), {**FOUND, "subnetwork": IN_SHARED_VPC}, subnets={})
 
 
 def with_mode(name: str, mode: str | None) -> dict[str, Any]:

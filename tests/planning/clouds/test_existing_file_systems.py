@@ -131,7 +131,9 @@ def test_a_filestore_share_is_mounted_by_the_kubelet_and_managed_lustre_by_its_d
 def on_gke(name: str, cluster: dict[str, Any], **storage: Any) -> tuple[dict[str, str], EnvironmentPlan]:
     """Return the decisions about an entry, and the plan."""
     own = {"name": "vision", "quota": {"gpus": 8}, "priority": "training", "members": ["user:a@example.com"]}
-    plan = plan_platform({**platform_of({}, cluster=cluster), "storage": storage, "teams": [own]}, "test")
+    plan = plan_platform(
+        {**platform_of({"network": {"rdma": False}}, cluster=cluster), "storage": storage, "teams": [own]}, "test"
+    )
     assert plan.kind == "environment"
     found = [one for one in plan.decisions if one.subject == "storage" and one.what.endswith(name)]
     return {one.what: f"{one.chosen}; {one.why}" for one in found}, plan

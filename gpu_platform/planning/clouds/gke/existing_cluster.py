@@ -10,7 +10,7 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.base.quantity import counted
 from gpu_platform.planning.clouds.gke.logins import no_groups
 from gpu_platform.planning.clouds.gke.node_versions import broken_problem, check_skew
-from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan
+from gpu_platform.planning.clouds.gke.plan import SAME_PROJECT, GkeClusterPlan
 from gpu_platform.planning.clouds.gke.versions import order
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
@@ -40,6 +40,8 @@ class ExistingGke:
     endpoint: str
     certificate_authority: str
     """Of `endpoint`: base64 PEM."""
+    network_project: str
+    """Project of the nodes' VPC: the host project of a Shared VPC, else that of the cluster."""
     ranges: Mapping[str, str]
     """CIDR by purpose: nodes, pods, services and the control plane, where known."""
     exposed_pools: tuple[str, ...] = ()
@@ -143,6 +145,12 @@ def require_fit(plan: GkeClusterPlan, found: ExistingGke) -> None:
             "no multi-networking",
             "multi-networking, for pools that join GPU networks",
             f"{update} --enable-multi-networking, or {_without_networks(plan)}",
+        )
+    if plan.networks and found.network_project != plan.project:
+        problems.add(
+            f"nodes in a Shared VPC of {found.network_project}",
+            f"a VPC of {plan.project} {SAME_PROJECT}",
+            "give the pools network: {rdma: false}, or use a cluster with a VPC of its own project",
         )
     if plan.fqdn_policies and not found.fqdn_policies:
         problems.at("fqdn_policies").add(

@@ -16,7 +16,7 @@ from typing import Literal
 
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.gke.capacity import locations
-from gpu_platform.planning.clouds.gke.plan import RDMA_MTU, TCPX_MTU, GkePoolPlan, GpuNetwork
+from gpu_platform.planning.clouds.gke.plan import RDMA_MTU, SAME_PROJECT, TCPX_MTU, GkePoolPlan, GpuNetwork
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import GkeCluster
 from gpu_platform.stack.pool import Pool
@@ -77,6 +77,7 @@ def check_gpu_networks(
             "networks of one kind in a cluster: both name their first network after the same NIC",
             "create a separate environment for one of the kinds",
         )
+    _check_shared_vpc(cluster, [pool for pool, _ in joining], problems)
     claimed = [pool for pool, machine in pools if network_mode(pool, machine, catalog) == "profile"]
     if joining and claimed:
         # GKE docs, Allocate network resources by using GKE managed DRANET, "Avoid conflicting configurations", of
@@ -97,6 +98,16 @@ def check_gpu_networks(
             + (", ".join(sorted(zones)) or "no declared zones"),
             "one zone for all of them: a RoCE network profile belongs to a zone",
             "name the same single zone in each, or give them network: {via: profile}",
+        )
+
+
+def _check_shared_vpc(cluster: GkeCluster, joining: Sequence[Pool], problems: Problems) -> None:
+    vpc = cluster.create.network if cluster.create is not None else None
+    if joining and vpc is not None and vpc.project not in (None, cluster.project):
+        problems.at("create").at("network").at("project").add(
+            f"{vpc.project}, the host project of a Shared VPC, and GPU networks for {_named(joining)}",
+            f"a VPC of {cluster.project} {SAME_PROJECT}",
+            f"name a VPC of {cluster.project}, or give {_named(joining)} network: {{rdma: false}}",
         )
 
 

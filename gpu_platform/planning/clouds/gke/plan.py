@@ -61,6 +61,13 @@ class ReservationAffinity:
     values: tuple[str, ...] = ()
 
 
+# GKE docs, Set up multi-network support for Pods, general limitations; read 2026-11-29.
+SAME_PROJECT: Final = (
+    "for nodes with GPU networks: GKE wants all network interfaces of a node in one project, and the program "
+    "creates GPU networks in the project of the cluster"
+)
+
+
 RDMA_DEVICE_CLASS: Final = "mrdma.google.com"
 """Of GKE's managed DRANET. GKE docs, Allocate network resources by using GKE managed DRANET, read 2026-11-23."""
 

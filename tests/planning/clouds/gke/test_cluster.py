@@ -555,6 +555,19 @@ def test_pods_claim_the_rdma_nics_of_a_pool_with_the_network_profile_and_no_othe
     assert claimed(machine_type="a3-megagpu-8g") is None
 
 
+@pytest.mark.parametrize("machine", ["a3-highgpu-8g", "a3-megagpu-8g", "a3-ultragpu-8g"])
+def test_gpu_networks_are_refused_in_a_shared_vpc_and_taken_in_a_vpc_of_the_clusters_project(machine: str) -> None:
+    nodes = on(machine, "train", network={"via": "networks"})
+    problem = refused(nodes, cluster=cluster({"network": SHARED}))["cluster.create.network.project"]
+    assert "GKE wants all network interfaces of a node in one project" in problem
+    assert plan(nodes, cluster=cluster({"network": {**SHARED, "project": "my-project"}}))
+    assert plan(on(machine, "train", network={"rdma": False}), cluster=cluster({"network": SHARED}))
+
+
+def test_nodes_without_gpu_networks_fit_a_cluster_in_a_shared_vpc() -> None:
+    require_fit(cloud(on("g2-standard-48"), cluster=cluster()), found(network_project="host-project"))
+
+
 @pytest.mark.parametrize("zones", [["us-central1-b"], ["us-central1-a", "us-central1-b"]])
 def test_rdma_networks_in_several_zones_are_refused(zones: list[str]) -> None:
     pools = [
@@ -681,6 +694,7 @@ def found(**rest: Any) -> ExistingGke:
         "dns_endpoint": "gke-abc.us-central1.gke.goog",
         "endpoint": "34.1.2.3",
         "certificate_authority": "Q0E=",
+        "network_project": "my-project",
         "ranges": {"pods": "10.4.0.0/14", "services": "34.118.224.0/20"},
         **rest,
     }
@@ -688,7 +702,8 @@ def found(**rest: Any) -> ExistingGke:
 
 
 def test_the_control_plane_in_an_existing_vpc_is_apart_from_the_gpu_networks() -> None:
-    taken = cluster({"network": SHARED, "control_plane_cidr": "192.168.0.0/28"})
+    own = {name: value for name, value in SHARED.items() if name != "project"}
+    taken = cluster({"network": own, "control_plane_cidr": "192.168.0.0/28"})
     assert "the GPU networks" in refused(on("a3-megagpu-8g"), cluster=taken)["cluster.create.control_plane_cidr"]
 
 
@@ -709,6 +724,7 @@ def test_a_cluster_that_has_all_fits() -> None:
         ({"datapath": "LEGACY_DATAPATH"}, "dataplane v2"),
         ({"datapath": ""}, "dataplane v2"),
         ({"multi_networking": False}, "multi-networking"),
+        ({"network_project": "host-project"}, "all network interfaces of a node in one project"),
         ({"workload_pool": None}, "workload identity"),
         ({"version": "1.34.9-gke.1"}, "'1.35' on GKE 1.34.9-gke.1"),
         ({"ranges": {"pods": "192.168.64.0/18"}}, "192.168.64.0/18 for pods, which overlaps 192.168.64.0/20"),

@@ -117,9 +117,11 @@ def test_lustre_in_a_known_zone_is_made_before_its_first_pod_which_may_be_in_ano
 
 def test_in_a_vpc_of_another_project_classes_have_its_path_and_the_owner_connects_it() -> None:
     shared = {"project": "host-project", "name": "shared", "subnetwork": "gpu-nodes"}
-    plan = planned(cluster={**CLUSTER, "create": {"network": shared}}, fast={"type": "lustre"})
+    where = {**CLUSTER, "create": {"network": shared}}
+    pool = {**MEGA, "network": {"rdma": False}}
+    plan = planned(pool, cluster=where, fast={"type": "lustre"})
     assert classes(plan)["fast"].parameters["network"] == "projects/host-project/global/networks/shared"
-    home = classes(planned(cluster={**CLUSTER, "create": {"network": shared}}, home={"type": "nfs"}))["home"]
+    home = classes(planned(pool, cluster=where, home={"type": "nfs"}))["home"]
     assert home.parameters["connect-mode"] == "PRIVATE_SERVICE_ACCESS"
     assert plan.storage.cloud is None
 
