@@ -315,7 +315,8 @@ class Driver(SpecModel):
     """`operator`: a driver container on every GPU node; `host`: the node image contains it, or GKE installs it.
     Unset: host if the pool's node image contains a driver, else operator."""
     version: str | None = Field(default=None, pattern=r"^\d{3}(\.\d+)*$", examples=["580.173.02"])
-    """Driver version; unset: the default of the operator release."""
+    """Driver version; unset: the default of the operator release, or of the node image where that has a driver or
+    the platform's installer gets it (GKE with Container-Optimized OS)."""
 
 
 class Operator(SpecModel):

@@ -225,7 +225,8 @@ def _driver_version(snapshot: Snapshot, expectation: Expectation | None) -> Outc
         driver.value == expectation.value,
         expectation.value,
         driver.value,
-        "wait for the operator's driver rollout on this node, or set the image's driver version in the stack file",
+        "wait for the operator's driver rollout on this node, replace a node that gets its driver when it starts, "
+        "or set the image's driver version in the stack file",
     )
 
 

@@ -78,6 +78,13 @@ def _check_driver_version(
             f"a driver of {release.version}: " + ", ".join(release.drivers),
             f"write version: {_nearest(version, release.drivers)}, or remove it to use the default of the release",
         )
+    if "installer" in owners and "." not in version:
+        here.add(
+            f"{version!r}",
+            "a full version for pools with Container-Optimized OS, such as 580.126.20: its installer "
+            "downloads the driver by it",
+            "write one that `sudo cos-extensions list` prints on a node, or remove version",
+        )
     if owners == {"cloud"} and cloud is not None:
         here.add(
             f"{version!r}",

@@ -211,7 +211,8 @@ def _driver_decision(context: CompleteContext, pools: Sequence[PoolPlan], versio
         why = "the stack file sets it" if operator.driver.version else f"default of {operator.release}"
     else:
         unknown = [text for owner, text in _UNKNOWN_DRIVER.items() if owner in owners]
-        chosen = f"{version}, installed by the host" if version is not None else " or ".join(unknown) or "none"
+        installs = "the platform's installer" if "installer" in owners else "the host"
+        chosen = f"{version}, installed by {installs}" if version is not None else " or ".join(unknown) or "none"
         why = "operator.driver.owner is host" if owners else "no pool has GPUs"
         if owners and context.cloud.creates_nodes:
             why = "the nodes have a driver without the operator"

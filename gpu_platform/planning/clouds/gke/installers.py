@@ -5,7 +5,9 @@ Container-Optimized OS has no package manager and a read-only root: drivers and 
 kube-system, the one namespace that admits system-node-critical pods without a ResourceQuota.
 
 Source: GoogleCloudPlatform/container-engine-accelerators, commit 992db812 of 2026-06-11 (its folders
-nvidia-driver-installer/cos, gpudirect-* and nri_device_injector); NVIDIA GPU Operator docs, Google GKE.
+nvidia-driver-installer/cos, gpudirect-* and nri_device_injector); NVIDIA GPU Operator docs, Google GKE. Versions
+of the driver: cos/tools, cos_gpu_installer/internal/commands/install.go (default, latest, or a full version, which
+is downloaded as it is named); read 2026-11-29.
 """
 
 from __future__ import annotations
@@ -56,11 +58,16 @@ def plan_installers(pools: Sequence[_Pool], catalog: Catalog) -> tuple[DaemonSet
 def _driver_installers(pools: Sequence[_Pool], catalog: Catalog) -> Iterable[DaemonSetPlan]:
     own = [pool for pool in pools if pool[0].software.driver == "installer"]
     newest = [
-        pool for pool in own if catalog.gpus[pool[0].gpu_model].minimum_driver_branch > OLDEST_DEFAULT_BRANCH
+        pool
+        for pool in own
+        if pool[0].driver_version is None
+        and catalog.gpus[pool[0].gpu_model].minimum_driver_branch > OLDEST_DEFAULT_BRANCH
     ]
-    default = [pool for pool in own if pool not in newest]
-    if default:
-        yield _on_nodes("gpu-driver-installer", default, catalog, [_driver(catalog, "default")], _DRIVER_VOLUMES)
+    others = [pool for pool in own if pool not in newest]
+    if others:
+        # The stack file has one version for all pools.
+        version = others[0][0].driver_version or "default"
+        yield _on_nodes("gpu-driver-installer", others, catalog, [_driver(catalog, version)], _DRIVER_VOLUMES)
     if newest:
         yield _on_nodes(
             "gpu-driver-installer-latest", newest, catalog, [_driver(catalog, "latest")], _DRIVER_VOLUMES

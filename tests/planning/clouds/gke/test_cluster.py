@@ -615,6 +615,24 @@ def test_gpus_that_need_a_newer_branch_than_the_oldest_default_get_the_newest_dr
     assert "--version=latest" in latest.pod_spec["initContainers"][0]["args"][0]
 
 
+def test_the_installer_gets_the_declared_driver_for_every_gpu() -> None:
+    nodes = on("g2-standard-48", "old"), on("a4-highgpu-8g", "new", network={"rdma": False})
+    made = plan(*nodes, operator={"driver": {"version": "580.126.20"}})
+    assert isinstance(made.cluster.cloud, GkeClusterPlan)
+    [only] = [one for one in made.cluster.cloud.installers if one.name.startswith("gpu-driver-installer")]
+    assert pools_of(only) == ["new", "old"]
+    assert "--version=580.126.20\n" in only.pod_spec["initContainers"][0]["args"][0]
+    [decision] = [one for one in made.decisions if (one.subject, one.what) == ("operator", "driver")]
+    assert decision.chosen == "580.126.20, installed by the platform's installer"
+
+
+def test_a_branch_is_no_driver_that_the_installer_can_get() -> None:
+    branch = refused(on("g2-standard-48"), operator={"driver": {"version": "580"}})["operator.driver.version"]
+    assert "a full version for pools with Container-Optimized OS" in branch
+    of_gke = on("g2-standard-48", device_plugin="provider")
+    assert "gke chooses" in refused(of_gke, operator={"driver": {"version": "580"}})["operator.driver.version"]
+
+
 @pytest.mark.parametrize(
     ("machine", "names"),
     [
