@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from gpu_platform.base.quantity import parse_memory_mib
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.gke.network import DRA_NETWORKING_LABEL
 from gpu_platform.planning.clouds.gke.plan import Accelerator, GkeKubelet, GkeTaint
@@ -27,6 +28,10 @@ QUEUED_KEY = "cloud.google.com/gke-queued"
 """GKE sets the taint of that name itself, and not the label (cluster-toolkit)."""
 LOCAL_SSD_GB = 375
 """Size of a local SSD of most machine types; the catalogue has the others."""
+# Of containers' logs: GKE API reference, NodeKubeletConfig, containerLogMaxSize; read 2026-11-29.
+_LOG_SIZE_MIB = 10
+_LOG_FILES = 5
+_LOG_PART_OF_STORAGE = 100
 _EFFECTS = {
     "NoSchedule": "NO_SCHEDULE",
     "PreferNoSchedule": "PREFER_NO_SCHEDULE",
@@ -128,12 +133,37 @@ def check_node(pool: Pool, machine: MachineType, catalog: Catalog, problems: Pro
     _check_image(pool, problems.at("image"))
     check_kernel(pool, machine, problems)
     _check_sysctls(pool, catalog, problems.at("tuning").at("sysctls"))
+    _check_logs(pool, machine, problems.at("bootstrap").at("kubelet"))
     if not pool.local_nvme and machine.local_nvme_gb:
         problems.at("local_nvme").add(
             f"false on {machine.name}",
             f"true: its {local_ssd_count(machine)} local SSDs are part of the machine type and its price",
             "remove local_nvme",
         )
+
+
+def _check_logs(pool: Pool, machine: MachineType, here: Problems) -> None:
+    """Record logs of a container that may get larger than GKE allows: a part of the node's storage.
+
+    Local SSDs are counted with the boot disk: GKE does not say what all storage is.
+    """
+    limits = pool.bootstrap.kubelet if pool.bootstrap is not None else None
+    if limits is None:
+        return
+    declared, files = limits.container_log_max_size, limits.container_log_max_files or _LOG_FILES
+    size = parse_memory_mib(declared) if declared is not None else _LOG_SIZE_MIB
+    storage = pool.disk.size_gb + machine.local_nvme_gb
+    most = storage * 1024 // _LOG_PART_OF_STORAGE
+    if size * files <= most:
+        return
+    enough = -(-size * files * _LOG_PART_OF_STORAGE // 1024) - machine.local_nvme_gb
+    larger = f"write disk: {{size_gb: {enough}}}"
+    smaller = f"write container_log_max_size: {most // files}Mi, or "
+    here.at("container_log_max_size" if declared is not None else "container_log_max_files").add(
+        f"{size}Mi for each of {files} files, {size * files}Mi for the logs of a container",
+        f"at most {most}Mi: 1 % of the {storage} GB that a node has, by GKE's API",
+        (smaller if most // files >= _LOG_SIZE_MIB else "") + larger,
+    )
 
 
 def _check_sysctls(pool: Pool, catalog: Catalog, here: Problems) -> None:

@@ -675,6 +675,48 @@ def test_only_steps_that_touch_the_host_are_privileged() -> None:
         assert steady["securityContext"].get("privileged", False) == (one.name == "gpu-device-injector")
 
 
+# -- kubelet ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("machine", "logs", "fix"),
+    [
+        (
+            "n2-standard-16",
+            {"container_log_max_size": "500Mi"},
+            "container_log_max_size: 409Mi, or write disk: {size_gb: 245}",
+        ),
+        ("n2-standard-16", {"container_log_max_size": "200Mi"}, None),
+        (
+            "n2-standard-16",
+            {"container_log_max_size": "210Mi", "container_log_max_files": 10},
+            "container_log_max_size: 204Mi",
+        ),
+        ("n2-standard-16", {"container_log_max_files": 10}, None),
+        ("a3-highgpu-8g", {"container_log_max_size": "500Mi", "container_log_max_files": 10}, None),
+    ],
+)
+def test_logs_of_a_container_take_at_most_the_part_of_a_nodes_storage_that_gke_allows(
+    machine: str, logs: dict[str, Any], fix: str | None
+) -> None:
+    nodes = on(
+        machine, workload="general" if machine.startswith("n2") else "training", bootstrap={"kubelet": logs}
+    )
+    if fix is None:
+        assert plan(nodes, on("g2-standard-48", "serve"))
+    else:
+        problem = refused(nodes, on("g2-standard-48", "serve"))[
+            "pools[0].bootstrap.kubelet.container_log_max_size"
+        ]
+        assert fix in problem
+
+
+def test_the_disk_that_is_named_for_the_logs_of_containers_is_large_enough() -> None:
+    logs = {"bootstrap": {"kubelet": {"container_log_max_size": "500Mi"}}}
+    assert plan(on("g2-standard-12", **logs, disk={"size_gb": 245}))
+    assert refused(on("g2-standard-12", **logs, disk={"size_gb": 244}))
+
+
 # -- metrics, protection, labels --------------------------------------------------------------------------
 
 
