@@ -83,6 +83,8 @@ def test_an_editable_install_puts_the_whole_checkout_on_the_path(copy: Path) -> 
 def test_a_wheel_has_no_packages_of_common_names(wheel: Path) -> None:
     assert {path.name for path in wheel.iterdir()} == {"gpu_platform", f"gpu_platform-{VERSION}.dist-info"}
     assert (wheel / "gpu_platform" / "catalog" / "facts" / "gpus.yaml").exists()
+    assert (wheel / "gpu_platform" / "base" / "base.html").exists()
+    assert (wheel / "gpu_platform" / "base" / "page.css").exists()
 
 
 @pytest.mark.parametrize("arguments", [("check", "stacks/Pulumi.local.yaml"), ("up", "local"), ("sandbox", "up")])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform.base import names
-from gpu_platform.base.html_page import html_page
+from gpu_platform.base.pages import render_page
 from gpu_platform.base.quantity import counted
 from gpu_platform.base.yaml_text import manifest_text
 from gpu_platform.guide.live_guide import LiveGuide
@@ -68,9 +68,13 @@ def guide_to_html(
 
     markdown = guide_to_markdown(guide, tenant, queue, live, full=True)
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
-    # On a narrow screen a table scrolls by itself, and the text beside it stays.
-    body = body.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
-    return html_page(f"Team {guide.namespace} on {guide.cluster}", body)
+    # What is wider than the screen scrolls by itself, also by keyboard, and the text beside it stays.
+    body = body.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace(
+        "</table>", "</table></div>"
+    )
+    body = body.replace("<pre>", '<pre tabindex="0">')
+    title = f"Team {guide.namespace} on {guide.cluster}"
+    return render_page("gpu_platform.guide", "document.html", title=title, guide=body)
 
 
 def guide_to_json(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpu_platform.base.html_page import html_page
+from gpu_platform.base.pages import render_page
 from gpu_platform.base.paths import PROJECT_ROOT
 from gpu_platform.catalog import load_catalog
 from gpu_platform.cli.validate_page import validation_page
@@ -104,7 +104,7 @@ def test_the_page_of_cost_has_what_the_text_has(run: Run) -> None:
 
 
 def test_a_page_escapes_its_title() -> None:
-    assert "<title>a&amp;b</title>" in html_page("a&b", "")
+    assert "<title>a&amp;b</title>" in render_page("gpu_platform.base", "base.html", title="a&b")
 
 
 def test_the_page_of_cost_says_what_has_no_price(run: Run, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def _tell():
 from gpu_platform.cli import main
 main()
 """
-_REPORTS = {"rich", "markdown_it", "extensions.capacity.suggest", "gpu_platform.planning.spending"}
+_REPORTS = {"rich", "jinja2", "markdown_it", "extensions.capacity.suggest", "gpu_platform.planning.spending"}
 _OTHER_COMMANDS = {
     "policies",
     "gpu_platform.online",

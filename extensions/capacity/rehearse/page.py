@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
+from itertools import count
 from typing import Any, Final
 
-from gpu_platform.base.html_page import COLOURS, html_page
-from gpu_platform.base.quantity import counted
+from gpu_platform.base.pages import colours_of, render_page
 
-_STYLE: Final = (
-    "body{max-width:80rem}.scroll{overflow-x:auto}.line{width:100%;min-width:44rem;height:auto;display:block}"
-    "svg text{font:13px system-ui,sans-serif;fill:currentColor}.axis{stroke:currentColor;stroke-opacity:.35}"
-    ".capacity{fill:none;stroke:currentColor;stroke-width:1.5;stroke-dasharray:5 3}"
-    ".key{display:inline-block;width:1em;height:1em;margin-right:.4em;vertical-align:-.15em}"
-    "td.n,tr>:first-child{white-space:nowrap}td.n{text-align:right}li,h1,h2{overflow-wrap:anywhere}"
-)
-_WIDTH: Final = 1000
-_LEFT: Final = 64
-_RIGHT: Final = 12
-_USED: Final = 240
-_WAITING: Final = 110
-_GAP: Final = 44
+_LEFT: Final = 64  # of the drawing in page.html, as all lengths here
+_LONG: Final = 924
+_CHARTS: Final = {"used": ("GPUs of running jobs", 22, 240), "waiting": ("GPUs of waiting jobs", 306, 110)}
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _TICKS: Final = 8
 
@@ -30,84 +19,53 @@ def rehearsal_page(document: Mapping[str, Any]) -> str:
     """Return the rehearsal as one HTML page without links to anything outside."""
     stacks: Sequence[Mapping[str, Any]] = document["stacks"]
     names: str = " and ".join(one["stack"] for one in stacks)
-    title = f"Rehearsal on stack {names}"
-    teams = list(dict.fromkeys(team["team"] for stack in stacks for team in stack["teams"]))
-    colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(teams)}
-    body = "\n".join(
-        (
-            f"<h1>{escape(title)}</h1>",
-            *_trace(document),
-            *_legend(colours),
-            *(line for one in stacks for line in _picture(one, stacks, colours)),
-            "<h2>Teams</h2>",
-            *_teams(stacks, colours, teams),
-            "<h2>Pools</h2>",
-            *_pools(stacks),
-            *(line for one in stacks for line in _notes(one)),
-        )
+    seconds = max(one["seconds"] for one in stacks) or 1.0
+    teams = dict.fromkeys(team["team"] for stack in stacks for team in stack["teams"])
+    return render_page(
+        "extensions.capacity.rehearse",
+        "page.html",
+        title=f"Rehearsal on stack {names}",
+        trace=document["trace"],
+        stacks=stacks,
+        colours=colours_of(teams),
+        charts=[[_chart(key, stack, stacks, _LONG / seconds) for key in _CHARTS] for stack in stacks],
+        ticks=list(_ticks(seconds)),
+        teams=list(_teams(stacks, [*teams, None])),
+        pools=list(_pools(stacks)),
+        short_duration=short_duration,
     )
-    return html_page(title, body + "\n", _STYLE)
-
-
-def _trace(document: Mapping[str, Any]) -> Iterator[str]:
-    trace = document["trace"]
-    left = "".join(f"; {counted(count, 'job')} {reason} left out" for reason, count in trace["left_out"].items())
-    yield f"<p>Trace {escape(trace['file'])}: {counted(trace['jobs'], 'job')}{escape(left)}.</p>"
-
-
-def _legend(colours: Mapping[str, str]) -> Iterator[str]:
-    keys = (f'<span class="key" style="background:{one}"></span>{escape(name)}' for name, one in colours.items())
-    yield f"<p>{' &nbsp; '.join(keys)} &nbsp; dashed: GPUs of all nodes</p>"
 
 
 # -- the picture -----------------------------------------------------------------------------------------
 
 
-def _picture(
-    stack: Mapping[str, Any], stacks: Sequence[Mapping[str, Any]], colours: Mapping[str, str]
-) -> Iterator[str]:
-    """Yield the time line of a stack; the scales are those of all stacks."""
-    seconds = max(one["seconds"] for one in stacks) or 1.0
-    most_used = max(max([*one["line"]["capacity"], *_sums(one["line"]["used"])], default=0) for one in stacks) or 1
-    most_waiting = max(max(_sums(one["line"]["waiting"]), default=0) for one in stacks) or 1
+def _chart(
+    key: str, stack: Mapping[str, Any], stacks: Sequence[Mapping[str, Any]], per_second: float
+) -> dict[str, Any]:
+    """Return GPUs over time, the areas of all teams one upon the other; the scale is that of all stacks."""
+    title, top, height = _CHARTS[key]
+    gpus = (value for one in stacks for value in (*_sums(one["line"][key]), *_capacity(key, one)))
+    most = max(gpus, default=0) or 1
     line = stack["line"]
-    scale = (_WIDTH - _LEFT - _RIGHT) / seconds
-    height = 22 + _USED + _GAP + _WAITING + 26
-    described = f"GPUs in use and waited for over time on stack {stack['stack']}"
-    yield f"<h2>{escape(stack['stack'])}</h2>"
-    yield '<div class="scroll">'
-    yield f'<svg class="line" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(described)}">'
-    yield f'<text x="{_LEFT}" y="14">GPUs of running jobs</text>'
-    bottom = 22 + _USED
-    yield from _areas(line, "used", bottom, _USED / most_used, scale, colours)
-    points = _outline(line["capacity"], line["step"] * scale, bottom, _USED / most_used)
-    yield f'<polyline class="capacity" points="{points}"/>'
-    yield from _axis(bottom, _USED, most_used)
-    yield f'<text x="{_LEFT}" y="{bottom + _GAP - 8}">GPUs of waiting jobs</text>'
-    bottom += _GAP + _WAITING
-    yield from _areas(line, "waiting", bottom, _WAITING / most_waiting, scale, colours)
-    yield from _axis(bottom, _WAITING, most_waiting)
-    yield from _times(seconds, scale, bottom)
-    yield "</svg></div>"
-
-
-def _areas(
-    line: Mapping[str, Any], key: str, bottom: float, per_gpu: float, scale: float, colours: Mapping[str, str]
-) -> Iterator[str]:
-    """Yield the areas of all teams, one upon the other."""
+    step, bottom, per_gpu = line["step"] * per_second, top + height, height / most
+    areas: list[tuple[str, str]] = []
     below = [0.0] * len(line["capacity"])
     for team, values in line[key].items():
         above = [low + value for low, value in zip(below, values, strict=True)]
         if any(values):
-            step = line["step"] * scale
-            upper = _outline(above, step, bottom, per_gpu)
-            lower = " ".join(reversed(_outline(below, step, bottom, per_gpu).split(" ")))
-            title = f"<title>{escape(team)}</title>"
-            yield f'<polygon points="{upper} {lower}" fill="{colours[team]}">{title}</polygon>'
+            lower = reversed(_outline(below, step, bottom, per_gpu))
+            areas.append((team, " ".join([*_outline(above, step, bottom, per_gpu), *lower])))
         below = above
+    capacity = " ".join(_outline(_capacity(key, stack), step, bottom, per_gpu))
+    return {"title": title, "top": top, "bottom": bottom, "most": most, "areas": areas, "capacity": capacity}
 
 
-def _outline(values: Sequence[float], step: float, bottom: float, per_gpu: float) -> str:
+def _capacity(key: str, stack: Mapping[str, Any]) -> Sequence[float]:
+    """Return the GPUs of all nodes over time, for the chart of those in use."""
+    return stack["line"]["capacity"] if key == "used" else ()
+
+
+def _outline(values: Sequence[float], step: float, bottom: float, per_gpu: float) -> list[str]:
     """Return the points of a step function, with points that change nothing left out."""
     points: list[str] = []
     for index, value in enumerate(values):
@@ -119,31 +77,16 @@ def _outline(values: Sequence[float], step: float, bottom: float, per_gpu: float
         points.append(f"{_LEFT + index * step:.1f},{height:.1f}")
     if values:
         points.append(f"{_LEFT + len(values) * step:.1f},{bottom - values[-1] * per_gpu:.1f}")
-    return " ".join(points)
+    return points
 
 
-def _axis(bottom: float, height: float, most: float) -> Iterator[str]:
-    yield f'<line class="axis" x1="{_LEFT}" y1="{bottom}" x2="{_WIDTH - _RIGHT}" y2="{bottom}"/>'
-    yield f'<line class="axis" x1="{_LEFT}" y1="{bottom - height}" x2="{_LEFT}" y2="{bottom}"/>'
-    yield f'<text x="{_LEFT - 6}" y="{bottom - height + 12}" text-anchor="end">{most:,.4g}</text>'
-    yield f'<text x="{_LEFT - 6}" y="{bottom}" text-anchor="end">0</text>'
-
-
-def _times(seconds: float, scale: float, bottom: float) -> Iterator[str]:
+def _ticks(seconds: float) -> Iterator[tuple[float, str]]:
+    """Yield the places and texts of round times."""
     size, unit = next((one for one in _UNITS if seconds >= 2 * one[0]), _UNITS[-1])
-    every = next(n for n in _steps() if seconds / size / n <= _TICKS)
+    steps = (step * 10**power for power in count() for step in (1, 2, 5))
+    every = next(step for step in steps if seconds / size / step <= _TICKS)
     for index in range(int(seconds / size / every) + 1):
-        x = _LEFT + index * every * size * scale
-        anchor = "end" if x > _WIDTH - 40 else "middle"
-        yield f'<line class="axis" x1="{x:.1f}" y1="{bottom}" x2="{x:.1f}" y2="{bottom + 5}"/>'
-        yield f'<text x="{x:.1f}" y="{bottom + 20}" text-anchor="{anchor}">{index * every:g} {unit}</text>'
-
-
-def _steps() -> Iterator[int]:
-    power = 1
-    while True:
-        yield from (power, 2 * power, 5 * power)
-        power *= 10
+        yield _LEFT + index * every * size * _LONG / seconds, f"{index * every:g} {unit}"
 
 
 def _sums(values: Mapping[str, Sequence[float]]) -> list[float]:
@@ -153,57 +96,26 @@ def _sums(values: Mapping[str, Sequence[float]]) -> list[float]:
 # -- the rest --------------------------------------------------------------------------------------------
 
 
-def _teams(stacks: Sequence[Mapping[str, Any]], colours: Mapping[str, str], teams: Sequence[str]) -> Iterator[str]:
-    heads = ("jobs", "median wait", "95th percentile", "worst", "stopped", "GPU h", "done again", "of all", "USD")
-    rows: list[tuple[list[str], list[str]]] = []
-    for name in [*teams, None]:
+def _teams(
+    stacks: Sequence[Mapping[str, Any]], teams: Sequence[str | None]
+) -> Iterator[tuple[str | None, str, list[str]]]:
+    """Yield team (None: all), stack and figures."""
+    for name in teams:
         for stack in stacks:
             one = stack["total"] if name is None else next((t for t in stack["teams"] if t["team"] == name), None)
             if one is None:
                 continue
-            key = "" if name is None else f'<span class="key" style="background:{colours[name]}"></span>'
             wait = one["wait"] or dict.fromkeys(("median", "p95", "worst"))
             figures = [f"{one['jobs']:,}", *(short_duration(wait[key]) for key in ("median", "p95", "worst"))]
             figures += [f"{one['preemptions']:,}", f"{one['gpu_hours']:,.1f}", f"{one['lost_gpu_hours']:,.1f}"]
-            figures += [f"{one['utilisation']:.0%}", usd_text(one["usd"])]
-            rows.append(([key + escape(name or "all"), escape(stack["stack"])], figures))
-    yield from _table(("team", "stack"), heads, rows)
+            yield name, stack["stack"], [*figures, f"{one['utilisation']:.0%}", usd_text(one["usd"])]
 
 
-def _pools(stacks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    rows: list[tuple[list[str], list[str]]] = []
+def _pools(stacks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
     for stack in stacks:
         for one in stack["pools"]:
-            figures = [f"{one['nodes']:.1f}", share_text(one["held"]), share_text(one["fragmented"])]
-            rows.append(([escape(one["pool"]), escape(stack["stack"])], [*figures, usd_text(one["usd"])]))
-    yield from _table(("pool", "stack"), ("nodes (mean)", "GPUs held", "fragmented", "USD"), rows)
-
-
-def _notes(one: Mapping[str, Any]) -> Iterator[str]:
-    total = one["total"]
-    yield f"<h2>Notes on {escape(one['stack'])}</h2><ul>"
-    yield f"<li>{escape(short_duration(one['seconds']))} from the first arrival to the last end.</li>"
-    for reason, count in sorted(total["waited_for"].items()):
-        yield f"<li>{counted(count, 'job')} waited for {escape(reason)}.</li>"
-    yield f"<li>GPUs idle while jobs waited: {one['idle_while_waiting']:.1%} of all GPU hours.</li>"
-    if total["unfinished"]:
-        yield f"<li>{counted(total['unfinished'], 'job')} never got all their pods.</li>"
-    for found in one["impossible"]:
-        pods = f"{counted(found['pods'], 'pod')} of {found['units']} {found['resource']}"
-        jobs = f"{counted(found['count'], 'job')} of {found['team']}"
-        yield f"<li>Impossible: {escape(jobs)} with {escape(pods)}.</li>"
-    yield from (f"<li>Assumed: {escape(text)}</li>" for text in one["assumptions"])
-    yield "</ul>"
-
-
-def _table(
-    names: Sequence[str], heads: Sequence[str], rows: Sequence[tuple[Sequence[str], Sequence[str]]]
-) -> Iterator[str]:
-    yield '<div class="scroll"><table><tr>' + "".join(f"<th>{head}</th>" for head in (*names, *heads)) + "</tr>"
-    for texts, figures in rows:
-        cells = "".join(f"<td>{text}</td>" for text in texts)
-        yield f"<tr>{cells}" + "".join(f'<td class="n">{figure}</td>' for figure in figures) + "</tr>"
-    yield "</table></div>"
+            shares = (share_text(one["held"]), share_text(one["fragmented"]))
+            yield one["pool"], stack["stack"], f"{one['nodes']:.1f}", *shares, usd_text(one["usd"])
 
 
 def short_duration(seconds: float | None) -> str:

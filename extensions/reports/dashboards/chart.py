@@ -1,4 +1,4 @@
-"""Line charts as SVG: sharp at every size, readable in light and dark and in print, told to screen readers."""
+"""Line charts of page.html: sharp at every size, readable in light, dark and print, told to screen readers."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from html import escape
-from typing import Final
+from typing import Any, Final
 
 from extensions.reports.dashboards.panels import Panel
 from extensions.reports.dashboards.read import Period
 from extensions.reports.dashboards.units import value_text
 from gpu_platform.api.live import Series
-from gpu_platform.base.html_page import COLOURS
+from gpu_platform.base.pages import COLOURS
 
 MOST_LINES: Final = len(COLOURS)
 _DASHES: Final = ("", "7 3", "2 3", "9 3 2 3", "4 2")  # lines can be told apart without colours
-_WIDTH, _HEIGHT = 440, 170
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 8, 8, 20
-_SPARK_HEIGHT: Final = 40
+_PLOT: Final = (58, 432, 8, 150)  # left, right, top and bottom in the drawings of page.html
+_SPARK: Final = (2, 438, 3, 37)
 _TICKS: Final = 4
 _TIMES: Final = 4
 _DAY: Final = 36 * 3600
@@ -47,45 +45,27 @@ class _Scale:
         return self.bottom - share * (self.bottom - self.top)
 
 
-def line_style(number: int) -> str:
-    """Return the attributes of the line of a chart's series `number`."""
-    dash = _DASHES[number % len(_DASHES)]
-    dashed = f' stroke-dasharray="{dash}"' if dash else ""
-    return f'fill="none" stroke="{COLOURS[number % len(COLOURS)]}" stroke-width="2"{dashed}'
+def line_chart(panel: Panel, series: Sequence[Series], period: Period) -> dict[str, Any]:
+    """Return ticks, times and lines of at most MOST_LINES series.
 
-
-def numbered(panel: Panel, series: Sequence[Series]) -> list[tuple[int, Series]]:
-    """Return series with the numbers of their lines, by their names: a pool looks alike in all panels."""
-    by_name = sorted(range(len(series)), key=lambda index: panel.name_of(series[index].labels))
-    numbers = {index: number for number, index in enumerate(by_name)}
-    return [(numbers[index], one) for index, one in enumerate(series)]
-
-
-def line_chart(panel: Panel, series: Sequence[Series], period: Period) -> str:
-    """Return the chart of at most MOST_LINES series."""
+    The style of a line is that of its place among the names: a pool looks alike in all panels.
+    """
     ticks = _ticks(panel, series)
-    scale = _Scale(period, ticks[0], ticks[-1], _LEFT, _WIDTH - _RIGHT, _TOP, _HEIGHT - _BOTTOM)
-    told = ", ".join(f"{panel.name_of(one.labels)} {value_text(one.last, panel.unit)}" for one in series)
-    return "".join(
-        (
-            f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-            f'aria-label="{escape(f"{panel.title}, at the end: {told}")}">',
-            *_axes(panel, ticks, scale),
-            *(_line(panel, number, one, scale) for number, one in numbered(panel, series)),
-            "</svg>",
-        )
-    )
+    scale = _Scale(period, ticks[0], ticks[-1], *_PLOT)
+    by_name = sorted(range(len(series)), key=lambda index: panel.name_of(series[index].labels))
+    return {
+        "ticks": [(scale.y(tick), value_text(tick, panel.unit)) for tick in ticks],
+        "times": list(_times(scale)),
+        "lines": [_line(panel, by_name.index(index), one, scale) for index, one in enumerate(series)],
+    }
 
 
-def spark_line(panel: Panel, series: Series, period: Period) -> str:
-    """Return a small line chart of one value without axes; the caller shows the value beside it."""
+def spark_line(panel: Panel, series: Series, period: Period) -> dict[str, Any]:
+    """Return the line of a small chart of one value without axes; the page shows the value beside it."""
     values = [value for _, value in series.samples]
     low, high = min(0.0, *values), max(values) or 1.0
-    scale = _Scale(period, low, high if high > low else low + 1.0, 2, _WIDTH - 2, 3, _SPARK_HEIGHT - 3)
-    return (
-        f'<svg class="spark" viewBox="0 0 {_WIDTH} {_SPARK_HEIGHT}" aria-hidden="true" '
-        f'preserveAspectRatio="none">{_line(panel, 0, series, scale)}</svg>'
-    )
+    scale = _Scale(period, low, high if high > low else low + 1.0, *_SPARK)
+    return _line(panel, 0, series, scale)
 
 
 def _ticks(panel: Panel, series: Sequence[Series]) -> list[float]:
@@ -110,20 +90,17 @@ def _round_step(least: float) -> float:
     return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= least * (1 - 1e-9))
 
 
-def _axes(panel: Panel, ticks: Sequence[float], scale: _Scale) -> Iterator[str]:
-    for tick in ticks:
-        y = scale.y(tick)
-        yield f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        yield f'<text x="{_LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{value_text(tick, panel.unit)}</text>'
+def _times(scale: _Scale) -> Iterator[tuple[float, str, str]]:
+    """Yield place, anchor and text of times."""
     length = scale.period.end - scale.period.start
     for number in range(_TIMES + 1):
         time = scale.period.start + length * number / _TIMES
         anchor = "start" if number == 0 else "end" if number == _TIMES else "middle"
         text = f"{datetime.fromtimestamp(time, UTC):{'%H:%M' if length <= _DAY else '%b %d'}}"
-        yield f'<text x="{scale.x(time):.1f}" y="{_HEIGHT - 5}" text-anchor="{anchor}">{text}</text>'
+        yield scale.x(time), anchor, text
 
 
-def _line(panel: Panel, number: int, series: Series, scale: _Scale) -> str:
+def _line(panel: Panel, number: int, series: Series, scale: _Scale) -> dict[str, Any]:
     """Return the line of a series, which ends where samples are missing; a sample alone is a dot."""
     parts: list[list[str]] = []
     before = -math.inf
@@ -132,6 +109,11 @@ def _line(panel: Panel, number: int, series: Series, scale: _Scale) -> str:
             parts.append([])
         parts[-1].append(f"{scale.x(time):.1f} {scale.y(value):.1f}")
         before = time
-    drawn = "".join(f"M{'L'.join(part if len(part) > 1 else part * 2)}" for part in parts)
-    named = f"{panel.name_of(series.labels)}: {value_text(series.last, panel.unit)} at the end"
-    return f'<path d="{drawn}" stroke-linecap="round" {line_style(number)}><title>{escape(named)}</title></path>'
+    values = [value for _, value in series.samples]
+    return {
+        "name": panel.name_of(series.labels),
+        "path": "".join(f"M{'L'.join(part if len(part) > 1 else part * 2)}" for part in parts),
+        "colour": COLOURS[number],
+        "dash": _DASHES[number % len(_DASHES)],
+        "figures": [value_text(value, panel.unit) for value in (series.last, min(values), max(values))],
+    }

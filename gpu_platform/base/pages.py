@@ -1,0 +1,37 @@
+"""The HTML pages that commands print: one file from Jinja2 templates, without links to anything outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import cycle
+from typing import Final
+
+from gpu_platform.base.quantity import counted
+
+COLOURS: Final = (
+    "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#44bb99", "#99ddff", "#bbcc33",
+)  # fmt: skip
+"""Colours that people with colour blindness can tell apart (Paul Tol's bright and light schemes)."""
+
+
+def colours_of(names: Iterable[str]) -> dict[str, str]:
+    """Return a colour for each name; where names are more than colours, they repeat."""
+    return dict(zip(dict.fromkeys(names), cycle(COLOURS), strict=False))
+
+
+def render_page(package: str, template: str, **context: object) -> str:
+    """Return the page of a template beside the modules of a package, which extends base.html.
+
+    Every value is escaped, and a name that the context lacks is an error.
+    """
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined  # only here: few commands need it
+
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(package, ""), PackageLoader("gpu_platform.base", "")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(template).render(context, counted=counted)
