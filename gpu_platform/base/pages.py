@@ -12,6 +12,8 @@ COLOURS: Final = (
     "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#44bb99", "#99ddff", "#bbcc33",
 )  # fmt: skip
 """Colours that people with colour blindness can tell apart (Paul Tol's bright and light schemes)."""
+HATCHED: Final = "repeating-linear-gradient(45deg,#8888,#8888 3px,#8883 3px,#8883 7px)"
+"""What belongs to nobody, where the parts of a whole have colours."""
 
 
 def colours_of(names: Iterable[str]) -> dict[str, str]:

@@ -6,17 +6,16 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gpu_platform.base.pages import colours_of, render_page
+from gpu_platform.base.pages import HATCHED, colours_of, render_page
 from gpu_platform.planning.clouds.schedules import HOURS_OF_WEEK
 from gpu_platform.planning.cost import HOURS_PER_MONTH
 
 _NOBODY: Final = "no team"
-_HATCHED: Final = "repeating-linear-gradient(45deg,#8888,#8888 3px,#8883 3px,#8883 7px)"
 
 
 def cost_page(document: Mapping[str, Any]) -> str:
     """Return the document of `cost_document` as one HTML page without links to anything outside."""
-    colours = {**colours_of(team["team"] for team in document["teams"]), _NOBODY: _HATCHED}
+    colours = {**colours_of(team["team"] for team in document["teams"]), _NOBODY: HATCHED}
     return render_page(
         "gpu_platform.cli",
         "cost_page.html",

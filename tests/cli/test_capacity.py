@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from pathlib import Path
 
 import pytest
 
 from gpu_platform.base.paths import STACKS_DIR
 from gpu_platform.cli import main
+from gpu_platform.cli.capacity_page import capacity_page
 
 Called = tuple[int, str, str]
 
@@ -126,3 +128,55 @@ def test_a_cpu_pool_is_shown_without_gpus_and_mode(capsys: pytest.CaptureFixture
     found = pools["monitoring"]
     assert (found["gpu"], found["mode"], found["physical_gpus"], found["logical_gpus"]) == (None, None, 0, {})
     assert [mode["mode"] for mode in json.loads(out)["modes"]] == ["none"]
+
+
+def test_the_page_has_the_numbers_of_the_document_and_nothing_from_outside(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, page, _ = _run(capsys, "local", "--format", "html")
+    document = json.loads(_run(capsys, "local", "--format", "json")[1])
+    assert code == 0
+    assert not re.findall(r"(?:src|href)=|url\(|https?:|@import", page)
+    assert '<span class="verdict pass">pass</span> quotas of all teams on the desired nodes' in page
+    rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in re.split("<tr>", page)]
+    for pool in document["pools"]:
+        (row,) = [row for row in rows if row[:2] == [pool["name"], pool["machine_type"]]]
+        share = f"{pool['allocated_share']:.0%}"
+        usd = [f"{pool['usd_per_hour']:.2f}", f"{pool['usd_per_month']:.2f}"]
+        assert row[5:] == [str(pool["nodes"]), str(pool["physical_gpus"]), share, *usd, "unknown"]
+    for cause in document["waste"]["causes"]:
+        (row,) = [row for row in rows if row[:1] == [cause["cause"]]]
+        figures = (cause["gpus"], cause["usd_per_hour"], cause["usd_per_month"])
+        assert row[2:] == ["unknown" if figure is None else f"{figure:.2f}" for figure in figures]
+    for resource in document["resources"]:
+        assert f'aria-label="{resource["allocated"]} of {resource["offered"]} allocated to teams"' in page
+    assert 'style="background:#4477aa;width:75.00%" title="allocated to teams: 42"' in page
+
+
+def test_the_page_shows_what_the_text_says(capsys: pytest.CaptureFixture[str]) -> None:
+    page = unescape(_run(capsys, "gke-monitoring", "--format", "html")[1])
+    _, text, _ = _run(capsys, "gke-monitoring")
+    starts = ("mode ", "cpu: ", "quotas at ", "cost: ", "highest cost: ", "prices: ", "effective: ", "waste: ")
+    lines = [line for line in text.splitlines() if line.startswith(starts)]
+    assert len(lines) >= len(starts)
+    assert [line for line in lines if line.removesuffix(", by cause:")[:70] not in page] == []
+
+
+def test_the_page_marks_quotas_beyond_the_nodes_and_escapes_every_name(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    stack = tmp_path / "Pulumi.much.yaml"
+    text = (STACKS_DIR / "Pulumi.local.yaml").read_text("utf-8")
+    stack.write_text(text.replace("cpu: 16, memory: 128Gi", "cpu: 90, memory: 128Gi"), "utf-8")
+    code, out, _ = _run(capsys, str(stack), "--format", "json")
+    document = json.loads(out)
+    evil = "<script>alert(1)</script>\"'&"
+    document["stack"] = document["pools"][0]["name"] = document["compute"][0]["name"] = evil
+    document["quotas"]["desired"]["conflict"]["teams"][0] = evil
+    document["resources"][0].update(name=evil, allocated=20)
+    page = capacity_page(document)
+    assert code == 1
+    assert '<span class="verdict fail">fail</span>' in page
+    assert "more than the nodes have: 4" in page
+    assert "<script" not in page
+    assert unescape(page).count(evil) == 8

@@ -20,6 +20,7 @@ from validators.report import ValidationReport
 Run = Callable[..., Ran]
 ASSETS = PROJECT_ROOT / "docs" / "assets"
 CALLS = {
+    "capacity": ["capacity", "local"],
     "cost": ["cost", "local"],
     "guide": ["guide", "local", "vision"],
     "place": ["place", "local", "--workloads", str(ASSETS / "pods.yaml")],

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gpu_platform.cli import extensions
-from gpu_platform.cli.options import CONTEXT, CommandGroup, Format, FormatOption, HtmlFormat, StackArgument, leave
+from gpu_platform.cli.options import CONTEXT, CommandGroup, HtmlFormat, StackArgument, leave
 
 
 class _StackFirst(CommandGroup):
@@ -50,19 +50,20 @@ def capacity_show(
     deployed: Annotated[
         bool, typer.Option("--deployed", help="Read the quotas of the stacks of teams from the cluster.")
     ] = False,
-    output: FormatOption = Format.TEXT,
+    output: Annotated[
+        HtmlFormat, typer.Option("--format", help="Output format; html is one page with bars by resource.")
+    ] = HtmlFormat.TEXT,
 ) -> None:
     """Show GPUs by pool, whether all quotas fit the nodes, cost and waste; `show` is the default command."""
     from gpu_platform.cli.capacity import show_capacity
 
-    to_json = output is Format.JSON
     leave(
         show_capacity(
             stack,
             utilisation=utilisation,
             prometheus=prometheus,
             seconds=seconds,
-            to_json=to_json,
+            output=output.value,
             deployed=deployed,
         )
     )

@@ -1,0 +1,154 @@
+"""The sentences and numbers of a capacity document, which the text and the page of the command share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gpu_platform.base.names import quota_key
+from gpu_platform.base.quantity import counted
+from gpu_platform.planning.cost import HOURS_PER_MONTH
+
+_VERDICTS: Final = {
+    "placed": "fit the nodes",
+    "impossible": "do not fit the nodes",
+    "unknown": "unknown, the search reached its time limit; try more --seconds",
+}
+
+
+def logical_gpus(pool: Mapping[str, Any]) -> str:
+    """Return the units of a pool by names as members read them; the line of the pool has the whole ones."""
+    return ", ".join(
+        f"{count} x {name.removeprefix('nvidia.com/')}" for name, count in pool["logical_gpus"].items()
+    )
+
+
+def utilisation(pool: Mapping[str, Any]) -> str:
+    """Return the used share of a pool's GPUs; empty for a pool without GPUs."""
+    if pool["gpu"] is None:
+        return ""
+    return "unknown" if pool["utilisation"] is None else f"{pool['utilisation']:.0%}"
+
+
+def number(value: float | None) -> str:
+    """Return a number with two digits; unknown for None."""
+    return "unknown" if value is None else f"{value:.2f}"
+
+
+def definition(cause: Mapping[str, Any]) -> str:
+    """Return what a cause of waste is, and for which pools it is not known."""
+    without = f"; unknown for {', '.join(cause['unknown'])}" if cause["unknown"] else ""
+    return cause["how"] + without
+
+
+def pools(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield for each pool how its units and its price come about."""
+    for pool in document["pools"]:
+        each = f"{pool['cpu_millicores']}m CPU and {pool['memory_mib']}Mi for pods on each node"
+        logical = f"{pool['logical_how']}{_mps(pool)}" + ("" if pool["gpu"] else f", {each}")
+        yield f"{pool['name']}: {logical}; {pool['price_how']}"
+
+
+def _mps(pool: Mapping[str, Any]) -> str:
+    share = pool["mps_share"]
+    return (
+        f", each with {share['memory_mib']} MiB and {share['threads_percent']} % of the threads" if share else ""
+    )
+
+
+def modes(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the GPUs of each sharing mode."""
+    for mode in document["modes"]:
+        yield f"mode {mode['mode']}: {mode['logical_gpus']} logical GPUs of {mode['physical_gpus']} physical"
+
+
+def compute(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the CPU and memory that quotas of teams allow, beside what the nodes of all pools have."""
+    for one in document["compute"]:
+        most = f" (at most {one['offered_most']:g})" if one["offered_most"] > one["offered"] else ""
+        unlimited = f"; without a limit: {', '.join(one['unlimited'])}" if one["unlimited"] else ""
+        yield (
+            f"{one['name']}: {one['allocated']:g} {one['unit']} in quotas of teams, "
+            f"{one['offered']:g}{most} on the nodes of all pools{unlimited}"
+        )
+        if one["allocated"] > one["offered_most"]:
+            alone = f"; individually: {', '.join(one['unreachable'])}" if one["unreachable"] else ""
+            yield f"  quotas of {one['name']} exceed the nodes and cannot be used in full together{alone}"
+
+
+def team_stacks(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is allocated with the quotas of the deployed stacks of teams."""
+    if document["team_stacks"] is None:
+        yield "quotas of stacks of teams are not included: --deployed reads them from the cluster"
+        return
+    for resource in document["resources"]:
+        key = quota_key(resource["name"])
+        shares = {each["team"]: each["quota"][key] for each in document["team_stacks"] if each["quota"].get(key)}
+        if shares:
+            total = resource["allocated"] + sum(shares.values())
+            named = ", ".join(f"{team} {count}" for team, count in shares.items())
+            over = ": more than is offered" if total > resource["offered"] else ""
+            yield (
+                f"{resource['name']}: {total} of {resource['offered']} allocated with the deployed stacks of "
+                f"teams ({named}){over}"
+            )
+
+
+def quotas(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield whether the quotas of all teams fit the nodes, and which do not."""
+    for key, size in (("desired", "desired"), ("most", "maximum")):
+        result = found[key]
+        if result is None:
+            continue
+        nodes = ", ".join(f"{pool} {count}" for pool, count in result["nodes"].items())
+        yield f"quotas at {size} size ({nodes}): {_VERDICTS[result['verdict']]}"
+        conflict = result["conflict"]
+        if conflict is not None:
+            kind = "smallest set of teams" if conflict["smallest"] else "set of teams"
+            minimal = "; without any one of them the others fit" if conflict["minimal"] else ""
+            yield f"  {kind} that do not fit together: {', '.join(conflict['teams'])}{minimal}"
+            yield from (f"  not enough: {lacking}" for lacking in conflict["lacking"])
+
+
+def cost(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the desired and the most nodes cost, by which prices, and the cost of what is used."""
+    cost, effective = document["cost"], document["effective"]
+    unallocated = _usd(cost["unallocated_usd_per_hour"])
+    yield f"cost: {_money(cost)} ({HOURS_PER_MONTH} h); not allocated to any team: {unallocated}"
+    highest = _usd(cost["most_usd_per_hour"])
+    yield f"highest cost: {highest}, with every pool at its maximum size and its most expensive machine type"
+    yield f"prices: {cost['prices']}"
+    if cost["unknown_price"]:
+        yield f"not included in the cost, price unknown: {', '.join(cost['unknown_price'])}"
+    share = f" ({effective['share']:.0%})" if effective["share"] is not None else ""
+    yield f"effective: {_money(effective)}{share}: {effective['how']}"
+    if effective["unknown"]:
+        yield (
+            f"not included in the effective cost: {', '.join(effective['unknown'])} (set utilisation in the pool, "
+            "or use --utilisation)"
+        )
+
+
+def waste(document: Mapping[str, Any]) -> str:
+    """Return what is paid for and not used."""
+    found = document["waste"]
+    return f"waste: {'at least ' if found['at_least'] else ''}{_money(found)}"
+
+
+def oversubscription(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the GPUs that quotas have beyond those that there are."""
+    for one in document["oversubscription"]["resources"]:
+        yield (
+            f"oversubscription: {one['asked']} x {one['name']} allocated to teams, {one['offered']} available: "
+            f"{counted(one['gpus'], 'GPU')} more would be needed, {_money(one)}; not included in the waste"
+        )
+
+
+def _money(figures: Mapping[str, Any]) -> str:
+    if figures["usd_per_hour"] is None:
+        return "unknown"
+    return f"{figures['usd_per_hour']:.2f} USD/h, {figures['usd_per_month']:.2f} USD/month"
+
+
+def _usd(per_hour: float | None) -> str:
+    return "unknown" if per_hour is None else f"{per_hour:.2f} USD/h"
