@@ -1,11 +1,11 @@
-"""Which ClusterQueues of teams that come back are released, so that the engine can create them again."""
+"""Which ClusterQueues are released, so that the engine can create them again, and what keeps Kueue."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from gpu_platform.deploy.embedded.queues import release_deleted
+from gpu_platform.deploy.embedded.queues import kueue_itself, release_deleted, why_kueue_stays
 from gpu_platform.live.client import KubernetesClient
 from tests.live.test_connection import ANSWERED, answering, kubeconfig
 
@@ -46,3 +46,44 @@ def test_only_queues_that_are_being_deleted_are_released_and_named(tmp_path: Pat
         released = [("ClusterQueue", "returning"), ("ResourceFlavor", "returning")]
         assert list(release_deleted(client, declared)) == released
     assert patched == ["returning", "returning"]
+
+
+def workload(name: str, *conditions: str, **metadata: Any) -> dict[str, Any]:
+    owner = {"kind": "Job", "name": name}
+    return {
+        "metadata": {"name": f"job-{name}", "namespace": "vision", "ownerReferences": [owner], **metadata},
+        "status": {"conditions": [{"type": one, "status": "True"} for one in conditions]},
+    }
+
+
+def why(folder: Path, *workloads: dict[str, Any]) -> str:
+    def answer(_method: str, path: str) -> tuple[int, dict[str, Any]]:
+        if path == API:
+            return 200, {"resources": [{"kind": "Workload", "name": "workloads", "namespaced": True}]}
+        return 200, {"kind": "WorkloadList", "items": list(workloads), "metadata": {}}
+
+    with answering(answer) as port:
+        return why_kueue_stays(KubernetesClient(kubeconfig(folder, port), limits=ANSWERED))
+
+
+def test_kueue_stays_for_workloads_that_run_or_wait_and_names_them(tmp_path: Path) -> None:
+    running, waiting = workload("running", "QuotaReserved", "Admitted"), workload("waiting")
+    text = why(tmp_path, running, waiting)
+    assert "- runs on: Job running in namespace vision; wait for its end" in text
+    assert "- waits for a queue that is deleted: Job waiting in namespace vision; delete it" in text
+
+
+def test_kueue_goes_without_workloads_and_with_those_that_have_ended_or_are_deleted(tmp_path: Path) -> None:
+    assert not why(tmp_path)
+    ended = workload("ended", "QuotaReserved", "Finished")
+    assert not why(tmp_path, ended, workload("deleted", "QuotaReserved", deletionTimestamp="2026-11-29T07:00:00Z"))
+
+
+def test_kueue_itself_is_its_namespace_with_all_in_it_and_no_queue() -> None:
+    def live(kind: str, name: str, namespace: str = "") -> dict[str, Any]:
+        return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}}
+
+    own = [live("Namespace", "kueue-system"), live("ConfigMap", "kueue-manager-config", "kueue-system")]
+    others = [queue("vision"), live("Namespace", "vision"), live("ConfigMap", "notes", "vision")]
+    assert kueue_itself([*own, *others]) == own
+    assert kueue_itself(others) == []

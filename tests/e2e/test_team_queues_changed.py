@@ -157,6 +157,26 @@ def test_where_a_queue_must_be_named_a_job_without_one_is_refused_and_one_beyond
     vision.remove()
 
 
+def test_without_queueing_kueue_stays_until_its_workloads_have_ended_and_the_next_up_removes_it(
+    platform: Platform, kueue_sandbox: Status
+) -> None:
+    bring(platform, stack(kueue_sandbox))
+    vision, without = Team(platform.kubeconfig, "vision"), stack(kueue_sandbox, queueing=None)
+    vision.job("long", gpus=8)
+    eventually(lambda: vision.running("long") == 1)
+    (before,) = vision.pods("long")
+    ran = platform.up(without, "shop")
+    assert ran.code == 1
+    assert "runs on: Job long in namespace vision; wait for its end, or delete it" in ran.err
+    (pod,) = vision.pods("long")
+    assert (pod["metadata"]["uid"], pod["status"]["phase"]) == (before["metadata"]["uid"], "Running")
+    vision.end("long")
+    bring(platform, without)
+    for kind in ("ClusterQueue", "ResourceFlavor", "Topology"):
+        eventually(lambda kind=kind: not list(platform.client.objects(KUEUE, kind)))  # type: ignore[misc]
+    vision.remove()
+
+
 def test_without_queueing_kueue_stops_and_its_webhooks_are_gone(platform: Platform, kueue_sandbox: Status) -> None:
     bring(platform, stack(kueue_sandbox, queueing=None))
     client: KubernetesClient = platform.client

@@ -20,6 +20,7 @@ from gpu_platform.deploy.drift import Addition, additions, grants_access, remova
 from gpu_platform.deploy.embedded.applyset import ApplySet, Inventory
 from gpu_platform.deploy.embedded.judges import is_judge, refused_by
 from gpu_platform.deploy.embedded.left_alone import with_fields_of_others
+from gpu_platform.deploy.embedded.queues import kueue_itself, why_kueue_stays
 from gpu_platform.deploy.embedded.wait import Awaited, NotReady, Waiter, timeout_seconds
 from gpu_platform.deploy.embedded.withheld import withheld_text
 from gpu_platform.deploy.recorded.declared import declared_objects, is_first, placed
@@ -51,8 +52,8 @@ def apply(
     `previewed`: of this run; an object in which nothing changes is not applied if it is as the preview saw it.
 
     Raises BadInput for what this engine cannot deploy, Refused for an object that the API server refuses,
-    NotReady for one that does not become ready; objects that were applied before stay. Raises ObjectsSkipped
-    at the end of a run in which objects were skipped.
+    NotReady for one that does not become ready; objects that were applied before stay. At the end of a run raises
+    ObjectsSkipped for objects that were skipped, and NotReady for Kueue if workloads keep it.
     """
     objects = declared_objects(recorded)
     progress = progress or Progress(quiet=True)
@@ -80,10 +81,12 @@ def apply(
             raise error.withholding(withheld) from None
         raise
     public = {name: value for name, value in recorded.outputs.items() if name not in recorded.secret_outputs}
-    members.write_parent(Inventory.of(run.applied | run.skipped), public, run.states)
+    members.write_parent(Inventory.of(run.applied | run.skipped | run.kept), public, run.states)
     changes = Changes(recorded.stack, tuple(run.changes))
     if changes.count(Action.SKIP):
         raise ObjectsSkipped(changes)
+    if run.why_kueue_stays:
+        raise NotReady(run.why_kueue_stays, ())
     return changes
 
 
@@ -113,6 +116,8 @@ class _Run:
         self._new_namespaces: set[str] = set()  # what the run found in one of that name went with it
         self.states: dict[ObjectKey, str] = {}  # `state_seen` of objects that need no other apply
         self.skipped: set[ObjectKey] = set()
+        self.kept: set[ObjectKey] = set()  # of Kueue, while it manages workloads
+        self.why_kueue_stays = ""
         self.changes: list[Change] = []
 
     def apply_all(self, objects: Sequence[KubernetesObject]) -> None:
@@ -180,7 +185,16 @@ class _Run:
 
     def prune(self) -> None:
         superfluous = [live for key, live in self._live.items() if key not in {*self.applied, *self.skipped}]
-        self.changes.extend(kept_namespaces.prune(self._client, self._waiter, self._stack, superfluous))
+        of_kueue = kueue_itself(superfluous)
+        self._delete([live for live in superfluous if live not in of_kueue])
+        if of_kueue and (why := why_kueue_stays(self._client)):
+            self.why_kueue_stays = why
+            self.kept = {object_key(live) for live in of_kueue}
+        elif of_kueue:
+            self._delete(of_kueue)
+
+    def _delete(self, lives: Iterable[Mapping[str, Any]]) -> None:
+        self.changes.extend(kept_namespaces.prune(self._client, self._waiter, self._stack, lives))
 
     def _apply_object(self, declared: KubernetesObject) -> Change:
         """Create, update, replace or skip the object, and return the change."""

@@ -1,9 +1,12 @@
-"""Removes Kueue's finalizer of objects that are being deleted, so that a stack can create them again.
+"""Lets queues go: those that a stack creates again, and all of them with Kueue itself.
 
 Kueue keeps a deleted ClusterQueue until the last workload that it admitted has ended, and admits nothing more. It
 keeps a ResourceFlavor while a queue names it, and a Topology while a flavor does. Without Kueue's finalizer they
 are deleted at once. The queue that the stack creates then counts the workloads that run, which are neither stopped
 nor changed; queues of other stacks that name a flavor find it again.
+
+Kueue has to outlive its workloads: their Workload objects and pods have finalizers that only it removes, and Jobs
+that wait are suspended until it starts them.
 
 Source: kubernetes-sigs/kueue v0.19.2, pkg/cache/scheduler/cache.go (AddClusterQueue lists workloads),
 pkg/controller/core (clusterqueue_controller.go, resourceflavor_controller.go) and pkg/controller/tas
@@ -12,13 +15,16 @@ pkg/controller/core (clusterqueue_controller.go, resourceflavor_controller.go) a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from gpu_platform.live.client import KubernetesClient, Refused
+from gpu_platform.live.objects import items_at, object_key
+from gpu_platform.planning.queues.section import CONFIG_MAP
 
 _API: Final = "kueue.x-k8s.io/v1beta2"
 _IN_USE: Final = "kueue.x-k8s.io/resource-in-use"
+_MOST_NAMED: Final = 10
 
 
 def release_deleted(client: KubernetesClient, declared: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -50,3 +56,55 @@ def _release(client: KubernetesClient, kind: str, name: str) -> bool:
             if refusal.status != 404:
                 raise
         return True
+
+
+def kueue_itself(superfluous: Iterable[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return what Kueue runs by, its namespace and what is in it, if that is among objects no longer declared."""
+    lives = list(superfluous)
+    keys = [object_key(live) for live in lives]
+    of_kueue = {key.namespace for key in keys if (key.kind, key.name) == ("ConfigMap", CONFIG_MAP)}
+    return [
+        live
+        for live, key in zip(lives, keys, strict=True)
+        if (key.name if key.group_kind == "Namespace" else key.namespace) in of_kueue
+    ]
+
+
+def why_kueue_stays(client: KubernetesClient) -> str:
+    """Return which workloads Kueue has started, or lets wait, and what to do; empty: none is left."""
+    left = [
+        one
+        for one in client.objects(_API, "Workload")
+        if "deletionTimestamp" not in one["metadata"] and not _is(one, "Finished")
+    ]
+    if not left:
+        return ""
+    running = sorted(_named(one) for one in left if _is(one, "QuotaReserved"))
+    waiting = sorted(_named(one) for one in left if not _is(one, "QuotaReserved"))
+    lines = [
+        "Kueue stays, because workloads that it manages have not ended; all else is deployed, without queues. "
+        "Until it goes, new workloads of teams do not start. Run the command again when nothing of this list is "
+        "left:",
+        *_shortened("runs on: {}; wait for its end, or delete it", running),
+        *_shortened("waits for a queue that is deleted: {}; delete it, and create it again afterwards", waiting),
+    ]
+    return "\n".join(lines)
+
+
+def _is(workload: Mapping[str, Any], condition: str) -> bool:
+    conditions = items_at(workload, "status", "conditions")
+    return any(one["type"] == condition and one["status"] == "True" for one in conditions)
+
+
+def _named(workload: Mapping[str, Any]) -> str:
+    """Return what a member has created, `Job pretrain in namespace vision`; of a group of pods the Workload."""
+    metadata = workload["metadata"]
+    owners = [f"{owner['kind']} {owner['name']}" for owner in metadata.get("ownerReferences", ())]
+    what = owners[0] if len(owners) == 1 else f"Workload {metadata['name']}"
+    return f"{what} in namespace {metadata['namespace']}"
+
+
+def _shortened(text: str, names: Sequence[str]) -> Iterator[str]:
+    yield from (f"  - {text.format(name)}" for name in names[:_MOST_NAMED])
+    if len(names) > _MOST_NAMED:
+        yield f"  - {text.format(f'{len(names) - _MOST_NAMED} more')}"
