@@ -199,6 +199,16 @@ def test_a_login_that_goes_is_announced_with_its_groups() -> None:
     assert found.because == f"{OTHER} as vision, speech can no longer log in with these groups"
 
 
+def test_users_that_log_in_by_another_name_lose_what_their_name_was_granted() -> None:
+    login = {"principal": OTHER, "groups": ["vision"], "username": "ada"}
+    oidc = {"issuer": "https://id.acme.com", "client_id": "k8s", "username_claim": "email"}
+    [renamed] = impacts(plan_of(logins=[login]), plan_of(logins=[{**login, "username": "grace"}]))
+    [claim] = impacts(plan_of(oidc=oidc), plan_of(oidc={**oidc, "username_claim": "sub"}))
+    assert (renamed.effect, claim.effect) == (Effect.CUTS_ACCESS, Effect.CUTS_ACCESS)
+    assert "ada, vision" in renamed.because
+    assert "users by claim email" in claim.because
+
+
 def with_storage(**storage: Any) -> EnvironmentPlan:
     return plan_eks({"zones": ["us-east-2b"]}, KARPENTER, cluster=CREATED, storage=storage)
 

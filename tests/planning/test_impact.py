@@ -31,7 +31,9 @@ GPU = "nvidia.com/gpu"
 CLAIM = DataObject(kind="PersistentVolumeClaim", namespace="vision", name="scratch", size="2Ti")
 
 
-def plan_of(*, teams: Any = (TEAM,), operator: Any = None, queueing: Any = None, **pool: Any) -> EnvironmentPlan:
+def plan_of(
+    *, teams: Any = (TEAM,), operator: Any = None, queueing: Any = None, cleanup: Any = None, **pool: Any
+) -> EnvironmentPlan:
     entry = {
         "name": "train",
         "machine_type": "p4de.24xlarge",
@@ -40,7 +42,7 @@ def plan_of(*, teams: Any = (TEAM,), operator: Any = None, queueing: Any = None,
         **pool,
     }
     document = {"kind": "environment", "cluster": {"provider": "sandbox"}, "pools": [entry], "teams": list(teams)}
-    others = {"operator": operator, "queueing": queueing}
+    others = {"operator": operator, "queueing": queueing, "cleanup": cleanup}
     plan = plan_platform(document | {key: value for key, value in others.items() if value is not None}, "test")
     assert plan.kind == "environment"
     return plan
@@ -287,6 +289,46 @@ def test_an_admin_and_a_viewer_that_leave_lose_access() -> None:
     before = plan_of(teams=[{**TEAM, "admins": ["user:eve"], "viewers": ["user:tim"]}])
     read = [(impact.effect, impact.field) for impact in impacts(before, plan_of())]
     assert sorted(read, key=str) == [(Effect.CUTS_ACCESS, "admins"), (Effect.CUTS_ACCESS, "viewers")]
+
+
+def test_a_permission_that_the_stack_file_takes_back_cuts_access_and_a_new_one_does_not() -> None:
+    allowed = {
+        **TEAM,
+        "routes": {"hosts": ["ml.example.com"], "annotations": ["acme.io/waf"]},
+        "scaling": {"servers": ["http://metrics.obs.svc:9090"], "triggers": ["kafka"]},
+        "inline_csi_drivers": ["secrets-store.csi.k8s.io"],
+    }
+    [impact] = impacts(plan_of(teams=[allowed]), plan_of())
+    assert (impact.effect, impact.field) == (Effect.CUTS_ACCESS, "permissions")
+    assert impact.because.startswith(
+        "routes of ml.example.com, annotation acme.io/waf, triggers that ask http://metrics.obs.svc:9090, "
+        "triggers of type kafka, volumes of CSI driver secrets-store.csi.k8s.io: lost permission"
+    )
+    assert impacts(plan_of(), plan_of(teams=[allowed])) == ()
+
+
+def test_a_clean_up_that_begins_to_delete_says_what_and_one_that_ends_is_in_place() -> None:
+    def cleaning(*, delete: bool, after: str = "168h") -> EnvironmentPlan:
+        return plan_of(cleanup={"delete": delete, "finished_after": after})
+
+    [begins] = impacts(cleaning(delete=False), cleaning(delete=True))
+    assert (begins.effect, begins.new) == (Effect.REMOVES_CAPACITY, "deletes what ended 168 h ago, what has expired")
+    [sooner] = impacts(cleaning(delete=True), cleaning(delete=True, after="24h"))
+    assert (sooner.effect, sooner.old) == (Effect.REMOVES_CAPACITY, begins.new)
+    [ends] = impacts(cleaning(delete=True), plan_of())
+    assert ends.effect is Effect.IN_PLACE
+
+
+def test_other_times_of_a_pool_are_announced_and_fewer_hours_remove_capacity() -> None:
+    def on(start: str, stop: str) -> EnvironmentPlan:
+        schedule = {"days": ["mon", "tue"], "start": start, "stop": stop}
+        settings = {"machine_type": "g6.4xlarge", "workload": "development", "zones": ["us-east-2a"]}
+        return plan_eks({**settings, "schedule": schedule}, cluster=EXISTING)
+
+    [shorter] = impacts(on("07:00", "20:00"), on("07:00", "18:00"))
+    [later] = impacts(on("07:00", "20:00"), on("08:00", "21:00"))
+    assert (shorter.effect, later.effect) == (Effect.REMOVES_CAPACITY, Effect.IN_PLACE)
+    assert (later.old, later.new) == ("mon, tue 07:00 to 20:00 (UTC)", "mon, tue 08:00 to 21:00 (UTC)")
 
 
 def test_a_bucket_or_a_pull_secret_that_goes_cuts_access_and_more_rights_do_not() -> None:

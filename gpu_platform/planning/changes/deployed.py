@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from gpu_platform.base import names
+from gpu_platform.base.quantity import duration_text
+from gpu_platform.planning.cleanup.section import CleanupPlan
 from gpu_platform.planning.clouds.storage import VolumePlan
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.plan import EnvironmentPlan, Plan
@@ -30,11 +32,13 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
     """Return the stack output `software`: versions of Kubernetes and of the GPU Operator, drivers, sharing.
 
     Keys: `kubernetes` and `operator` (texts), `pools` with `driver`, `sharing`, MIG `layout`, `offers` (units on a
-    node by extended resource), `labels` (declared ones) and `evicting_taints` of each pool.
+    node by extended resource), `labels` (declared ones), `evicting_taints` and `schedule` of each pool; `cleanup`:
+    what the clean-up deletes.
     """
     return {
         "kubernetes": plan.cluster.kubernetes or NOT_DEPLOYED,
         "operator": plan.operator.release if plan.operator.install != "none" else NOT_DEPLOYED,
+        "cleanup": cleanup_text(plan.cleanup),
         "pools": {
             pool.name: {
                 "driver": driver_of(pool) if plan.operator.install != "none" else NOT_DEPLOYED,
@@ -43,10 +47,22 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
                 "offers": pool.units_per_node,
                 "labels": {key: value for key, value in pool.labels.items() if not _is_own(key)},
                 "evicting_taints": [str(taint) for taint in evicting_taints(pool)],
+                "schedule": None
+                if pool.schedule is None
+                else {"text": str(pool.schedule), "hours": pool.schedule.hours},
             }
             for pool in plan.pools
         },
     }
+
+
+def cleanup_text(cleanup: CleanupPlan | None) -> str:
+    """Return what the clean-up deletes in namespaces of teams: `what ended 168 h ago`, or nothing."""
+    if cleanup is None or not cleanup.delete:
+        return NOT_DEPLOYED
+    ages = (("what ended {} ago", cleanup.finished_after), ("what is idle for {}", cleanup.idle_after))
+    found = [text.format(duration_text(seconds)) for text, seconds in ages if seconds is not None]
+    return ", ".join([*found, "what has expired"])
 
 
 def evicting_taints(pool: PoolPlan) -> tuple[Taint, ...]:
@@ -130,6 +146,7 @@ def _team(tenant: TenantPlan, run: TeamWorkloadsPlan | None) -> Mapping[str, Any
         "ingress": [text_of_ingress(one) for one in tenant.ingress],
         "workloads": [*(one.name for one in tenant.workloads), *(run.names if run is not None else ())],
         "pod_security": tenant.pod_security,
+        "permissions": list(tenant.permissions),
     }
 
 

@@ -332,6 +332,8 @@ def impacts_of_software(
             because="its own pods and those on the nodes are replaced; a release with another driver DaemonSet "
             "rolls the drivers of nodes, too, as another driver version does",
         )
+    if before.get("cleanup", now["cleanup"]) != now["cleanup"]:
+        yield _of_cleanup(str(before["cleanup"]), now["cleanup"])
     pools = mapping_of(before.get("pools"))
     lost, partitioned = covered
     offered = {name for pool in plan.pools for name in pool.units_per_node}
@@ -344,6 +346,7 @@ def impacts_of_software(
         if pool.name not in lost:
             yield from _of_nodes(pool, old, new, live, plan, layout=other_layout and pool.name not in partitioned)
             yield from _of_node_metadata(pool, old, new, live)
+            yield from _of_schedule(pool, mapping_of(old.get("schedule")), mapping_of(new["schedule"]))
         if pool.name in lost or other_layout:
             yield from _of_fewer_units(pool, old, new, live, gone)
         else:
@@ -367,6 +370,37 @@ def _kubernetes_problem(deployed: str, plan: EnvironmentPlan, live: LiveState | 
 
 def _differs(before: Mapping[str, Any], now: Mapping[str, Any], key: str) -> bool:
     return key in before and before[key] not in (now[key], NOT_DEPLOYED)
+
+
+def _of_cleanup(old: str, new: str) -> Impact:
+    """Return that objects of members, which were only reported or younger, are deleted."""
+    return Impact(
+        subject="clean-up",
+        effect=Effect.IN_PLACE if new == NOT_DEPLOYED else Effect.REMOVES_CAPACITY,
+        field="cleanup",
+        old=f"deletes {old}",
+        new=f"deletes {new}",
+        parts=(Part(Phase.TEAMS, "clean-up", "what it deletes"),),
+        because="nothing of teams is deleted any more"
+        if new == NOT_DEPLOYED
+        else "its next run deletes such workloads of teams, with their pods; volumes stay",
+    )
+
+
+def _of_schedule(pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Impact]:
+    """Yield that a pool has its nodes at other times; a schedule that comes or goes changes the pool itself."""
+    if not old or not new or old["text"] == new["text"]:
+        return
+    fewer = float(new["hours"]) < float(old["hours"])
+    yield Impact(
+        subject=f"pool {pool.name}",
+        effect=Effect.REMOVES_CAPACITY if fewer else Effect.IN_PLACE,
+        field=f"{pool.path}.schedule",
+        old=str(old["text"]),
+        new=str(new["text"]),
+        parts=(Part(Phase.NODES, f"pool {pool.name}", "other times"),),
+        because="work that runs when the pool stops is ended after 15 minutes, as before; it stops at other times",
+    )
 
 
 def _of_nodes(

@@ -34,6 +34,11 @@ _RIGHTS = (
     ("image_pull_secrets", "the Secret with which new pods pull images", ("image_pull_secrets",)),
     ("egress", "access of new connections to these addresses", ("egress",)),
     ("ingress", "access of new connections from there to the team's pods", ("ingress",)),
+    (
+        "permissions",
+        "permission: objects that exist stay, and work on; new and changed ones that need it are refused",
+        ("permissions",),
+    ),
     (VOLUMES, "the volume: no pod can mount it, and nothing in it is deleted", (VOLUMES,)),
 )
 

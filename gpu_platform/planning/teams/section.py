@@ -181,6 +181,8 @@ class TenantPlan:
     """Level that the namespace enforces, by its label or by `fabric`, and that the workloads satisfy."""
     fabric: FabricAccess | None = None
     """With a fabric whose pods need more than `pod_security`: the rules that enforce it in place of the label."""
+    permissions: tuple[str, ...] = ()
+    """What the stack file admits of its members' objects beside the defaults: `routes of ml.example.com`."""
     compute_domains: bool = False
     """Whether members may create ComputeDomains: NVLink connects the nodes of a pool."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from gpu_platform.base import names
 from gpu_platform.base.errors import did_you_mean
@@ -402,6 +402,7 @@ def plan_tenant(
         fabric=fabric.value,
         pod_defaults=defaults.value,
         pod_security=team.pod_security,
+        permissions=tuple(_permissions(team)),
         compute_domains=domains,
     )
     notes = [
@@ -417,6 +418,17 @@ def plan_tenant(
         *network_decisions(team, cloud),
     )
     return Decided(tenant, (decision, *chosen, *notes))
+
+
+def _permissions(team: Team) -> Iterator[str]:
+    """Yield what the stack file admits of members' objects beside the defaults, as text."""
+    yield from (f"routes of {host}" for host in team.routes.hosts)
+    yield from (f"annotation {name}" for name in team.routes.annotations)
+    yield from (f"triggers that ask {server}" for server in team.scaling.servers)
+    yield from (f"triggers of type {kind}" for kind in team.scaling.triggers)
+    yield from (f"volumes of CSI driver {driver}" for driver in team.inline_csi_drivers)
+    if team.allow_bare_pods:
+        yield "pods without a controller"
 
 
 def longest_grace(team: Team) -> int:

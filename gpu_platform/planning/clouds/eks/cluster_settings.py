@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpu_platform.planning.clouds.section import NOT_SET, ClusterSetting
 
 if TYPE_CHECKING:
+    from gpu_platform.planning.clouds.eks.access import LoginPlan, OidcPlan
     from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, SystemPool
 
 _REPLICAS = "replicas"  # Karpenter's chart
@@ -52,7 +53,7 @@ def _of_access(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
         name="logins",
         what="logins",
         field="cluster.logins",
-        values=tuple(f"{one.principal} as {', '.join(one.groups)}" for one in cluster.access.logins),
+        values=tuple(_login_text(one) for one in cluster.access.logins),
         loss="cuts-access",
         on_loss="{lost} can no longer log in with these groups",
     )
@@ -61,10 +62,29 @@ def _of_access(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
         name="oidc",
         what="OIDC provider",
         field="cluster.oidc",
-        values=() if oidc is None else (f"{oidc.issuer} for {oidc.client_id}",),
+        values=() if oidc is None else (_oidc_text(oidc),),
         loss="cuts-access",
-        on_loss="tokens of {lost} are no longer accepted",
+        on_loss="the provider is deleted: tokens of {lost} are no longer accepted, and members of teams are to be "
+        "named as the new one names users and groups",
         on_gain="EKS takes up to an hour until tokens are accepted",
+    )
+
+
+def _login_text(login: LoginPlan) -> str:
+    name = "" if login.username is None else f"{login.username}, "
+    return f"{login.principal} as {name}{', '.join(login.groups)}"
+
+
+def _oidc_text(oidc: OidcPlan) -> str:
+    """Return a provider with all that EKS does not let change: another value replaces it."""
+    parts = {
+        "users by claim": oidc.username_claim,
+        "with prefix": oidc.username_prefix,
+        "groups by claim": oidc.groups_claim,
+        "with prefix of groups": oidc.groups_prefix,
+    }
+    return ", ".join(
+        [f"{oidc.issuer} for {oidc.client_id}", *(f"{what} {value}" for what, value in parts.items() if value)]
     )
 
 

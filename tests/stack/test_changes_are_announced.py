@@ -1,0 +1,133 @@
+"""A preview says what a changed field does to what runs; what has no row is listed here, with the reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from gpu_platform.base.errors import BadInput
+from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.changes import (
+    classify,
+    cluster_facts,
+    pool_changes,
+    pool_facts,
+    software_facts,
+    team_facts,
+)
+from gpu_platform.planning.plan import EnvironmentPlan
+from gpu_platform.stack import Environment
+from gpu_platform.stack.loaded import plan_platform
+from tests.stack.field_changes import stack_for, values_for
+from tests.stack.stack_fields import Field, changed, fields_of, get, place_of
+
+_OBJECTS = "Kubernetes objects, Helm releases or resources of the cloud, which a preview lists with their fields"
+_LATER = "what is made later: what runs stays as it is"
+_LIVE = "a row where the preview has read the live nodes"
+_UP = "`up` and `destroy` themselves: how long they wait, what they refuse, how they get in"
+_MONEY = "estimates"
+# Fields (regular expressions of their paths) whose change has no row without a live cluster, and what it concerns.
+WITHOUT_ROW: Mapping[str, str] = {
+    r"teams\[\]\.(workloads|claims|training_jobs|inference_services)\[\]": _OBJECTS,
+    r"teams\[\]\.(ray_clusters|notebooks|batch_jobs)\[\]": _OBJECTS,
+    r"(device_classes|storage|charts)\{\}|(addons|images|objects|monitoring|cleanup)\.|chart_mirror$": _OBJECTS,
+    r"cluster\(\w+\)\.parts\.(device_plugin|node_feature_discovery|dcgm_exporter|karpenter_node_role)$": _OBJECTS,
+    r"operator\.(toolkit|compute_domains)$": _OBJECTS,
+    r"(pools\[\]\.sharing|sharing\{\})\([a-z-]+\)\.fail_requests_greater_than_one$": _OBJECTS,
+    r"cluster\(eks\)\.(create\.(logs_retention_days|scheduling)|iam\.permissions_boundary)$": _OBJECTS,
+    r"cluster\(gke\)\.(create\.(private_apis|kms_key|system\.min)|labels|fqdn_policies)$": _OBJECTS,
+    r"cluster\(gke\)\.create\.maintenance\.": _OBJECTS,
+    r"(teams\[\]\.identity|team_identities\{\})\.buckets\[\]\.kms_key$": _OBJECTS,
+    r"queueing\.(kueue|fair_sharing|topology|pods_ready_timeout|preemption\.\w+)$": _OBJECTS,
+    r"compute_classes\[\]\.pools$|policy\.|budget\.": _OBJECTS,
+    # The case has one team, so nobody borrows what it lends or what is kept back; tests/planning/test_impact.py.
+    r"teams\[\]\.queue\.(cohort|weight|lend\.\w+)$|queueing\.reserve\.\w+$": _LATER,
+    r"cluster\(eks\)\.(subnets|create\.network\.control_plane_subnets)$": _LATER,
+    r"pools\[\]\.(headroom|karpenter\.(consolidate_after|limits)|upgrade\.\w+|repair|image\.driver)$": _LATER,
+    r"pools\[\]\.taints\[\]\.(key|value)$": _LATER,
+    r"pools\[\]\.capacity\([a-z-]+\)\.(blocks\[\]\.)?(zone|starts|ends)$": _LATER,
+    r"pools\[\]\.(count\.max|per_node\[\]\.nodes|nodes\.(names|selector))$": _LIVE,
+    r"operator\.driver\.(owner|version)$": _LIVE,
+    r"(pools\[\]\.sharing|sharing\{\})\(mig\)\.(layouts\[\]\.gpu|change|max_unavailable|drain_timeout)$": _LIVE,
+    r"(cluster\(\w+\)\.|pools\[\]\.|)(protect|production)$|validation\.|changes\.": _UP,
+    r"cluster\(\w+\)\.(kubeconfig|context|account|assume_role|impersonate)$": _UP,
+    r"pools\[\]\.(usd_per_hour|utilisation)$": _MONEY,
+}
+# Thousands of plans.
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("announced-changes")]
+_PROVIDERS = ("sandbox", "eks", "gke", "existing")
+
+
+def _plan(platform: dict[str, Any]) -> EnvironmentPlan | None:
+    """Return the plan; None where the stack is refused."""
+    try:
+        plan = plan_platform(platform, "stack")
+    except BadInput:
+        return None
+    assert plan.kind == "environment"
+    return plan
+
+
+def _outputs(plan: EnvironmentPlan) -> dict[str, Any]:
+    """Return the outputs of a deployment, as an engine gives them back."""
+    facts = {
+        "cluster": cluster_facts(plan),
+        "pools": pool_facts(plan),
+        "software": software_facts(plan),
+        "teams": team_facts(plan),
+    }
+    return json.loads(json.dumps(facts))
+
+
+def _has_row(before: EnvironmentPlan, after: EnvironmentPlan) -> bool:
+    outputs, catalog = _outputs(before), load_catalog()
+    try:
+        pools = pool_changes(outputs["pools"], after, catalog)
+        return bool(classify(outputs, after, catalog, live=None, pools=pools))
+    except BadInput:  # `up` refuses the change
+        return True
+
+
+def _changes(field: Field) -> Iterator[tuple[EnvironmentPlan, EnvironmentPlan]]:
+    """Yield plans before and after a change of a field, in both directions, of every provider that takes it."""
+    for provider in _PROVIDERS:
+        stack = stack_for(field.path, provider)
+        try:
+            place = place_of(field.path, stack)
+            values = values_for(field, get(stack, place), provider)
+        except (KeyError, IndexError, TypeError, ValueError):  # the provider's stack has no such place
+            continue
+        before = _plan(stack)
+        if before is None or isinstance(values, str):
+            continue
+        for value in values:
+            after = _plan(changed(stack, place, value))
+            if after is not None and after != before:
+                yield from ((before, after), (after, before))
+
+
+def _silent() -> set[str]:
+    """Return the fields whose change has no row in either direction."""
+    found: set[str] = set()
+    for field in fields_of(Environment):
+        changes = list(_changes(field))
+        if changes and not any(_has_row(before, after) for before, after in changes):
+            found.add(field.path)
+    return found
+
+
+@pytest.fixture(scope="module")
+def silent() -> set[str]:
+    return _silent()
+
+
+def test_a_field_whose_change_has_no_row_is_listed_with_the_reason(silent: set[str]) -> None:
+    assert sorted(path for path in silent if not any(re.match(one, path) for one in WITHOUT_ROW)) == []
+
+
+def test_every_entry_of_the_list_is_of_a_field_without_row(silent: set[str]) -> None:
+    assert [one for one in WITHOUT_ROW if not any(re.match(one, path) for path in silent)] == []
