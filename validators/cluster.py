@@ -116,7 +116,9 @@ def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str], behind: Sequen
     if state == _REQUIRED and _labels(node).get(names.DRIVER_UPGRADE_SKIP_LABEL) == "true":
         shown += ", and a label keeps the driver"
         remedy = f"for another driver: kubectl label node {_name(node)} {names.DRIVER_UPGRADE_SKIP_LABEL}-"
-    elif state == _REQUIRED and behind:
+    elif state == _REQUIRED and not behind:
+        remedy = "the operator replaces the driver of other nodes first: wait"
+    elif state == _REQUIRED:
         shown += f", behind {', '.join(behind)}"
         remedy = (
             f"the operator upgrades no further node while that of {', '.join(behind)} has failed: do what the "

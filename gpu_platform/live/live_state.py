@@ -18,6 +18,7 @@ from gpu_platform.planning.changes.live_types import DataObject, LiveState, Runn
 from gpu_platform.planning.nodes.section import HOLDING_TAINTS
 from gpu_platform.planning.plan import Plan
 from gpu_platform.planning.pools.section import PoolPlan
+from validators.cluster import upgrade_failed
 
 # What Kubernetes puts into every namespace is no member's data.
 _OWN_SECRETS: Final = ("kubernetes.io/service-account-token", "helm.sh/release.v1")
@@ -36,6 +37,7 @@ def read_live(
         kubernetes=client.kubernetes_version(),
         nodes=_by_pool(found.nodes, plan.pools if plan.kind == "environment" else ()),
         held={one["metadata"]["name"]: marks for one in found.nodes if (marks := _marks(one))},
+        driver_failed=tuple(sorted(one["metadata"]["name"] for one in found.nodes if upgrade_failed(one))),
         pods=tuple(running_pods(found.pods, found.budgets)),
         data={namespace: tuple(_data(client, namespace)) for namespace in namespaces},
     )

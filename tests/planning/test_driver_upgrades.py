@@ -9,6 +9,7 @@ import pytest
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.stack.loaded import plan_platform
+from sandbox.simulator.driver_upgrade import NodeState, State, available_slots, read_upgrade_policy
 
 POOL = {"name": "train", "machine_type": "p4de.24xlarge", "count": {"desired": 2}, "workload": "training"}
 
@@ -25,7 +26,7 @@ def test_one_node_at_a_time_with_evictions_that_respect_budgets() -> None:
     assert chart == {
         "autoUpgrade": True,
         "maxParallelUpgrades": 1,
-        "maxUnavailable": "25%",
+        "maxUnavailable": "100%",
         "gpuPodDeletion": {"force": False, "timeoutSeconds": 900, "deleteEmptyDir": True},
         "drain": {"enable": False},
     }
@@ -62,7 +63,6 @@ def test_the_lowest_number_of_a_pool_counts_for_all(counts: tuple[int | None, ..
     plan = plan_of(gke, *pools, operator={"driver": {"owner": "operator"}})
     policy = plan.operator.helm_values["driver"]["upgradePolicy"]
     assert policy["maxParallelUpgrades"] == at_a_time
-    assert policy["maxUnavailable"] == ("25%" if at_a_time == 1 else at_a_time)
 
 
 @pytest.mark.parametrize("provider", ["sandbox", "existing"])
@@ -70,7 +70,19 @@ def test_where_no_pool_has_a_number_that_of_all_changes_counts(provider: str) ->
     nodes = {} if provider == "sandbox" else {"nodes": {"names": ["a", "b"]}}
     plan = plan_of({"provider": provider, "name": "dc"}, POOL | nodes, changes={"max_unavailable": 8})
     policy = plan.operator.helm_values["driver"]["upgradePolicy"]
-    assert (policy["maxParallelUpgrades"], policy["maxUnavailable"]) == (8, 8)
+    assert policy["maxParallelUpgrades"] == 8
+
+
+@pytest.mark.parametrize("most", [None, 2, 8])
+def test_nodes_that_are_out_of_service_stop_no_upgrade_of_the_others(most: int | None) -> None:
+    changes = {} if most is None else {"changes": {"max_unavailable": most}}
+    chart = plan_of({"provider": "sandbox"}, POOL, **changes).operator.helm_values["driver"]["upgradePolicy"]
+    policy = read_upgrade_policy(chart)
+    assert policy is not None
+    waiting = [NodeState(f"train-{index}", State.UPGRADE_REQUIRED, outdated=True) for index in range(9)]
+    cordoned = [NodeState(f"held-{index}", State.DONE, outdated=False, unschedulable=True) for index in range(8)]
+    not_ready = NodeState("gone", State.DONE, outdated=False, ready=False)
+    assert available_slots([*waiting, *cordoned, not_ready], policy) == (most or 1)
 
 
 def test_the_strategy_of_a_cloud_is_refused_elsewhere_with_the_field_that_upgrades_drivers_faster() -> None:

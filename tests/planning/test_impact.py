@@ -32,7 +32,13 @@ CLAIM = DataObject(kind="PersistentVolumeClaim", namespace="vision", name="scrat
 
 
 def plan_of(
-    *, teams: Any = (TEAM,), operator: Any = None, queueing: Any = None, cleanup: Any = None, **pool: Any
+    *,
+    teams: Any = (TEAM,),
+    operator: Any = None,
+    queueing: Any = None,
+    cleanup: Any = None,
+    changes: Any = None,
+    **pool: Any,
 ) -> EnvironmentPlan:
     entry = {
         "name": "train",
@@ -42,7 +48,7 @@ def plan_of(
         **pool,
     }
     document = {"kind": "environment", "cluster": {"provider": "sandbox"}, "pools": [entry], "teams": list(teams)}
-    others = {"operator": operator, "queueing": queueing, "cleanup": cleanup}
+    others = {"operator": operator, "queueing": queueing, "cleanup": cleanup, "changes": changes}
     plan = plan_platform(document | {key: value for key, value in others.items() if value is not None}, "test")
     assert plan.kind == "environment"
     return plan
@@ -164,6 +170,27 @@ def test_another_driver_rolls_the_nodes_and_stops_their_gpu_pods_and_no_others()
     assert (impact.nodes, impact.gpus) == (2, 16)
     assert [one.name for one in impact.pods or ()] == ["a"]
     assert impact.order.startswith("1 of all nodes at a time: cordon, evict")
+
+
+@pytest.mark.parametrize(
+    ("failed", "words"),
+    [
+        (("train-0",), "which leaves 1 at a time"),
+        (("train-0", "train-1"), "no node starts while the last upgrade of"),
+    ],
+)
+def test_another_driver_names_the_nodes_whose_failed_upgrade_leaves_fewer_at_a_time(
+    failed: tuple[str, ...], words: str
+) -> None:
+    versions = load_catalog().operator_releases["v26.7.0"].drivers
+    before, after = (
+        plan_of(operator={"driver": {"version": one}}, changes={"max_unavailable": 2}) for one in versions[:2]
+    )
+    state = dataclasses.replace(live(), driver_failed=failed)
+    [impact] = [one for one in impacts(before, after, live=state) if one.field == "operator.driver.version"]
+    assert words in impact.order
+    assert ", ".join(failed) in impact.order
+    assert "2 rounds of 1 node" in str(impact.duration)
 
 
 def test_another_driver_of_an_operator_of_the_owner_rolls_no_node() -> None:

@@ -240,6 +240,12 @@ def test_a_node_that_waits_behind_a_failed_upgrade_names_the_node_to_bring_back(
     assert "wait" in check.remediation
 
 
+def test_a_node_that_waits_for_its_turn_is_not_said_to_get_its_driver_now():
+    waiting = node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-required"})
+    [check] = [each for each in check_node(waiting, EXPECTED) if each.needs_attention]
+    assert check.remediation == "the operator replaces the driver of other nodes first: wait"
+
+
 def test_a_driver_upgrade_that_is_done_is_no_finding():
     assert not findings(node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-done"}))
 

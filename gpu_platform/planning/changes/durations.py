@@ -150,14 +150,15 @@ def of_mig(rules: MigRollPlan, nodes: int, at_a_time: int, *, again: bool = Fals
 # -- software ---------------------------------------------------------------------------------------------------
 
 
-def of_driver(plan: EnvironmentPlan, nodes: int) -> Duration:
+def of_driver(plan: EnvironmentPlan, nodes: int, failed: int = 0) -> Duration:
     """Return the duration of another driver on `nodes` of all pools: the operator waits for each without a limit.
 
+    `failed`: nodes whose last upgrade has failed; each of them takes the place of one that could be at work.
     Source: NVIDIA/k8s-operator-libs, pkg/upgrade: eviction has `podDeletion.timeoutSeconds`, validation 600 s; a
     node whose driver does not become ready fails only when a container has restarted more than ten times. Read
     2026-11-22.
     """
-    at_a_time = driver_upgrades_at_a_time(plan)
+    at_a_time = max(1, driver_upgrades_at_a_time(plan) - failed)
     gate = plan.validation
     waits = (
         f"`up` waits for at most {duration_text(gate.timeout_seconds)} (validation.timeout)"

@@ -78,12 +78,14 @@ class LiveState:
     """Nodes by pool, pods, and members' data by namespace of a cluster.
 
     `held`: by node that the node agent holds back, the keys of its taints and of its cordon.
+    `driver_failed`: nodes whose last driver upgrade has failed.
     """
 
     kubernetes: str | None = None
     """Version of the API server; None: it was not read."""
     nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     held: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    driver_failed: tuple[str, ...] = ()
     pods: tuple[RunningPod, ...] = ()
     data: Mapping[str, tuple[DataObject, ...]] = field(default_factory=dict[str, tuple[DataObject, ...]])
 

@@ -424,8 +424,10 @@ def _of_nodes(
             nodes=nodes,
             gpus=nodes * pool.gpus_per_node,
             pods=None if pods is None else tuple(pod for pod in pods if pod.gpu),
-            order=f"{durations.driver_upgrades_at_a_time(plan)} of all nodes at a time: {_DRIVER_ORDER}",
-            duration=durations.of_driver(plan, _nodes_with_driver(plan, live)),
+            order=_driver_order(plan, live.driver_failed if live is not None else ()),
+            duration=durations.of_driver(
+                plan, _nodes_with_driver(plan, live), len(live.driver_failed) if live is not None else 0
+            ),
             parts=(Part(Phase.NODES, f"pool {pool.name}", "another driver, node by node, by the operator"),),
             because="a driver is replaced only while no process uses its GPUs",
             changes_nodes=True,
@@ -445,6 +447,18 @@ def _of_nodes(
             because=_PARTITIONED,
             changes_nodes=True,
         )
+
+
+def _driver_order(plan: EnvironmentPlan, failed: Sequence[str]) -> str:
+    """Return how drivers are replaced; `failed`: nodes whose last upgrade has failed, which count as at work."""
+    at_a_time = durations.driver_upgrades_at_a_time(plan)
+    order = f"{at_a_time} of all nodes at a time: {_DRIVER_ORDER}"
+    if not failed:
+        return order
+    which = f"the last upgrade of {', '.join(failed)} has failed"
+    if len(failed) < at_a_time:
+        return f"{order}; {which}, which leaves {at_a_time - len(failed)} at a time"
+    return f"{order}; no node starts while {which}: do what the check driver-upgrade of `validate` says there"
 
 
 def _of_node_metadata(

@@ -17,7 +17,11 @@ from gpu_platform.stack.changes import Changes
 
 EVICTION_SECONDS: Final = 900
 """As long as `up` drains a node for another MIG layout by default; the operator's default is 300."""
-_SHARE: Final = "25%"  # the operator's default, rounded up
+_ALL: Final = "100%"
+"""Of `maxUnavailable`, towards which cordoned nodes and those that are not ready count: with fewer than all, so
+many of them stop every upgrade for good. A failed upgrade keeps one of the `maxParallelUpgrades` places, so that a
+bad driver goes no further. Source: pkg/upgrade/common_manager.go, GetUpgradesAvailable and GetUpgradesInProgress;
+read 2026-11-29."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +46,7 @@ class UpgradePolicy:
 
     auto_upgrade: bool
     max_parallel_upgrades: int
-    max_unavailable: int | str
+    max_unavailable: str
     gpu_pod_deletion: PodDeletion
     drain: DrainNode
 
@@ -54,8 +58,7 @@ def plan_upgrade_policy(resolved_pools: Sequence[ResolvedPool], changes: Changes
     policy = UpgradePolicy(
         auto_upgrade=True,
         max_parallel_upgrades=at_a_time,
-        # Cordoned nodes and those that are not ready count too: with 1, one of them would stop every upgrade.
-        max_unavailable=_SHARE if at_a_time == 1 else at_a_time,
+        max_unavailable=_ALL,
         gpu_pod_deletion=PodDeletion(force=False, timeout_seconds=EVICTION_SECONDS, delete_empty_dir=True),
         drain=DrainNode(enable=False),
     )
