@@ -187,6 +187,20 @@ def test_a_driver_that_the_platform_changes_node_by_node_is_marked_for_the_agent
         assert rolled(plan) == expected, owner
 
 
+def test_a_layout_that_the_platform_gives_to_nodes_is_marked_for_the_agent_and_one_of_their_owner_is_not(
+    make_plan: PlanMaker,
+) -> None:
+    existing = {"provider": "existing", "kubernetes": "1.36"}
+    sharing = {"mode": "mig", "layout": {"1g.10gb": 7}}
+    for nodes, expected in (({"names": ["gpu-0"]}, True), ({"selector": {"example.com/gpus": "mig"}}, False)):
+        plan = make_plan(
+            pool(machine_type="dgx-h100", workload="development", sharing=sharing, nodes=nodes), cluster=existing
+        )
+        expect = plan.pools[0].expectations.expect
+        assert [expect[check].rolled for check in ("mig-mode", "mig-instances")] == [expected, expected]
+        assert expect["mig-mode"].mig_config, "the agent names it where it is missing"
+
+
 # -- GKE --------------------------------------------------------------------------------------------------
 
 

@@ -180,12 +180,29 @@ def test_another_driver_is_no_fault_of_a_node_where_the_platform_installs_it(rol
 )
 @pytest.mark.parametrize(("check", "value"), [("mig-mode", True), ("mig-instances", [{"1g.10gb": 7}])])
 def test_a_layout_is_judged_only_on_a_node_whose_label_asks_for_it(label, verdict, check, value):
-    held = {"version": 1, "expect": {check: {"value": value, "source": "", "mig_config": "lab-new"}}}
-    expected = parse_expectations(json.dumps(held), "test")
+    found = layout_check(check, value, label, rolled=True)
+    assert found["verdict"] == verdict
+    assert ("asked for MIG config lab-old, not lab-new: run `gpu-platform up`" in found["remediation"]) == (
+        verdict == UNKNOWN
+    )
+
+
+@pytest.mark.parametrize("label", ["lab-old", "all-disabled", "lab-new", ""])
+@pytest.mark.parametrize(("check", "value"), [("mig-mode", True), ("mig-instances", [{"1g.10gb": 7}])])
+def test_a_node_whose_label_nothing_but_its_owner_changes_fails_with_the_label_to_set(label, check, value):
+    found = layout_check(check, value, label, rolled=False)
+    assert found["verdict"] == NO
+    asked = f"asked for MIG config {label}, not lab-new: drain the node and set its label nvidia.com/mig.config"
+    assert (asked in found["remediation"]) == (label in ("lab-old", "all-disabled"))
+
+
+def layout_check(check, value, label, *, rolled):
+    """Return a check of MIG on a node with whole GPUs and a label."""
+    entry = {"value": value, "source": "", "mig_config": "lab-new", "rolled": rolled}
+    expected = parse_expectations(json.dumps({"version": 1, "expect": {check: entry}}), "test")
     gpu = healthy_gpu(mig_mode=(False, False), mig_instances={})
     [found] = [one for one in run_checks(node(gpu), expected, label) if one["id"] == check]
-    assert found["verdict"] == verdict
-    assert ("asked for MIG config lab-old, not lab-new" in found["remediation"]) == (verdict == UNKNOWN)
+    return found
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ def test_what_is_published_is_what_is_printed(check, api):
 @pytest.mark.parametrize(("asked", "verdict"), [("lab-new", "unknown"), ("lab-old", "fail")])
 def test_a_single_pass_judges_a_layout_by_the_label_of_the_node_too(check, api, asked, verdict):
     api.node["metadata"]["labels"] = {names.MIG_CONFIG_LABEL: asked}
-    expect = {"mig-instances": {"value": [{"1g.10gb": 7}], "mig_config": "lab-old"}}
+    expect = {"mig-instances": {"value": [{"1g.10gb": 7}], "mig_config": "lab-old", "rolled": True}}
     assert json.loads(check(machine="a2-highgpu-1g", expect=expect).stdout)["verdict"] == verdict
 
 

@@ -184,7 +184,7 @@ def test_a_node_that_has_its_next_layout_is_not_failed_by_the_one_before(service
         GPU_PLATFORM_API_SERVER=api.url,
         GPU_PLATFORM_TOKEN_FILE=token,
         machine="a2-highgpu-1g",
-        expect={"mig-instances": {"value": [{"1g.10gb": 7}], "mig_config": "lab-old"}},
+        expect={"mig-instances": {"value": [{"1g.10gb": 7}], "mig_config": "lab-old", "rolled": True}},
     )
     wait_for(port, "/report", lambda answer: answer[0] == 200)
     assert json.loads(get(port, "/report")[1])["verdict"] == verdict

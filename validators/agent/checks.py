@@ -108,11 +108,15 @@ def _awaited(outcome: Outcome, expectation: Expectation | None, mig_config: str)
     if outcome.verdict != FAIL or expectation is None:
         return outcome
     wanted, asked = expectation.mig_config, mig_config.removesuffix(_SECOND_NAME)
-    if wanted and asked and asked != wanted:
-        remedy = (
-            f"the node is asked for MIG config {asked}, not {wanted}: `gpu-platform up` changes it in its turn"
+    if wanted and asked in ("", wanted):
+        return outcome
+    if wanted:
+        who = (
+            "run `gpu-platform up`, which changes or replaces the node in its turn"
+            if expectation.rolled
+            else f"drain the node and set its label nvidia.com/mig.config to {wanted}"
         )
-        return replace(outcome, verdict=UNKNOWN, remediation=remedy)
+        outcome = replace(outcome, remediation=f"the node is asked for MIG config {asked}, not {wanted}: {who}")
     return replace(outcome, verdict=UNKNOWN) if expectation.rolled else outcome
 
 

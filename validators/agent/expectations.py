@@ -29,8 +29,8 @@ RACK = "rack"
 class Expectation:
     """Expected value of one check in the node agent, its source, and its tolerance in percent of the value.
 
-    `rolled`: the platform gives it to one node after another, so that another value is unknown, not a fault.
-    `mig_config`: so while the label `nvidia.com/mig.config` of the node has another value; "": never.
+    `rolled`: the platform gives it to one node after another, so that another value is unknown, not a fault, of a
+    node that waits. `mig_config`: the label `nvidia.com/mig.config` of a node that waits no longer; "": none.
     """
 
     value: Any

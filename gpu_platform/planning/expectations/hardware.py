@@ -39,7 +39,8 @@ class DeclaredNode:
     `driver_version` is the exact driver; None expects only the GPU's first driver branch. `driver_rolled`: the
     operator or the cloud changes it, node by node. `mig_layouts` has one entry per GPU, an empty one where MIG is
     off; None expects nothing about MIG. `mig_config`: the node label's value for them; "": there is no such label.
-    `mps`: the daemon of MPS sets the compute mode. `nics`: those of the fabric that nodes are created with.
+    `mig_rolled`: the platform changes that label, or replaces the node, and not the owner of the node. `mps`: the
+    daemon of MPS sets the compute mode. `nics`: those of the fabric that nodes are created with.
     """
 
     pool: str = ""
@@ -49,6 +50,7 @@ class DeclaredNode:
     mig_layouts: Sequence[MigLayout] | None = None
     mig_source: str = ""
     mig_config: str = ""
+    mig_rolled: bool = False
     mps: bool = False
     nics: FabricNics | None = None
     nics_source: str = ""
@@ -112,7 +114,7 @@ def expectations_for_machine(
         if nics.mtu is not None:
             expect["fabric-mtu"] = Expectation({nics.kind: nics.mtu}, declared.nics_source)
     if declared.mig_layouts is not None:
-        expect.update(_mig(declared.mig_layouts, declared.mig_source, declared.mig_config))
+        expect.update(_mig(declared.mig_layouts, declared))
     return Expectations(declared.pool, machine.name, MappingProxyType(expect))
 
 
@@ -137,12 +139,17 @@ def expected_xids(catalog: Catalog) -> Expectation:
     return Expectation({"classes": classes, "texts": texts}, f"always: a healthy GPU ({source})")
 
 
-def _mig(layouts: Sequence[MigLayout], source: str, config: str) -> dict[str, Expectation]:
+def _mig(layouts: Sequence[MigLayout], declared: DeclaredNode) -> dict[str, Expectation]:
     """Return the MIG expectations; where only some GPUs have instances, the layout alone is expected."""
     sliced = [bool(layout) for layout in layouts]
     expect: dict[str, Expectation] = {}
     if len(set(sliced)) == 1:
-        expect["mig-mode"] = Expectation(sliced[0], source, mig_config=config)
+        expect["mig-mode"] = _layout(sliced[0], declared)
     if any(sliced):
-        expect["mig-instances"] = Expectation([dict(layout) for layout in layouts], source, mig_config=config)
+        expect["mig-instances"] = _layout([dict(layout) for layout in layouts], declared)
     return expect
+
+
+def _layout(value: object, declared: DeclaredNode) -> Expectation:
+    rolled = declared.mig_rolled and bool(declared.mig_config)
+    return Expectation(value, declared.mig_source, rolled=rolled, mig_config=declared.mig_config)

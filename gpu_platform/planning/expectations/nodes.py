@@ -55,6 +55,8 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext, pool: Cl
         if sharing.mig_layouts
         else f"stack: {sharing.source} (no MIG)",
         mig_config=requirements.labels.get(names.MIG_CONFIG_LABEL, ""),
+        # The labels of nodes that a selector selects are their owner's: nothing changes them in its turn.
+        mig_rolled=requirements.pool.nodes is None or not requirements.pool.nodes.selector,
     )
     return expectations_for_machine(machine, context.catalog, declared)
 

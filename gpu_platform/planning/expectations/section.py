@@ -25,9 +25,9 @@ MigLayout = Mapping[str, int]  # expected instances by MIG profile; empty: no in
 class Expectation:
     """One expected value of one check, and where it comes from.
 
-    Nodes get some values one after another, so that another value is unknown, not a fault, of a node that waits
-    for its turn. `rolled`: until it has the value. `mig_config`: while its label `nvidia.com/mig.config` has
-    another one.
+    `rolled`: the platform gives it to one node after another, so that another value is unknown, not a fault, of a
+    node that waits for its turn. `mig_config`: the value of the label `nvidia.com/mig.config` that asks for it; a
+    node that has this label already waits for nothing.
     """
 
     value: Any
