@@ -267,6 +267,14 @@ def test_a_gpu_that_says_that_it_must_be_reset_fails_with_that_remedy(unread, ex
     assert verdict(snapshot, expecting(**expected)) == "fail"
 
 
+@pytest.mark.parametrize("problem", ["reset-required", "gpu-lost"])
+def test_a_gpu_is_not_counted_as_missing_for_what_is_answered_of_it_and_another_one(problem):
+    broken = Reading(problem=problem, call="nvmlDeviceGetX")
+    snapshot = node(healthy_gpu(0, peers=broken), healthy_gpu(1, temperature=broken, peers=broken))
+    [found] = [one for one in run_checks(snapshot, expecting(gpu_count=2)) if one["id"] == "gpu-count"]
+    assert found["observed"] == f"1 (GPU 1: {problem.replace('-', ' ')})"
+
+
 def test_a_value_of_a_lost_gpu_says_to_power_cycle_the_node():
     lost = Reading(problem="gpu-lost", call="nvmlDeviceGetTemperature")
     assert "power-cycle the node" in unanswered(lost, "below 90 C").remediation

@@ -175,6 +175,53 @@ def test_a_fault_between_two_passes_is_not_ended_by_a_reset_that_may_be_older():
     assert [xid_of(reader.read(1))["verdict"] for _ in range(2)] == ["pass", "fail"]
 
 
+def of_gpu_3(logged_seconds_ago, **readings):
+    """Return a Snapshot with Xid 119 of GPU 3 in the log and some readings of that GPU."""
+    quiet = simulated("p5.48xlarge")
+    domain, bus, slot = quiet.gpus[3].pci.value or (0, 0, 0)
+    line = (119, domain, bus, slot, logged_seconds_ago, ", pid=7, Timeout")
+    gpus = [dataclasses.replace(gpu, energy=Reading(5_000)) for gpu in quiet.gpus]
+    gpus[3] = dataclasses.replace(gpus[3], **readings)
+    return dataclasses.replace(quiet, gpus=tuple(gpus), xids=Reading([line] if logged_seconds_ago >= 0 else []))
+
+
+REQUIRED = Reading(problem="reset-required", call="nvmlDeviceGetTotalEnergyConsumption")
+HANGS = Reading(problem="did-not-return", call="nvmlDeviceGetTotalEnergyConsumption")
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        pytest.param({"energy": REQUIRED}, id="it says that it needs a reset"),
+        pytest.param({"energy": HANGS}, id="it does not answer"),
+        pytest.param({"energy": Reading(6_000), "recovery_action": Reading(1)}, id="the driver asks for a reset"),
+    ],
+)
+def test_a_gpu_that_was_silent_or_asked_for_a_reset_after_its_error_was_reset_after_it(between):
+    done = {"energy": Reading(10), "recovery_action": Reading(0)}
+    passes = (of_gpu_3(-1), of_gpu_3(15, **between), of_gpu_3(3515, **between), of_gpu_3(3545, **done))
+    clock = iter((0.0, 60.0, 3560.0, 3590.0))
+    reader = Remembering(Passes(*passes), TABLE, clock=lambda: next(clock))
+    assert [xid_of(reader.read(1))["verdict"] for _ in passes] == ["pass", "fail", "fail", "pass"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        ({"energy": REQUIRED}, {"energy": Reading(9_000)}, "pass"),
+        ({"recovery_action": Reading(1)}, {"recovery_action": Reading(0)}, "pass"),
+        ({"energy": REQUIRED}, {"energy": HANGS}, "fail"),
+        ({"recovery_action": Reading(1)}, {"recovery_action": Reading(2)}, "fail"),
+    ],
+)
+def test_an_agent_that_starts_after_the_error_knows_a_reset_by_what_the_gpu_no_longer_asks_for(
+    before, after, verdict
+):
+    clock = iter((400.0, 430.0))
+    reader = Remembering(Passes(of_gpu_3(355, **before), of_gpu_3(385, **after)), TABLE, clock=lambda: next(clock))
+    assert [xid_of(reader.read(1))["verdict"] for _ in range(2)] == ["fail", verdict]
+
+
 OFF, GSP, NVLINK, ENDED = (
     (79, ", GPU has fallen off the bus."),
     (119, ", pid=7, Timeout after 6s of waiting for RPC response from GPU0 GSP!"),

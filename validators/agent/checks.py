@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from validators.agent.calls import NO_ANSWER
@@ -37,7 +37,7 @@ from validators.agent.outcome import (
     not_expected,
     unanswered,
 )
-from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
+from validators.agent.snapshot import RESET_REQUIRED, GpuSnapshot, Reading, Snapshot
 from validators.agent.together import firmware, peer_access, unique
 from validators.agent.xid_check import xids
 
@@ -45,7 +45,7 @@ NODE = "node"
 NO_PERMISSION = "no-permission"
 FUNCTION_NOT_FOUND = "function-not-found"
 GPU_LOST = "gpu-lost"
-_UNUSABLE = (GPU_LOST, "reset-required")  # what a GPU that no process can use answers, the worst first
+_UNUSABLE = (GPU_LOST, RESET_REQUIRED)  # what a GPU that no process can use answers, the worst first
 _MISSING = (
     "compare lspci -d 10de: and dmesg (Xid 79, NVRM) with the expected count; drain the node, power-cycle it, and "
     "replace it if a GPU is still missing"
@@ -189,9 +189,9 @@ def _gpu_count(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:
     undecided = {NO_PERMISSION, FUNCTION_NOT_FOUND, *NO_ANSWER}
     if silent and len(snapshot.gpus) == expected and undecided.issuperset(silent.values()):
         return Outcome(UNKNOWN, str(expected), observed, REMEDIES[next(iter(silent.values()))])
-    to_reset = len(snapshot.gpus) == expected and set(silent.values()) == {"reset-required"}
+    to_reset = len(snapshot.gpus) == expected and set(silent.values()) == {RESET_REQUIRED}
     remedy = (
-        REMEDIES["reset-required"]
+        REMEDIES[RESET_REQUIRED]
         if to_reset
         else _MISSING
         if len(snapshot.gpus) - len(silent) < expected
@@ -204,9 +204,7 @@ def _silence(gpu: GpuSnapshot) -> str:
     """Return why a GPU does not answer, or ""."""
     if not gpu.handle.ok:
         return gpu.handle.problem
-    readings = [getattr(gpu, field.name) for field in fields(GpuSnapshot) if field.name != "index"]
-    problems = {reading.problem for reading in readings}
-    return next((problem for problem in _UNUSABLE if problem in problems), "")
+    return next((problem for problem in _UNUSABLE if problem in gpu.problems), "")
 
 
 def _gpu_uuid(snapshot: Snapshot, expectation: Expectation | None) -> Outcome:

@@ -11,7 +11,7 @@ from typing import Protocol
 from validators.agent.calls import Journal
 from validators.agent.heat import PASSES, slowed_by
 from validators.agent.reading import NvmlReader
-from validators.agent.snapshot import GpuSnapshot, Reading, Snapshot
+from validators.agent.snapshot import RESET_REQUIRED, GpuSnapshot, Reading, Snapshot
 from validators.agent.xid_check import RECENT_SECONDS, Xid, XidTable
 from validators.agent.xids import LOG_BEGINS
 
@@ -47,8 +47,10 @@ class Remembering:
         """Time, code and index of the GPU."""
         self._lines: dict[object, tuple[float, Line]] | None = None
         """Time and line of the last error of each kind in the kernel's log; None until the log was read."""
-        self._energy: dict[str, tuple[int, float]] = {}
-        """Energy of a GPU and when it was read."""
+        self._energy: dict[str, int] = {}
+        """Energy of a GPU when it was last read."""
+        self._asking: set[int] = set()
+        """Indices of the GPUs that have last asked for a reset, or another recovery."""
         self._resets: dict[int, float] = {}
         """By index of the GPU, after which time it was reset last."""
         self._reset_times: dict[int, int] = {}
@@ -81,8 +83,9 @@ class Remembering:
         self._slowed.append((now, {_name(gpu): slowed_by(gpu) for gpu in snapshot.gpus}))
         while now - self._slowed[0][0] >= WINDOW_SECONDS:
             self._slowed.popleft()
+        before = self._passes[-2][0] if len(self._passes) > 1 else now
         for gpu in snapshot.gpus:
-            self._note_reset(gpu, now)
+            self._note_reset(gpu, before, now)
         gpus = tuple(self._gpu(gpu, now) for gpu in snapshot.gpus)
         resets = [(index, round(now - at)) for index, at in self._resets.items()]
         events, xids = self._told(snapshot, now), self._logged(snapshot.xids, now)
@@ -98,15 +101,24 @@ class Remembering:
     def _note(self, events: Reading[list[tuple[int, int, int]]], now: float) -> None:
         self._events += [(now - age, code, index) for code, index, age in events.value or ()]
 
-    def _note_reset(self, gpu: GpuSnapshot, now: float) -> None:
-        """Note that the GPU counts its energy from the start again: it was reset, or the driver was loaded."""
+    def _note_reset(self, gpu: GpuSnapshot, before: float, now: float) -> None:
+        """Note that the GPU was reset, or the driver was loaded, after the pass `before`.
+
+        It counts its energy from the start again, or has stopped asking for a reset. A GPU that did not answer in
+        the pass before had not been reset yet.
+        """
         energy = gpu.energy.value
+        was_reset = energy is not None and energy < self._energy.get(_name(gpu), 0)
         if energy is not None:
-            before, at = self._energy.get(_name(gpu), (0, now))
-            if energy < before:
-                self._resets[gpu.index] = at
-                self._reset_times[gpu.index] = round(time.time() - (now - at))
-            self._energy[_name(gpu)] = energy, now
+            self._energy[_name(gpu)] = energy
+        if gpu.recovery_action.value or RESET_REQUIRED in gpu.problems:
+            self._asking.add(gpu.index)
+        elif gpu.index in self._asking and energy is not None:
+            self._asking.remove(gpu.index)
+            was_reset = True
+        if was_reset:
+            self._resets[gpu.index] = before
+            self._reset_times[gpu.index] = round(time.time() - (now - before))
 
     def _gpu(self, gpu: GpuSnapshot, now: float) -> GpuSnapshot:
         """Return a GPU with the growth of its counters since the oldest pass, or since they were last reset."""

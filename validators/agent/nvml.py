@@ -24,7 +24,14 @@ from validators.agent.fabric import (
     read_interfaces,
     read_pci,
 )
-from validators.agent.snapshot import NO_DRIVER_LISTED, NOT_SUPPORTED, GpuSnapshot, Reading, Snapshot
+from validators.agent.snapshot import (
+    NO_DRIVER_LISTED,
+    NOT_SUPPORTED,
+    RESET_REQUIRED,
+    GpuSnapshot,
+    Reading,
+    Snapshot,
+)
 from validators.agent.xids import read_xids
 
 T = TypeVar("T")
@@ -67,7 +74,7 @@ _TYPES = {2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}  # nvmlValueType_t, 
 _KINDS = {
     pynvml.NVML_ERROR_NOT_SUPPORTED: NOT_SUPPORTED,
     pynvml.NVML_ERROR_GPU_IS_LOST: "gpu-lost",
-    pynvml.NVML_ERROR_RESET_REQUIRED: "reset-required",
+    pynvml.NVML_ERROR_RESET_REQUIRED: RESET_REQUIRED,
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: FUNCTION_NOT_FOUND,
     pynvml.NVML_ERROR_NO_PERMISSION: "no-permission",
     pynvml.NVML_ERROR_INVALID_ARGUMENT: INVALID_ARGUMENT,
@@ -207,7 +214,7 @@ def _gpus(calls: Calls, count: Reading[int]) -> tuple[GpuSnapshot, ...]:
     found: list[GpuSnapshot] = []
     for index in range(_MOST_GPUS if count.problem in NO_ANSWER else 0):
         gpu = _gpu(calls, index)
-        if not gpu.handle.ok and gpu.handle.problem not in ("gpu-lost", "reset-required", "no-permission"):
+        if not gpu.handle.ok and gpu.handle.problem not in ("gpu-lost", RESET_REQUIRED, "no-permission"):
             break
         found.append(gpu)
     return _with_peers(calls, found)

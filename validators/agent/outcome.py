@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from validators.agent.calls import DID_NOT_RETURN, ENDED_THE_PROCESS, NOT_CALLED
-from validators.agent.snapshot import NO_DRIVER_LISTED, NOT_SUPPORTED, Reading
+from validators.agent.snapshot import NO_DRIVER_LISTED, NOT_SUPPORTED, RESET_REQUIRED, Reading
 
 PASS: Final = "pass"  # noqa: S105 - a verdict
 FAIL: Final = "fail"
@@ -37,7 +37,7 @@ REMEDIES: Final = {
         "the GPU has fallen off the bus (Xid 79 in dmesg): drain and power-cycle the node; "
         "replace the GPU if it happens again"
     ),
-    "reset-required": f"the GPU says that it needs a reset: {RESET}",
+    RESET_REQUIRED: f"the GPU says that it needs a reset: {RESET}",
     "function-not-found": "the driver is too old to report it: install a newer driver",
     "no-permission": "give the container the GPU devices: runtime class nvidia, NVIDIA_VISIBLE_DEVICES=all",
 }

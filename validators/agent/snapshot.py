@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T", covariant=True)
 
 NOT_SUPPORTED = "not-supported"
+RESET_REQUIRED = "reset-required"
 NO_DRIVER_LISTED = "no-NVIDIA-driver-in-it"
 
 
@@ -133,6 +134,12 @@ class GpuSnapshot:
     peers: Reading[dict[int, tuple[int, int]]] = field(default_factory=_unread)
     """By the index of each later GPU: common ancestor (nvmlGpuTopologyLevel_t) and status of peer access by NVLink
     (nvmlGpuP2PStatus_t)."""
+
+    @property
+    def problems(self) -> frozenset[str]:
+        """Why values of this GPU could not be read; what NVML answers for a pair may be the fault of the other."""
+        own = [getattr(self, field.name) for field in fields(self) if field.name not in ("index", "peers")]
+        return frozenset(reading.problem for reading in own)
 
 
 @dataclass(frozen=True)
