@@ -8,15 +8,18 @@ import subprocess
 import sys
 
 import pytest
-from agent_tables import DRIVER
+from agent_tables import DRIVER, of_machine
 
 from gpu_platform.base import names
 from sandbox.nvml import NodeProfile
 from validators.agent.api_server import ApiError, ApiServer
+from validators.agent.checks import run_checks
 from validators.agent.hold import FAILED_TAINT, STARTUP_TAINT, Holding, NodeTaints
 from validators.agent.mark import NodeMarks
+from validators.agent.nvml import _closed
 from validators.agent.publish import publish
 from validators.agent.report import Identity
+from validators.agent.snapshot import Reading
 from validators.zipapp import build_agent
 
 REPORT = {"version": 1, "node": "train-0", "pool": "train", "verdict": "pass", "checks": []}
@@ -273,6 +276,25 @@ def test_a_node_that_has_lost_its_instances_is_held_back_as_a_new_one(
     sent = [sent["spec"]["taints"] for path, _, sent in api.requests if sent and "/nodes/" in path]
     assert sent == ([[GPU, STARTING]] if again else [])
     assert bool(said) == (most == "1"), "as many nodes as allowed are held back for other faults"
+
+
+@pytest.mark.parametrize("problem", ["driver-not-loaded", "version-mismatch"])
+@pytest.mark.parametrize(
+    ("layout", "held"),
+    [([{"1g.10gb": 7}] * 8, True), ([{}] * 8, False), (None, False)],
+    ids=["mig", "off", "none"],
+)
+def test_a_node_whose_driver_goes_away_under_its_mig_instances_is_held_back_as_a_new_one(
+    api, token, problem, layout, held
+):
+    api.node["spec"] = {"taints": [GPU]}
+    gone = _closed(Reading(problem=problem, call="nvmlInitWithFlags"))
+    checks = run_checks(gone, of_machine("dgx-h100", mig_layouts=layout, mig_source="stack"))
+    report = {**REPORT, "verdict": "unknown", "checks": checks}
+    holding = Holding.of_environment({"GPU_PLATFORM_MOST_HELD": "0"})
+    NodeTaints(HERE, ApiServer(api.url, token, ""), holding).set(report, api.node, "now")
+    sent = [sent["spec"]["taints"] for path, _, sent in api.requests if sent and "/nodes/" in path]
+    assert sent == ([[GPU, STARTING]] if held else [])
 
 
 def test_a_pool_that_holds_no_new_nodes_back_holds_none_without_instances_either(api, token):

@@ -22,9 +22,13 @@ from tests.support.http_servers import start_server, stop_server
 from tests.support.ports import free_port
 from validators.agent import serve
 from validators.agent.api_server import ApiError
+from validators.agent.checks import run_checks
+from validators.agent.expectations import Expectations
 from validators.agent.mig_change import MigChange
+from validators.agent.nvml import _closed
 from validators.agent.report import Identity
 from validators.agent.serve import Publisher, Readiness
+from validators.agent.snapshot import Reading, Snapshot
 from validators.zipapp import build_agent
 
 
@@ -249,10 +253,13 @@ def answered(port):
 def test_an_agent_that_is_blind_for_long_asks_to_be_restarted_and_one_that_sees_again_does_not() -> None:
     now = [1.0]
     readiness = Readiness(stale_seconds=1e9, clock=lambda: now[0])
-    blind = {"verdict": "unknown", "checks": [{"id": "nvml", "verdict": "unknown"}]}
+    blind = {"verdict": "unknown", "checks": [{"id": "nvml", "verdict": "unknown", "observed": "NVML hangs"}]}
     sees = {
         "verdict": "fail",
-        "checks": [{"id": "nvml", "verdict": "pass"}, {"id": "gpu-count", "verdict": "fail"}],
+        "checks": [
+            {"id": "nvml", "verdict": "pass", "observed": "answers"},
+            {"id": "gpu-count", "verdict": "fail", "observed": "7"},
+        ],
     }
     readiness.set(blind, "")
     now[0] += 299
@@ -262,3 +269,15 @@ def test_an_agent_that_is_blind_for_long_asks_to_be_restarted_and_one_that_sees_
     assert "NVML has not answered for 301 s" in readiness.why_not_alive()
     readiness.set(sees, "")
     assert readiness.why_not_alive() == "", "a node that fails its checks is no reason to restart the agent"
+
+
+@pytest.mark.parametrize("worked", [True, False])
+def test_an_agent_whose_driver_was_replaced_asks_to_be_restarted_at_once_if_its_own_library_has_worked(
+    worked: bool,
+) -> None:
+    readiness = Readiness(stale_seconds=1e9, clock=lambda: 1.0)
+    if worked:
+        readiness.set({"verdict": "pass", "checks": run_checks(Snapshot(), Expectations())}, "")
+    replaced = _closed(Reading(problem="version-mismatch", call="nvmlInitWithFlags"))
+    readiness.set({"verdict": "unknown", "checks": run_checks(replaced, Expectations())}, "")
+    assert ("the driver was replaced" in readiness.why_not_alive()) == worked

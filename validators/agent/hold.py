@@ -3,7 +3,9 @@
 A node comes up with the startup taint, by its node group, NodePool or machine image; the agent removes it. It sets
 it again on a node whose GPUs have lost their instances: since Hopper MIG mode is off after each boot and each load
 of the driver (NVIDIA, MIG User Guide, "GPU Reset on Hopper+ GPUs"; read 2026-11-29), so that such a node offers
-whole GPUs as a new one does. A pod that gets one keeps the MIG manager from partitioning it.
+whole GPUs as a new one does. A pod that gets one keeps the MIG manager from partitioning it. It does so
+already when the driver goes away: after a replacement only the agent's next container sees the GPUs, and the node
+may be uncordoned before.
 
 The taint of a failing node is set where the stack allows it, on so many nodes of a pool at a time: each needs one
 of the pool's Leases, `held-POOL-NUMBER`, which belongs to the Node object and goes with it. Each report compares
@@ -25,15 +27,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from validators.agent.api_server import MERGE, ApiServer, Conflict, NotFound, send
-from validators.agent.outcome import FAIL, NO_INSTANCES, PASS
+from validators.agent.outcome import FAIL, NO_INSTANCES, PASS, UNKNOWN
 from validators.agent.publish import FIELD_MANAGER
 from validators.agent.report import Identity, Report
+from validators.agent.snapshot import DRIVER_NOT_LOADED, OTHER_DRIVER
 
 STARTUP_TAINT = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"
 FAILED_TAINT = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"
 MOST_HELD_VARIABLE = "GPU_PLATFORM_MOST_HELD"
 HELD_WITH_VARIABLE = "GPU_PLATFORM_HELD_WITH"
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}"
+_GONE = (DRIVER_NOT_LOADED, OTHER_DRIVER)
 _ATTEMPTS = 5  # a node is changed by its kubelet and controllers, each time between a read and a patch
 
 Taint = Mapping[str, Any]
@@ -89,7 +93,7 @@ class NodeTaints:
             else:
                 wanted = list(taints)
                 leases = () if _held(taints) else leases
-            if self._holding.new and _is_unpartitioned(report) and not _has(taints, STARTUP_TAINT):
+            if self._holding.new and _loses_instances(report) and not _has(taints, STARTUP_TAINT):
                 wanted.append({"key": STARTUP_TAINT, "value": "true", "effect": "NoSchedule"})
             # Leases first: while one is left over, the taint or the list of Leases brings the next pass here.
             for one in leases:
@@ -180,13 +184,11 @@ def _has(taints: Sequence[Taint], key: str) -> bool:
     return any(one["key"] == key for one in taints)
 
 
-def _is_unpartitioned(report: Report) -> bool:
-    """Return whether a GPU that should have instances has MIG mode off, or none of them."""
+def _loses_instances(report: Report) -> bool:
+    """Return whether a GPU that should have instances has MIG mode off, or none of them, or its driver is gone."""
     return any(
-        entry["verdict"] == FAIL
-        and (
-            (entry["id"] == "mig-mode" and entry["expected"] == "on")
-            or (entry["id"] == "mig-instances" and entry["observed"] == NO_INSTANCES)
-        )
+        (entry["id"] == "mig-mode" and entry["verdict"] == FAIL and entry["expected"] == "on")
+        or (entry["id"] == "mig-instances" and entry["verdict"] == FAIL and entry["observed"] == NO_INSTANCES)
+        or (entry["id"] == "mig-instances" and entry["verdict"] == UNKNOWN and entry["observed"].endswith(_GONE))
         for entry in report["checks"]
     )

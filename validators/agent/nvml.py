@@ -25,8 +25,10 @@ from validators.agent.fabric import (
     read_pci,
 )
 from validators.agent.snapshot import (
+    DRIVER_NOT_LOADED,
     NO_DRIVER_LISTED,
     NOT_SUPPORTED,
+    OTHER_DRIVER,
     RESET_REQUIRED,
     GpuSnapshot,
     Reading,
@@ -99,11 +101,11 @@ _INIT_FAILURES = {
         "it is not the library of a supported driver: check which package owns the file, and reinstall the driver",
     ),
     "driver-not-loaded": (
-        "the driver's kernel module is not loaded",
+        DRIVER_NOT_LOADED,
         "load the kernel module (modprobe nvidia); if it fails, see dmesg",
     ),
     "version-mismatch": (
-        "driver library and loaded kernel module have different versions",
+        OTHER_DRIVER,
         "as after an update: reboot the node",
     ),
     "no-permission": (

@@ -18,6 +18,7 @@ from typing import Any
 from validators.agent.api_server import ApiError
 from validators.agent.outcome import NOT_APPLICABLE, PASS
 from validators.agent.report import Report, content_of
+from validators.agent.snapshot import OTHER_DRIVER
 
 REPUBLISH_SECONDS = 600  # minimum time between equal reports, to reduce the load of the API server
 _REQUEST_SECONDS = 5
@@ -25,7 +26,8 @@ _WAIT_SECONDS = 5.0  # until a node whose GPUs are left alone is asked again
 # Probes come from the kubelet alone; somebody who holds connections must not keep it out, nor fill the memory.
 MOST_CONNECTIONS = 32
 MOST_CONNECTIONS_OF_ADDRESS = 4
-# A container keeps the driver library that it started with: after a driver update it must be restarted.
+# A container keeps the driver library that it started with: after a driver update it must be restarted. At once
+# where its own library has worked; else another container may have the same, as before a host is rebooted.
 RESTART_SECONDS = 300
 
 
@@ -40,12 +42,17 @@ class Readiness:
         self._unpublished = ""
         self._since = 0.0
         self._unread_since: float | None = None
+        self._has_read = False
+        self._is_outdated = False
 
     def set(self, report: Report, unpublished: str) -> None:
         """Set the latest report; `unpublished` is the reason why it could not be published, or ""."""
         with self._lock:
             self._report, self._unpublished, self._since = report, unpublished, self._clock()
-            read = any(entry["id"] == "nvml" and entry["verdict"] == PASS for entry in report["checks"])
+            nvml = [entry for entry in report["checks"] if entry["id"] == "nvml"]
+            read = any(entry["verdict"] == PASS for entry in nvml)
+            self._has_read = self._has_read or read
+            self._is_outdated = self._has_read and any(entry["observed"].endswith(OTHER_DRIVER) for entry in nvml)
             self._unread_since = None if read else self._unread_since or self._since
 
     @property
@@ -57,6 +64,8 @@ class Readiness:
     def why_not_alive(self) -> str:
         """Return why the container should be restarted, or ""."""
         with self._lock:
+            if self._is_outdated:
+                return "the driver was replaced: this container has the library of the one before"
             unread = 0.0 if self._unread_since is None else self._clock() - self._unread_since
         return f"NVML has not answered for {unread:.0f} s" if unread > RESTART_SECONDS else ""
 

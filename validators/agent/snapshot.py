@@ -13,6 +13,9 @@ T = TypeVar("T", covariant=True)
 
 NOT_SUPPORTED = "not-supported"
 RESET_REQUIRED = "reset-required"
+# Failures of a Snapshot whose driver has gone, or was replaced under this container, which keeps the old library.
+DRIVER_NOT_LOADED = "the driver's kernel module is not loaded"
+OTHER_DRIVER = "driver library and loaded kernel module have different versions"
 NO_DRIVER_LISTED = "no-NVIDIA-driver-in-it"
 
 
