@@ -45,6 +45,7 @@ from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
 from gpu_platform.planning.operator.section import OperatorPlan
 from gpu_platform.planning.plan import EnvironmentPlan, TeamPlan
+from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems, check_unique
 from gpu_platform.planning.queues.section import CHART as KUEUE_CHART
 from gpu_platform.planning.queues.section import QueuesPlan
@@ -207,7 +208,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
         quota_limits=teams.quota_limits(spec, available),
         decisions=(
             *planned.decisions,
-            *_window_decision(stack, context, changes.window),
+            *_window_decision(stack, context, changes.window, planned.value),
             *compute_classes.decisions(context, planned.value),
             *operator.allocation_decisions(context, planned.value),
             *classes.decisions,
@@ -320,10 +321,14 @@ def _check_changes(spec: Environment) -> list[Problem]:
     return problems.found
 
 
-def _window_decision(stack: str, context: CompleteContext, window: WindowPlan | None) -> tuple[Decision, ...]:
+def _window_decision(
+    stack: str, context: CompleteContext, window: WindowPlan | None, planned: Sequence[PoolPlan]
+) -> tuple[Decision, ...]:
     if window is None:
         return ()
     why = context.cloud.window_note(window)
+    if any(pool.software.driver == "operator" for pool in planned):
+        why += "; the operator goes on with drivers that `up` has changed after the window closes"
     return (
         Decision(
             subject=f"stack {stack}", what="changes of nodes", chosen=maintenance.window_text(window), why=why

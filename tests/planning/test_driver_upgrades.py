@@ -85,6 +85,34 @@ def test_nodes_that_are_out_of_service_stop_no_upgrade_of_the_others(most: int |
     assert available_slots([*waiting, *cordoned, not_ready], policy) == (most or 1)
 
 
+WINDOW = {"days": ["sat"], "start": "22:00", "duration": "4h"}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "most", "warned"), [(15, 1, False), (16, 1, True), (64, 5, False), (64, 4, True)]
+)
+def test_check_warns_where_the_drivers_of_all_nodes_may_take_longer_than_the_window(
+    nodes: int, most: int, warned: bool
+) -> None:
+    changes = {"window": WINDOW, "max_unavailable": most}
+    decisions = plan_of({"provider": "sandbox"}, POOL | {"count": {"desired": nodes}}, changes=changes).decisions
+    found = [one for one in decisions if one.what == "warning: driver upgrade"]
+    assert len(found) == warned
+    assert all("the operator goes on after the window closes" in one.why for one in found)
+    assert all("(changes.max_unavailable)" in one.why for one in found)
+
+
+@pytest.mark.parametrize(("owner", "said"), [("operator", True), ("host", False)])
+def test_the_window_is_promised_for_drivers_only_where_the_operator_does_not_go_on_after_it(
+    owner: str, said: bool
+) -> None:
+    pool, driver = POOL | {"nodes": {"names": ["a", "b"]}}, {"owner": owner, "version": "580.173.02"}
+    cluster = {"provider": "existing", "name": "dc"}
+    plan = plan_of(cluster, pool, changes={"window": WINDOW}, operator={"driver": driver})
+    [decision] = [one for one in plan.decisions if one.what == "changes of nodes"]
+    assert ("the operator goes on with drivers" in decision.why) == said
+
+
 def test_the_strategy_of_a_cloud_is_refused_elsewhere_with_the_field_that_upgrades_drivers_faster() -> None:
     pool = POOL | {"nodes": {"names": ["a", "b"]}, "upgrade": {"max_unavailable": 8}}
     with pytest.raises(BadInput, match=r"pools\[0\].upgrade: .*changes.max_unavailable is how many nodes"):

@@ -168,7 +168,8 @@ def of_driver(plan: EnvironmentPlan, nodes: int, failed: int = 0) -> Duration:
     return Duration(
         None,
         f"the operator waits until the driver of a node is ready, {rounds_text(nodes, at_a_time)} over all pools; "
-        f"GPU pods have {duration_text(EVICTION_SECONDS)} to terminate, else the node's upgrade fails; {waits}",
+        f"GPU pods have {duration_text(EVICTION_SECONDS)} to terminate, else the node's upgrade fails; {waits}"
+        + ("; the operator goes on after the maintenance window closes" if plan.changes.window else ""),
     )
 
 

@@ -196,7 +196,7 @@ class Cloud(Protocol):
 
     def window_note(self, window: WindowPlan) -> str:
         """Return what the window of `changes` means for changes that the cloud makes by itself."""
-        return "nothing but `up` changes the nodes"
+        return "nothing but `up` begins a change of the nodes"
 
     def topology_levels(self, pool: PoolPlan) -> tuple[str, ...]:
         """Return the labels of nodes with their position in the network topology, the widest level first.

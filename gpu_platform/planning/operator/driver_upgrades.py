@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gpu_platform.base import names
 from gpu_platform.base.quantity import counted, duration_text
 from gpu_platform.planning.decision import Decided, Decision
+from gpu_platform.planning.maintenance import plan_window
 from gpu_platform.planning.sharing import ResolvedPool
-from gpu_platform.stack.changes import Changes
+from gpu_platform.stack.changes import Changes, Window
 
 EVICTION_SECONDS: Final = 900
 """As long as `up` drains a node for another MIG layout by default; the operator's default is 300."""
@@ -51,8 +53,10 @@ class UpgradePolicy:
     drain: DrainNode
 
 
-def plan_upgrade_policy(resolved_pools: Sequence[ResolvedPool], changes: Changes) -> Decided[UpgradePolicy]:
-    """Return the policy for pools whose driver the operator installs; it applies to all their nodes together."""
+def plan_upgrade_policy(
+    resolved_pools: Sequence[ResolvedPool], changes: Changes, nodes: int
+) -> Decided[UpgradePolicy]:
+    """Return the policy for pools whose driver the operator installs; it applies to all their `nodes` together."""
     declared = [resolved.pool.upgrade.max_unavailable for resolved in resolved_pools]
     at_a_time = min((count for count in declared if count), default=changes.max_unavailable or 1)
     policy = UpgradePolicy(
@@ -75,7 +79,30 @@ def plan_upgrade_policy(resolved_pools: Sequence[ResolvedPool], changes: Changes
         chosen=f"{counted(at_a_time, 'node')} at a time",
         why=f"{which}; GPU pods are evicted within {duration_text(EVICTION_SECONDS)}, as budgets allow",
     )
-    return Decided(policy, (decision,))
+    raised = "upgrade.max_unavailable" if any(declared) else "changes.max_unavailable"
+    return Decided(policy, (decision, *_window_warning(changes.window, nodes, at_a_time, raised)))
+
+
+def _window_warning(window: Window | None, nodes: int, at_a_time: int, raised: str) -> tuple[Decision, ...]:
+    """Return a warning where a maintenance window may close before all nodes have another driver.
+
+    The operator's policy knows no times. `raised`: the field that allows more nodes at a time.
+    """
+    rounds = -(-nodes // at_a_time)
+    planned = plan_window(window)
+    if planned is None or rounds * EVICTION_SECONDS < planned.seconds:
+        return ()
+    return (
+        Decision(
+            subject="operator",
+            what="warning: driver upgrade",
+            chosen=f"{counted(nodes, 'node')} may take longer than the window of {duration_text(planned.seconds)}",
+            why=f"{counted(rounds, 'round')} of at most {duration_text(EVICTION_SECONDS)} for evictions, and the "
+            "time of the driver; the operator goes on after the window closes. Allow more nodes at a time "
+            f"({raised}) or a longer window, or stop it with the label {names.DRIVER_UPGRADE_SKIP_LABEL}=true on "
+            "the nodes that wait",
+        ),
+    )
 
 
 def as_cluster_policy(driver: Mapping[str, Any]) -> dict[str, Any]:

@@ -113,10 +113,13 @@ def _plan(
     present = gpu_parts(context.cloud.cluster)
     release = catalog.operator_releases[spec.operator.release]
     settings = context.cloud.operator_settings(pools)
-    owned = any(pool.software.driver == "operator" for pool in pools)
+    own_drivers = [pool for pool in pools if pool.software.driver == "operator"]
+    owned = bool(own_drivers)
     version = spec.operator.driver.version or (release.default_driver if owned else None)
     upgrades: Decided[UpgradePolicy | None] = (
-        plan_upgrade_policy(resolved_pools, spec.changes) if owned else Decided(None)
+        plan_upgrade_policy(resolved_pools, spec.changes, sum(pool.nodes.desired for pool in own_drivers))
+        if owned
+        else Decided(None)
     )
     decisions = (_driver_decision(context, pools, version), *upgrades.decisions, *settings.decisions)
     exporter = DcgmExporter(
