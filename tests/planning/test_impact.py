@@ -339,7 +339,10 @@ def test_a_clean_up_that_begins_to_delete_says_what_and_one_that_ends_is_in_plac
         return plan_of(cleanup={"delete": delete, "finished_after": after})
 
     [begins] = impacts(cleaning(delete=False), cleaning(delete=True))
-    assert (begins.effect, begins.new) == (Effect.REMOVES_CAPACITY, "deletes what ended 168 h ago, what has expired")
+    assert (begins.effect, begins.new) == (
+        Effect.REMOVES_CAPACITY,
+        "deletes what ended 168 h ago, what has expired",
+    )
     [sooner] = impacts(cleaning(delete=True), cleaning(delete=True, after="24h"))
     assert (sooner.effect, sooner.old) == (Effect.REMOVES_CAPACITY, begins.new)
     [ends] = impacts(cleaning(delete=True), plan_of())
