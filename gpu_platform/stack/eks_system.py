@@ -42,8 +42,8 @@ class SystemNodes(SpecModel):
     kms_key: AwsKey | None = None
     """Customer-managed key of their disks, or an alias of one; unset: the cloud's default key."""
     release: str | None = Field(default=None, pattern=r"^1\.\d+\.\d+-\d{8}$", examples=["1.36.2-20260818"])
-    """Release of the AL2023 image; another one rolls the nodes. Unset: the newest at the creation, which the nodes
-    keep until Kubernetes is upgraded."""
+    """Release of the AL2023 image; another one rolls the nodes. They get the newest one when they are created
+    without `release`, and in each roll that does not change `release`."""
 
     @model_validator(mode="after")
     def _ordered(self) -> SystemNodes:

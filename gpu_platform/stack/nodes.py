@@ -44,9 +44,9 @@ class Image(SpecModel):
     )
     """Release of the node image; another one rolls the nodes, which is how they are patched. EKS: of the family's
     image, such as 1.36.2-20260818 (AL2023) or 1.64.0-2f4c3a1b (Bottlerocket), with Karpenter also v20260818 or
-    v1.64.0. Unset there: the newest one at the creation of a managed node group, which then keeps it until
-    Kubernetes is upgraded; with Karpenter the release in the catalogue. GKE: version of the nodes, such as
-    1.35.1-gke.1396000, which they keep until it is out of support; unset: that of the cluster when they are
+    v1.64.0. A managed node group gets the newest one when it is created without `release`, and in each roll that
+    does not change `release`. Unset with Karpenter: the release in the catalogue. GKE: version of the nodes, such
+    as 1.35.1-gke.1396000, which they keep until it is out of support; unset: that of the cluster when they are
     created, and GKE's upgrades after that."""
     fast_pull: Annotated[
         bool,

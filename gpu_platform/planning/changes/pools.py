@@ -6,7 +6,7 @@ Pulumi's own preview shows resources; this shows the effect on users of the GPUs
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from ipaddress import IPv4Network
 from typing import Any, Final, Literal, cast
@@ -297,7 +297,7 @@ def _changed(
         )
         yield _loss(pool.name, "replaced", old, "create-first", [cause])
         return
-    several = bool(old["properties"].get(BLOCKS))
+    several, release_named = bool(old["properties"].get(BLOCKS)), False
     causes: dict[str, dict[str, Cause]] = {effect: {} for effect in _WORST_FIRST}
     for name, value in new["properties"].items():
         before = old["properties"].get(name)
@@ -309,11 +309,15 @@ def _changed(
         field = fields_text(platform_of(pool), name, pool.path)
         cause = Cause(field=field, old=before, new=value, because=known.because, source=str(known.source))
         causes[known.effect][field] = cause
+        release_named = release_named or name == "release_version"
     effect = next((effect for effect in _WORST_FIRST if causes[effect]), None)
     if effect == "replace":
         yield _loss(pool.name, "replaced", old, _replaces(pool), list(causes[effect].values()))
     elif effect == "roll":
-        yield _loss(pool.name, "rolled", {**old, "protected": False}, _rolls(pool), list(causes[effect].values()))
+        rolls = list(causes[effect].values())
+        if not release_named:
+            rolls[-1] = _with_image(rolls[-1], pool)
+        yield _loss(pool.name, "rolled", {**old, "protected": False}, _rolls(pool), rolls)
     gone = old["nodes"] - pool.nodes.desired
     if effect in ("roll", "shrink") and causes["shrink"] and gone > 0:
         yield _loss(
@@ -325,12 +329,18 @@ def _changed(
         )
 
 
+def _with_image(cause: Cause, pool: PoolPlan) -> Cause:
+    """Return the cause of a roll that names no release, with the image that the new nodes get."""
+    image = pool.cloud.roll_limits.image if pool.cloud is not None and pool.cloud.kind == "eks" else ""
+    return replace(cause, because=f"{cause.because}; {image}") if image else cause
+
+
 def _takes_away(name: str, old: str, new: str) -> bool:
     """Return whether a change of a property removes nodes; more nodes and zones, or unset zones, remove none."""
     if name in ("nodes", "desired_size"):
         return int(new) < int(old)
     if name == "release_version":
-        return new not in (old, NOT_SET)  # a node group keeps the release that it has
+        return new not in (old, NOT_SET)  # without a release nothing is rolled for it
     if name == "subnet_ids":
         return new not in (old, ALL_ZONES)
     if name == "node_group_name":

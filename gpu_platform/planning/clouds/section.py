@@ -181,13 +181,15 @@ class RollLimits:
 
     `at_a_time`: how many nodes together; None: all of them. `unlimited`: why nothing limits the duration; empty
     where the engine waits for it. `needs_empty`: why the pool must have no nodes meanwhile; empty: it may have.
-    `only_while`: what a successor needs, where it may be lacking.
+    `only_while`: what a successor needs, where it may be lacking. `image`: what image the new nodes get unless the
+    roll names another release; empty: the one that they have.
     """
 
     at_a_time: int | None = None
     unlimited: str = ""
     needs_empty: str = ""
     only_while: str = ""
+    image: str = ""
 
 
 class CloudCluster(Protocol):

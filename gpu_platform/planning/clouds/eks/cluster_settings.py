@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpu_platform.planning.clouds.eks.images import rolled_image
 from gpu_platform.planning.clouds.section import NOT_SET, ClusterSetting
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         on_gain=later,
     )
     yield from _of_system(create.system_pool)
-    rolled = f"EKS replaces the system nodes one by one; {_MOVES}"
+    rolled = _rolled(create.system_pool)
     if create.system_pool.release_version is None:  # else the row on the image has it
         yield ClusterSetting(
             name="system_version",
@@ -231,5 +232,12 @@ def _of_system(pool: SystemPool) -> Iterator[ClusterSetting]:
         field="cluster.create.system.disk_gb, kms_key or release, or the reservation of a pool",
         values=(f"{pool.disk.size_gib} GiB{image}{key}{outside}",),
         loss="rolls-nodes",
-        on_loss=f"EKS replaces the system nodes one by one; {_MOVES}",
+        on_loss=_rolled(pool),
+    )
+
+
+def _rolled(pool: SystemPool) -> str:
+    image = rolled_image("create.system.release", pool.release_version)
+    return (
+        f"EKS replaces the system nodes one by one; {_MOVES}; where create.system.release stays as it is, {image}"
     )

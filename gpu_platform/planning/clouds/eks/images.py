@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Final
 
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.catalog.families import family_of
@@ -30,6 +31,24 @@ _FIRST_WITH_SOCI = {"al2023": "20260120", "bottlerocket": "1.44.0"}
 _FIRST_WITHOUT_BYPASS = {"al2023": "20260423"}
 _ORDER = {"al2023": re.compile(r"\d{8}$"), "bottlerocket": re.compile(r"\d+\.\d+\.\d+")}
 _ALIASES = {"al2023": re.compile(r"v\d{8}"), "bottlerocket": re.compile(r"v\d+\.\d+\.\d+")}
+
+
+# The provider calls UpdateNodegroupVersion for every change of launch template, version or release, and sends the
+# release only where that changed; EKS then takes the newest (terraform-provider-aws, internal/service/eks/
+# node_group.go, resourceNodeGroupUpdate, and its issue 40902; EKS API, UpdateNodegroupVersion, releaseVersion).
+# EKS user guide, "Update a managed node group": no way back to an older release. Read 2026-11-29.
+_NEWEST: Final = "the new nodes get the newest image of EKS"
+
+
+def rolled_image(field: str, release: str | None) -> str:
+    """Return what image nodes of a managed node group get in a roll for another reason than their release."""
+    if release is None:
+        return f"{_NEWEST}, whose driver, kernel and container runtime may be newer"
+    return (
+        f"{_NEWEST}, and not {release}: the AWS provider sends {field} only when it changes. Name the release "
+        f"that they shall get in {field} in the same edit, or afterwards the one that "
+        "`aws eks describe-nodegroup` prints: EKS takes no older one"
+    )
 
 
 def node_image(pool: Pool, catalog: Catalog) -> NodeImage | None:

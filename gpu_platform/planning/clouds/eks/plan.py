@@ -18,6 +18,7 @@ from gpu_platform.planning.clouds.eks.efa_requests import (
     efa_requests,
     efa_resources,
 )
+from gpu_platform.planning.clouds.eks.images import rolled_image
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice, NetworkInterface, UserData
 from gpu_platform.planning.clouds.eks.limits import (
     NODE_GROUP_TIMEOUTS,
@@ -238,6 +239,7 @@ class EksPoolPlan:
         return RollLimits(
             at_a_time=self.max_unavailable,
             needs_empty=_EMPTY_BLOCK if self.capacity_type == "CAPACITY_BLOCK" else "",
+            image=rolled_image("image.release", self.release_version) if self.ami is None else "",
         )
 
     @property

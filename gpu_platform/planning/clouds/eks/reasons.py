@@ -65,13 +65,17 @@ def _image(machine: MachineType, plan: EksPoolPlan) -> _Line:
         return "image", plan.ami, "the stack file sets it"
     if plan.release_version is not None:
         pins = "image.release pins the release" + (", and its driver" if machine.has_gpus else "")
-        return "image", f"{plan.ami_type} {plan.release_version}", pins
+        return (
+            "image",
+            f"{plan.ami_type} {plan.release_version}",
+            f"{pins}, until nodes are rolled for another reason while it stays the same: EKS then takes its "
+            "newest one, which `preview` shows",
+        )
     return (
         "image",
         plan.ami_type,
-        f"EKS's image for {whom}, at its newest release when the pool is created; nodes are then patched "
-        "only when "
-        "image.release is set to a newer one, or Kubernetes is upgraded",
+        f"EKS's image for {whom}, at its newest release when the pool is created, and again at each change that "
+        "rolls the nodes; to patch them set image.release to a newer one",
     )
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.changes import pool_changes, pool_facts
+from gpu_platform.planning import EnvironmentPlan
+from gpu_platform.planning.changes import classify, cluster_facts, pool_changes, pool_facts
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from tests.planning.clouds.eks.eks_pools import (
     AMI,
@@ -102,9 +103,47 @@ def test_a_pinned_release_may_have_a_driver_of_its_own() -> None:
 
 def test_a_decision_states_what_patches_the_nodes() -> None:
     _, unpinned = plan_and_decisions()
-    assert "newest release when the pool is created" in unpinned["image"].why
+    assert "newest release when the pool is created, and again at each change that rolls" in unpinned["image"].why
     _, pinned = plan_and_decisions(image={"release": AL2023})
     assert pinned["image"].chosen == f"AL2023_x86_64_NVIDIA {AL2023}"
+    assert "rolled for another reason" in pinned["image"].why
+
+
+def causes_of(before: dict[str, Any], after: dict[str, Any]) -> str:
+    old, new = (plan_eks(one, cluster=CREATED) for one in (before, after))
+    (change,) = pool_changes(json.loads(json.dumps(dict(pool_facts(old)))), new, load_catalog())
+    return str(change)
+
+
+@pytest.mark.parametrize(
+    ("image", "words"),
+    [
+        ({}, "the new nodes get the newest image of EKS, whose driver"),
+        ({"release": "1.34.8-20260818"}, "newest image of EKS, and not 1.34.8-20260818"),
+    ],
+)
+def test_a_roll_for_another_reason_is_announced_with_the_newest_image_that_eks_takes(
+    image: dict[str, str], words: str
+) -> None:
+    assert words in causes_of({"image": image}, {"image": image, "disk": {"size_gb": 1400}})
+
+
+def test_a_roll_that_names_another_release_or_an_own_image_takes_that_image() -> None:
+    old, new = ({"release": f"1.34.8-{day}"} for day in ("20260718", "20260818"))
+    assert "newest image" not in causes_of({"image": old}, {"image": new, "disk": {"size_gb": 1400}})
+    own = {"ami": AMI, "driver": "580.173.02"}
+    assert "newest image" not in causes_of({"image": own}, {"image": own, "disk": {"size_gb": 1400}})
+
+
+def test_a_roll_of_the_system_nodes_is_announced_with_the_newest_image_that_eks_takes() -> None:
+    def plan(release: str, **cluster: Any) -> EnvironmentPlan:
+        create = {**CREATED["create"], "system": {"release": release}}
+        return plan_eks({}, cluster={**CREATED, "create": create, **cluster})
+
+    before = json.loads(json.dumps({"cluster": cluster_facts(plan("1.34.8-20260718"))}))
+    found = classify(before, plan("1.34.8-20260718", tags={"cost-center": "1"}), load_catalog(), live=None)
+    (row,) = [one for one in found if one.subject == "cluster"]
+    assert "and not 1.34.8-20260718: the AWS provider sends create.system.release only" in row.because
 
 
 @pytest.mark.parametrize(
