@@ -35,7 +35,9 @@ class EksNetwork(SpecModel):
         Field(min_length=1, max_length=20),
         SetsProperties(eks=("subnets",), karpenter=("subnets",)),
     ]
-    """Private subnet of the nodes by zone, with a route to the internet or to endpoints of all AWS services."""
+    """Private subnet of the nodes by zone, with a route to the internet or to endpoints of all AWS services.
+    Pools of Karpenter also need the IAM API, for which a VPC can have an endpoint in us-east-1 alone (outside
+    China and GovCloud)."""
     control_plane_subnets: Annotated[tuple[SubnetId, ...], Field(max_length=16)] = ()
     """Subnets, in two zones at least, for the network interfaces of the control plane: a /28 each is enough.
     Unset: the subnets of the nodes."""

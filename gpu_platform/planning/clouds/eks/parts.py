@@ -21,6 +21,14 @@ _API: Final = "1.0.0"
 _RESERVATIONS: Final = "1.3.0"
 _GATE_ON: Final = "1.6"
 _LAYOUTS: Final = "1.11.0"
+# Karpenter docs, NodeClasses, spec.instanceProfile, and getting started, "Private clusters"; IAM user guide,
+# "Create a VPC endpoint for IAM". Read 2026-11-29.
+_NEEDS_IAM: Final = (
+    "its pods must reach the IAM API, by which it makes the instance profile of its nodes: a VPC can have an "
+    "endpoint for it in us-east-1 alone (outside China and GovCloud). Without a route to the internet or to such "
+    "an endpoint no node class becomes ready, and `up` waits in vain; pools with provisioner: managed do not need "
+    "it"
+)
 
 
 def check_parts(cluster: EksCluster, problems: Problems) -> None:
@@ -122,7 +130,22 @@ def _least(pools: Sequence[KarpenterPoolPlan]) -> tuple[str, str]:
 def explain_parts(
     cluster: EksCluster, parts: tuple[PartPlan, ...], karpenter: Sequence[KarpenterPoolPlan]
 ) -> tuple[Decision, ...]:
-    """Return the decisions about parts that the owner of the cluster has installed; `karpenter`: its pools."""
+    """Return what the parts need of the owner of the cluster or of its network; `karpenter`: its pools."""
+    return (*_of_owners(cluster, parts, karpenter), *_of_network(cluster, parts))
+
+
+def _of_network(cluster: EksCluster, parts: tuple[PartPlan, ...]) -> Iterator[Decision]:
+    """Say what a Karpenter of the program needs of a network whose routes are not known here."""
+    if cluster.create is not None and cluster.create.network is None:
+        return  # a VPC of the program has NAT gateways
+    for part in parts:
+        if part.name == "karpenter" and part.install:
+            yield Decision(subject=f"cluster {cluster.name}", what=part.title, chosen="installed", why=_NEEDS_IAM)
+
+
+def _of_owners(
+    cluster: EksCluster, parts: tuple[PartPlan, ...], karpenter: Sequence[KarpenterPoolPlan]
+) -> tuple[Decision, ...]:
     return tuple(
         Decision(
             subject=f"cluster {cluster.name}",
@@ -158,6 +181,7 @@ def _needs(cluster: EksCluster, part: PartPlan, karpenter: Sequence[KarpenterPoo
 def _needs_of_karpenter(cluster: EksCluster, part: PartPlan, pools: Sequence[KarpenterPoolPlan]) -> Iterator[str]:
     if part.least is not None:
         yield f"release {part.least[0]} or newer: {part.least[1]}"
+    yield _NEEDS_IAM
     role = cluster.parts.karpenter_node_role
     if role is not None:
         yield f"nodes get the IAM role {role}, which needs an access entry"

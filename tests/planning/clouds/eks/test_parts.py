@@ -21,6 +21,7 @@ from tests.planning.clouds.eks.test_cluster import (
 )
 from tests.planning.clouds.eks.test_lookup import GOOD
 
+TWO_SUBNETS = {"us-east-2a": "subnet-0a1b2c3d4e5f60718", "us-east-2b": "subnet-1a1b2c3d4e5f60718"}
 EFA = {**TRAIN, "zones": ["us-east-2a"]}
 OWNERS = InstalledPart(
     part="karpenter",
@@ -60,6 +61,13 @@ def test_a_decision_states_what_the_owner_of_the_cluster_must_allow() -> None:
     with_role = eks(parts={"karpenter": "present", "karpenter_node_role": "KarpenterNodeRole-ml"})
     assert "KarpenterNodeRole-ml" in decisions(with_role, KARPENTER)["Karpenter"][1]
     assert "tolerate" in decisions(eks(parts={"efa_plugin": "present"}), EFA)["EFA device plugin"][1]
+
+
+def test_karpenter_in_a_network_whose_routes_are_not_known_needs_the_iam_api_which_is_said() -> None:
+    network = {"vpc": "vpc-0a1b2c3d4e5f60718", "subnets": TWO_SUBNETS}
+    for cluster in (eks(), eks(parts={"karpenter": "present"}), created({"network": network})):
+        assert "must reach the IAM API" in decisions(cluster, KARPENTER)["Karpenter"][1]
+    assert "Karpenter" not in decisions(created(), KARPENTER), "the program's VPC has NAT gateways"
 
 
 def test_a_role_of_the_owner_needs_no_access_entry_of_the_program() -> None:
