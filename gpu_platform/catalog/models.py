@@ -302,6 +302,10 @@ class NodeImage(Fact):
     release: str | None = Field(
         default=None, description="pinned release, where a program must name one: v20260714"
     )
+    first_releases: dict[str, str] = Field(
+        default_factory=dict,
+        description="by Kubernetes version: the first release with an image of it, as Karpenter names it: v1.61.0",
+    )
     source: Source
 
     def image_type(self, machine: MachineType) -> str:

@@ -110,7 +110,7 @@ def check_image(
             "remove driver, or name the AMI or release that has it",
         )
     if image.release is not None:
-        _check_release(pool, image.release, cluster, here.at("release"))
+        _check_release(pool, image.release, cluster, catalog, here.at("release"))
         if machine.has_gpus:
             _check_bypass(pool, image.release, here.at("release"))
 
@@ -197,7 +197,7 @@ def _check_cache(pool: Pool, machine: MachineType, here: Problems) -> None:
         )
 
 
-def _check_release(pool: Pool, release: str, cluster: EksCluster, problems: Problems) -> None:
+def _check_release(pool: Pool, release: str, cluster: EksCluster, catalog: Catalog, problems: Problems) -> None:
     if pool.image.ami is not None:
         problems.add(f"{release!r} beside ami", "release or ami, not both: an AMI is one release", "remove one")
         return
@@ -220,6 +220,15 @@ def _check_release(pool: Pool, release: str, cluster: EksCluster, problems: Prob
             f"{release!r} with cluster.kubernetes {cluster.kubernetes}",
             f"a release of Kubernetes {cluster.kubernetes}: nodes are upgraded with the cluster",
             f"name a release that begins with {cluster.kubernetes}, or remove release",
+        )
+        return
+    image = node_image(pool, catalog)
+    first = image.first_releases.get(cluster.kubernetes or "") if image is not None else None
+    if first is not None and _first_if_older(family, release, {family: first.removeprefix("v")}):
+        problems.add(
+            f"{release!r} with cluster.kubernetes {cluster.kubernetes}",
+            f"a release of {family} with an image of Kubernetes {cluster.kubernetes}: {first} or newer",
+            f"name {first if alias is not None else f'a release of {first}'} or a newer one, or remove release",
         )
 
 

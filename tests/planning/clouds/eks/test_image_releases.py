@@ -79,6 +79,25 @@ def test_a_release_of_another_kubernetes_than_the_clusters_is_refused() -> None:
     assert problems_of(pool(image={"release": AL2023}), eks()) == [], "unknown until the cluster is looked up"
 
 
+@pytest.mark.parametrize(
+    ("settings", "image", "first"),
+    [
+        (KARPENTER, {"release": "v20260423"}, "v20260523"),
+        (KARPENTER, {"family": "bottlerocket", "release": "v1.60.0"}, "v1.61.0"),
+        ({}, {"family": "bottlerocket", "release": "1.60.0-2f4c3a1b"}, "a release of v1.61.0"),
+    ],
+)
+def test_a_release_that_is_older_than_the_kubernetes_of_the_cluster_is_refused(
+    settings: dict[str, Any], image: dict[str, str], first: str
+) -> None:
+    given = {**settings, "count": {"desired": 0, "max": 2}} if settings else {}
+    (problem,) = problems_of(pool(**given, image=image), eks(kubernetes="1.36"))
+    assert problem.path == "pool.image.release"
+    assert problem.fix == f"name {first} or a newer one, or remove release"
+    assert problems_of(pool(**given, image=image), eks(kubernetes="1.35")) == []
+    assert problems_of(pool(**given, image=image), eks()) == [], "unknown until the cluster is looked up"
+
+
 @pytest.mark.parametrize("image", [{"release": "1.35.4-20260422"}, {"release": "1.34.2-20251217"}])
 def test_a_release_whose_runtime_gives_gpus_to_pods_without_one_is_refused_on_gpu_pools(
     image: dict[str, str],
