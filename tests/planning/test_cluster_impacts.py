@@ -73,6 +73,26 @@ def test_a_lost_gateway_is_announced_with_the_zone_whose_address_goes() -> None:
     assert gateways.field == "cluster.production or create.nat"
 
 
+def test_up_refuses_to_lose_a_zone_of_a_new_vpc_when_the_pool_that_names_it_moves() -> None:
+    before, after = (plan_eks({"zones": [zone]}, cluster=CREATED) for zone in ("us-east-2c", "us-east-2a"))
+    (found,) = [one for one in impacts(before, after) if one.refusal is not None]
+    assert found.refusal is not None
+    assert (found.field, found.refusal.fix) == ("cluster.create.zones", "add us-east-2c to cluster.create.zones")
+    assert "that of us-east-2c must stay" in found.refusal.allowed
+
+    kept = {**CREATED, "create": {**CREATED["create"], "zones": ["us-east-2c"]}}
+    assert not any(one.refusal for one in impacts(before, plan_eks({"zones": ["us-east-2a"]}, cluster=kept)))
+
+
+def test_zones_that_a_vpc_gets_and_those_of_another_region_are_not_refused() -> None:
+    before = plan_eks({"zones": ["us-east-2a"]}, {"name": "b", "zones": ["us-east-2b"]}, cluster=CREATED)
+    for other in (
+        plan_eks(*({"name": f"pool-{one}", "zones": [f"us-east-2{one}"]} for one in "abc"), cluster=CREATED),
+        plan_eks({"zones": ["eu-west-1a"]}, cluster={**CREATED, "region": "eu-west-1"}),
+    ):
+        assert not any(one.refusal for one in impacts(before, other))
+
+
 def test_protect_false_announces_nothing() -> None:
     assert impacts(plan_of(), plan_of(protect=False)) == []
 

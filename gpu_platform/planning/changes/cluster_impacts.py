@@ -132,8 +132,8 @@ def impacts_of_cluster(previous: object, plan: EnvironmentPlan) -> Iterator[Impa
         lost = _lost(old, new)
         lossy = bool(lost) or setting.fixed
         effect = Effect(setting.loss if lossy else setting.gain)
-        refusal = _refusal(setting, old, new) if setting.fixed else None
         because = setting.on_loss.format(lost=", ".join(lost)) if lossy else setting.on_gain
+        refusal = _refusal(setting, old, new) if setting.fixed else _keeps(setting, new, lost, because)
         yield Impact(
             subject="cluster",
             effect=effect,
@@ -152,6 +152,14 @@ def _refusal(setting: ClusterSetting, old: int | list[str], new: int | list[str]
     name, text = setting.field.rpartition(".")[2], _text(setting, old)
     fix = f"write {name}: {text.partition(': ')[2]}" if old else f"remove {name}"
     return Problem(setting.field, _text(setting, new), f"{text}: {setting.on_loss}", fix)
+
+
+def _keeps(setting: ClusterSetting, new: int | list[str], lost: list[str], why: str) -> Problem | None:
+    """Return why `up` refuses to lose values of a setting."""
+    if not setting.kept or not lost:
+        return None
+    fix = f"add {', '.join(lost)} to {setting.field}"
+    return Problem(setting.field, f"{_text(setting, new)}, without {', '.join(lost)}", why, fix)
 
 
 def _json(setting: ClusterSetting) -> int | list[str]:

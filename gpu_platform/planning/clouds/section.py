@@ -125,6 +125,8 @@ class ClusterSetting:
     on_gain: str = ""
     fixed: bool = False
     """Whether the cloud cannot change it, so that `up` refuses another value."""
+    kept: bool = False
+    """Whether `up` refuses to lose one of the values, and only that."""
     resizes: bool = False
     """Whether a change of it makes `up` set the number of nodes, which it else leaves to an autoscaler."""
 

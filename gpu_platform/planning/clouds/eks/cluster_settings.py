@@ -89,7 +89,24 @@ def _oidc_text(oidc: OidcPlan) -> str:
     )
 
 
+def _zones(cluster: EksClusterPlan, create: CreateEksPlan) -> ClusterSetting:
+    """Return the zones of a new VPC, of which none may go: control plane and node groups keep their subnets."""
+    return ClusterSetting(
+        name=f"zones in {cluster.region}",  # in another region the cluster is another one
+        what="zones of the VPC",
+        field="cluster.create.zones",
+        values=create.vpc.zone_names,
+        loss="removes-capacity",
+        on_loss="the control plane, system nodes and pools without zones keep the subnets that they were created "
+        "in, so that of {lost} must stay: without its route nodes there lose the internet, and EC2 refuses to "
+        "delete it",
+        kept=True,
+    )
+
+
 def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[ClusterSetting]:
+    if not cluster.known_subnets:
+        yield _zones(cluster, create)
     yield ClusterSetting(
         name="nat_gateways",
         what="NAT gateways",

@@ -56,8 +56,8 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], catal
         )
     if set(zones) != set(create.zones):
         why += (
-            "; the control plane cannot leave its first zones: declare all of them as "
-            "create.zones before pools move"
+            "; the control plane cannot leave its first zones, so `up` refuses to lose one: declare all of them "
+            "as create.zones before pools move"
         )
     outside = sorted(set(named) - set(create.zones)) if create.zones else []
     by_pools = tuple(
@@ -65,7 +65,8 @@ def plan_vpc(cluster: EksCluster, create: CreateEks, named: Sequence[str], catal
             subject=subject,
             what="warning: zones",
             chosen=f"{zone}, which a pool names and create.zones does not",
-            why="the VPC has it as long as the pool does: add it to create.zones, or correct the zone of the pool",
+            why="the VPC has it because of the pool alone, and `up` refuses to lose a zone: add it to "
+            "create.zones, or correct the zone of the pool before the first `up`",
         )
         for zone in outside
     )
