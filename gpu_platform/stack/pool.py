@@ -288,9 +288,10 @@ class Pool(SpecModel):
     zones: Annotated[Annotated[tuple[Zone, ...], Field(min_length=1, max_length=50)] | None, ON_CLOUDS, _ZONES] = (
         None
     )
-    """Zones of the nodes. Unset: the zone of `capacity`, else every zone of the cluster; in a regional GKE cluster
-    every zone that is known to offer the machine type. GKE creates the same number of nodes in each zone, so pools
-    with initial nodes must name their zones there."""
+    """Zones of the nodes. Unset: the zone of `capacity`, else every zone of the cluster, for a managed node group
+    of EKS those that it had when the pool was created; in a regional GKE cluster every zone that is known to offer
+    the machine type. GKE creates the same number of nodes in each zone, so pools with initial nodes must name
+    their zones there."""
     workload: Workload
     """Purpose of the pool; sets the defaults of Topology Manager policy, GPU network, placement and disruption,
     and decides which policy rules apply. `general` is for CPU pools, and their only one: monitoring, ingress, Ray

@@ -27,6 +27,7 @@ from tests.planning.conftest import environment, pool
 from tests.support.eks_stacks import ADMIN, CREATED, EXISTING, plan_eks
 
 OTHER = "arn:aws:iam::123456789012:user/other"
+ANYWHERE = {"machine_type": "g6.12xlarge", "workload": "inference"}
 KARPENTER = {
     "name": "develop",
     "machine_type": "g6.4xlarge",
@@ -91,6 +92,30 @@ def test_zones_that_a_vpc_gets_and_those_of_another_region_are_not_refused() -> 
         plan_eks({"zones": ["eu-west-1a"]}, cluster={**CREATED, "region": "eu-west-1"}),
     ):
         assert not any(one.refusal for one in impacts(before, other))
+
+
+@pytest.mark.parametrize("create", [True, False], ids=["own VPC", "existing cluster"])
+@pytest.mark.parametrize(
+    "edit", [{"us-east-2c": "subnet-2a1b2c3d4e5f60718"}, {"us-east-2a": "subnet-9a1b2c3d4e5f60718"}]
+)
+def test_pools_without_zones_stay_in_their_subnets_which_preview_says(create: bool, edit: dict[str, str]) -> None:
+    def plan(subnets: dict[str, str]) -> EnvironmentPlan:
+        network = {"vpc": "vpc-0a1b2c3d4e5f60718", "subnets": subnets}
+        own = {**CREATED, "create": {**CREATED["create"], "network": network}}
+        return plan_eks(ANYWHERE, cluster=own if create else {**EXISTING, "subnets": subnets})
+
+    (found,) = impacts(plan(EXISTING["subnets"]), plan({**EXISTING["subnets"], **edit}))
+    assert found.effect is Effect.IN_PLACE
+    assert found.refusal is None
+    assert found.because.startswith("managed pools without zones" + (" and the system nodes" if create else ""))
+
+
+def test_a_zone_more_of_a_new_vpc_moves_no_pool_without_zones_which_preview_says() -> None:
+    zones = ["us-east-2a", "us-east-2b", "us-east-2c"]
+    more = {**CREATED, "create": {**CREATED["create"], "zones": zones, "nat": "one"}}
+    fewer = {**CREATED, "create": {**CREATED["create"], "zones": zones[:2], "nat": "one"}}
+    (found,) = impacts(plan_eks(ANYWHERE, cluster=fewer), plan_eks(ANYWHERE, cluster=more))
+    assert "stay in the subnets that they were created in" in found.because
 
 
 def test_protect_false_announces_nothing() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpu_platform.planning.clouds.eks.images import rolled_image
+from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.clouds.section import NOT_SET, ClusterSetting
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ _NEW_GROUP = f"a new one is created, then the old is deleted; {_MOVES}"
 def cluster_settings(cluster: EksClusterPlan) -> tuple[ClusterSetting, ...]:
     """Return the settings of a cluster that a preview compares with the last deployment."""
     return (
+        *_of_subnets(cluster),
         *_of_karpenter(cluster),
         *_of_access(cluster),
         *(_of_create(cluster, cluster.create) if cluster.create is not None else ()),
@@ -100,7 +102,35 @@ def _zones(cluster: EksClusterPlan, create: CreateEksPlan) -> ClusterSetting:
         on_loss="the control plane, system nodes and pools without zones keep the subnets that they were created "
         "in, so that of {lost} must stay: without its route nodes there lose the internet, and EC2 refuses to "
         "delete it",
+        on_gain=_staying(cluster),
         kept=True,
+    )
+
+
+def _of_subnets(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
+    """Yield the declared subnets of nodes, which those that name no zone keep (`ignore_changes` of components)."""
+    subnets = [f"{zone}={one}" for zone, one in sorted(cluster.known_subnets.items()) if not is_local_zone(zone)]
+    create = cluster.create
+    if not subnets or (create is None and not cluster.anywhere):
+        return
+    stay = _staying(cluster)
+    yield ClusterSetting(
+        # In another VPC or cluster all nodes are new ones.
+        name=f"subnets in {create.vpc.shown if create is not None else cluster.name}",
+        what="subnets of nodes",
+        field="cluster.create.network.subnets" if create is not None else "cluster.subnets",
+        values=tuple(subnets),
+        loss="in-place",
+        on_loss=f"{stay}; {{lost}} must stay while they are in it",
+        on_gain=stay,
+    )
+
+
+def _staying(cluster: EksClusterPlan) -> str:
+    who = "managed pools without zones" + (" and the system nodes" if cluster.create is not None else "")
+    return (
+        f"{who} that exist stay in the subnets that they were created in, and get no nodes in others: to move a "
+        "pool write its zones, which replaces it; pools of Karpenter take the new subnets"
     )
 
 

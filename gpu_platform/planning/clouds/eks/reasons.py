@@ -133,8 +133,8 @@ def _rebalanced(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> Iterator[
         why += "; services continue on other nodes, and what must not end needs a pool with one zone in zones"
     yield (
         "warning: zones" if long else "zones",
-        f"{', '.join(plan.zones) or 'every zone of the cluster'}: EC2 Auto Scaling may end nodes that run pods, "
-        "to have as many nodes in each zone",
+        f"{', '.join(plan.zones) or 'the zones of the cluster when the pool is created'}: EC2 Auto Scaling may "
+        "end nodes that run pods, to have as many nodes in each zone",
         why,
     )
 
