@@ -126,6 +126,7 @@ class EksFileSystems(pulumi.ComponentResource):
                 file_system_id=file_system.id,
                 subnet_id=self._args.cluster.subnet_ids[zone],
                 security_groups=[group.id],
-                opts=self._child,
+                # A file system has one mount target in a zone: EFS refuses another, in another subnet, beside it.
+                opts=pulumi.ResourceOptions.merge(self._child, pulumi.ResourceOptions(delete_before_replace=True)),
             )
         return file_system.id

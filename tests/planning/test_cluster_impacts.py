@@ -110,6 +110,21 @@ def test_pools_without_zones_stay_in_their_subnets_which_preview_says(create: bo
     assert found.because.startswith("managed pools without zones" + (" and the system nodes" if create else ""))
 
 
+def test_another_subnet_of_a_zone_cuts_the_access_to_created_file_systems_for_minutes() -> None:
+    def plan(subnets: dict[str, str], **storage: Any) -> EnvironmentPlan:
+        network = {"vpc": "vpc-0a1b2c3d4e5f60718", "subnets": subnets}
+        own = {**CREATED, "create": {**CREATED["create"], "network": network}}
+        return plan_eks(ANYWHERE, cluster=own, storage=storage)
+
+    nfs, other = {"type": "nfs"}, {**EXISTING["subnets"], "us-east-2a": "subnet-9a1b2c3d4e5f60718"}
+    found = impacts(plan(EXISTING["subnets"], home=nfs), plan(other, home=nfs))
+    (row,) = [one for one in found if one.effect is Effect.CUTS_ACCESS]
+    assert "that of us-east-2a=subnet-0a1b2c3d4e5f60718 is deleted, then" in row.because
+    assert "files of home hang" in row.because
+    without = impacts(plan(EXISTING["subnets"]), plan(other))
+    assert all(one.effect is Effect.IN_PLACE for one in without)
+
+
 def test_a_zone_more_of_a_new_vpc_moves_no_pool_without_zones_which_preview_says() -> None:
     zones = ["us-east-2a", "us-east-2b", "us-east-2c"]
     more = {**CREATED, "create": {**CREATED["create"], "zones": zones, "nat": "one"}}

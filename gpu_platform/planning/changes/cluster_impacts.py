@@ -84,7 +84,8 @@ def _settings(plan: EnvironmentPlan) -> tuple[ClusterSetting, ...]:
         loss="cuts-access",
         on_loss="pods can no longer mount {lost}; nothing in it is deleted",
     )
-    return (*plan.cluster.cloud.settings, classes, volumes, _identities_of_own_stacks(plan))
+    own = (classes, volumes, *plan.storage.settings, _identities_of_own_stacks(plan))
+    return (*plan.cluster.cloud.settings, *own)
 
 
 def _identities_of_own_stacks(plan: EnvironmentPlan) -> ClusterSetting:

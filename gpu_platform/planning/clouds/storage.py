@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
 from gpu_platform.base.quantity import parse_quantity
+from gpu_platform.planning.clouds.section import ClusterSetting
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.storage import DiskStorage, ExistingStorage
 
@@ -168,6 +169,8 @@ class StoragePlan:
     retained: tuple[str, ...] = ()
     created: tuple[str, ...] = ()
     """File systems that the program creates, as text that has what cannot change: another key is another one."""
+    settings: tuple[ClusterSetting, ...] = ()
+    """What else of its file systems a preview compares with the last deployment."""
 
 
 def check_iops(one: DiskStorage, disk: str, limits: tuple[int, int], here: Problems) -> None:

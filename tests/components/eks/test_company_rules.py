@@ -86,6 +86,11 @@ def test_only_pools_that_name_a_local_zone_are_in_it() -> None:
     assert [one.inputs["subnetId"] for one in recorded.of("MountTarget")] == list(SUBNETS.values())
 
 
+def test_a_mount_target_is_deleted_before_its_successor_since_a_zone_has_one() -> None:
+    recorded = record_eks({}, cluster=cluster({"network": NETWORK}), storage={"shared": {"type": "nfs"}})
+    assert [one.delete_before_replace for one in recorded.of("MountTarget")] == [True, True]
+
+
 def test_a_vpc_with_subnets_in_local_zones_only_is_refused() -> None:
     network = {"vpc": NETWORK["vpc"], "subnets": {LOCAL: SUBNETS["us-east-2a"]}}
     local = {"zones": [LOCAL], "machine_type": "g4dn.12xlarge", "workload": "inference"}

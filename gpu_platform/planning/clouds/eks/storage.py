@@ -21,6 +21,7 @@ from gpu_platform.planning.clouds.eks.placement import zones_of
 from gpu_platform.planning.clouds.eks.tags import check_file_system_tags
 from gpu_platform.planning.clouds.eks.vpc import vpc_zones
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
+from gpu_platform.planning.clouds.section import ClusterSetting
 from gpu_platform.planning.clouds.storage import ClaimSizes, StorageClassPlan, StoragePlan, VolumePlan, check_iops
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
@@ -233,8 +234,32 @@ def plan_eks_storage(
         created=tuple(
             f"{one.storage_class} (new file system, {one.kms_key or 'default key'})" for one in cloud.file_systems
         ),
+        settings=tuple(_mount_targets(cluster, cloud)),
     )
     return Decided(plan, tuple(decisions))
+
+
+def _mount_targets(cluster: EksCluster, cloud: EksStorage) -> Iterator[ClusterSetting]:
+    """Yield the subnets of an existing VPC in which the created file systems have mount targets.
+
+    A file system has one mount target in each zone, which keeps its subnet (EFS API, CreateMountTarget:
+    MountTargetConflict; hashicorp/terraform-provider-aws#2525; read 2026-11-29).
+    """
+    network = cluster.create.network if cluster.create is not None else None
+    if network is None or not cloud.file_systems:
+        return
+    classes = ", ".join(one.storage_class for one in cloud.file_systems)
+    yield ClusterSetting(
+        name=f"mount_targets in {network.vpc}",
+        what="mount targets of file systems",
+        field="cluster.create.network.subnets",
+        values=tuple(
+            f"{zone}={subnet}" for zone, subnet in sorted(network.subnets.items()) if not is_local_zone(zone)
+        ),
+        loss="cuts-access",
+        on_loss="EFS has one mount target in each zone, which keeps its subnet: that of {lost} is deleted, then "
+        f"the one in another subnet is created. For some minutes files of {classes} hang in pods of the zone",
+    )
 
 
 def _volumes(name: str, one: StorageClass, cluster: EksCluster) -> Iterator[VolumePlan]:
