@@ -14,11 +14,13 @@ from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import EksCluster
 
 # Releases of Karpenter: `networkInterfaces` and `placementGroupSelector` are in the CRD of v1.11.0 and not in that
-# of v1.10.2, `capacityReservationSelectorTerms` in that of v1.3.0 (aws/karpenter-provider-aws, pkg/apis/crds). The
+# of v1.10.2, `capacityReservationSelectorTerms` in that of v1.3.0 (aws/karpenter-provider-aws, pkg/apis/crds).
+# Capacity blocks: v1.6.0, #8011; EC2 asks for their market type, which older ones do not send. The
 # gate ReservedCapacity: Karpenter docs, Settings, "Feature gates"; rights: reference "CloudFormation" of 1.14.
 # Read 2026-11-29.
 _API: Final = "1.0.0"
 _RESERVATIONS: Final = "1.3.0"
+_BLOCKS: Final = "1.6.0"
 _GATE_ON: Final = "1.6"
 _LAYOUTS: Final = "1.11.0"
 # Karpenter docs, NodeClasses, spec.instanceProfile, and getting started, "Private clusters"; IAM user guide,
@@ -122,6 +124,8 @@ def _least(pools: Sequence[KarpenterPoolPlan]) -> tuple[str, str]:
     """Return the oldest release of Karpenter that knows the rendered fields, and why."""
     if named := [pool.name for pool in pools if pool.placement_group is not None or pool.efa_interfaces]:
         return _LAYOUTS, f"its EC2NodeClass has the EFA interfaces and placement groups of pools ({listed(named)})"
+    if named := [pool.name for pool in pools if pool.blocks]:
+        return _BLOCKS, f"it launches nodes in the capacity blocks of pools ({listed(named)})"
     if named := [pool.name for pool in pools if pool.reservations]:
         return _RESERVATIONS, f"its EC2NodeClass has the reservations of pools ({listed(named)})"
     return _API, "its API is karpenter.sh/v1"

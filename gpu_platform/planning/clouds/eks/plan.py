@@ -572,6 +572,11 @@ class KarpenterPoolPlan:
         return (*block_endings(self.windows), *((reclaimed("eks", catalog),) if spot else ()), drain)
 
     @property
+    def blocks(self) -> tuple[CapacityWindow, ...]:
+        """Those of its reserved capacity that are capacity blocks: only their nodes are drained before an end."""
+        return tuple(window for window in self.reservations if window.drain)
+
+    @property
     def node_class_reservations(self) -> tuple[CapacityWindow, ...]:
         """The capacity reservations that the EC2NodeClass selects."""
         return self.reservations

@@ -120,6 +120,8 @@ def test_one_role_for_node_groups_and_for_nodes_of_karpenter_is_refused() -> Non
 RESERVED = {"type": "reservation", "reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a"}
 EFA_OF_KARPENTER = {**KARPENTER, "machine_type": "p5.48xlarge", "workload": "training", "zones": ["us-east-2a"]}
 RESERVED_OF_KARPENTER = {**KARPENTER, "capacity": RESERVED}
+BLOCK = {**RESERVED, "type": "capacity-block", "ends": "2027-06-01T11:30:00Z"}
+BLOCK_OF_KARPENTER = {**KARPENTER, "machine_type": "p5.48xlarge", "network": {"rdma": False}, "capacity": BLOCK}
 
 
 @pytest.mark.parametrize(
@@ -127,6 +129,7 @@ RESERVED_OF_KARPENTER = {**KARPENTER, "capacity": RESERVED}
     [
         (KARPENTER, "0.37.0", "1.0.0"),
         (RESERVED_OF_KARPENTER, "1.2.3", "1.3.0"),
+        (BLOCK_OF_KARPENTER, "1.5.9", "1.6.0"),
         (EFA_OF_KARPENTER, "1.10.2", "1.11.0"),
     ],
 )
