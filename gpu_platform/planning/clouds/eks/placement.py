@@ -14,6 +14,7 @@ from gpu_platform.planning.clouds.eks.blocks import windows_of
 from gpu_platform.planning.clouds.eks.capacity import check_region
 from gpu_platform.planning.clouds.eks.network import uses_efa
 from gpu_platform.planning.clouds.eks.plan import PlacementGroup
+from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import EksCluster
 from gpu_platform.stack.pool import CapacityBlock, OnDemand, Pool, Reservation
@@ -26,6 +27,16 @@ def zones_of(pool: Pool) -> tuple[str, ...]:
     return tuple(pool.zones or ())
 
 
+def known_zones(cluster: EksCluster) -> tuple[str, ...]:
+    """Return the zones of nodes that name none, where the stack file names all subnets of the cluster; else none.
+
+    Zones of a VPC of the program are two at least; nodes without zones are in no Local Zone.
+    """
+    network = cluster.create.network if cluster.create is not None else None
+    subnets = network.subnets if network is not None else cluster.subnets or {}
+    return tuple(sorted(zone for zone in subnets if not is_local_zone(zone)))
+
+
 def rebalanced(pool: Pool, cluster: EksCluster) -> bool:
     """Return whether EC2 Auto Scaling may end nodes with pods, to have as many nodes in each zone of the pool.
 
@@ -36,7 +47,7 @@ def rebalanced(pool: Pool, cluster: EksCluster) -> bool:
     """
     if pool.provisioner == "karpenter" or windows_of(pool) or pool.count.maximum < 2:
         return False
-    return len(pool.zones or cluster.subnets or ("unknown", "zones")) > 1
+    return len(pool.zones or known_zones(cluster) or ("unknown", "zones")) > 1
 
 
 def placement_group(pool: Pool, machine: MachineType, cluster: EksCluster) -> PlacementGroup | None:
@@ -180,6 +191,7 @@ def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems:
     if len(set(pool.zones or ())) == 1:
         return
     found = ", ".join(pool.zones) if pool.zones else "no zones, so every zone of the cluster"
+    zone = next(iter(pool.zones or known_zones(cluster)), f"{cluster.region}a")
     if placement_group(pool, machine, cluster) is not None:
         here.add(
             found,
@@ -189,11 +201,11 @@ def check_zones(pool: Pool, machine: MachineType, cluster: EksCluster, problems:
                 if pool.placement
                 else f" (a training pool of {counted(pool.count.maximum, 'node')} with EFA gets one)"
             ),
-            f"write zones: [{cluster.region}a], a zone where EC2 offers {machine.name}",
+            f"write zones: [{zone}], a zone where EC2 offers {machine.name}",
         )
     elif uses_efa(pool, machine) and pool.count.maximum > 1:
         here.add(
             found,
             "exactly one zone: EFA traffic does not cross zones",
-            f"write zones: [{cluster.region}a], a zone where EC2 offers {machine.name}",
+            f"write zones: [{zone}], a zone where EC2 offers {machine.name}",
         )

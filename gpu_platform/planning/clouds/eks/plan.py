@@ -158,6 +158,8 @@ class EksPoolPlan:
     """Whether images and the own volumes of pods are on local disks of the node."""
     rebalanced: bool = False
     """Whether EC2 Auto Scaling may end nodes with pods, to have as many in each zone."""
+    one_zone: bool = False
+    """Whether it names no zones, in a cluster whose nodes are in one."""
     schedule: tuple[ScheduledSize, ...] = ()
     """What starts and stops the nodes of the pool every week."""
 
@@ -211,7 +213,7 @@ class EksPoolPlan:
         #1431; read 2026-11-29.
         """
         fewer_than_zones = self.desired_size < max(len(self.zones), 2)
-        return len(self.zones) != 1 and (self.keeps_size or fewer_than_zones)
+        return len(self.zones) != 1 and not self.one_zone and (self.keeps_size or fewer_than_zones)
 
     @property
     def placement_type(self) -> str:

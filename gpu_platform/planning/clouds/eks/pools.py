@@ -29,6 +29,7 @@ from gpu_platform.planning.clouds.eks.network import (
 from gpu_platform.planning.clouds.eks.placement import (
     check_placement,
     check_zones,
+    known_zones,
     placement_group,
     rebalanced,
     zones_of,
@@ -236,6 +237,7 @@ def plan_eks_pool(
         max_size=pool.count.maximum,
         keeps_size=pool.count.is_range or isinstance(pool.capacity, CapacityBlock) or pool.schedule is not None,
         rebalanced=rebalanced(pool, cluster),
+        one_zone=not zones_of(pool) and len(known_zones(cluster)) == 1,
         schedule=scheduled_sizes(pool),
         max_unavailable=pool.upgrade.max_unavailable or 1,
         update_strategy="MINIMAL" if reserved(pool.capacity) else "DEFAULT",

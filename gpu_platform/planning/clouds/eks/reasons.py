@@ -10,6 +10,7 @@ from gpu_platform.planning.clouds.eks.blocks import DRAIN_BEFORE_END, BlockPlan,
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import ACCELERATOR_LABEL, fixed_because
 from gpu_platform.planning.clouds.eks.disks import disk_key
 from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
+from gpu_platform.planning.clouds.eks.placement import known_zones
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.clouds.windows import utc_text
 from gpu_platform.planning.decision import Decision
@@ -141,9 +142,8 @@ def _rebalanced(pool: Pool, plan: EksPoolPlan, cluster: EksCluster) -> Iterator[
 
 def _a_zone(plan: EksPoolPlan, cluster: EksCluster) -> str:
     """Return a zone that the pool may have."""
-    create = cluster.create
-    of_cluster = (create.network.subnets if create.network is not None else create.zones) if create else ()
-    return next(iter(plan.zones or cluster.subnets or of_cluster), f"{cluster.region}a")
+    created = cluster.create.zones if cluster.create is not None else ()
+    return next(iter(plan.zones or known_zones(cluster) or created), f"{cluster.region}a")
 
 
 def _growing_block(plan: EksPoolPlan) -> Iterator[_Line]:

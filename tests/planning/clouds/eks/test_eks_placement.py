@@ -11,7 +11,16 @@ from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.changes import pool_changes, pool_facts
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, PlacementGroup
 from gpu_platform.stack.cluster import EksCluster
-from tests.planning.clouds.eks.eks_pools import BLOCK, RESERVATION, eks, node_group, plan_and_decisions, planned
+from tests.planning.clouds.eks.eks_pools import (
+    BLOCK,
+    RESERVATION,
+    eks,
+    node_group,
+    plan_and_decisions,
+    planned,
+    pool,
+    problems_of,
+)
 from tests.support.eks_stacks import plan_eks
 
 OWN = PlacementGroup(name="ml-train", create=True)
@@ -57,6 +66,39 @@ def test_eks_4_create_a_cluster_placement_group_only_without_a_reservation(
 
 LAB: dict[str, Any] = {"machine_type": "g6.12xlarge", "workload": "development", "count": {"desired": 3}}
 SUBNETS = {"us-east-2b": "subnet-0a1b2c3d4e5f60718", "us-east-2c": "subnet-1a1b2c3d4e5f60718"}
+ONE_SUBNET = {
+    "us-east-2b": "subnet-0a1b2c3d4e5f60718",
+    "us-east-2-atl-2a": "subnet-2a1b2c3d4e5f60718",  # a Local Zone, where no pool without zones is
+}
+ONE_ZONE = [
+    eks(subnets=ONE_SUBNET),
+    eks(
+        create={
+            "admins": ("arn:aws:iam::123456789012:role/platform-admin",),
+            "network": {
+                "vpc": "vpc-0a1b2c3d4e5f60718",
+                "subnets": ONE_SUBNET,
+                "control_plane_subnets": tuple(SUBNETS.values()),
+            },
+        }
+    ),
+]
+
+
+@pytest.mark.parametrize("cluster", ONE_ZONE, ids=["existing cluster", "existing VPC"])
+def test_nodes_of_a_cluster_with_one_zone_are_not_moved_between_zones(cluster: EksCluster) -> None:
+    plan, decisions = plan_and_decisions(cluster, **LAB)
+    assert "warning: zones" not in decisions
+    assert plan.cloud is not None
+    assert not plan.cloud.leaves_zones
+    assert not any("between the zones" in one.why for one in plan.cloud.pod_endings(load_catalog()))
+    assert "warning: zones" in plan_and_decisions(eks(subnets=SUBNETS), **LAB)[1]
+
+
+@pytest.mark.parametrize("cluster", ONE_ZONE, ids=["existing cluster", "existing VPC"])
+def test_a_pool_that_needs_one_zone_is_told_the_one_that_the_cluster_has(cluster: EksCluster) -> None:
+    (problem,) = problems_of(pool(count={"desired": 2}, capacity={"type": "on-demand"}), cluster)
+    assert problem.fix.startswith("write zones: [us-east-2b]")
 
 
 @pytest.mark.parametrize(
@@ -98,11 +140,6 @@ def test_check_says_the_same_of_services_without_a_warning(workload: str) -> Non
 def test_nodes_in_one_zone_of_karpenter_and_spot_nodes_have_no_such_warning(said: dict[str, Any]) -> None:
     _, decisions = plan_and_decisions(**{**LAB, **said})
     assert not {"zones", "warning: zones"} & set(decisions)
-
-
-def test_an_existing_cluster_with_subnets_in_one_zone_has_no_such_warning() -> None:
-    _, decisions = plan_and_decisions(eks(subnets={"us-east-2b": SUBNETS["us-east-2b"]}), **LAB)
-    assert "warning: zones" not in decisions
 
 
 @pytest.mark.parametrize(("said", "group"), PLACEMENTS.values(), ids=PLACEMENTS)
