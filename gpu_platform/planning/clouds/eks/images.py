@@ -43,7 +43,7 @@ _NEWEST: Final = "the new nodes get the newest image of EKS"
 def rolled_image(field: str, release: str | None) -> str:
     """Return what image nodes of a managed node group get in a roll for another reason than their release."""
     if release is None:
-        return f"{_NEWEST}, whose driver, kernel and container runtime may be newer"
+        return f"{_NEWEST}, whose kernel, container runtime and, on GPU nodes, driver may be newer"
     return (
         f"{_NEWEST}, and not {release}: the AWS provider sends {field} only when it changes. Name the release "
         f"that they shall get in {field} in the same edit, or afterwards the one that "

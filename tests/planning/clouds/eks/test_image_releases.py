@@ -137,7 +137,7 @@ def causes_of(before: dict[str, Any], after: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("image", "words"),
     [
-        ({}, "the new nodes get the newest image of EKS, whose driver"),
+        ({}, "the new nodes get the newest image of EKS, whose kernel"),
         ({"release": "1.34.8-20260818"}, "newest image of EKS, and not 1.34.8-20260818"),
     ],
 )
