@@ -11,7 +11,7 @@ from gpu_platform.live.client import KubernetesClient
 from tests.e2e.fabric_namespaces import refusal
 from tests.e2e.test_equal_verdicts import HOLDERS, a_pod, client, held, main
 from tests.e2e.test_tolerations_before_1_36 import POLICIES, recorded
-from tests.planning.test_requested_nodes import QUEUED, STEADY, stack
+from tests.planning.test_requested_nodes import PARTS, QUEUED, STEADY, TAKEN, stack
 from tests.support.eventually import eventually
 
 __all__ = ["client"]  # a fixture
@@ -39,7 +39,7 @@ def attempt(kind: str, of_first: dict[str, str], of_second: dict[str, str], **sp
 
 @pytest.fixture(scope="module")
 def judged(client: KubernetesClient) -> Iterator[KubernetesClient]:
-    platform = stack(QUEUED, STEADY)
+    platform = stack(QUEUED, STEADY, PARTS)
     platform["teams"][0]["name"] = NAMESPACE
     policy = f"queue-of-{NAMESPACE}"
     made = recorded(platform, {("Namespace", NAMESPACE), *((kind, policy) for kind in POLICIES)})
@@ -67,7 +67,7 @@ def test_gpus_in_two_templates_are_refused_unless_both_name_a_pool_that_is_not_r
 ) -> None:
     for where in ({}, {"gpu-platform.dev/pool": "requested"}):
         message = refusal(judged, attempt(kind, GPU, GPU, nodeSelector=where))
-        assert "queue-pod-sets: GPUs are in several pod templates" in message
+        assert "queue-pod-sets: nvidia.com/gpu in several pod templates" in message
     elsewhere = {"gpu-platform.dev/pool": "steady"}
     assert refusal(judged, attempt(kind, GPU, GPU, nodeSelector=elsewhere)) == ""
 
@@ -75,3 +75,15 @@ def test_gpus_in_two_templates_are_refused_unless_both_name_a_pool_that_is_not_r
 @pytest.mark.parametrize("kind", KINDS)
 def test_gpus_in_one_template_are_admitted(judged: KubernetesClient, kind: str) -> None:
     assert refusal(judged, attempt(kind, {}, GPU)) == ""
+    assert refusal(judged, attempt(kind, {"nvidia.com/mig-1g.5gb": "1"}, GPU)) == ""
+
+
+@pytest.mark.parametrize("work", TAKEN.values(), ids=TAKEN.keys())
+def test_declared_work_that_check_accepts_passes_the_rules_of_its_namespace(
+    judged: KubernetesClient, work: dict[str, Any]
+) -> None:
+    platform = stack(QUEUED, STEADY, PARTS, **work)
+    platform["teams"][0]["name"] = NAMESPACE
+    made = recorded(platform, {("RayCluster", "rc"), ("LeaderWorkerSet", "big"), ("Deployment", "big")})
+    assert made
+    assert [refusal(judged, one) for one in made] == [""] * len(made)

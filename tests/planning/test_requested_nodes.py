@@ -32,8 +32,19 @@ QUEUED = gke_pool("requested", {"type": "flex-start", "queued": True})
 STEADY = gke_pool("steady", {"type": "spot"})
 
 
+PARTS = {
+    **gke_pool("parts", {"type": "spot"}),
+    "machine_type": "a2-highgpu-2g",
+    "count": {"desired": 2},
+    "sharing": {"mode": "mig", "layout": {"1g.5gb": 7}},
+}
+
+
 def stack(*pools: dict[str, Any], **work: Any) -> dict[str, Any]:
-    quota = {"gpus": {one["name"]: 16 for one in pools}}
+    quota = {
+        "gpus": {one["name"]: 16 for one in pools if "sharing" not in one},
+        "mig": {"1g.5gb": 14} if PARTS in pools else {},
+    }
     own = team(quota=quota, members=["user:a@example.com"], priority="inference", **work)
     addons = {"kuberay": "install", "leaderworkerset": "install"}
     return environment(*pools, cluster=CLUSTER, queueing={}, teams=[own], addons=addons)
@@ -41,7 +52,13 @@ def stack(*pools: dict[str, Any], **work: Any) -> dict[str, Any]:
 
 def ray(*groups: tuple[str, int]) -> dict[str, Any]:
     workers = [
-        {"name": f"group-{index}", "pool": name, "replicas": 2, "gpus": gpus}
+        {
+            "name": f"group-{index}",
+            "pool": name,
+            "replicas": 2,
+            "gpus": gpus,
+            **({"profile": "1g.5gb"} if name == "parts" else {}),
+        }
         for index, (name, gpus) in enumerate(groups)
     ]
     return {
@@ -75,6 +92,7 @@ REFUSED = {
 TAKEN = {
     "one group": ray(("requested", 4)),
     "groups on other pools": ray(("steady", 4), ("steady", 2)),
+    "the other group with a resource that the queued pool does not have": ray(("requested", 4), ("parts", 1)),
     "a service of one node": service(1, "requested"),
     "a service on another pool": service(2, "steady"),
 }
@@ -95,7 +113,7 @@ def test_an_entry_with_several_kinds_of_gpu_pods_is_refused_on_queued_capacity(
 
 @pytest.mark.parametrize("work", TAKEN.values(), ids=TAKEN.keys())
 def test_entries_with_one_kind_of_gpu_pods_and_those_on_other_pools_are_taken(work: dict[str, Any]) -> None:
-    assert plan_platform(stack(QUEUED, STEADY, **work), "test")
+    assert plan_platform(stack(QUEUED, STEADY, PARTS, **work), "test")
 
 
 def messages(*pools: dict[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.queues.tracking import BY_KUEUE, PRIORITY_LABEL, QUEUED_OWNERS, tracking_rules
 from gpu_platform.planning.teams.admission_rule import PodRule, units_of
 from gpu_platform.planning.teams.cel import IS_GPU_RESOURCE, text, texts
-from gpu_platform.planning.teams.pod_admission import asks_for_gpus, container_asks_for_gpus
+from gpu_platform.planning.teams.pod_admission import asks_for_gpus, container_asks_for_gpus, containers_ask
 from gpu_platform.planning.teams.pod_templates import (
     QUEUED_KINDS,
     TEMPLATE_KINDS,
@@ -310,33 +310,30 @@ def _class_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
 
 
 def _request_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
-    """Yield the rule that pods of several templates start only on pools whose nodes are not requested for them.
+    """Yield for each pool with requested nodes the rule that its resources are in one template, or all elsewhere.
 
-    Kueue writes a PodSet of the request for each template with GPUs, and a request has one. Merged
-    (`podSetMergePolicy`) only the first template gets the selector and the annotation of the nodes (v0.19.2,
-    podSetUpdates of pkg/controller/admissionchecks/provisioning; kubernetes-sigs/kueue#14408).
+    Kueue writes a PodSet of the request for each template with resources of the pool, and a request has one: the
+    same as `requests.py` says of declared work. Merged (`podSetMergePolicy`) only the first template gets the
+    selector and the annotation of the nodes (v0.19.2, podSetUpdates of
+    pkg/controller/admissionchecks/provisioning; kubernetes-sigs/kueue#14408).
     """
-    requested = [flavor.pool for flavor in queue.flavors if flavor.pool and flavor.check is not None]
-    if not requested:
-        return
-    others = [
-        flavor.pool
-        for flavor in queue.flavors
-        if flavor.pool
-        and flavor.check is None
-        and any("/" in resource and flavor.serves(resource) for resource in queue.resources)
-    ]
-    elsewhere = f" || specs.all(spec, {_names_pool(f'pool in {texts(others)}')})" if others else ""
-    advice = f", or name another pool: nodeSelector: {{{names.POOL_LABEL}: {others[0]}}}" if others else ""
-    yield PodRule(
-        id="queue-pod-sets",
-        expression=(
-            f"request.operation != 'CREATE' || {_OWNED} || "
-            f"[{_POD_SPECS}.filter(spec, {asks_for_gpus('spec')})].all(specs, specs.size() < 2{elsewhere})"
-        ),
-        message=f"GPUs are in several pod templates, and nodes of {', '.join(requested)} are requested for equal "
-        f"pods alone: keep GPUs in one template{advice}",
-    )
+    for flavor in (one for one in queue.flavors if one.pool and one.check is not None):
+        resources = tuple(flavor.on_node)
+        asks = containers_ask("spec", f"name in {texts(resources)}")
+        others = [
+            one.pool for one in queue.flavors if one.pool and one.check is None and any(map(one.serves, resources))
+        ]
+        elsewhere = f" || specs.all(spec, {_names_pool(f'pool in {texts(others)}')})" if others else ""
+        advice = f", or name another pool: nodeSelector: {{{names.POOL_LABEL}: {others[0]}}}" if others else ""
+        yield PodRule(
+            id="queue-pod-sets",
+            expression=(
+                f"request.operation != 'CREATE' || {_OWNED} || "
+                f"[{_POD_SPECS}.filter(spec, {asks})].all(specs, specs.size() < 2{elsewhere})"
+            ),
+            message=f"{', '.join(resources)} in several pod templates, and nodes of {flavor.pool} are requested "
+            f"for equal pods alone: keep GPUs in one template{advice}",
+        )
 
 
 def rules_of(queue: TeamQueuePlan) -> tuple[PodRule, ...]:

@@ -1,9 +1,9 @@
 """Check that declared work can start on pools whose nodes are requested for one workload at a time.
 
-Kueue writes a PodSet of the request for each kind of its pods with GPUs, whichever pools they are on, and a
-request has one kind (kubernetes-sigs/kueue v0.19.2, mergePodSets of pkg/controller/admissionchecks/provisioning,
-and podSets of pkg/controller/jobs/leaderworkerset; read 2026-11-29). The rule for members is in
-`queue_admission.py`.
+Kueue writes a PodSet of the request for each kind of its pods with resources of the pool, whichever pools they
+are on, and a request has one kind (kubernetes-sigs/kueue v0.19.2, requiredPodSets and mergePodSets of
+pkg/controller/admissionchecks/provisioning, and podSets of pkg/controller/jobs/leaderworkerset; read 2026-11-29).
+The rule for members is in `queue_admission.py`.
 """
 
 from __future__ import annotations

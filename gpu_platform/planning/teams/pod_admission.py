@@ -230,21 +230,27 @@ SERVICE_RULES: Final = (
 )
 
 
-def container_asks_for_gpus(container: str) -> str:
-    """Return that a container requests GPUs, as CEL."""
+def container_asks_for_gpus(container: str, which: str = IS_GPU_RESOURCE) -> str:
+    """Return that a container requests GPUs, as CEL. `which`: that the resource `name` is one that counts."""
     return (
         f"has({container}.resources) && has({container}.resources.limits) && "
-        f"{container}.resources.limits.exists(name, {IS_GPU_RESOURCE} && "
+        f"{container}.resources.limits.exists(name, {which} && "
         f"quantity(string({container}.resources.limits[name])).isGreaterThan(quantity('0')))"
+    )
+
+
+def containers_ask(spec: str, which: str) -> str:
+    """Return that a container of a pod spec requests a resource that counts, as CEL. `which`: that `name` does."""
+    return " || ".join(
+        f"(has({spec}.{kind}) && {spec}.{kind}.exists(one, {container_asks_for_gpus('one', which)}))"
+        for kind in _WITH_RESOURCES
     )
 
 
 def asks_for_gpus(spec: str) -> str:
     """Return that a pod spec requests GPUs or claims devices, as CEL."""
-    return f"(has({spec}.resourceClaims) && size({spec}.resourceClaims) > 0) || " + " || ".join(
-        f"(has({spec}.{kind}) && {spec}.{kind}.exists(one, {container_asks_for_gpus('one')}))"
-        for kind in _WITH_RESOURCES
-    )
+    claims = f"(has({spec}.resourceClaims) && size({spec}.resourceClaims) > 0)"
+    return f"{claims} || {containers_ask(spec, IS_GPU_RESOURCE)}"
 
 
 ASKS_FOR_GPUS: Final = asks_for_gpus("object.spec")
