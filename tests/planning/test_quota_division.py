@@ -239,7 +239,7 @@ def test_each_cohort_lends_a_part_of_what_no_quota_covers(make_plan: PlanMaker) 
     teams = [team("a", quota={"gpus": 8}, queue={"cohort": "one"}), team("b", quota={"gpus": 8})]
     plan = make_plan(train(nodes=5), queueing={}, teams=teams)
     lent = {one.name: [int(amounts[GPU]) for amounts in one.flavors.values()] for one in queues_of(plan).cohorts}
-    assert lent == {"one": [16], "teams": [8]}
+    assert lent == {"one": [8], "teams": [16]}
 
 
 def lent_by_cohort(plan: EnvironmentPlan) -> dict[str, dict[str, int]]:
@@ -254,12 +254,58 @@ THREE = [pool(name, count={"desired": 3}) for name in ("first", "second", "third
 ON_ALL = {"gpus": {one["name"]: 8 for one in THREE}}
 
 
-def test_cohorts_take_turns_over_all_pools(make_plan: PlanMaker) -> None:
-    teams = [team(name, quota=ON_ALL, queue={"cohort": f"of-{name}"}) for name in ("a", "b")]
-    assert lent_by_cohort(make_plan(*THREE, queueing={}, teams=teams)) == {
-        "of-a": {"first": 8, "third": 8},
-        "of-b": {"second": 8},
-    }
+TWO_COHORTS = [team(name, quota=ON_ALL, queue={"cohort": f"of-{name}"}) for name in ("a", "b")]
+
+
+def test_spare_nodes_of_several_pools_do_not_all_go_to_the_same_cohort(make_plan: PlanMaker) -> None:
+    lent = lent_by_cohort(make_plan(*THREE, queueing={}, teams=TWO_COHORTS))
+    assert lent == {"of-a": {"first": 8, "second": 8}, "of-b": {"third": 8}}
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [pool("zero", count={"desired": 1}), *THREE],
+        [pool("first", count={"desired": 4}), *THREE[1:]],
+        [*reversed(THREE)],
+    ],
+    ids=["a pool more", "more nodes of another pool", "another order in the file"],
+)
+def test_spare_nodes_of_a_pool_do_not_change_hands_by_a_change_of_other_pools(
+    make_plan: PlanMaker, others: list[dict[str, Any]]
+) -> None:
+    before, after = (
+        lent_by_cohort(make_plan(*pools, queueing={}, teams=TWO_COHORTS)) for pools in (THREE, others)
+    )
+    for name, by_pool in before.items():
+        for there in ("second", "third"):
+            assert after[name].get(there) == by_pool.get(there)
+
+
+def test_a_cohort_keeps_its_spare_nodes_when_their_pool_grows(make_plan: PlanMaker) -> None:
+    before: dict[str, int] = {}
+    for nodes in range(2, 8):
+        lent = lent_by_cohort(
+            make_plan(
+                train(nodes=nodes),
+                queueing={},
+                teams=[team(name, quota={"gpus": 8}, queue={"cohort": f"of-{name}"}) for name in ("a", "b")],
+            )
+        )
+        now = {name: by_pool.get("train", 0) for name, by_pool in lent.items()}
+        assert all(now[name] >= units for name, units in before.items())
+        before = now
+
+
+@pytest.mark.parametrize("borrow", [{"gpus": 8}, {"gpus": {"train": 8}}, {"gpus": 4}])
+def test_a_cohort_gets_no_more_spare_nodes_than_its_teams_may_borrow(
+    make_plan: PlanMaker, borrow: dict[str, Any]
+) -> None:
+    bound = team("research", quota={"gpus": 8}, queue={"cohort": "research", "borrow": borrow})
+    free = team("product", quota={"gpus": 8}, queue={"cohort": "product"})
+    lent = lent_by_cohort(make_plan(train(nodes=8), queueing={}, teams=[bound, free]))
+    of_research = 4 if borrow == {"gpus": 4} else 8
+    assert lent == {"product": {"train": 48 - of_research}, "research": {"train": of_research}}
 
 
 def test_a_cohort_whose_teams_may_not_borrow_from_a_pool_gets_none_of_it(make_plan: PlanMaker) -> None:

@@ -8,6 +8,7 @@ for the team's purpose. There it goes to one pool if one holds it, and to existi
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -250,37 +251,52 @@ def _unassigned(
 def _for_cohorts(
     teams: Sequence[Team], unassigned: Mapping[str, ByPool], offers: Offers
 ) -> dict[str, dict[str, dict[str, int]]]:
-    """Divide what no quota has among the cohorts whose teams may borrow it, node by node in turn over all pools.
+    """Divide what no quota has among cohorts: each pool by itself, so that none depends on another pool.
 
-    Where no team may borrow it, teams with a stack of their own may.
+    Nobody gets more of a pool than its teams may borrow. What is left then is for teams with a stack of their own,
+    which may be in any cohort.
     """
     # Without teams in the environment, teams with a stack of their own borrow in the default cohort.
     cohorts = sorted({queue_settings(team).cohort for team in teams}) or [TeamQueue().cohort]
     found: dict[str, dict[str, dict[str, int]]] = {one: {name: {} for name in offers} for one in cohorts}
-    turn = 0
     for name, of_resource in offers.items():
+        spare = unassigned[name]
+        limits = [(queue_settings(team).cohort, _most_borrowed(team, name, of_resource, spare)) for team in teams]
         for offer in of_resource:
-            pool, left = offer.pool.name, unassigned[name].get(offer.pool.name, 0)
-            borrowers = {queue_settings(team).cohort for team in teams if _may_borrow(team, name, pool)}
-            while left:
-                taker = next(
-                    one for one in (*cohorts[turn % len(cohorts) :], *cohorts) if one in borrowers or not borrowers
-                )
-                units = left if len(borrowers or cohorts) == 1 else min(max(offer.per_node, 1), left)
-                part = found[taker][name]
-                part[pool] = part.get(pool, 0) + units
-                left -= units
-                turn = cohorts.index(taker) + 1
+            pool, left = offer.pool.name, spare.get(offer.pool.name, 0)
+            order = sorted(cohorts, key=lambda one, pool=pool: _digest(pool, one))
+            most = {one: sum(limit.get(pool, 0) for cohort, limit in limits if cohort == one) for one in order}
+            borrowed = _in_turn(left, offer.per_node, most)
+            rest = left - sum(borrowed.values())
+            for_stacks = _in_turn(rest, offer.per_node, dict.fromkeys(order, rest))
+            for one in order:
+                if units := borrowed[one] + for_stacks[one]:
+                    found[one][name][pool] = units
     return found
 
 
-def _may_borrow(team: Team, resource: str, pool: str) -> bool:
-    """Return whether a team borrows any of a resource of a pool, if its cohort lends it."""
+def _digest(pool: str, cohort: str) -> str:
+    """Return what orders cohorts: by names alone, and not the same ones first on all pools."""
+    return hashlib.sha256(f"{pool}/{cohort}".encode()).hexdigest()
+
+
+def _in_turn(units: int, per_node: int, most: Mapping[str, int]) -> Mapping[str, int]:
+    """Divide units node by node in turn, as long as somebody has less than its most."""
+    given = dict.fromkeys(most, 0)
+    while units and given != most:
+        for one in most:
+            part = min(max(per_node, 1), units, most[one] - given[one])
+            given[one] += part
+            units -= part
+    return given
+
+
+def _most_borrowed(team: Team, resource: str, offers: Sequence[Offer], lent: ByPool) -> ByPool:
+    """Return the most that a team borrows of a resource by pool, of what is lent."""
     declared = queue_settings(team).borrow
     if declared is None:
-        return bool(quota_units(team.quota).get(resource))
-    by_pool = units_by_pool(declared).get(resource)
-    return bool(quota_units(declared).get(resource) if by_pool is None else by_pool.get(pool))
+        return lent if quota_units(team.quota).get(resource) else {}
+    return _limited(resource, declared, lent, _for_purpose(team, offers))
 
 
 def _lend(team: Team, nominal: Mapping[str, ByPool], offers: Offers) -> dict[str, ByPool]:
