@@ -99,7 +99,9 @@ def _lent(resource: str, shares: Shares) -> str:
     """Return how much a team can borrow, and from whom the part is that the cohort does not have yet."""
     lent = sum(shares.lent[resource].values())
     rest = sum(shares.borrow[resource].values()) - lent
-    return f"{lent}" + (f" ({rest} more once teams with a stack of their own lend them)" if rest else "")
+    return f"{lent}" + (
+        f" ({rest} more once teams of the cohort with a stack of their own lend them)" if rest else ""
+    )
 
 
 def _start(team: Team, start: Start) -> Decision:
@@ -121,7 +123,7 @@ def _start(team: Team, start: Start) -> Decision:
     return Decision(
         subject=f"team {team.name}",
         what=f"warning: {what}",
-        chosen="starts only once teams with a stack of their own lend"
+        chosen="starts only once teams of the cohort with a stack of their own lend"
         if start.waits_for_stacks
         else "starts only on borrowed quota",
         why=f"on pool {job.pool} it needs {lacks}"
