@@ -281,6 +281,11 @@ def _queue(queue: TeamQueuePlan | None, live: LiveGuide | None) -> Iterator[str]
         )
     else:
         yield "Nothing waits now."
+    if live.incomplete:
+        yield ""
+        yield from _table(
+            ("workload", "why it runs without a pod"), [(one.name, one.why) for one in live.incomplete]
+        )
 
 
 def _running(guide: GuidePlan, tenant: TenantPlan, queue: TeamQueuePlan | None) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpu_platform.base import names
 from gpu_platform.base.quantity import parse_quantity
-from gpu_platform.guide.waiting import why_it_waits
+from gpu_platform.guide.waiting import why_it_waits, why_pods_are_missing
 from gpu_platform.live.held_queues import stop_policy
 from gpu_platform.live.objects import items_at, mapping_at
 from gpu_platform.live.usage import gpu_usage
@@ -34,11 +34,19 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Incomplete:
+    """A workload that runs without a pod that it lost, and why it does not get it back."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LiveGuide:
     """State of a cluster for one team. `used`, and `borrowed`, a part of it: by key of its ResourceQuota.
 
     `free`: units that no pod uses on ready nodes, by pool and resource. `held`: the policy by which somebody holds
-    the queue, empty where nobody does.
+    the queue, empty where nobody does. `incomplete`: workloads whose lost pods the quota refuses.
     """
 
     used: Mapping[str, str]
@@ -46,6 +54,7 @@ class LiveGuide:
     free: Mapping[str, Mapping[str, int]]
     waiting: tuple[Waiting, ...]
     held: str = ""
+    incomplete: tuple[Incomplete, ...] = ()
 
 
 def read_live_guide(client: KubernetesClient, namespace: str) -> LiveGuide:
@@ -55,12 +64,16 @@ def read_live_guide(client: KubernetesClient, namespace: str) -> LiveGuide:
     nodes = list(client.objects("v1", "Node", label_selector=names.POOL_LABEL))
     pool_of_node = {node["metadata"]["name"]: node["metadata"]["labels"][names.POOL_LABEL] for node in nodes}
     used = gpu_usage(client.objects("v1", "Pod"), pool_of_node).units
+    of_namespace = _quota(client, namespace)
+    workloads = list(client.objects(_KUEUE, "Workload", namespace=namespace))
+    started = _of_queue(queue, "total") if queue is not None else {}
     return LiveGuide(
-        used=_of_queue(queue, "total") if queue is not None else _of_quota(client, namespace),
+        used=started if queue is not None else _texts(mapping_at(of_namespace, "status", "used")),
         borrowed=_of_queue(queue, "borrowed") if queue is not None else {},
         free=_free(nodes, used),
-        waiting=tuple(_waiting(client, namespace, _pools_of_flavors(client), queue, nodes)),
+        waiting=tuple(_waiting(workloads, _pools_of_flavors(client), queue, nodes)),
         held=_held(client, namespace, queue),
+        incomplete=tuple(_incomplete(workloads, started, mapping_at(of_namespace, "spec", "hard"))),
     )
 
 
@@ -69,9 +82,12 @@ def _held(client: KubernetesClient, namespace: str, queue: Mapping[str, Any] | N
     return next((policy for one in queues if (policy := stop_policy(one))), "")
 
 
-def _of_quota(client: KubernetesClient, namespace: str) -> Mapping[str, str]:
-    quota = client.get("v1", "ResourceQuota", _QUOTA, namespace) or {}
-    return {str(key): str(value) for key, value in mapping_at(quota, "status", "used").items()}
+def _quota(client: KubernetesClient, namespace: str) -> Mapping[str, Any]:
+    return client.get("v1", "ResourceQuota", _QUOTA, namespace) or {}
+
+
+def _texts(amounts: Mapping[str, Any]) -> Mapping[str, str]:
+    return {str(key): str(value) for key, value in amounts.items()}
 
 
 def _of_queue(queue: Mapping[str, Any], kind: str) -> Mapping[str, str]:
@@ -125,8 +141,7 @@ def _ready(node: Mapping[str, Any]) -> bool:
 
 
 def _waiting(
-    client: KubernetesClient,
-    namespace: str,
+    workloads: Sequence[Mapping[str, Any]],
     pools: Mapping[str, str],
     queue: Mapping[str, Any] | None,
     nodes: Sequence[Mapping[str, Any]],
@@ -137,7 +152,7 @@ def _waiting(
     """
     pending = [
         one
-        for one in client.objects(_KUEUE, "Workload", namespace=namespace)
+        for one in workloads
         if "deletionTimestamp" not in one["metadata"]
         and mapping_at(one, "spec").get("active", True)
         and not any(_holds(one, condition) for condition in ("QuotaReserved", "Finished"))
@@ -146,12 +161,21 @@ def _waiting(
         key=lambda one: (-int(mapping_at(one, "spec").get("priority") or 0), one["metadata"]["creationTimestamp"])
     )
     for place, one in enumerate(pending, start=1):
-        owners = [owner["name"] for owner in one["metadata"].get("ownerReferences", ())]
-        yield Waiting(
-            name=owners[0] if owners else one["metadata"]["name"],
-            place=place,
-            why=why_it_waits(one, pools, queue, nodes),
-        )
+        yield Waiting(name=_name(one), place=place, why=why_it_waits(one, pools, queue, nodes))
+
+
+def _incomplete(
+    workloads: Sequence[Mapping[str, Any]], started: Mapping[str, str], hard: Mapping[str, Any]
+) -> Iterator[Incomplete]:
+    for one in workloads:
+        if why := why_pods_are_missing(one, started, hard):
+            yield Incomplete(name=_name(one), why=why)
+
+
+def _name(workload: Mapping[str, Any]) -> str:
+    """Return the name of what Kueue manages: a Job has a Workload with another name."""
+    owners = [owner["name"] for owner in workload["metadata"].get("ownerReferences", ())]
+    return str(owners[0] if owners else workload["metadata"]["name"])
 
 
 def _holds(workload: Mapping[str, Any], condition: str) -> bool:

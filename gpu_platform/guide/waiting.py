@@ -58,6 +58,34 @@ def why_it_waits(
     return why if reason is None else f"was stopped, because {reason}; {why}"
 
 
+def why_pods_are_missing(workload: Mapping[str, Any], started: Mapping[str, str], hard: Mapping[str, Any]) -> str:
+    """Return why a started workload does not get a lost pod back, empty if its team's quota does not prevent it.
+
+    `started`: what Kueue counts of the team, by key of the ResourceQuota; `hard`: what that allows. A limit that
+    was lowered stops nothing that runs, but the API server refuses the pods that replace lost ones.
+    """
+    conditions = {str(one["type"]): one for one in items_at(workload, "status", "conditions")}
+    if conditions.get("Admitted", {}).get("status") != "True" or "Finished" in conditions:
+        return ""
+    if conditions.get("PodsReady", {}).get("status") != "False":
+        return ""
+    over = [
+        f"{amount} {key.removeprefix('requests.')} of the team are started, and at most {hard[key]} are allowed "
+        "now"
+        for key, amount in started.items()
+        if key in hard
+        and key not in ("requests.cpu", "requests.memory")  # Kueue counts those on nodes without GPUs apart
+        and parse_quantity(amount) > parse_quantity(str(hard[key]))
+    ]
+    if not over:
+        return ""
+    return (
+        f"a missing pod is refused: {', '.join(over)}, with what may be borrowed; delete another workload, or "
+        "this one and create it with fewer pods, else Kueue puts it back into the queue "
+        "(queueing.pods_ready_timeout)"
+    )
+
+
 def _unknown(message: str) -> str:
     """Return that Kueue counts no quota of a requested resource; of GPUs the nodes tell which ones there are."""
     found = [name for name in dict.fromkeys(_UNKNOWN.findall(message)) if not names.is_gpu_resource(name)]

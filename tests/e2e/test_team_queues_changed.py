@@ -221,6 +221,25 @@ def test_a_queue_that_somebody_holds_does_not_hold_up_a_change_of_its_quota_and_
     platform.client.merge({**hold, "spec": {"stopPolicy": "None"}})
 
 
+def test_a_lost_pod_above_a_lowered_borrowing_limit_is_refused_and_the_guide_says_so(
+    platform: Platform, kueue_sandbox: Status
+) -> None:
+    bring(platform, stack(kueue_sandbox))
+    vision = Team(platform.kubeconfig, "vision")
+    vision.job("gang", gpus=8, pods=2)
+    eventually(lambda: vision.running("gang") == 2)
+    assert read_live_guide(platform.client, "vision").incomplete == ()
+    lowered = stack(kueue_sandbox)
+    lowered["teams"][0]["queue"] = {"borrow": {}}
+    bring(platform, lowered)
+    assert vision.running("gang") == 2
+    platform.client.delete(vision.pods("gang")[0])
+    (incomplete,) = eventually(lambda: read_live_guide(platform.client, "vision").incomplete)
+    assert incomplete.name == "gang"
+    assert "16 nvidia.com/gpu of the team are started, and at most 8 are allowed now" in incomplete.why
+    vision.remove()
+
+
 def test_queues_lose_their_topology_and_get_it_again_while_a_job_runs(
     platform: Platform, kueue_sandbox: Status
 ) -> None:

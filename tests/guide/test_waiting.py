@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_platform.guide.waiting import why_it_waits
+from gpu_platform.guide.waiting import why_it_waits, why_pods_are_missing
 
 POOLS = {"train-56c125": "train", "serve-f17c2a": "serve"}
 NEVER = (
@@ -207,3 +207,34 @@ def test_own_gpus_that_are_not_taken_back_because_of_the_cpu_are_explained_by_it
 def test_what_is_taken_back_or_is_not_the_teams_own_needs_no_other_reason(cpu: str, gpus: str) -> None:
     why = why_it_waits(requesting(cpu, gpus), POOLS, own_queue("95", "47"))
     assert why == "needs 2 more nvidia.com/gpu of pool train, which is in use"
+
+
+def started(ready: str, **others: str) -> dict[str, Any]:
+    """Return a started workload; `ready`: status of PodsReady."""
+    found = {"Admitted": "True", "PodsReady": ready, **others}
+    return {"status": {"conditions": [{"type": kind, "status": status} for kind, status in found.items()]}}
+
+
+GPUS_STARTED = {"requests.nvidia.com/gpu": "16", "requests.cpu": "64"}
+LOWERED = {"requests.nvidia.com/gpu": "12", "requests.cpu": "32"}
+
+
+def test_a_lost_pod_that_a_lowered_quota_refuses_is_told_with_the_numbers_and_a_way_out() -> None:
+    why = why_pods_are_missing(started("False"), GPUS_STARTED, LOWERED)
+    assert "16 nvidia.com/gpu of the team are started, and at most 12 are allowed now" in why
+    assert "delete another workload, or this one and create it with fewer pods" in why
+    assert "cpu" not in why
+
+
+@pytest.mark.parametrize(
+    ("found", "hard"),
+    [
+        (started("True"), LOWERED),
+        (started("False"), {"requests.nvidia.com/gpu": "16"}),
+        (started("False", Finished="True"), LOWERED),
+        (workload("anything"), LOWERED),
+    ],
+    ids=["all pods are ready", "the quota allows them", "it has ended", "it waits"],
+)
+def test_a_workload_whose_pods_no_quota_refuses_is_not_named(found: dict[str, Any], hard: dict[str, str]) -> None:
+    assert why_pods_are_missing(found, GPUS_STARTED, hard) == ""

@@ -454,12 +454,60 @@ OTHERS = {**TEAM, **QUEUED, "name": "nlp"}
 )
 def test_a_team_that_may_borrow_less_loses_capacity(vision: Mapping[str, Any], nlp: Mapping[str, Any]) -> None:
     found = impacts(queued_plan(OTHERS), queued_plan({**OTHERS, **nlp}, **vision))
-    [impact] = [one for one in found if one.subject == "team vision"]
-    assert (impact.effect, impact.field) == (Effect.REMOVES_CAPACITY, "queue.borrow")
+    [impact] = [one for one in found if (one.subject, one.field) == ("team vision", "queue.borrow")]
+    assert impact.effect is Effect.REMOVES_CAPACITY
     assert (impact.old, impact.new) == (
         "gpu borrowed on train: 4, gpu borrowed on other: 4",
         "gpu borrowed on train: 0, gpu borrowed on other: 0",
     )
+
+
+def test_a_team_that_may_borrow_less_is_told_what_a_running_workload_does_when_it_loses_a_pod() -> None:
+    after = queued_plan(OTHERS, queue={"borrow": {}})
+    [impact] = impacts(queued_plan(OTHERS), after, pod("a"), pod("b"))
+    assert impact.field == "queue.borrow"
+    assert "goes on until a team of cohort teams needs its own" in impact.because
+    assert "a pod that they lose (a drain, an upgrade, spot capacity) is not replaced" in impact.because
+    assert impact.because.endswith("now 16 x gpu in use, 8 allowed")
+
+
+def test_another_cohort_says_that_borrowed_quota_is_not_taken_back_and_how_to_end_what_runs_on_it() -> None:
+    after = queued_plan(OTHERS, queue={"cohort": "solo"})
+    [impact] = [one for one in impacts(queued_plan(OTHERS), after) if one.field == "queue.cohort"]
+    assert (impact.subject, impact.effect) == ("team vision", Effect.REMOVES_CAPACITY)
+    assert (impact.old, impact.new) == ("cohort teams", "cohort solo")
+    assert "Kueue takes quota back within a cohort alone" in impact.because
+    assert (
+        """kubectl patch clusterqueue vision --type merge -p '{"spec": {"stopPolicy": "None"}}'"""
+        in impact.because
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "fewer"),
+    [
+        ("queueing.preemption.reclaim", {"preemption": {"reclaim": "never"}}),
+        ("queueing.preemption.reclaim", {"preemption": {"reclaim": "lower-priority"}}),
+        ("queueing.preemption.within_team", {"preemption": {"within_team": "never"}}),
+        ("queueing.fair_sharing", {"fair_sharing": False}),
+    ],
+    ids=["nothing", "lower classes", "own team", "no weights"],
+)
+def test_what_waiting_workloads_no_longer_stop_is_said_once_for_all_queues(
+    field: str, fewer: Mapping[str, Any]
+) -> None:
+    before, after = queued_plan(OTHERS), queued_plan(OTHERS, queueing=fewer)
+    [less] = impacts(before, after)
+    assert (less.subject, less.field, less.effect) == ("queues", field, Effect.REMOVES_CAPACITY)
+    [more] = impacts(after, before)
+    assert (more.field, more.effect) == (field, Effect.RESTARTS_PODS)
+    assert (more.old, more.new) == (less.new, less.old)
+
+
+def test_fair_sharing_of_a_kueue_that_its_owner_configures_is_not_compared() -> None:
+    outputs: Any = outputs_of(queued_plan(queueing={"fair_sharing": False}))
+    outputs["software"]["fair_sharing"] = None
+    assert classify(outputs, queued_plan(), load_catalog(), live=live()) == ()
 
 
 def test_quota_that_becomes_the_teams_own_is_not_lost_to_borrow() -> None:
@@ -554,13 +602,22 @@ def test_a_first_limit_of_memory_removes_capacity_and_its_end_does_not() -> None
     assert impacts(plan_of(), free) == ()
 
 
-def test_a_lower_quota_of_a_team_with_a_queue_refuses_nothing() -> None:
+@pytest.mark.parametrize(
+    ("queue", "over"), [({"borrow": {}}, "; now 8 x gpu in use, 4 allowed"), ({}, "goes back to the queue")]
+)
+def test_a_lower_quota_of_a_team_with_a_queue_replaces_no_lost_pods_above_what_may_be_used(
+    queue: Mapping[str, Any], over: str
+) -> None:
     def queued(gpus: int) -> EnvironmentPlan:
-        return plan_of(teams=[{**TEAM, "quota": {**TEAM["quota"], "gpus": gpus}}], queueing={})
+        team = {**TEAM, "quota": {**TEAM["quota"], "gpus": gpus}, "queue": queue}
+        return plan_of(teams=[team], queueing={})
 
     [impact] = [one for one in impacts(queued(8), queued(4), pod("a")) if one.field == "quota"]
     assert "the queue starts the next workload when usage is below the quota" in impact.because
-    assert "8 x gpu in use, 4 allowed" in impact.because
+    assert (
+        "as long as they use more than quota and borrowing limit together, a pod that they lose" in impact.because
+    )
+    assert impact.because.endswith(over)
 
 
 def test_the_worst_change_comes_first() -> None:

@@ -42,10 +42,10 @@ WITHOUT_ROW: Mapping[str, str] = {
     r"cluster\(gke\)\.(create\.(private_apis|kms_key|system\.min)|labels|fqdn_policies)$": _OBJECTS,
     r"cluster\(gke\)\.create\.maintenance\.": _OBJECTS,
     r"(teams\[\]\.identity|team_identities\{\})\.buckets\[\]\.kms_key$": _OBJECTS,
-    r"queueing\.(kueue|fair_sharing|topology|pods_ready_timeout|preemption\.\w+)$": _OBJECTS,
+    r"queueing\.(kueue|topology|pods_ready_timeout)$": _OBJECTS,
     r"compute_classes\[\]\.pools$|policy\.|budget\.": _OBJECTS,
     # The case has one team, so nobody borrows what it lends or what is kept back; tests/planning/test_impact.py.
-    r"teams\[\]\.queue\.(cohort|weight|lend\.\w+)$|queueing\.reserve\.\w+$": _LATER,
+    r"teams\[\]\.queue\.(weight|lend\.\w+)$|queueing\.reserve\.\w+$": _LATER,
     r"cluster\(eks\)\.(subnets|create\.network\.control_plane_subnets)$": _LATER,
     r"pools\[\]\.(headroom|karpenter\.(consolidate_after|limits)|upgrade\.\w+|repair|image\.driver)$": _LATER,
     r"pools\[\]\.taints\[\]\.(key|value)$": _LATER,

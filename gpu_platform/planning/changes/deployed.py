@@ -33,12 +33,15 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
 
     Keys: `kubernetes` and `operator` (texts), `pools` with `driver`, `sharing`, MIG `layout`, `offers` (units on a
     node by extended resource), `labels` (declared ones), `evicting_taints` and `schedule` of each pool; `cleanup`:
-    what the clean-up deletes.
+    what the clean-up deletes; `fair_sharing`: whether Kueue divides what is borrowed, where the program sets it.
     """
     return {
         "kubernetes": plan.cluster.kubernetes or NOT_DEPLOYED,
         "operator": plan.operator.release if plan.operator.install != "none" else NOT_DEPLOYED,
         "cleanup": cleanup_text(plan.cleanup),
+        "fair_sharing": None
+        if plan.queues is None or plan.queues.kueue.install == "present"
+        else "fairSharing" in plan.queues.kueue.config,
         "pools": {
             pool.name: {
                 "driver": driver_of(pool) if plan.operator.install != "none" else NOT_DEPLOYED,
@@ -151,7 +154,7 @@ def _team(tenant: TenantPlan, run: TeamWorkloadsPlan | None) -> Mapping[str, Any
 
 
 def _queue(queue: TeamQueuePlan | None) -> Mapping[str, Any]:
-    """Return the name of a team's queue, and by resource and pool its own units and those that it may borrow."""
+    """Return a team's queue: name, cohort, preemption, and by resource and pool its own and its borrowed units."""
     if queue is None:
         return {}
     own: dict[str, dict[str, int]] = {}
@@ -161,7 +164,14 @@ def _queue(queue: TeamQueuePlan | None) -> Mapping[str, Any]:
             if limit.resource not in ("cpu", "memory") and names.quota_key(limit.resource) in queue.ceiling:
                 own.setdefault(limit.resource, {})[str(flavor.pool)] = int(limit.nominal)
                 borrowed.setdefault(limit.resource, {})[str(flavor.pool)] = int(limit.borrow)
-    return {"name": queue.local_queue, "own": own, "borrow": borrowed}
+    return {
+        "name": queue.local_queue,
+        "cohort": queue.cohort,
+        "reclaim": queue.reclaim,
+        "within_team": queue.within_queue,
+        "own": own,
+        "borrow": borrowed,
+    }
 
 
 def mapping_of(value: object) -> Mapping[str, Any]:

@@ -334,6 +334,8 @@ def impacts_of_software(
         )
     if before.get("cleanup", now["cleanup"]) != now["cleanup"]:
         yield _of_cleanup(str(before["cleanup"]), now["cleanup"])
+    if None not in (fair := (before.get("fair_sharing"), now["fair_sharing"])) and fair[0] != fair[1]:
+        yield _of_fair_sharing(fair=bool(now["fair_sharing"]))
     pools = mapping_of(before.get("pools"))
     lost, partitioned = covered
     offered = {name for pool in plan.pools for name in pool.units_per_node}
@@ -384,6 +386,24 @@ def _of_cleanup(old: str, new: str) -> Impact:
         because="nothing of teams is deleted any more"
         if new == NOT_DEPLOYED
         else "its next run deletes such workloads of teams, with their pods; volumes stay",
+    )
+
+
+def _of_fair_sharing(*, fair: bool) -> Impact:
+    """Return that teams that borrow take their parts from each other, or no longer do."""
+    texts = ("the first that asks borrows", "teams borrow by their weights")
+    return Impact(
+        subject="queues",
+        effect=Effect.RESTARTS_PODS if fair else Effect.REMOVES_CAPACITY,
+        field="queueing.fair_sharing",
+        old=texts[not fair],
+        new=texts[fair],
+        parts=(Part(Phase.TEAMS, "queues", "fair sharing"),),
+        because="workloads of a team that has borrowed more than its part are stopped for one that has borrowed "
+        "less, unless queueing.preemption.reclaim is never; they wait again, and start from the beginning"
+        if fair
+        else "a team that has borrowed less no longer gets its part from those that have borrowed more: what they "
+        "run goes on until it ends, or until the owner of the quota needs it",
     )
 
 

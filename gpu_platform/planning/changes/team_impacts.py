@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -22,7 +22,8 @@ from gpu_platform.planning.changes.effects import Effect
 from gpu_platform.planning.changes.impact import Impact, Part, Phase, short
 from gpu_platform.planning.changes.live_types import LiveState
 from gpu_platform.planning.plan import Plan
-from gpu_platform.planning.queues import team_queues
+from gpu_platform.planning.queues import queue_of, team_queues
+from gpu_platform.planning.queues.section import TeamQueuePlan
 
 # What the output `teams` names, the right that it stands for, and the keys that give the right too.
 _RIGHTS = (
@@ -45,6 +46,10 @@ _RIGHTS = (
 # Releases that did not write the level into the output enforced this one.
 _POD_SECURITY_BEFORE = "baseline"
 _UNLIMITED = "unlimited"
+_LOST_PODS = (
+    "as long as they use more than quota and borrowing limit together, a pod that they lose (a drain, an upgrade, "
+    "spot capacity) is not replaced: after queueing.pods_ready_timeout its workload goes back to the queue"
+)
 
 
 def leaving_teams(outputs: Mapping[str, Any], plan: Plan) -> set[str]:
@@ -56,12 +61,19 @@ def impacts_of_teams(
     before: Mapping[str, Mapping[str, Any]], plan: Plan, live: LiveState | None
 ) -> Iterator[Impact]:
     now = team_facts(plan)
-    queued = {queue.namespace for queue in team_queues(plan.queues)}
+    queues = team_queues(plan.queues)
     for namespace, facts in before.items():
         if namespace not in now:
             yield from _of_leaving(namespace, facts, live)
             continue
-        yield from _of_team(namespace, facts, now[namespace], live, queued=namespace in queued)
+        yield from _of_team(namespace, facts, now[namespace], live, queue_of(namespace, queues))
+    yield from _of_preemption(
+        [
+            (mapping_of(facts.get("queue")), now[namespace]["queue"])
+            for namespace, facts in before.items()
+            if namespace in now
+        ]
+    )
 
 
 def _of_leaving(namespace: str, facts: Mapping[str, Any], live: LiveState | None) -> Iterator[Impact]:
@@ -80,12 +92,16 @@ def _of_leaving(namespace: str, facts: Mapping[str, Any], live: LiveState | None
         because="the stack file no longer has the team; its members lose their rights in the namespace",
     )
     gpus = {name: amount for name, amount in mapping_of(facts.get("quota")).items() if _of_gpus(name)}
-    for impact in _of_quota(namespace, gpus, {}, live, "no new pod gets a GPU in the namespace"):
+    for impact in _of_quota(namespace, gpus, {}, {}, live, "no new pod gets a GPU in the namespace"):
         yield replace(impact, parts=(deleted,))
 
 
 def _of_team(
-    namespace: str, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None, *, queued: bool
+    namespace: str,
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    live: LiveState | None,
+    queue: TeamQueuePlan | None,
 ) -> Iterator[Impact]:
     for key, what, keepers in _RIGHTS:
         kept = {text for keeper in keepers for text in new[keeper]}
@@ -106,12 +122,15 @@ def _of_team(
         namespace,
         mapping_of(old.get("quota")),
         new["quota"],
+        queue.ceiling if queue is not None else {},
         live,
-        "running workloads continue; the queue starts the next workload when usage is below the quota"
-        if queued
-        else "running pods continue; new ones are refused above the quota",
+        "running pods continue; new ones are refused above the quota"
+        if queue is None
+        else "running workloads continue; the queue starts the next workload when usage is below the quota; "
+        f"{_LOST_PODS}",
     )
-    yield from _of_queue(namespace, mapping_of(old.get("queue")), new["queue"])
+    if queue is not None:
+        yield from _of_queue(namespace, mapping_of(old.get("queue")), new["queue"], queue, live)
     lower = _lower(mapping_of(old.get("objects")), new["objects"])
     if lower:
         kept = "existing objects stay, new ones above the limit are refused"
@@ -119,21 +138,37 @@ def _of_team(
 
 
 def _of_quota(
-    namespace: str, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None, kept: str
+    namespace: str,
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    ceiling: Mapping[str, str],
+    live: LiveState | None,
+    kept: str,
 ) -> Iterator[Impact]:
-    """Yield the limits of GPUs, CPU and memory that are lower than before."""
+    """Yield the limits of GPUs, CPU and memory that are lower than before.
+
+    `ceiling`: what the ResourceQuota allows, where that is more than the quota: with what the team may borrow.
+    """
     lower = _lower(old, new) if old else {}  # an older release did not write the quota
     if lower:
-        over = _over_quota(namespace, {name: limit for name, (_, limit) in lower.items()}, live)
-        yield _less(namespace, "quota", lower, kept + over)
+        allowed = {name: ceiling.get(name, limit) for name, (_, limit) in lower.items()}
+        yield _less(namespace, "quota", lower, kept + _over_quota(namespace, allowed, live))
 
 
-def _of_queue(namespace: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Impact]:
-    """Yield that a queue has another name, and what it loses on some pool although the quota is not lower."""
-    if not old or not new:  # it had none or has none, or an older release did not write it
+def _of_queue(
+    namespace: str,
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    queue: TeamQueuePlan,
+    live: LiveState | None,
+) -> Iterator[Impact]:
+    """Yield what changes of a queue, and what it loses on some pool although the quota is not lower."""
+    if not old:  # it had none, or an older release did not write it
         return
     if old["name"] != new["name"]:
         yield _renamed(namespace, str(old["name"]), str(new["name"]))
+    if old.get("cohort", new["cohort"]) != new["cohort"]:
+        yield _of_cohort(namespace, str(old["cohort"]), str(new["cohort"]))
     moved: dict[str, tuple[str, str]] = {}
     less: dict[str, tuple[str, str]] = {}
     for resource in dict.fromkeys((*mapping_of(old["own"]), *mapping_of(new["own"]))):
@@ -156,12 +191,76 @@ def _of_queue(namespace: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
             "what is left there needs borrowed quota or another pool",
         )
     if less:
+        resources = {names.quota_key(text.partition(" borrowed on ")[0]) for text in less}
+        allowed = {name: limit for name, limit in queue.ceiling.items() if name in resources}
         yield _less(
             namespace,
             "queue.borrow",
             less,
-            "the team may borrow less there; what runs on borrowed quota goes on until its owner needs it",
+            "the team may borrow less there; what runs on borrowed quota goes on until a team of cohort "
+            f"{new['cohort']} needs its own; {_LOST_PODS}{_over_quota(namespace, allowed, live)}",
         )
+
+
+def _of_cohort(namespace: str, old: str, new: str) -> Impact:
+    """Return that nobody takes back what is borrowed across the old and the new cohort.
+
+    Source: kubernetes-sigs/kueue v0.19.2, pkg/scheduler/preemption (candidates are queues of the own cohort); read
+    2026-11-29.
+    """
+    patch = f'kubectl patch clusterqueue {namespace} --type merge -p \'{{"spec": {{"stopPolicy": "%s"}}}}\''
+    return Impact(
+        subject=f"team {namespace}",
+        effect=Effect.REMOVES_CAPACITY,
+        field="queue.cohort",
+        old=f"cohort {old}",
+        new=f"cohort {new}",
+        parts=(Part(Phase.TEAMS, f"team {namespace}", "cohort"),),
+        because=f"Kueue takes quota back within a cohort alone. What this team has borrowed in cohort {old}, and "
+        "what teams there have borrowed of it, goes on until it ends: until then the owners' next pods can find "
+        f"no free GPU. To end the team's own workloads before, run {patch % 'HoldAndDrain'}, then `up`, then "
+        f"{patch % 'None'}",
+    )
+
+
+_RECLAIM = {
+    "Any": "any workload on borrowed quota",
+    "LowerPriority": "workloads of lower classes on borrowed quota",
+    "Never": "nothing on borrowed quota",
+}
+_WITHIN = {"LowerPriority": "workloads of lower classes of the same team", "Never": "nothing of the same team"}
+
+
+def _of_preemption(queues: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Iterator[Impact]:
+    """Yield that waiting workloads stop fewer or more running ones: a setting that all queues share.
+
+    `queues`: facts of each queue before and now; one that an older release or none wrote is not compared.
+    """
+    for key, texts in (("reclaim", _RECLAIM), ("within_team", _WITHIN)):
+        changes = {
+            (old[key], new[key]) for old, new in queues if key in old and key in new and old[key] != new[key]
+        }
+        for old, new in sorted(changes):
+            order = list(texts)
+            fewer = order.index(new) > order.index(old)
+            yield Impact(
+                subject="queues",
+                effect=Effect.REMOVES_CAPACITY if fewer else Effect.RESTARTS_PODS,
+                field=f"queueing.preemption.{key}",
+                old=f"a waiting workload stops {texts[old]}",
+                new=f"a waiting workload stops {texts[new]}",
+                parts=(Part(Phase.TEAMS, "queues", "preemption"),),
+                because=_KEEPS[key]
+                if fewer
+                else "running workloads are stopped as soon as one that waits has the right to their quota; they "
+                "wait again, and start from the beginning",
+            )
+
+
+_KEEPS = {
+    "reclaim": "owners no longer take back what is lent now: it goes on until it ends, and their own work waits",
+    "within_team": "a workload of a higher class waits until workloads of its team end",
+}
 
 
 def _renamed(namespace: str, old: str, new: str) -> Impact:
