@@ -334,7 +334,7 @@ def _with_upgrade(check: CheckResult, of_kubernetes: Sequence[CheckResult]) -> C
 
 def with_replacement(check: CheckResult, replacement: str) -> CheckResult:
     """Return a check whose remedy may be to replace something, with the resource that creates the node anew."""
-    if check.verdict != FAIL or not replacement or "replace" not in check.remediation:
+    if not check.needs_attention or not replacement or "replace" not in check.remediation:
         return check
     return replace(check, replacement=replacement)
 

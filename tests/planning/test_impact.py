@@ -193,6 +193,44 @@ def test_another_driver_names_the_nodes_whose_failed_upgrade_leaves_fewer_at_a_t
     assert "2 rounds of 1 node" in str(impact.duration)
 
 
+def on_gke(version: str | None, **pool: Any) -> EnvironmentPlan:
+    """Return a plan on GKE, whose nodes with Container-Optimized OS get their driver by an installer."""
+    entry = {
+        "name": "train",
+        "machine_type": "g2-standard-48",
+        "count": {"desired": 2},
+        "workload": "inference",
+        "zones": ["us-central1-a"],
+        **pool,
+    }
+    cluster = {"provider": "gke", "name": "prod", "project": "my-project", "location": "us-central1"}
+    operator = {} if version is None else {"driver": {"version": version}}
+    document = {"kind": "environment", "cluster": cluster, "pools": [entry], "operator": operator}
+    plan = plan_platform(document, "test")
+    assert plan.kind == "environment"
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("580.126.20", "580.173.02"), (None, "580.126.20"), ("580.126.20", None)]
+)
+def test_a_driver_that_only_new_nodes_get_is_said_with_the_way_to_replace_the_others(
+    old: str | None, new: str | None
+) -> None:
+    [impact] = impacts(on_gke(old), on_gke(new), pod("a"))
+    assert (impact.subject, impact.effect, impact.nodes) == ("pool train", Effect.IN_PLACE, 2)
+    assert (impact.old, impact.new) == (old or "that of the node image", new or "that of the node image")
+    assert "those that run keep theirs, and `up` replaces none" in impact.because
+    assert "recreate-instances" in impact.because
+
+
+def test_a_node_is_not_failed_by_a_driver_that_it_gets_only_when_it_is_replaced() -> None:
+    expected = on_gke("580.126.20").pools[0].expectations.expect["driver-version"]
+    assert (expected.rolled, expected.at_creation) == (False, True)
+    of_operator = on_gke("580.173.02", image={"family": "ubuntu"}).pools[0].expectations.expect["driver-version"]
+    assert (of_operator.rolled, of_operator.at_creation) == (True, False)
+
+
 def test_another_driver_of_an_operator_of_the_owner_rolls_no_node() -> None:
     found: list[EnvironmentPlan] = []
     for version in ("580.126.20", "580.173.02"):

@@ -174,6 +174,14 @@ def test_another_driver_is_no_fault_of_a_node_where_the_platform_installs_it(rol
     assert "operator's driver rollout" in found["remediation"]
 
 
+def test_another_driver_is_a_warning_on_a_node_that_keeps_the_one_that_it_was_created_with():
+    held = {"version": 1, "expect": {"driver-version": {"value": "580.65.06", "source": "", "at_creation": True}}}
+    entries = run_checks(node(healthy_gpu(), driver="575.57.08"), parse_expectations(json.dumps(held), "test"))
+    [found] = [one for one in entries if one["id"] == "driver-version"]
+    assert (found["verdict"], found["severity"], verdict_of(entries)) == (UNKNOWN, "warning", "pass")
+    assert "replace it when its work has ended" in found["remediation"]
+
+
 @pytest.mark.parametrize(
     ("label", "verdict"),
     [("lab-old", UNKNOWN), ("lab-old-again", UNKNOWN), ("lab-new", NO), ("lab-new-again", NO), ("", NO)],

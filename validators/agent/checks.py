@@ -97,14 +97,17 @@ def _entry(check: str, device: str | None, outcome: Outcome, expectation: Expect
         "verdict": outcome.verdict,
         "expected": outcome.expected,
         "observed": outcome.observed,
-        "severity": _SEVERITIES.get(check, "critical"),
+        "severity": outcome.severity or _SEVERITIES.get(check, "critical"),
         "source": expectation.source if expectation else "",
         "remediation": outcome.remediation,
     }
 
 
 def _awaited(outcome: Outcome, expectation: Expectation | None, mig_config: str) -> Outcome:
-    """Return unknown instead of fail for a node that the platform has yet to give what is expected."""
+    """Return unknown instead of fail for a node that has yet to get what is expected.
+
+    What it gets only when it is replaced, which the platform does not do, holds nothing up.
+    """
     if outcome.verdict != FAIL or expectation is None:
         return outcome
     wanted, asked = expectation.mig_config, mig_config.removesuffix(_SECOND_NAME)
@@ -117,6 +120,9 @@ def _awaited(outcome: Outcome, expectation: Expectation | None, mig_config: str)
             else f"drain the node and set its label nvidia.com/mig.config to {wanted}"
         )
         outcome = replace(outcome, remediation=f"the node is asked for MIG config {asked}, not {wanted}: {who}")
+    if expectation.at_creation:
+        remedy = "a node keeps what it was created with: replace it when its work has ended"
+        return replace(outcome, verdict=UNKNOWN, remediation=remedy, severity="warning")
     return replace(outcome, verdict=UNKNOWN) if expectation.rolled else outcome
 
 
@@ -227,8 +233,7 @@ def _driver_version(snapshot: Snapshot, expectation: Expectation | None) -> Outc
         driver.value == expectation.value,
         expectation.value,
         driver.value,
-        "wait for the operator's driver rollout on this node, replace a node that gets its driver when it starts, "
-        "or set the image's driver version in the stack file",
+        "wait for the operator's driver rollout on this node, or set the image's driver version in the stack file",
     )
 
 

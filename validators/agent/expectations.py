@@ -31,6 +31,7 @@ class Expectation:
 
     `rolled`: the platform gives it to one node after another, so that another value is unknown, not a fault, of a
     node that waits. `mig_config`: the label `nvidia.com/mig.config` of a node that waits no longer; "": none.
+    `at_creation`: a node keeps what it got when it was created, so that another value holds nothing up.
     """
 
     value: Any
@@ -38,6 +39,7 @@ class Expectation:
     tolerance_percent: float = 0.0
     rolled: bool = False
     mig_config: str = ""
+    at_creation: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,12 +151,14 @@ def _entry(check: str, entry: Any, problems: list[Mistake]) -> Expectation:  # n
     if not _is_number(tolerance) or not 0 <= tolerance < 100:
         allowed = "a number from 0 to less than 100"
         problems.append(Mistake(f"{path}.tolerance_percent", json.dumps(tolerance), allowed))
-    rolled, mig_config = entry.get("rolled", False), entry.get("mig_config", "")
-    if not isinstance(rolled, bool):
-        problems.append(Mistake(f"{path}.rolled", _kind(rolled), "true or false"))
+    mig_config = entry.get("mig_config", "")
+    rolled, at_creation = (entry.get(key, False) for key in ("rolled", "at_creation"))
+    for key, flag in (("rolled", rolled), ("at_creation", at_creation)):
+        if not isinstance(flag, bool):
+            problems.append(Mistake(f"{path}.{key}", _kind(flag), "true or false"))
     if not isinstance(mig_config, str):
         problems.append(Mistake(f"{path}.mig_config", _kind(mig_config), "text"))
-    return Expectation(value, source, tolerance, rolled, mig_config)
+    return Expectation(value, source, tolerance, rolled, mig_config, at_creation)
 
 
 def _kind(value: object) -> str:

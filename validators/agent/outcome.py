@@ -46,12 +46,13 @@ _OTHER_REMEDY = "run nvidia-smi -q on the node and look for Xid and NVRM lines i
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of one check of the node agent on one GPU, or on the node."""
+    """Result of one check of the node agent on one GPU, or on the node. `severity`: if not that of the check."""
 
     verdict: str
     expected: str
     observed: str
     remediation: str = ""
+    severity: str = ""
 
 
 def not_expected(observed: str = "") -> Outcome:

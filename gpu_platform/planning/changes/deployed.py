@@ -31,9 +31,10 @@ NOT_DEPLOYED = "(none)"
 def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
     """Return the stack output `software`: versions of Kubernetes and of the GPU Operator, drivers, sharing.
 
-    Keys: `kubernetes` and `operator` (texts), `pools` with `driver`, `sharing`, MIG `layout`, `offers` (units on a
-    node by extended resource), `labels` (declared ones), `evicting_taints` and `schedule` of each pool; `cleanup`:
-    what the clean-up deletes; `fair_sharing`: whether Kueue divides what is borrowed, where the program sets it.
+    Keys: `kubernetes` and `operator` (texts), `pools` with `driver`, `driver_at_creation`, `sharing`, MIG
+    `layout`, `offers` (units on a node by extended resource), `labels` (declared ones), `evicting_taints` and
+    `schedule` of each pool; `cleanup`: what the clean-up deletes; `fair_sharing`: whether Kueue divides what is
+    borrowed, where the program sets it.
     """
     return {
         "kubernetes": plan.cluster.kubernetes or NOT_DEPLOYED,
@@ -45,6 +46,7 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
         "pools": {
             pool.name: {
                 "driver": driver_of(pool) if plan.operator.install != "none" else NOT_DEPLOYED,
+                "driver_at_creation": driver_at_creation(pool),
                 "sharing": sharing_text(pool),
                 "layout": layout_text(pool),
                 "offers": pool.units_per_node,
@@ -82,6 +84,13 @@ def _is_own(label: str) -> bool:
 def driver_of(pool: PoolPlan) -> str:
     """Return the driver version that the GPU Operator installs on the nodes; `(none)` where another one does."""
     return pool.driver_version or NOT_DEPLOYED if pool.software.driver == "operator" else NOT_DEPLOYED
+
+
+def driver_at_creation(pool: PoolPlan) -> str:
+    """Return the driver version that nodes get when they are created, and keep; `(none)` where it is changed."""
+    if pool.software.driver != "installer":
+        return NOT_DEPLOYED
+    return pool.driver_version or "that of the node image"
 
 
 def sharing_text(pool: PoolPlan) -> str:

@@ -452,6 +452,21 @@ def _of_nodes(
             because="a driver is replaced only while no process uses its GPUs",
             changes_nodes=True,
         )
+    before, now = old.get("driver_at_creation", NOT_DEPLOYED), new["driver_at_creation"]
+    if before != now and NOT_DEPLOYED not in (before, now) and nodes:
+        how = f" To replace one: {pool.cloud.replacement}." if pool.cloud is not None else ""
+        yield Impact(
+            subject=f"pool {pool.name}",
+            effect=Effect.IN_PLACE,
+            field="operator.driver.version",
+            old=str(before),
+            new=now,
+            nodes=nodes,
+            gpus=nodes * pool.gpus_per_node,
+            parts=(Part(Phase.NODES, f"pool {pool.name}", "another driver for new nodes"),),
+            because="a node gets its driver when it is created: those that run keep theirs, and `up` replaces "
+            f"none.{how} `gpu-platform validate` names those that have another driver (driver-version)",
+        )
     if layout:
         yield Impact(
             subject=f"pool {pool.name}",

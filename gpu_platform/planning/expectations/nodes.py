@@ -46,6 +46,7 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext, pool: Cl
         driver_source=_driver_source(requirements, context),
         # The owner of a host changes its driver; the operator does, and clouds by other images, without one.
         driver_rolled=requirements.software.driver == "operator" or requirements.pool.image.driver is not None,
+        driver_at_creation=requirements.software.driver == "installer",
         mig_layouts=layouts,
         mps=sharing.mode == "mps",
         # Nodes of another machine type of the pool may have other NICs.
