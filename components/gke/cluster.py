@@ -25,6 +25,7 @@ from components.gke.vpc import PODS_RANGE, SERVICES_RANGE, GkeVpc, GkeVpcArgs
 from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.clouds.gke.existing_cluster import (
     ExistingGke,
+    doubtful_networks,
     existing_kubeconfig,
     missing_logins,
     require_fit,
@@ -211,7 +212,7 @@ class GkeCluster(pulumi.ComponentResource):
             require_fit(self._args, facts)
         except BadInput as error:
             raise pulumi.RunError(str(error)) from None
-        for warning in missing_logins(self._args, facts):
+        for warning in (*missing_logins(self._args, facts), *doubtful_networks(self._args, facts)):
             pulumi.log.warn(warning, self)
         return {
             "cluster": found.id,

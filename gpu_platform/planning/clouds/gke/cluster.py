@@ -33,7 +33,7 @@ from gpu_platform.planning.clouds.gke.node_versions import (
     minimums_of_plans,
 )
 from gpu_platform.planning.clouds.gke.placement import most_nodes
-from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.clouds.gke.plan import PROFILE_IN_SHARED_VPC, GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.prerequisites import OF_DISKS, OF_FILESTORE, OF_SECRETS
 from gpu_platform.planning.clouds.gke.resource_labels import check_resource_labels
 from gpu_platform.planning.clouds.gke.system_pool import check_system_nodes
@@ -159,6 +159,17 @@ def plan_gke_cluster(
                 what="GPU networks",
                 chosen=f"{len(networks)}: " + ", ".join(network.kubernetes_network for network in networks),
                 why="one for each GPU NIC of the pool with the most",
+            ),
+        )
+    vpc = cluster.create.network if cluster.create is not None else None
+    claimed = [pool.name for pool, cloud in on_gke if cloud.network == "profile"]
+    if claimed and vpc is not None and vpc.project not in (None, cluster.project):
+        decisions += (
+            Decision(
+                subject=f"cluster {cluster.name}",
+                what=f"warning: GPU NICs of {', '.join(claimed)}",
+                chosen=f"network profile, in the Shared VPC of {vpc.project}",
+                why=PROFILE_IN_SHARED_VPC,
             ),
         )
     plan = GkeClusterPlan(

@@ -10,7 +10,7 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.base.quantity import counted
 from gpu_platform.planning.clouds.gke.logins import no_groups
 from gpu_platform.planning.clouds.gke.node_versions import broken_problem, check_skew
-from gpu_platform.planning.clouds.gke.plan import SAME_PROJECT, GkeClusterPlan
+from gpu_platform.planning.clouds.gke.plan import PROFILE_IN_SHARED_VPC, SAME_PROJECT, GkeClusterPlan
 from gpu_platform.planning.clouds.gke.versions import order
 from gpu_platform.planning.clouds.kubeconfig import gke_kubeconfig
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
@@ -73,6 +73,13 @@ def missing_logins(plan: GkeClusterPlan, found: ExistingGke) -> tuple[str, ...]:
         f"container clusters update {plan.name} --location {plan.location} "
         "--security-group=gke-security-groups@ and the domain",
     )
+
+
+def doubtful_networks(plan: GkeClusterPlan, found: ExistingGke) -> tuple[str, ...]:
+    """Return the warning that GPU NICs by a network profile may not work in the Shared VPC of the cluster."""
+    if not plan.gpu_nics or plan.networks or found.network_project == plan.project:
+        return ()
+    return (f"GPU NICs in the Shared VPC of {found.network_project}: {PROFILE_IN_SHARED_VPC}",)
 
 
 def require_version(plan: GkeClusterPlan, version: str) -> None:

@@ -68,6 +68,15 @@ SAME_PROJECT: Final = (
 )
 
 
+# GKE docs, Allocate network resources by using GKE managed DRANET, and Set up multi-network support for Pods; read
+# 2026-11-29.
+PROFILE_IN_SHARED_VPC: Final = (
+    "with a network profile GKE creates the networks of GPU NICs itself, and it wants all network interfaces of a "
+    "node in one project; GKE's documentation does not say whether that works in a Shared VPC: create one node "
+    "first, or give the pools network: {rdma: false}"
+)
+
+
 RDMA_DEVICE_CLASS: Final = "mrdma.google.com"
 """Of GKE's managed DRANET. GKE docs, Allocate network resources by using GKE managed DRANET, read 2026-11-23."""
 

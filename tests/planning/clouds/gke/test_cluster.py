@@ -11,7 +11,12 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.clouds.api_access import PRIVATE_RANGES
-from gpu_platform.planning.clouds.gke.existing_cluster import ExistingGke, existing_kubeconfig, require_fit
+from gpu_platform.planning.clouds.gke.existing_cluster import (
+    ExistingGke,
+    doubtful_networks,
+    existing_kubeconfig,
+    require_fit,
+)
 from gpu_platform.planning.clouds.gke.plan import (
     CreateGkePlan,
     DaemonSetPlan,
@@ -562,6 +567,21 @@ def test_gpu_networks_are_refused_in_a_shared_vpc_and_taken_in_a_vpc_of_the_clus
     assert "GKE wants all network interfaces of a node in one project" in problem
     assert plan(nodes, cluster=cluster({"network": {**SHARED, "project": "my-project"}}))
     assert plan(on(machine, "train", network={"rdma": False}), cluster=cluster({"network": SHARED}))
+
+
+@pytest.mark.parametrize(("network", "warned"), [({}, True), ({"rdma": False}, False)])
+def test_a_network_profile_in_a_shared_vpc_is_warned_of_on_new_and_existing_clusters(
+    network: dict[str, Any], warned: bool
+) -> None:
+    nodes = on("a3-ultragpu-8g", network=network)
+    made = plan(nodes, cluster=cluster({"network": SHARED}))
+    found_in_check = [one for one in made.decisions if one.what == "warning: GPU NICs of train"]
+    in_own_project = plan(nodes, cluster=cluster({"network": {**SHARED, "project": "my-project"}}))
+    assert bool(found_in_check) == warned
+    assert not [one for one in in_own_project.decisions if one.what.startswith("warning: GPU NICs")]
+    existing = cloud(nodes, cluster=cluster(kubernetes="1.35"))
+    assert bool(doubtful_networks(existing, found(network_project="host-project"))) == warned
+    assert doubtful_networks(existing, found()) == ()
 
 
 def test_nodes_without_gpu_networks_fit_a_cluster_in_a_shared_vpc() -> None:
