@@ -21,7 +21,7 @@ from gpu_platform.base import garbage, interruption
 from gpu_platform.base.errors import BadInput, ExitCode, GpuPlatformError, Problem
 from gpu_platform.cli import extensions
 from gpu_platform.cli.commands import capacity, deployment, lookup, mig, nodes, sandbox, stack_files
-from gpu_platform.cli.options import CONTEXT, CommandGroup
+from gpu_platform.cli.options import CONTEXT, CommandGroup, command_name
 from gpu_platform.stack.project import check_project, version
 
 _INTERRUPTED = 130  # Typer's exit code for every KeyboardInterrupt
@@ -33,7 +33,7 @@ class _Commands(CommandGroup):
     def sections(self) -> Mapping[str, Sequence[str]]:
         """Return the names of the commands by task."""
         sections = {
-            task: [one[0] if isinstance(one, tuple) else one.__name__.replace("_", "-") for one in commands]
+            task: [one[0] if isinstance(one, tuple) else command_name(one) for one in commands]
             for task, commands in _TASKS.items()
         }
         for command in extensions.commands():

@@ -54,6 +54,11 @@ class CommandGroup(TyperGroup):
                 )
 
 
+def command_name(function: Callable[..., None]) -> str:
+    """Return the name of a command; `scheduler_config` is `scheduler-config`."""
+    return function.__name__.replace("_", "-")
+
+
 @dataclass(frozen=True, slots=True)
 class ExtensionCommand:
     """A command of an extension: its function, as Typer takes it, and where `--help` lists it."""
@@ -66,8 +71,8 @@ class ExtensionCommand:
 
     @property
     def name(self) -> str:
-        """Return the name of the command; `scheduler_config` is `scheduler-config`."""
-        return self.function.__name__.replace("_", "-")
+        """Return the name of the command."""
+        return command_name(self.function)
 
 
 def only_with(option: str, found: str, other: str) -> Problem:

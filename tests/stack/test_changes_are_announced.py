@@ -96,10 +96,10 @@ def _changes(field: Field) -> Iterator[tuple[EnvironmentPlan, EnvironmentPlan]]:
     """Yield plans before and after a change of a field, in both directions, of every provider that takes it."""
     for provider in _PROVIDERS:
         stack = stack_for(field.path, provider)
+        place = place_of(field.path, stack)
         try:
-            place = place_of(field.path, stack)
             values = values_for(field, get(stack, place), provider)
-        except (KeyError, IndexError, TypeError, ValueError):  # the provider's stack has no such place
+        except KeyError:  # a variant, such as cluster(gke), that this provider's stack does not have
             continue
         before = _plan(stack)
         if before is None or isinstance(values, str):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gpu_platform.base import names
 from gpu_platform.base.errors import Problem
-from gpu_platform.base.quantity import counted
+from gpu_platform.base.quantity import counted, duration_text
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.changes import durations
 from gpu_platform.planning.changes.deployed import (
@@ -23,6 +23,7 @@ from gpu_platform.planning.changes.impact import Impact, MigNodeChange, Part, Ph
 from gpu_platform.planning.changes.live_types import LiveState, RunningPod
 from gpu_platform.planning.changes.pool_facts import platform_of, properties
 from gpu_platform.planning.changes.pools import PoolChange, resized_pools
+from gpu_platform.planning.clouds.schedules import DRAIN_SECONDS
 from gpu_platform.planning.clouds.section import ALL_ZONES
 from gpu_platform.planning.kubernetes_versions import minor_version
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -334,8 +335,9 @@ def impacts_of_software(
         )
     if before.get("cleanup", now["cleanup"]) != now["cleanup"]:
         yield _of_cleanup(str(before["cleanup"]), now["cleanup"])
-    if None not in (fair := (before.get("fair_sharing"), now["fair_sharing"])) and fair[0] != fair[1]:
-        yield _of_fair_sharing(fair=bool(now["fair_sharing"]))
+    fair, was_fair = now["fair_sharing"], before.get("fair_sharing")
+    if fair is not None and was_fair is not None and fair != was_fair:
+        yield _of_fair_sharing(fair=fair)
     pools = mapping_of(before.get("pools"))
     lost, partitioned = covered
     offered = {name for pool in plan.pools for name in pool.units_per_node}
@@ -419,7 +421,8 @@ def _of_schedule(pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any])
         old=str(old["text"]),
         new=str(new["text"]),
         parts=(Part(Phase.NODES, f"pool {pool.name}", "other times"),),
-        because="work that runs when the pool stops is ended after 15 minutes, as before; it stops at other times",
+        because=f"work that runs when the pool stops is ended after {duration_text(DRAIN_SECONDS)}, as before; it "
+        "stops at other times",
     )
 
 
