@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from gpu_platform.planning.expectations.section import Expectation, Expectations, NodeExpectation
+from validators.agent import AGENT_VERSION
 from validators.report import ExpectedPool
 
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
@@ -59,7 +60,7 @@ def agent_report(name="serve-0", *checks, **changes):
         "machine_type": "g5.12xlarge",
         "pod_uid": f"uid-{name}",
         "expectations_hash": HARDWARE.hash,
-        "agent_version": "0.1.0",
+        "agent_version": AGENT_VERSION,
         "time": "2026-11-21T12:00:00+00:00",
         "duration_seconds": 0.4,
         "verdict": "pass",

@@ -4,4 +4,4 @@ It imports only the standard library and `pynvml` and needs Python 3.9 or newer,
 stock Python image.
 """
 
-AGENT_VERSION = "0.1.0"
+AGENT_VERSION = "0.2.0"
