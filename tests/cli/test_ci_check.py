@@ -185,7 +185,7 @@ def test_the_action_uploads_what_its_check_wrote_and_runs_no_text_of_its_inputs(
         assert ("run" in step) != ("uses" in step)
         # Of a composite action every script names its shell; an expression in it would run what an input says.
         assert "run" not in step or (step["shell"], "${{" in step["run"]) == ("bash", False)
-        assert "uses" not in step or re.fullmatch(r"[\w-]+/[\w/-]+@v\d+", step["uses"])
+        assert "uses" not in step or re.fullmatch(r"[\w-]+/[\w/-]+@[0-9a-f]{40}", step["uses"])
     named = set(re.findall(r"inputs\.([\w-]+)", (PROJECT_ROOT / "action.yml").read_text("utf-8")))
     assert named == set(action["inputs"])
     upload = steps()["Upload to code scanning"]
