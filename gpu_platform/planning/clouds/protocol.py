@@ -233,8 +233,13 @@ class Cloud(Protocol):
     def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
         """Record every combination that the cloud refuses; the machine type is one of `vendor`."""
 
-    def check_together(self, pools: Sequence[tuple[int, Pool]], problems: Problems) -> None:
-        """Record what pools cannot have beside each other; `pools`: index in the file, pool."""
+    def check_together(
+        self, pools: Sequence[tuple[int, Pool]], operator: Operator | None, catalog: Catalog, problems: Problems
+    ) -> None:
+        """Record what pools cannot have beside each other, or on the Kubernetes version of a new cluster.
+
+        `pools`: index in the file, pool; `problems` is at the file's root.
+        """
 
     def release_with_driver(self, pool: Pool, catalog: Catalog) -> str | None:
         """Return the first image release with a driver for the machine type, as text, or None."""

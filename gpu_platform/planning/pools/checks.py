@@ -31,7 +31,7 @@ def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
         if context.operator is not None and context.catalog.has_gpus(resolved.pool.machine_type):
             _check_driver(context, resolved)
     if context.cloud is not None:
-        context.cloud.check_together(context.pools, context.problems)
+        context.cloud.check_together(context.pools, context.operator, context.catalog, context.problems)
     by_zone = (context.cloud or Cloud).reservations_by_zone
     check_reservations(context.pools, context.problems, by_zone=by_zone)
 

@@ -15,7 +15,6 @@ from typing import Any
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.eks.cluster_plan import Addon
-from gpu_platform.planning.kubernetes_versions import minor
 
 # The DaemonSet that finds broken GPUs has no tolerations. It must not run on nodes with MIG: a MIG mode cannot be
 # changed while a process uses the GPU, and the MIG manager does not stop this one.
@@ -49,13 +48,6 @@ _CUSTOM_NETWORKING: Mapping[str, str] = {
     "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG": "true",
     "ENI_CONFIG_LABEL_DEF": "topology.kubernetes.io/zone",
 }
-
-
-def addon_kubernetes(catalog: Catalog) -> tuple[str, ...]:
-    """Return the Kubernetes minor versions for which every add-on is pinned, oldest first."""
-    addons = catalog.eks_addons.values()
-    known = {version for addon in addons for version in addon.versions}
-    return tuple(sorted((one for one in known if all(one in addon.versions for addon in addons)), key=minor))
 
 
 def key_statements(keys: Sequence[str]) -> tuple[Mapping[str, Any], ...]:

@@ -22,7 +22,13 @@ from gpu_platform.planning.clouds.eks.documents import (
     pool_documents,
 )
 from gpu_platform.planning.clouds.eks.identities import EksIdentities, check_identity, plan_identities
-from gpu_platform.planning.clouds.eks.images import check_mig, release_with_driver
+from gpu_platform.planning.clouds.eks.images import (
+    check_mig,
+    check_pinned_image,
+    pinned_images,
+    release_with_driver,
+)
+from gpu_platform.planning.clouds.eks.kubernetes import planned_kubernetes
 from gpu_platform.planning.clouds.eks.logins import login_commands, login_notes
 from gpu_platform.planning.clouds.eks.placement import check_shared_groups
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
@@ -189,9 +195,18 @@ class Eks(Cloud):
         """Record every combination that EKS refuses."""
         check_eks_pool(pool, machine, self._cluster, catalog, problems)
 
-    def check_together(self, pools: Sequence[tuple[int, Pool]], problems: Problems) -> None:
-        """Record placement groups that pools of different zones name."""
+    def check_together(
+        self, pools: Sequence[tuple[int, Pool]], operator: Operator | None, catalog: Catalog, problems: Problems
+    ) -> None:
+        """Record placement groups that pools of different zones name, and images of another Kubernetes."""
         check_shared_groups(pools, problems)
+        release = catalog.operator_releases.get(operator.release) if operator is not None else None
+        kubernetes = planned_kubernetes(self._cluster, release, catalog)
+        if kubernetes is not None:
+            declared = "as cluster.kubernetes says"
+            why = declared if self._cluster.kubernetes is not None else "the newest, because cluster.kubernetes is not set"
+            for image in pinned_images(self._cluster, pools, catalog):
+                check_pinned_image(image, kubernetes, why, problems)
 
     def release_with_driver(self, pool: Pool, catalog: Catalog) -> str | None:
         """Return the first release of the pool's image that has a second driver, for its machine type."""
@@ -243,7 +258,10 @@ class Eks(Cloud):
         """Return the plan of the cluster."""
         keys = volume_keys(self._storage)
         every = tuple(key for one in self._storage.values() if (key := getattr(one, "kms_key", None)) is not None)
-        return plan_eks_cluster(self._cluster, stack, pools, release, catalog, keys, self._identities, every)
+        images = tuple(pinned_images(self._cluster, tuple(enumerate(self._pools)), catalog))
+        return plan_eks_cluster(
+            self._cluster, stack, pools, release, catalog, keys, self._identities, every, images
+        )
 
     def plan_controllers(
         self,

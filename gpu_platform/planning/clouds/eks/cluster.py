@@ -13,7 +13,7 @@ from gpu_platform.base import names
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.planning.clouds.api_access import PRIVATE_RANGES, check_api_access, is_private, wide_networks
-from gpu_platform.planning.clouds.eks.addons import addon_kubernetes, managed_policy, plan_addons
+from gpu_platform.planning.clouds.eks.addons import managed_policy, plan_addons
 from gpu_platform.planning.clouds.eks.arns import (
     check_account,
     check_assumable,
@@ -25,8 +25,9 @@ from gpu_platform.planning.clouds.eks.cluster_autoscaler_release import cluster_
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, ExistingVpcPlan, VpcPlan
 from gpu_platform.planning.clouds.eks.compute_class import group_priorities
 from gpu_platform.planning.clouds.eks.efa import dranet, efa_device_plugin
+from gpu_platform.planning.clouds.eks.images import PinnedImage
 from gpu_platform.planning.clouds.eks.karpenter_controller import disk_keys, karpenter_controller
-from gpu_platform.planning.clouds.eks.kubernetes import explain_support
+from gpu_platform.planning.clouds.eks.kubernetes import addon_kubernetes, explain_support, planned_kubernetes
 from gpu_platform.planning.clouds.eks.logins import check_logins, plan_access
 from gpu_platform.planning.clouds.eks.parts import check_parts, explain_parts, plan_parts
 from gpu_platform.planning.clouds.eks.placement import zones_of
@@ -46,7 +47,6 @@ from gpu_platform.planning.clouds.eks.vpc import (
 )
 from gpu_platform.planning.clouds.eks.zones import ZONE_LETTERS, is_local_zone, region_of_zone
 from gpu_platform.planning.decision import Decided, Decision
-from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
 from gpu_platform.stack.cluster import CreateEks, EksCluster, Operator
@@ -202,18 +202,13 @@ def _check_kubernetes(
             )
         return
     release = catalog.operator_releases.get(operator.release) if operator is not None else None
-    if release is not None and not _possible_kubernetes(release.kubernetes, catalog):
+    if release is not None and planned_kubernetes(cluster, release, catalog) is None:
         problems.add(
             "nothing",
             f"a version that GPU Operator {release.version} supports ({' to '.join(release.kubernetes)}) and that "
             f"EKS makes new clusters of ({', '.join(pinned)})",
             "take a newer operator release",
         )
-
-
-def _possible_kubernetes(supported: tuple[str, str], catalog: Catalog) -> list[str]:
-    lowest, highest = supported
-    return [one for one in addon_kubernetes(catalog) if minor(lowest) <= minor(one) <= minor(highest)]
 
 
 def _check_subnets(cluster: EksCluster, pools: Sequence[Pool], problems: Problems) -> None:
@@ -240,11 +235,12 @@ def plan_eks_cluster(
     volume_keys: Sequence[str] = (),
     identities: Sequence[str] = (),
     storage_keys: Sequence[str] = (),
+    images: Sequence[PinnedImage] = (),
 ) -> Decided[EksClusterPlan]:
     """Return the plan of a cluster for pools that are planned.
 
     `volume_keys`: ARNs of keys of EBS volumes; `identities`: teams whose pods have an identity; `storage_keys`:
-    ARNs of keys of all storage classes.
+    ARNs of keys of all storage classes; `images`: releases that the stack file names.
     """
     clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
     efa = any(cloud.efa for cloud in clouds)
@@ -290,6 +286,7 @@ def plan_eks_cluster(
         else None,
         dranet=dranet(pools, cluster.region, catalog) if "dranet" in installed else None,
         access=plan_access(cluster),
+        images=tuple(images),
         identities=tuple(identities),
         group_keys=_group_keys(clouds, cluster.create),
         karpenter_keys=disk_keys(of_karpenter),
@@ -343,9 +340,9 @@ def _managed(pools: Sequence[PoolPlan]) -> dict[str, EksPoolPlan]:
 
 
 def _kubernetes(cluster: EksCluster, release: OperatorRelease, catalog: Catalog) -> Decided[str | None]:
-    if cluster.kubernetes is not None or cluster.create is None:
-        return Decided(cluster.kubernetes)
-    chosen = _possible_kubernetes(release.kubernetes, catalog)[-1]
+    chosen = planned_kubernetes(cluster, release, catalog)
+    if cluster.kubernetes is not None or chosen is None:
+        return Decided(chosen)
     decision = Decision(
         subject=f"cluster {cluster.name}",
         what="Kubernetes",

@@ -10,6 +10,7 @@ from gpu_platform.base.errors import Problem
 from gpu_platform.planning.clouds.api_access import is_private
 from gpu_platform.planning.clouds.eks.access import AccessPlan
 from gpu_platform.planning.clouds.eks.cluster_settings import cluster_settings
+from gpu_platform.planning.clouds.eks.images import PinnedImage
 from gpu_platform.planning.clouds.eks.kubernetes import version_problem
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 from gpu_platform.planning.clouds.eks.limits import (
@@ -312,6 +313,8 @@ class EksClusterPlan:
     dranet: HelmChartPlan | None = None
     """EFA DRA driver where the program installs it."""
     access: AccessPlan
+    images: tuple[PinnedImage, ...] = ()
+    """Releases of images that the stack file names, for the version of an existing cluster."""
     identities: tuple[str, ...] = ()
     """Teams whose pods have an identity by EKS Pod Identity."""
     group_keys: tuple[str, ...] = ()

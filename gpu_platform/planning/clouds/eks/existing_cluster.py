@@ -14,6 +14,8 @@ from gpu_platform.base.errors import Problem
 from gpu_platform.base.quantity import counted
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.identities import AGENT
+from gpu_platform.planning.clouds.eks.images import check_pinned_image
+from gpu_platform.planning.clouds.eks.network import DRANET_KUBERNETES
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
 from gpu_platform.planning.problems import Problems
 
@@ -154,6 +156,15 @@ def _check_version(found: ExistingEksFacts, plan: EksClusterPlan, problems: Prob
             f"{lowest} to {highest}: what GPU Operator {plan.operator} supports",
             operator_fix(found.kubernetes, plan.operator_kubernetes),
         )
+    dranet = any(part.name == "dranet" for part in plan.parts)
+    if dranet and minor(found.kubernetes) < minor(DRANET_KUBERNETES):
+        problems.add(
+            f"{found.kubernetes!r} on {plan.name}, with pools that have network.via: dranet",
+            f"{DRANET_KUBERNETES} or newer",
+            "upgrade the cluster, or write via: device-plugin",
+        )
+    for image in plan.images:
+        check_pinned_image(image, found.kubernetes, f"the version of {plan.name}", problems)
 
 
 def _check_form(found: ExistingEksFacts, plan: EksClusterPlan, problems: Problems) -> None:

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from gpu_platform.catalog import Catalog, MachineType
@@ -89,11 +90,71 @@ def _later_driver(pool: Pool, image: NodeImage, catalog: Catalog) -> LaterDriver
     return next((one for one in image.later_drivers if family in one.families), None)
 
 
-def check_image(
-    pool: Pool, machine: MachineType, cluster: EksCluster, catalog: Catalog, problems: Problems
-) -> None:
-    """Record a driver version without an image that has it, a release that its family or version has not, and
-    what the image or the machine lacks for pulling container images sooner."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedImage:
+    """A release that the stack file names for nodes whose Kubernetes version is the cluster's."""
+
+    place: str
+    """Its field of the stack file."""
+    release: str
+    family: str
+    minor: str | None
+    """The Kubernetes version in its name. Names of Bottlerocket and aliases of Karpenter have none."""
+    alias: bool = False
+    """Whether Karpenter uses it, which takes aliases, too."""
+    first_releases: Mapping[str, str]
+    """The first release of the family with an image of a Kubernetes version, by version."""
+
+
+def pinned_images(
+    cluster: EksCluster, pools: Sequence[tuple[int, Pool]], catalog: Catalog
+) -> Iterator[PinnedImage]:
+    """Yield the releases that the system nodes and the pools name; `pools`: index in the file, pool."""
+    system = cluster.create.system.release if cluster.create is not None else None
+    if system is not None:
+        image = catalog.node_images["aws", DEFAULT_FAMILY]
+        yield _pinned("cluster.create.system.release", system, image)
+    for index, pool in pools:
+        image, release = node_image(pool, catalog), pool.image.release
+        if image is not None and release is not None and pool.image.ami is None:
+            by_alias = pool.provisioner == "karpenter"
+            yield _pinned(f"pools[{index}].image.release", release, image, alias=by_alias)
+
+
+def _pinned(place: str, release: str, image: NodeImage, *, alias: bool = False) -> PinnedImage:
+    match = _RELEASES[image.family][0].fullmatch(release)
+    return PinnedImage(
+        place=place,
+        release=release,
+        family=image.family,
+        minor=match.groupdict().get("minor") if match is not None else None,
+        alias=alias,
+        first_releases=image.first_releases,
+    )
+
+
+def check_pinned_image(image: PinnedImage, kubernetes: str, why: str, problems: Problems) -> None:
+    """Record a release of another Kubernetes version than the cluster's; `why`: where that comes from."""
+    here, found = Problems(image.place, problems.found), f"{image.release!r} on Kubernetes {kubernetes}, {why}"
+    if image.minor not in (None, kubernetes):
+        here.add(
+            found,
+            f"a release of Kubernetes {kubernetes}: nodes are upgraded with the cluster",
+            f"name a release that begins with {kubernetes}, or remove release",
+        )
+        return
+    first = image.first_releases.get(kubernetes)
+    if first is not None and _first_if_older(image.family, image.release, {image.family: first.removeprefix("v")}):
+        here.add(
+            found,
+            f"a release of {image.family} with an image of Kubernetes {kubernetes}: {first} or newer",
+            f"name {first if image.alias else f'a release of {first}'} or a newer one, or remove release",
+        )
+
+
+def check_image(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
+    """Record a driver version without an image that has it, a release that its family has not, and what the image
+    or the machine lacks for pulling container images sooner."""
     image, here = pool.image, problems.at("image")
     if image.family == "bottlerocket" and catalog.nvlink_domain(machine) is not None:
         here.at("family").add(
@@ -110,7 +171,7 @@ def check_image(
             "remove driver, or name the AMI or release that has it",
         )
     if image.release is not None:
-        _check_release(pool, image.release, cluster, catalog, here.at("release"))
+        _check_release(pool, image.release, here.at("release"))
         if machine.has_gpus:
             _check_bypass(pool, image.release, here.at("release"))
 
@@ -197,7 +258,7 @@ def _check_cache(pool: Pool, machine: MachineType, here: Problems) -> None:
         )
 
 
-def _check_release(pool: Pool, release: str, cluster: EksCluster, catalog: Catalog, problems: Problems) -> None:
+def _check_release(pool: Pool, release: str, problems: Problems) -> None:
     if pool.image.ami is not None:
         problems.add(f"{release!r} beside ami", "release or ami, not both: an AMI is one release", "remove one")
         return
@@ -206,29 +267,12 @@ def _check_release(pool: Pool, release: str, cluster: EksCluster, catalog: Catal
     if version is None:
         return  # a family of GKE, which is refused
     alias = _ALIASES[family] if pool.provisioner == "karpenter" else None
-    found = version.fullmatch(release)
-    if found is None and not (alias is not None and alias.fullmatch(release)):
+    if version.fullmatch(release) is None and not (alias is not None and alias.fullmatch(release)):
         problems.add(
             f"{release!r}",
             f"a release of {family} as EKS names it: {example}",
             "see `aws eks describe-nodegroup` (releaseVersion), and the releases of "
             + ("awslabs/amazon-eks-ami" if family == "al2023" else "bottlerocket-os/bottlerocket"),
-        )
-    minor = found.groupdict().get("minor") if found is not None else None
-    if minor is not None and cluster.kubernetes not in (None, minor):
-        problems.add(
-            f"{release!r} with cluster.kubernetes {cluster.kubernetes}",
-            f"a release of Kubernetes {cluster.kubernetes}: nodes are upgraded with the cluster",
-            f"name a release that begins with {cluster.kubernetes}, or remove release",
-        )
-        return
-    image = node_image(pool, catalog)
-    first = image.first_releases.get(cluster.kubernetes or "") if image is not None else None
-    if first is not None and _first_if_older(family, release, {family: first.removeprefix("v")}):
-        problems.add(
-            f"{release!r} with cluster.kubernetes {cluster.kubernetes}",
-            f"a release of {family} with an image of Kubernetes {cluster.kubernetes}: {first} or newer",
-            f"name {first if alias is not None else f'a release of {first}'} or a newer one, or remove release",
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from gpu_platform.base.errors import Problem
-from gpu_platform.catalog import Catalog
+from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.kubernetes_versions import minor
 from gpu_platform.stack.cluster import EksCluster
@@ -38,6 +38,25 @@ def version_problem(running: str, planned: str) -> Problem | None:
             f'write kubernetes: "{next_version}", run `up`, then continue; nothing was changed',
         )
     return None
+
+
+def addon_kubernetes(catalog: Catalog) -> tuple[str, ...]:
+    """Return the Kubernetes minor versions for which every add-on is pinned, oldest first."""
+    addons = catalog.eks_addons.values()
+    known = {version for addon in addons for version in addon.versions}
+    return tuple(sorted((one for one in known if all(one in addon.versions for addon in addons)), key=minor))
+
+
+def planned_kubernetes(cluster: EksCluster, release: OperatorRelease | None, catalog: Catalog) -> str | None:
+    """Return the minor version of the cluster as far as the stack file decides it, or None.
+
+    A new cluster without a declared one gets the newest that its add-ons and the GPU Operator support.
+    """
+    if cluster.kubernetes is not None or cluster.create is None or release is None:
+        return cluster.kubernetes
+    lowest, highest = release.kubernetes
+    possible = [one for one in addon_kubernetes(catalog) if minor(lowest) <= minor(one) <= minor(highest)]
+    return possible[-1] if possible else None
 
 
 def explain_support(

@@ -66,7 +66,7 @@ def check_eks_pool(
     check_pod_interfaces(pool, machine, family, cluster, problems)
     check_placement(pool, machine, family, cluster, problems)
     check_zones(pool, machine, cluster, problems)
-    check_image(pool, machine, cluster, catalog, problems)
+    check_image(pool, machine, catalog, problems)
     check_disk(pool, cluster, problems)
     check_alternatives(pool, machine, catalog, problems)
     _check_kubelet(pool, problems)

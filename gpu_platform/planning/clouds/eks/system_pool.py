@@ -39,20 +39,13 @@ _MOST_TRIED: Final = 10
 
 
 def check_system_pool(cluster: EksCluster, system: SystemNodes, problems: Problems) -> None:
-    """Record numbers that a production cluster cannot have, and an image of another Kubernetes version."""
+    """Record numbers that a production cluster cannot have."""
     if cluster.production and system.min < _LEAST_IN_PRODUCTION:
         problems.at("min").add(
             f"{system.min} on a cluster with production: true",
             f"{_LEAST_IN_PRODUCTION} or more: the two replicas of Karpenter run on different nodes, and a node "
             "may fail",
             f"write min: {_LEAST_IN_PRODUCTION}, or production: false",
-        )
-    minor = system.release.rpartition(".")[0] if system.release is not None else None
-    if minor is not None and cluster.kubernetes not in (None, minor):
-        problems.at("release").add(
-            f"{system.release!r} with cluster.kubernetes {cluster.kubernetes}",
-            f"a release of Kubernetes {cluster.kubernetes}: nodes are upgraded with the cluster",
-            f"name a release that begins with {cluster.kubernetes}, or remove release",
         )
 
 

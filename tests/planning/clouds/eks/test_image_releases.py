@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.changes import classify, cluster_facts, pool_changes, pool_facts
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.existing_cluster import ExistingEksFacts, check_looked_up
 from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from tests.planning.clouds.eks.eks_pools import (
     AMI,
@@ -21,7 +24,7 @@ from tests.planning.clouds.eks.eks_pools import (
     pool,
     problems_of,
 )
-from tests.support.eks_stacks import CREATED, plan_eks, record_eks
+from tests.support.eks_stacks import CREATED, EXISTING, plan_eks, record_eks
 
 AL2023 = "1.35.4-20260818"
 BOTTLEROCKET = "1.64.0-2f4c3a1b"
@@ -92,10 +95,67 @@ def test_a_release_that_is_older_than_the_kubernetes_of_the_cluster_is_refused(
 ) -> None:
     given = {**settings, "count": {"desired": 0, "max": 2}} if settings else {}
     (problem,) = problems_of(pool(**given, image=image), eks(kubernetes="1.36"))
-    assert problem.path == "pool.image.release"
+    assert problem.path == "pools[0].image.release"
     assert problem.fix == f"name {first} or a newer one, or remove release"
     assert problems_of(pool(**given, image=image), eks(kubernetes="1.35")) == []
     assert problems_of(pool(**given, image=image), eks()) == [], "unknown until the cluster is looked up"
+
+
+NEWEST = {key: value for key, value in CREATED.items() if key != "kubernetes"}
+OLD_SYSTEM = {**NEWEST, "create": {**CREATED["create"], "system": {"release": AL2023}}}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "settings", "place"),
+    [
+        (NEWEST, {"image": {"release": AL2023}}, "pools[0].image.release"),
+        (
+            NEWEST,
+            {**KARPENTER, "count": {"desired": 0, "max": 2}, "image": {"release": "v20260501"}},
+            "pools[0].image.release",
+        ),
+        (NEWEST, {"machine_type": "m7i.xlarge", "workload": "general", "image": {"release": AL2023}}, "pools[0]"),
+        (OLD_SYSTEM, {}, "cluster.create.system.release"),
+    ],
+)
+def test_a_release_is_compared_with_the_kubernetes_that_planning_chooses(
+    cluster: dict[str, Any], settings: dict[str, Any], place: str
+) -> None:
+    with pytest.raises(BadInput) as refused:
+        plan_eks(settings, cluster=cluster)
+    (problem,) = refused.value.problems
+    assert problem.path.startswith(place)
+    assert "on Kubernetes 1.36, the newest, because cluster.kubernetes is not set" in problem.found
+
+
+def test_a_release_is_compared_with_the_kubernetes_of_an_existing_cluster() -> None:
+    plan = plan_eks(
+        {**KARPENTER, "count": {"desired": 0, "max": 2}, "image": {"release": "v20260501"}}, cluster=EXISTING
+    ).cluster.cloud
+    assert isinstance(plan, EksClusterPlan)
+    facts = ExistingEksFacts(
+        kubernetes="1.35", authentication_mode="API", vpc_cni=None, subnets={}, all_subnets=("subnet-1",)
+    )
+    assert check_looked_up(facts, plan) == []
+    (problem,) = check_looked_up(replace(facts, kubernetes="1.36"), plan)
+    assert problem.path == "pools[0].image.release"
+    assert "the version of ml" in problem.found
+
+
+def test_dranet_is_compared_with_the_kubernetes_of_an_existing_cluster() -> None:
+    pool = {"network": {"via": "dranet"}, "zones": ["us-east-2a"], "count": {"desired": 2}}
+    plan = plan_eks(pool, cluster=EXISTING).cluster.cloud
+    assert isinstance(plan, EksClusterPlan)
+    facts = ExistingEksFacts(
+        kubernetes="1.34",
+        authentication_mode="API",
+        vpc_cni=None,
+        subnets={"us-east-2a": ("subnet-1",)},
+        all_subnets=(),
+    )
+    assert check_looked_up(facts, plan) == []
+    (problem,) = check_looked_up(replace(facts, kubernetes="1.33"), plan)
+    assert (problem.path, problem.allowed) == ("cluster.kubernetes", "1.34 or newer")
 
 
 @pytest.mark.parametrize("image", [{"release": "1.35.4-20260422"}, {"release": "1.34.2-20251217"}])
