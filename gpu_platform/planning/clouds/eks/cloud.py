@@ -198,13 +198,14 @@ class Eks(Cloud):
     def check_together(
         self, pools: Sequence[tuple[int, Pool]], operator: Operator | None, catalog: Catalog, problems: Problems
     ) -> None:
-        """Record placement groups that pools of different zones name, and images of another Kubernetes."""
-        check_shared_groups(pools, problems)
+        """Record placement groups that pools cannot share, and images of another Kubernetes version."""
+        check_shared_groups(pools, self._cluster, catalog, problems)
         release = catalog.operator_releases.get(operator.release) if operator is not None else None
         kubernetes = planned_kubernetes(self._cluster, release, catalog)
         if kubernetes is not None:
-            declared = "as cluster.kubernetes says"
-            why = declared if self._cluster.kubernetes is not None else "the newest, because cluster.kubernetes is not set"
+            why = "which cluster.kubernetes sets"
+            if self._cluster.kubernetes is None:
+                why = "the newest, because cluster.kubernetes is not set"
             for image in pinned_images(self._cluster, pools, catalog):
                 check_pinned_image(image, kubernetes, why, problems)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpu_platform.base.quantity import counted
+from gpu_platform.catalog import Catalog
 from gpu_platform.catalog.models import AwsFamily, MachineType
 from gpu_platform.planning.clouds.eks.blocks import windows_of
 from gpu_platform.planning.clouds.eks.capacity import check_region
@@ -147,11 +148,30 @@ def _check_with_reservation(group: str | None, capacity: Reservation, here: Prob
         )
 
 
-def check_shared_groups(pools: Sequence[tuple[int, Pool]], problems: Problems) -> None:
-    """Record existing groups that pools of different zones name: a group is in one, that of its first nodes."""
+def check_shared_groups(
+    pools: Sequence[tuple[int, Pool]], cluster: EksCluster, catalog: Catalog, problems: Problems
+) -> None:
+    """Record groups that a pool cannot name: one of the program, or one that a pool in another zone names.
+
+    The program creates a group for the nodes of one pool, and deletes it with them.
+    """
+    created: dict[str, int] = {}
+    for index, pool in pools:
+        machine = catalog.machine_types.get(pool.machine_type)
+        placed = placement_group(pool, machine, cluster) if machine is not None else None
+        if placed is not None and placed.create:
+            created[placed.name] = index
     first: dict[str, tuple[int, str]] = {}
     for index, pool in pools:
         field, group = _named_group(pool)
+        if group is not None and group in created:
+            owner = created[group]
+            problems.at(f"pools[{index}].{field}").add(
+                f"{group!r}, which the program creates for pools[{owner}]",
+                "a group that exists: the program deletes its own with the nodes of its pool",
+                f"name a group that exists, or remove {field}",
+            )
+            continue
         zones = set(zones_of(pool))
         if group is None or len(zones) != 1:  # several are refused by themselves
             continue

@@ -12,10 +12,10 @@ import pytest
 from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning import EnvironmentPlan
-from gpu_platform.planning.clouds.eks.kubernetes import addon_kubernetes
 from gpu_platform.planning.clouds.eks.arns import partition_of
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster
 from gpu_platform.planning.clouds.eks.cluster_plan import CreateEksPlan, EksClusterPlan, VpcPlan
+from gpu_platform.planning.clouds.eks.kubernetes import addon_kubernetes
 from gpu_platform.planning.clouds.eks.vpc import PREFIXES, ZONE_LETTERS, zone_subnets
 from gpu_platform.planning.clouds.vendors import eks_max_pods
 from gpu_platform.planning.problems import Problems

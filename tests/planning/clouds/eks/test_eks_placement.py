@@ -242,6 +242,27 @@ def test_pools_of_two_zones_cannot_name_one_placement_group(
     assert "where pools[0] has it: a cluster placement group is in one zone" in problem.allowed
 
 
+@pytest.mark.parametrize("zone", ["us-east-2a", "us-east-2b"])
+@pytest.mark.parametrize(
+    ("second", "field"),
+    [
+        ({"placement": {"type": "cluster", "group": "ml-a"}}, "placement.group"),
+        ({"capacity": {**RESERVATION, "placement_group": "ml-a"}}, "capacity.placement_group"),
+    ],
+)
+def test_a_pool_cannot_name_the_group_that_the_program_creates_for_another(
+    second: dict[str, Any], field: str, zone: str
+) -> None:
+    in_zone = {"capacity": {**second["capacity"], "zone": zone}} if "capacity" in second else {"zones": [zone]}
+    for order in (("a", "b"), ("b", "a")):
+        pools = {"a": {**TWO, "name": "a", "zones": ["us-east-2a"]}, "b": {"name": "b", **second, **in_zone}}
+        with pytest.raises(BadInput) as refused:
+            plan_eks(*(pools[name] for name in order))
+        (problem,) = refused.value.problems
+        assert problem.path == f"pools[{order.index('b')}].{field}"
+        assert f"which the program creates for pools[{order.index('a')}]" in problem.found
+
+
 def test_pools_of_one_zone_can_name_one_placement_group() -> None:
     plan = plan_eks({**IN_GROUP, "zones": ["us-east-2a"]}, {"name": "reserved", **RESERVED_IN_GROUP})
     groups = [pool.cloud.placement_group for pool in plan.pools if isinstance(pool.cloud, EksPoolPlan)]
