@@ -44,9 +44,15 @@ def test_up_refuses_zones_that_are_removed_from_a_node_group_since_it_stays_wher
     assert "zones: [us-east-2a] to leave it there" in found.refusal.fix
 
 
-def test_a_node_group_that_leaves_its_reservation_names_its_zones_too() -> None:
-    assert refused(plan_eks({**LAB, **RESERVED}), plan_eks(LAB))
-    assert not refused(plan_eks({**LAB, **RESERVED}), plan_eks({**LAB, **ONE}))
+@pytest.mark.parametrize("after", [LAB, {**LAB, **ONE}, {**LAB, "capacity": {"type": "spot"}}])
+def test_a_node_group_that_is_replaced_may_leave_its_zones(after: dict[str, Any]) -> None:
+    before = plan_eks({**LAB, **(ONE if "capacity" in after else RESERVED)})
+    assert not refused(before, plan_eks(after))
+
+
+def test_a_node_group_that_is_only_rolled_stays_in_its_zones() -> None:
+    (found,) = refused(plan_eks({**LAB, **ONE}), plan_eks({**LAB, "machine_type": "g6.24xlarge"}))
+    assert found.field == "pools[0].zones"
 
 
 def test_up_refuses_zones_that_are_removed_from_a_node_pool_of_gke_unless_it_is_replaced() -> None:

@@ -147,15 +147,15 @@ def impacts_of_left_zones(
 ) -> Iterator[Impact]:
     """Yield the refusal of pools that no longer name zones: their cloud leaves them in those that they have.
 
-    A node pool of GKE that is replaced takes the zones of the cluster; a node group of EKS keeps its subnets then,
-    too, because unset ones are left alone (components/eks/node_pool.py). Source: pulumi_gcp, container.NodePool,
-    nodeLocations ("will not revert upon being unset"); read 2026-11-29.
+    A pool that is replaced takes the zones of the cluster: Pulumi creates it from the inputs of the program, also
+    those of `ignore_changes`. Sources: pulumi_gcp, container.NodePool, nodeLocations ("will not revert upon being
+    unset"); pulumi/pulumi at 1b594989, pkg/resource/deploy/step_generator.go; read 2026-11-29.
     """
     replaced = {change.pool for change in changes if change.effect == "replaced"}
     for pool in plan.pools:
         platform, deployed = platform_of(pool), mapping_of(previous.get(pool.name))
         name = _ZONES.get(platform)
-        if name is None or deployed.get("platform") != platform or (platform == "gke" and pool.name in replaced):
+        if name is None or deployed.get("platform") != platform or pool.name in replaced:
             continue
         old = mapping_of(deployed.get("properties")).get(name, ALL_ZONES)
         if old == ALL_ZONES or properties(pool, plan)[name] != ALL_ZONES:

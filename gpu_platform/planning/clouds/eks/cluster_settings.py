@@ -129,8 +129,8 @@ def _of_subnets(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
 def _staying(cluster: EksClusterPlan) -> str:
     who = "managed pools without zones" + (" and the system nodes" if cluster.create is not None else "")
     return (
-        f"{who} that exist stay in the subnets that they were created in, and get no nodes in others: to move a "
-        "pool write its zones, which replaces it; pools of Karpenter take the new subnets"
+        f"{who} that exist stay in the subnets that they were created in until another change replaces them: to "
+        "move a pool write its zones, which replaces it; pools of Karpenter take the new subnets"
     )
 
 
