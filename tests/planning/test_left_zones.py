@@ -13,7 +13,7 @@ from gpu_platform.planning.changes import classify, pool_changes, pool_facts
 from gpu_platform.planning.changes.impact import Impact
 from gpu_platform.stack.loaded import plan_platform
 from tests.planning.conftest import environment
-from tests.support.eks_stacks import plan_eks
+from tests.support.eks_stacks import CREATED, EXISTING, plan_eks
 
 LAB: dict[str, Any] = {"machine_type": "g6.12xlarge", "workload": "inference", "count": {"desired": 2}}
 ONE = {"zones": ["us-east-2a"]}
@@ -60,6 +60,23 @@ def test_up_refuses_zones_that_are_removed_from_a_node_pool_of_gke_unless_it_is_
     (found,) = refused(before, plan_gke())
     assert found.old == "us-central1-a"
     assert not refused(before, plan_gke(disk={"type": "pd-ssd"}, capacity={"type": "spot"}))
+
+
+@pytest.mark.parametrize("zones", [["us-east-2a"], ["us-east-2b", "us-east-2a"]])
+@pytest.mark.parametrize("create", [True, False], ids=["existing VPC", "existing cluster"])
+def test_a_pool_that_is_in_all_zones_of_the_cluster_may_leave_them(zones: list[str], create: bool) -> None:
+    subnets = {zone: EXISTING["subnets"][zone] for zone in zones}
+    network = {
+        "vpc": "vpc-0a1b2c3d4e5f60718",
+        "subnets": subnets,
+        "control_plane_subnets": ["subnet-2a1b2c3d4e5f60718", "subnet-3a1b2c3d4e5f60718"],
+    }
+    own = {**CREATED, "create": {**CREATED["create"], "network": network}}
+    cluster = own if create else {**EXISTING, "subnets": subnets}
+    before = plan_eks({**LAB, "zones": zones}, cluster=cluster)
+    assert not refused(before, plan_eks(LAB, cluster=cluster))
+    if len(zones) > 1:
+        assert refused(plan_eks({**LAB, **ONE}, cluster=cluster), plan_eks(LAB, cluster=cluster))
 
 
 @pytest.mark.parametrize(

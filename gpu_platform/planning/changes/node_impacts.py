@@ -160,6 +160,8 @@ def impacts_of_left_zones(
         old = mapping_of(deployed.get("properties")).get(name, ALL_ZONES)
         if old == ALL_ZONES or properties(pool, plan)[name] != ALL_ZONES:
             continue
+        if plan.cluster.cloud is not None and set(old.split(", ")) == set(plan.cluster.cloud.known_zones):
+            continue  # it is in all of them already
         stays = f"it stays in {old}, because unset zones change nothing of a pool that exists"
         yield Impact(
             subject=f"pool {pool.name}",

@@ -218,6 +218,11 @@ class CloudCluster(Protocol):
         ...
 
     @property
+    def known_zones(self) -> tuple[str, ...]:
+        """Zones of pools that name none, where the stack file decides all of them; else empty."""
+        ...
+
+    @property
     def protect(self) -> bool:
         """Whether the engine refuses to delete the cluster."""
         ...

@@ -94,6 +94,7 @@ class AzureCluster:
     kind: str = "azure"
     region: str = "westeurope"
     kubernetes: str | None = "1.35"
+    known_zones: tuple[str, ...] = ()
     protect: bool = True
     retained: tuple[str, ...] = ()
     create: CreatedCluster | None = None

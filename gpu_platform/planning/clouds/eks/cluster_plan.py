@@ -375,6 +375,12 @@ class EksClusterPlan:
         return vpc.subnets if isinstance(vpc, ExistingVpcPlan) else self.subnets
 
     @property
+    def known_zones(self) -> tuple[str, ...]:
+        """Zones of pools that name none, where the stack file decides all of them; else empty."""
+        zones = self.create.vpc.zone_names if self.create is not None else self.subnets
+        return tuple(zone for zone in zones if not is_local_zone(zone))
+
+    @property
     def common_subnets(self) -> tuple[str, ...]:
         """Declared subnets of an existing cluster for pools that name no zone: none in a Local Zone."""
         return tuple(subnet for zone, subnet in self.subnets.items() if not is_local_zone(zone))

@@ -592,6 +592,11 @@ class GkeClusterPlan:
         return cluster_settings(self)
 
     @property
+    def known_zones(self) -> tuple[str, ...]:
+        """None: the zones of a region are those that are known to offer the machine type of a pool."""
+        return ()
+
+    @property
     def platforms(self) -> tuple[str, ...]:
         """Platforms that create the nodes of its pools."""
         return ("gke",)
