@@ -134,7 +134,7 @@ def impacts_of_cluster(previous: object, plan: EnvironmentPlan) -> Iterator[Impa
         lossy = bool(lost) or setting.fixed
         effect = Effect(setting.loss if lossy else setting.gain)
         because = setting.on_loss.format(lost=", ".join(lost)) if lossy else setting.on_gain
-        refusal = _refusal(setting, old, new) if setting.fixed else _keeps(setting, new, lost, because)
+        refusal = _refusal(setting, old, new) if setting.fixed else _keeps(setting, old, new, because)
         yield Impact(
             subject="cluster",
             effect=effect,
@@ -155,11 +155,12 @@ def _refusal(setting: ClusterSetting, old: int | list[str], new: int | list[str]
     return Problem(setting.field, _text(setting, new), f"{text}: {setting.on_loss}", fix)
 
 
-def _keeps(setting: ClusterSetting, new: int | list[str], lost: list[str], why: str) -> Problem | None:
-    """Return why `up` refuses to lose values of a setting."""
+def _keeps(setting: ClusterSetting, old: int | list[str], new: int | list[str], why: str) -> Problem | None:
+    """Return why `up` refuses to lose values of a setting. The fix names all: planning may have chosen some."""
+    lost = _lost(old, new)
     if not setting.kept or not lost:
         return None
-    fix = f"add {', '.join(lost)} to {setting.field}"
+    fix = f"name {_text(setting, old).partition(': ')[2]} in {setting.field}"
     return Problem(setting.field, f"{_text(setting, new)}, without {', '.join(lost)}", why, fix)
 
 
