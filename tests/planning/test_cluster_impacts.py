@@ -95,11 +95,14 @@ def test_the_fix_for_a_lost_zone_loses_no_other_one(declared: list[str], moved_t
     assert not any(one.refusal for one in impacts(before, plan(moved_to, named)))
 
 
-def test_zones_that_a_vpc_gets_and_those_of_another_region_are_not_refused() -> None:
+def test_zones_that_a_vpc_gets_and_those_of_another_vpc_are_not_refused() -> None:
+    moved = {**CREATED, "create": {**CREATED["create"], "cidr": "10.8.0.0/16"}}
     before = plan_eks({"zones": ["us-east-2a"]}, {"name": "b", "zones": ["us-east-2b"]}, cluster=CREATED)
     for other in (
         plan_eks(*({"name": f"pool-{one}", "zones": [f"us-east-2{one}"]} for one in "abc"), cluster=CREATED),
         plan_eks({"zones": ["eu-west-1a"]}, cluster={**CREATED, "region": "eu-west-1"}),
+        plan_eks({"zones": ["us-east-2c"]}, cluster={**CREATED, "name": "ml2"}),
+        plan_eks({"zones": ["us-east-2c"]}, cluster=moved),
     ):
         assert not any(one.refusal for one in impacts(before, other))
 
@@ -133,6 +136,19 @@ def test_another_subnet_of_a_zone_cuts_the_access_to_created_file_systems_for_mi
     assert "files of home hang" in row.because
     without = impacts(plan(EXISTING["subnets"]), plan(other))
     assert all(one.effect is Effect.IN_PLACE for one in without)
+
+
+@pytest.mark.parametrize("name", ["ml", "ml2"])
+def test_a_cluster_of_another_name_has_new_nodes_and_mount_targets(name: str) -> None:
+    def plan(name: str, subnet: str) -> EnvironmentPlan:
+        subnets = {**EXISTING["subnets"], "us-east-2a": subnet}
+        network = {"vpc": "vpc-0a1b2c3d4e5f60718", "subnets": subnets}
+        own = {**CREATED, "name": name, "create": {**CREATED["create"], "network": network}}
+        return plan_eks(ANYWHERE, cluster=own, storage={"home": {"type": "nfs"}})
+
+    found = impacts(plan("ml", "subnet-0a1b2c3d4e5f60718"), plan(name, "subnet-9a1b2c3d4e5f60718"))
+    of_subnets = [one for one in found if one.field == "cluster.create.network.subnets"]
+    assert len(of_subnets) == (2 if name == "ml" else 0)
 
 
 def test_a_zone_more_of_a_new_vpc_moves_no_pool_without_zones_which_preview_says() -> None:

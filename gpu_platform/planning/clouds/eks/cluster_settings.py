@@ -94,7 +94,8 @@ def _oidc_text(oidc: OidcPlan) -> str:
 def _zones(cluster: EksClusterPlan, create: CreateEksPlan) -> ClusterSetting:
     """Return the zones of a new VPC, of which none may go: control plane and node groups keep their subnets."""
     return ClusterSetting(
-        name=f"zones in {cluster.region}",  # in another region the cluster is another one
+        # A cluster of another name or region, and one in another network, has a VPC of its own.
+        name=f"zones of {cluster.name} in {cluster.region}, {create.vpc.shown}",
         what="zones of the VPC",
         field="cluster.create.zones",
         values=create.vpc.zone_names,
@@ -116,7 +117,7 @@ def _of_subnets(cluster: EksClusterPlan) -> Iterator[ClusterSetting]:
     stay = _staying(cluster)
     yield ClusterSetting(
         # In another VPC or cluster all nodes are new ones.
-        name=f"subnets in {create.vpc.shown if create is not None else cluster.name}",
+        name=f"subnets of {cluster.name}" + (f" in {create.vpc.shown}" if create is not None else ""),
         what="subnets of nodes",
         field="cluster.create.network.subnets" if create is not None else "cluster.subnets",
         values=tuple(subnets),

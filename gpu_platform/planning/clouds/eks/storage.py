@@ -250,7 +250,7 @@ def _mount_targets(cluster: EksCluster, cloud: EksStorage) -> Iterator[ClusterSe
         return
     classes = ", ".join(one.storage_class for one in cloud.file_systems)
     yield ClusterSetting(
-        name=f"mount_targets in {network.vpc}",
+        name=f"mount_targets of {cluster.name} in {network.vpc}",
         what="mount targets of file systems",
         field="cluster.create.network.subnets",
         values=tuple(
