@@ -132,10 +132,24 @@ def test_another_subnet_of_a_zone_cuts_the_access_to_created_file_systems_for_mi
     nfs, other = {"type": "nfs"}, {**EXISTING["subnets"], "us-east-2a": "subnet-9a1b2c3d4e5f60718"}
     found = impacts(plan(EXISTING["subnets"], home=nfs), plan(other, home=nfs))
     (row,) = [one for one in found if one.effect is Effect.CUTS_ACCESS]
-    assert "that of us-east-2a=subnet-0a1b2c3d4e5f60718 is deleted, then" in row.because
+    assert "that in subnet-0a1b2c3d4e5f60718 is deleted, then" in row.because
     assert "files of home hang" in row.because
+    assert row.old == "mount target of file systems in us-east-2a: subnet-0a1b2c3d4e5f60718"
     without = impacts(plan(EXISTING["subnets"]), plan(other))
     assert all(one.effect is Effect.IN_PLACE for one in without)
+
+
+def test_a_zone_that_leaves_loses_its_mount_target_for_good_which_preview_says() -> None:
+    def plan(zones: str) -> EnvironmentPlan:
+        subnets = {f"us-east-2{zone}": f"subnet-{index}a1b2c3d4e5f60718" for index, zone in enumerate(zones)}
+        network = {"vpc": "vpc-0a1b2c3d4e5f60718", "subnets": subnets}
+        own = {**CREATED, "create": {**CREATED["create"], "network": network}}
+        return plan_eks(ANYWHERE, cluster=own, storage={"home": {"type": "nfs"}})
+
+    (row,) = [one for one in impacts(plan("abc"), plan("ab")) if one.effect is Effect.CUTS_ACCESS]
+    assert row.because.startswith("the mount target in us-east-2c is deleted, and no other is created there")
+    assert row.refusal is None, "the nodes there may be gone already"
+    assert not [one for one in impacts(plan("ab"), plan("abc")) if one.effect is Effect.CUTS_ACCESS]
 
 
 @pytest.mark.parametrize("name", ["ml", "ml2"])

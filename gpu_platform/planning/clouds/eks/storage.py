@@ -240,26 +240,39 @@ def plan_eks_storage(
 
 
 def _mount_targets(cluster: EksCluster, cloud: EksStorage) -> Iterator[ClusterSetting]:
-    """Yield the subnets of an existing VPC in which the created file systems have mount targets.
+    """Yield zones and subnets of an existing VPC in which the created file systems have mount targets.
 
     A file system has one mount target in each zone, which keeps its subnet (EFS API, CreateMountTarget:
-    MountTargetConflict; hashicorp/terraform-provider-aws#2525; read 2026-11-29).
+    MountTargetConflict; hashicorp/terraform-provider-aws#2525). Nodes mount by the one in their zone (EFS user
+    guide, "Mounting on Amazon EC2 with a DNS name"). Read 2026-11-29.
     """
     network = cluster.create.network if cluster.create is not None else None
     if network is None or not cloud.file_systems:
         return
     classes = ", ".join(one.storage_class for one in cloud.file_systems)
+    zones = {zone: subnet for zone, subnet in sorted(network.subnets.items()) if not is_local_zone(zone)}
+    place = f"of {cluster.name} in {network.vpc}"
     yield ClusterSetting(
-        name=f"mount_targets of {cluster.name} in {network.vpc}",
-        what="mount targets of file systems",
+        name=f"mount_targets {place}",
+        what="zones with mount targets of file systems",
         field="cluster.create.network.subnets",
-        values=tuple(
-            f"{zone}={subnet}" for zone, subnet in sorted(network.subnets.items()) if not is_local_zone(zone)
-        ),
+        values=tuple(zones),
         loss="cuts-access",
-        on_loss="EFS has one mount target in each zone, which keeps its subnet: that of {lost} is deleted, then "
-        f"the one in another subnet is created. For some minutes files of {classes} hang in pods of the zone",
+        on_loss=f"the mount target in {{lost}} is deleted, and no other is created there: on nodes that "
+        f"stay in the zone files of {classes} hang in running pods, and new pods cannot mount them",
+        on_gain="pods in the new zone reach the files by a mount target there",
     )
+    for zone, subnet in zones.items():
+        yield ClusterSetting(
+            name=f"mount_target {place}, {zone}",
+            what=f"mount target of file systems in {zone}",
+            field="cluster.create.network.subnets",
+            values=(subnet,),
+            loss="cuts-access",
+            on_loss="EFS has one mount target in each zone, which keeps its subnet: that in {lost} is deleted, "
+            f"then the one in another subnet is created. For some minutes files of {classes} hang in pods of the "
+            "zone",
+        )
 
 
 def _volumes(name: str, one: StorageClass, cluster: EksCluster) -> Iterator[VolumePlan]:
