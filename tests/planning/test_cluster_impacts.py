@@ -264,6 +264,13 @@ def plan_on_gke(pools: Sequence[dict[str, Any]] = (), **create: Any) -> Environm
         ),
         ({}, {"disk_gb": 100}, Effect.ROLLS_NODES, "EKS replaces the system nodes one by one"),
         ({}, {"release": "1.34.8-20260818"}, Effect.ROLLS_NODES, "EKS replaces the system nodes one by one"),
+        (
+            {"release": "1.34.8-20260720"},
+            {"release": "1.34.8-20260818"},
+            Effect.ROLLS_NODES,
+            "EKS replaces the system nodes one by one",
+        ),
+        ({"release": "1.34.8-20260818"}, {}, Effect.IN_PLACE, "no node is replaced for it"),
     ],
 )
 def test_what_a_change_of_the_system_nodes_does_is_announced(
@@ -491,13 +498,15 @@ def test_tags_that_go_roll_the_system_nodes_too() -> None:
     assert (found.effect, found.old) == (Effect.ROLLS_NODES, "tags of the system nodes: owner=ml")
 
 
-def test_a_pinned_image_of_the_system_nodes_has_one_row_at_an_upgrade() -> None:
-    def pinned(minor: str, release: str) -> EnvironmentPlan:
-        return plan_of({"system": {"release": release}}, kubernetes=minor)
+@pytest.mark.parametrize("release", ["1.35.2-20260818", None])
+def test_a_pinned_image_of_the_system_nodes_has_one_row_at_an_upgrade(release: str | None) -> None:
+    def pinned(minor: str, release: str | None) -> EnvironmentPlan:
+        return plan_of({"system": {"release": release}} if release else {}, kubernetes=minor)
 
-    found = impacts(pinned("1.34", "1.34.9-20260818"), pinned("1.35", "1.35.2-20260818"))
-    (rolled,) = [one for one in found if one.effect is Effect.ROLLS_NODES]
-    assert rolled.old.startswith("disk, image")
+    found = impacts(pinned("1.34", "1.34.9-20260818"), pinned("1.35", release))
+    (rolled,) = [one for one in found if one.field.startswith(("cluster.create.system", "cluster.kubernetes"))]
+    assert rolled.effect is Effect.ROLLS_NODES
+    assert rolled.old == "Kubernetes version of the system nodes: 1.34"
 
 
 def test_an_upgrade_of_gke_says_that_the_system_nodes_follow_later() -> None:

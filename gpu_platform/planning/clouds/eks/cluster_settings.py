@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _REPLICAS = "replicas"  # Karpenter's chart
 _MOVES = "all pods of add-ons and controllers move to new nodes, Karpenter and the GPU Operator, too"
+_ONE_BY_ONE = f"EKS replaces the system nodes one by one; {_MOVES}"
 _NEW_GROUP = f"a new one is created, then the old is deleted; {_MOVES}"
 
 
@@ -159,17 +160,16 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
         on_loss=f"{later}; AWS deletes no subnet in which pods have addresses, so replace the nodes first",
         on_gain=later,
     )
-    yield from _of_system(create.system_pool)
+    yield from _of_system(create.system_pool, cluster.kubernetes or NOT_SET)
     rolled = _rolled(create.system_pool)
-    if create.system_pool.release_version is None:  # else the row on the image has it
-        yield ClusterSetting(
-            name="system_version",
-            what="Kubernetes version of the system nodes",
-            field="cluster.kubernetes",
-            values=(cluster.kubernetes or NOT_SET,),
-            loss="rolls-nodes",
-            on_loss=f"the system nodes are upgraded with the cluster: {rolled}",
-        )
+    yield ClusterSetting(
+        name="system_version",
+        what="Kubernetes version of the system nodes",
+        field="cluster.kubernetes",
+        values=(cluster.kubernetes or NOT_SET,),
+        loss="rolls-nodes",
+        on_loss=f"the system nodes are upgraded with the cluster: {rolled}",
+    )
     tagged = f"tags are in the launch template of the system nodes: {rolled}"
     yield ClusterSetting(
         name="system_tags",
@@ -241,7 +241,7 @@ def _of_create(cluster: EksClusterPlan, create: CreateEksPlan) -> Iterator[Clust
     )
 
 
-def _of_system(pool: SystemPool) -> Iterator[ClusterSetting]:
+def _of_system(pool: SystemPool, kubernetes: str) -> Iterator[ClusterSetting]:
     yield ClusterSetting(
         name="system_nodes",
         what="system nodes",
@@ -272,20 +272,32 @@ def _of_system(pool: SystemPool) -> Iterator[ClusterSetting]:
         on_gain=replaced,
     )
     key = f", key {pool.disk.kms_key}" if pool.disk.kms_key is not None else ""
-    image = f", image {pool.release_version}" if pool.release_version is not None else ""
     outside = ", outside open reservations" if pool.avoids_reservations else ""
     yield ClusterSetting(
-        name="system_template",
-        what="disk, image and reservations of the system nodes",
-        field="cluster.create.system.disk_gb, kms_key or release, or the reservation of a pool",
-        values=(f"{pool.disk.size_gib} GiB{image}{key}{outside}",),
+        name="system_disk",
+        what="disk and reservations of the system nodes",
+        field="cluster.create.system.disk_gb or kms_key, or the reservation of a pool",
+        values=(f"{pool.disk.size_gib} GiB{key}{outside}",),
         loss="rolls-nodes",
         on_loss=_rolled(pool),
+    )
+    pinned = pool.release_version is not None
+    yield ClusterSetting(
+        # With another version of Kubernetes the nodes are rolled in any case.
+        name=f"system_image of Kubernetes {kubernetes}",
+        what="image release of the system nodes",
+        field="cluster.create.system.release",
+        values=(pool.release_version,) if pool.release_version is not None else (),
+        # The AWS provider changes nothing for a release that is removed (see `rolled_image`).
+        loss="rolls-nodes" if pinned else "in-place",
+        on_loss=_ONE_BY_ONE
+        if pinned
+        else "no node is replaced for it: the next roll takes the newest image of EKS",
+        gain="rolls-nodes",
+        on_gain=_ONE_BY_ONE,
     )
 
 
 def _rolled(pool: SystemPool) -> str:
     image = rolled_image("create.system.release", pool.release_version)
-    return (
-        f"EKS replaces the system nodes one by one; {_MOVES}; where create.system.release stays as it is, {image}"
-    )
+    return f"{_ONE_BY_ONE}; where create.system.release stays as it is, {image}"
