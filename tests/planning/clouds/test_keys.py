@@ -171,6 +171,14 @@ def test_rights_on_keys_are_prerequisites_on_eks() -> None:
     assert f"kms:CreateGrant on {KEY}" in plan.prerequisites(["aws:eks/cluster:Cluster"]).permissions
 
 
+def test_rights_on_the_key_of_an_alias_name_no_alias_as_a_resource() -> None:
+    alias = "arn:aws:kms:us-east-2:123456789012:alias/disks"
+    plan = cloud(plan_platform(on_eks("pool", alias), "test"))
+    needed = plan.prerequisites(["aws:eks/cluster:Cluster"]).permissions
+    assert f"kms:CreateGrant on the key of {alias} (in IAM policies " in needed
+    assert "arn:aws:kms:us-east-2:123456789012:key/* with the condition kms:ResourceAliases alias/disks)" in needed
+
+
 def test_rights_on_keys_and_their_api_are_prerequisites_on_gke() -> None:
     create = {"kms_key": GOOGLE, "system": {"kms_key": GOOGLE}}
     cluster = {

@@ -42,6 +42,17 @@ def check_region_supported(region: str, problems: Problems) -> None:
         )
 
 
+def key_text(key: str) -> str:
+    """Return a key as a reader must name it in a policy: an alias is no resource of statements on keys.
+
+    Source: KMS developer guide, "Specifying KMS keys in IAM policy statements"; read 2026-11-29.
+    """
+    owner, alias, name = key.partition(":alias/")
+    if not alias:
+        return key
+    return f"the key of {key} (in IAM policies {owner}:key/* with the condition kms:ResourceAliases alias/{name})"
+
+
 def check_key(key: str | None, cluster: EksCluster, problems: Problems, *, alias: bool = False) -> None:
     """Record a KMS key that the cluster cannot use; `problems` is at its field, `alias`: aliases are keys there.
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from gpu_platform.planning.clouds.eks.arns import key_text
 from gpu_platform.planning.clouds.examples import api_access_examples
 from gpu_platform.planning.clouds.section import CloudPrerequisites, CloudQuota, Example
 
@@ -67,7 +68,7 @@ def _key_rights(cluster: EksClusterPlan) -> Iterator[str]:
     ):
         for key in keys:
             actions = "kms:Decrypt, kms:GenerateDataKeyWithoutPlaintext, kms:ReEncrypt* and kms:CreateGrant"
-            yield f"{actions} on {key} for the {role}"
+            yield f"{actions} on {key_text(key)} for the {role}"
     for key in cluster.other_keys:
         yield f"kms:DescribeKey and kms:CreateGrant on {key}"
 
