@@ -113,6 +113,7 @@ KWOK_NODE_ANNOTATION: Final = "kwok.x-k8s.io/node"  # "fake": KWOK simulates thi
 # -- Kubernetes -------------------------------------------------------------------------------------------
 INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
+OS_LABELS: Final = {"kubernetes.io/os": "linux"}  # of every node
 
 # -- NVIDIA -----------------------------------------------------------------------------------------------
 NVIDIA_PREFIX: Final = "nvidia.com/"  # of resources and labels

@@ -100,6 +100,24 @@ def test_check_warns_of_a_volume_on_system_nodes_that_are_fewer_than_the_zones()
     assert not warned({"storageSpec": DISK}, {"zones": ZONES, "system": {"desired": 3, "max": 3}}, taints)
 
 
+@pytest.mark.parametrize(
+    ("selector", "warns"),
+    [
+        ({"kubernetes.io/os": "linux"}, True),
+        ({"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}, True),
+        ({"kubernetes.io/os": "linux", "gpu-platform.dev/pool": "metrics"}, False),
+        ({"topology.kubernetes.io/zone": "us-east-2a"}, False),
+    ],
+)
+def test_a_selector_of_labels_that_all_nodes_have_chooses_no_pool(selector: dict[str, str], warns: bool) -> None:
+    spec = {"storageSpec": DISK, "nodeSelector": selector}
+    found = warned(spec, {"zones": ZONES}, {"zones": ZONES[:1]})
+    assert ("system nodes, which are fewer" in found) is warns
+    several = {"storageSpec": DISK, "nodeSelector": {**selector, "gpu-platform.dev/pool": "metrics"}}
+    if warns:
+        assert "nodes of pool metrics" in warned(several, {"zones": ZONES}, {})
+
+
 def test_check_warns_of_a_volume_on_a_cpu_pool_in_several_zones() -> None:
     chosen = {"storageSpec": DISK, "nodeSelector": {"gpu-platform.dev/pool": "metrics"}}
     assert "nodes of pool metrics may start in another" in warned(chosen, {"zones": ZONES}, {})

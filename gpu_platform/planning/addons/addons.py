@@ -23,6 +23,8 @@ _VOLUMES: Final = {
     "Prometheus": ("prometheus", "prometheusSpec", "storageSpec"),
     "Alertmanager": ("alertmanager", "alertmanagerSpec", "storage"),
 }
+# A node selector with these alone chooses no pool.
+_ON_SYSTEM_NODES: Final = {**names.OS_LABELS, "kubernetes.io/arch": "amd64"}
 
 
 def check(addons: Addons, cloud: Cloud, problems: Problems) -> None:
@@ -140,7 +142,8 @@ def _left_volumes(
         storage = context.environment.storage.get(str(_storage_class(spec.get(key))))
         if key not in spec or (storage is not None and storage.type != "disk"):
             continue
-        selector = cast("Mapping[str, str]", spec.get("nodeSelector") or {})
+        labels = cast("Mapping[str, str]", spec.get("nodeSelector") or {})
+        selector = {key: value for key, value in labels.items() if _ON_SYSTEM_NODES.get(key) != value}
         leaving = [
             f"nodes of pool {pool.name}"
             for pool in pools

@@ -54,7 +54,6 @@ from gpu_platform.stack.team import GpuUnits, Team
 
 DEFAULT_QUEUE: Final = "default"
 """Name of the LocalQueue that Kueue gives to workloads that name none."""
-_OS_LABELS: Final = {"kubernetes.io/os": "linux"}  # on every node; a flavor with a topology must have a label
 
 
 def check(context: CompleteContext, available: Available) -> None:
@@ -255,7 +254,7 @@ def _flavors(cloud: Cloud, pools: Sequence[PoolPlan], *, aware: bool) -> tuple[F
     without = FlavorPlan(
         name=cpu_flavor(aware=aware),
         pool=None,
-        node_labels=_OS_LABELS if aware else {},
+        node_labels=names.OS_LABELS if aware else {},  # a flavor with a topology must have a label
         topology=_topology_name((names.HOSTNAME_LABEL,)) if aware else None,
     )
     return (
