@@ -36,8 +36,8 @@ class EksNetwork(SpecModel):
         SetsProperties(eks=("subnets",), karpenter=("subnets",)),
     ]
     """Private subnet of the nodes by zone, with a route to the internet or to endpoints of all AWS services.
-    Pools of Karpenter also need the IAM API, for which a VPC can have an endpoint in us-east-1 alone (outside
-    China and GovCloud)."""
+    Pools of Karpenter also need the IAM API, for which a VPC can have an endpoint only in the Region of IAM's
+    control plane (us-east-1 for commercial Regions)."""
     control_plane_subnets: Annotated[tuple[SubnetId, ...], Field(max_length=16)] = ()
     """Subnets, in two zones at least, for the network interfaces of the control plane: a /28 each is enough.
     Unset: the subnets of the nodes."""

@@ -27,9 +27,9 @@ _LAYOUTS: Final = "1.11.0"
 # "Create a VPC endpoint for IAM". Read 2026-11-29.
 _NEEDS_IAM: Final = (
     "its pods must reach the IAM API, by which it makes the instance profile of its nodes: a VPC can have an "
-    "endpoint for it in us-east-1 alone (outside China and GovCloud). Without a route to the internet or to such "
-    "an endpoint no node class becomes ready, and `up` waits in vain; pools with provisioner: managed do not need "
-    "it"
+    "endpoint for it only in the Region of IAM's control plane (us-east-1 for commercial Regions). Without a "
+    "route to the internet or to such an endpoint no node class becomes ready, and `up` waits in vain; pools with "
+    "provisioner: managed do not need it"
 )
 
 

@@ -66,7 +66,9 @@ def test_a_decision_states_what_the_owner_of_the_cluster_must_allow() -> None:
 def test_karpenter_in_a_network_whose_routes_are_not_known_needs_the_iam_api_which_is_said() -> None:
     network = {"vpc": "vpc-0a1b2c3d4e5f60718", "subnets": TWO_SUBNETS}
     for cluster in (eks(), eks(parts={"karpenter": "present"}), created({"network": network})):
-        assert "must reach the IAM API" in decisions(cluster, KARPENTER)["Karpenter"][1]
+        why = decisions(cluster, KARPENTER)["Karpenter"][1]
+        assert "must reach the IAM API" in why
+        assert "only in the Region of IAM's control plane" in why, "also in GovCloud"
     assert "Karpenter" not in decisions(created(), KARPENTER), "the program's VPC has NAT gateways"
 
 
