@@ -316,7 +316,8 @@ class Driver(SpecModel):
     Unset: host if the pool's node image contains a driver, else operator."""
     version: str | None = Field(default=None, pattern=r"^\d{3}(\.\d+)*$", examples=["580.173.02"])
     """Driver version; unset: the default of the operator release, or of the node image where that has a driver or
-    the platform's installer gets it (GKE with Container-Optimized OS)."""
+    the platform's installer gets it (GKE with Container-Optimized OS). Where nodes have a driver of their owner,
+    `580` stands for each driver of the branch."""
 
 
 class Operator(SpecModel):

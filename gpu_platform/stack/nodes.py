@@ -76,8 +76,8 @@ class Image(SpecModel):
     driver: Annotated[str | None, _OWN_IMAGE] = Field(
         default=None, pattern=r"^\d{3}(\.\d+)*$", examples=["595.91.07"]
     )
-    """EKS, with `ami` or `release`: version of the NVIDIA driver in the image; unset: the driver branch of the
-    family's own image."""
+    """EKS, with `ami` or `release`: version of the NVIDIA driver in the image, or its branch; unset: the driver
+    branch of the family's own image."""
 
 
 class Network(SpecModel):

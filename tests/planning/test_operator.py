@@ -166,10 +166,11 @@ def test_every_taint_of_a_pool_is_printed_with_its_reason(make_plan: PlanMaker) 
     assert found["kubernetes.io/arch=arm64:NoSchedule"].startswith("GKE adds it")
 
 
-def test_nodes_of_an_own_image_are_compared_with_its_driver(make_plan: PlanMaker) -> None:
-    own = {"ami": "ami-0a1b2c3d4e5f60718", "driver": "595.91.07"}
+@pytest.mark.parametrize("version", ["595", "595.91", "595.91.07"])
+def test_nodes_of_an_own_image_are_compared_with_its_driver(make_plan: PlanMaker, version: str) -> None:
+    own = {"ami": "ami-0a1b2c3d4e5f60718", "driver": version}
     expect = make_plan(aws(image=own), cluster=EKS).pools[0].expectations.expect
-    assert expect["driver-version"].value == "595.91.07"
+    assert expect["driver-version"].value == version
     assert expect["driver-version"].source == "stack: pools[0].image.driver"
     assert "driver-version" not in make_plan(aws(), cluster=EKS).pools[0].expectations.expect
 

@@ -36,9 +36,9 @@ MEMORY_TOLERANCE_PERCENT: Final = 1.5  # reserved pages and ECC shift NVML's tot
 class DeclaredNode:
     """What a stack declares for the nodes of a pool; each `..._source` names the place in the stack file.
 
-    `driver_version` is the exact driver; None expects only the GPU's first driver branch. `driver_rolled`: the
-    operator or the cloud changes it, node by node. `driver_at_creation`: a node keeps the driver that it was
-    created with. `mig_layouts` has one entry per GPU, an empty one where MIG is off; None expects nothing about
+    `driver_version` is the driver, or the first parts of its version; None expects only the GPU's first driver
+    branch. `driver_rolled`: the operator or the cloud changes it, node by node. `driver_at_creation`: a node keeps
+    the driver that it was created with. `mig_layouts` has one entry per GPU, an empty one where MIG is off; None expects nothing about
     MIG. `mig_config`: the node label's value for them; "": there is no such label. `mig_rolled`: the platform
     changes that label, or replaces the node, and not the owner of the node. `mps`: the daemon of MPS sets the
     compute mode. `nics`: those of the fabric that nodes are created with.

@@ -104,17 +104,27 @@ def branch_of(version: str) -> int:
     return int(version.split(".")[0])
 
 
+def is_full(version: str) -> bool:
+    """Return whether a version names one driver, as 580.173.02 does, and not all drivers of a branch.
+
+    All drivers that the operator's releases in the catalogue install have three numbers.
+    """
+    return version.count(".") == 2
+
+
 def driver_version(
     pool: Pool, software: NodeSoftware, operator: Operator, release: OperatorRelease | None
 ) -> str | None:
-    """Return the exact driver version that nodes will have, or None where it is not known before a deploy."""
+    """Return the driver version that nodes will have, or None where it is not known before a deploy.
+
+    A driver that the stack file only describes may have a part of a version, which stands for each that begins
+    with it.
+    """
     declared = operator.driver.version
     match software.driver:
         case "operator":
             return declared or (release.default_driver if release is not None else None)
         case "image" | "installer":
-            own = pool.image.driver
-            # A branch alone is no version to compare a node with.
-            return declared if own is None else own if "." in own else None
+            return pool.image.driver or declared
         case "cloud" | "dra" | "none":
             return None

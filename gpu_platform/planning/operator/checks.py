@@ -9,7 +9,7 @@ from gpu_platform.catalog import Catalog, OperatorRelease
 from gpu_platform.planning.clouds.gpu_parts import gpu_parts
 from gpu_platform.planning.context import Context
 from gpu_platform.planning.kubernetes_versions import minor, operator_fix
-from gpu_platform.planning.nodes.software import node_software
+from gpu_platform.planning.nodes.software import is_full, node_software
 from gpu_platform.planning.operator.dra_driver import check_compute_domains
 from gpu_platform.planning.operator.parts import check_parts
 from gpu_platform.planning.sharing import ResolvedPool
@@ -78,7 +78,7 @@ def _check_driver_version(
             f"a driver of {release.version}: " + ", ".join(release.drivers),
             f"write version: {_nearest(version, release.drivers)}, or remove it to use the default of the release",
         )
-    if "installer" in owners and "." not in version:
+    if "installer" in owners and not is_full(version):
         here.add(
             f"{version!r}",
             "a full version for pools with Container-Optimized OS, such as 580.126.20: its installer "

@@ -18,7 +18,7 @@ from gpu_platform.planning.context import CompleteContext, Context
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.dra.checks import MINIMUM_KUBERNETES, MINIMUM_PATCH
 from gpu_platform.planning.kubernetes_versions import minor
-from gpu_platform.planning.nodes.software import driver_version, node_software
+from gpu_platform.planning.nodes.software import driver_version, is_full, node_software
 from gpu_platform.planning.operator.section import DraDriverPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.problems import Problems
@@ -78,8 +78,8 @@ def _check_driver(context: Context, resolved: ResolvedPool, here: Problems) -> N
     software = node_software(resolved.pool, context.cloud, operator, catalog)
     release = catalog.operator_releases.get(operator.release)
     version = driver_version(resolved.pool, software, operator, release)
-    # A branch alone is compared with that of the GPU.
-    if version is not None and version.count(".") == 2 and _order(version) < _order(MINIMUM_DRIVER):
+    # A part of a version is compared with the branches of the GPU.
+    if version is not None and is_full(version) and _order(version) < _order(MINIMUM_DRIVER):
         here.add(
             f"{version} for pool {resolved.pool.name}",
             f"{MINIMUM_DRIVER} or newer: ComputeDomains need it",

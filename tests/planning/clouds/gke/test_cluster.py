@@ -646,9 +646,13 @@ def test_the_installer_gets_the_declared_driver_for_every_gpu() -> None:
     assert decision.chosen == "580.126.20, installed by the platform's installer"
 
 
-def test_a_branch_is_no_driver_that_the_installer_can_get() -> None:
-    branch = refused(on("g2-standard-48"), operator={"driver": {"version": "580"}})["operator.driver.version"]
-    assert "a full version for pools with Container-Optimized OS" in branch
+@pytest.mark.parametrize("part", ["580", "580.126"])
+def test_a_part_of_a_version_is_no_driver_that_the_installer_can_get(part: str) -> None:
+    problem = refused(on("g2-standard-48"), operator={"driver": {"version": part}})["operator.driver.version"]
+    assert "a full version for pools with Container-Optimized OS" in problem
+
+
+def test_gke_chooses_the_driver_for_its_own_device_plugin() -> None:
     of_gke = on("g2-standard-48", device_plugin="provider")
     assert "gke chooses" in refused(of_gke, operator={"driver": {"version": "580"}})["operator.driver.version"]
 
