@@ -140,6 +140,7 @@ DRIVER_VERSION_LABEL: Final = "nvidia.com/cuda.driver-version.full"
 GPU_REPLICAS_LABEL: Final = "nvidia.com/gpu.replicas"
 GPU_SHARING_STRATEGY_LABEL: Final = "nvidia.com/gpu.sharing-strategy"
 DEVICE_PLUGIN_CONFIG_LABEL: Final = "nvidia.com/device-plugin.config"
+DEPLOY_DRIVER_LABEL: Final = "nvidia.com/gpu.deploy.driver"  # "pre-installed" where the host has a driver
 DEPLOY_DEVICE_PLUGIN_LABEL: Final = "nvidia.com/gpu.deploy.device-plugin"
 DEPLOY_OPERANDS_LABEL: Final = "nvidia.com/gpu.deploy.operands"  # "false" keeps every operand off a node
 MIG_CONFIG_LABEL: Final = "nvidia.com/mig.config"

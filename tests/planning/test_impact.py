@@ -255,6 +255,74 @@ def test_another_driver_of_an_operator_of_the_owner_rolls_no_node() -> None:
     assert impacts(before, after) == ()
 
 
+def on_hosts(operator: Mapping[str, Any], **parts: str) -> EnvironmentPlan:
+    """Return a plan on nodes of an owner, with what `operator` installs there."""
+    document = {
+        "kind": "environment",
+        "cluster": {"provider": "existing", "kubernetes": "1.35", "parts": parts},
+        "operator": operator,
+        "pools": [
+            {
+                "name": "train",
+                "machine_type": "dgx-h100",
+                "count": {"desired": 2},
+                "nodes": {"names": ["train-0", "train-1"]},
+                "workload": "training",
+            }
+        ],
+    }
+    plan = plan_platform(document, "test")
+    assert plan.kind == "environment"
+    return plan
+
+
+def test_a_driver_that_the_operator_removes_takes_the_gpus_of_all_nodes_at_once() -> None:
+    before, after = on_hosts({}), on_hosts({"driver": {"owner": "host"}})
+    [impact] = impacts(before, after, pod("a", "train-0", 8, "Job pretrain", "vision/guard"), pod("cpu", gpus=0))
+    assert (impact.effect, impact.field) == (Effect.REMOVES_CAPACITY, "operator.driver.owner")
+    assert (impact.old, impact.new, impact.gpus) == (before.pools[0].driver_version, "(none)", 16)
+    assert (impact.changes_nodes, impact.blocks) == (True, ())
+    assert [one.name for one in impact.stopping] == ["a"]
+    assert impact.order.startswith("all nodes at once")
+
+
+def test_a_driver_that_the_operator_installs_from_now_on_leaves_that_of_the_host() -> None:
+    [impact] = impacts(on_hosts({"driver": {"owner": "host"}}), on_hosts({}), pod("a"))
+    assert (impact.effect, impact.field) == (Effect.IN_PLACE, "operator.driver.owner")
+    assert "a node whose host has a driver keeps it" in impact.because
+
+
+@pytest.mark.parametrize(
+    ("operator", "parts", "field"),
+    [
+        ({"toolkit": "host"}, {}, "operator.toolkit"),
+        ({}, {"device_plugin": "present"}, "cluster.parts.device_plugin"),
+    ],
+)
+def test_a_toolkit_or_device_plugin_that_changes_hands_has_a_row(
+    operator: Mapping[str, Any], parts: Mapping[str, str], field: str
+) -> None:
+    of_operator, of_owner = on_hosts({}), on_hosts(operator, **parts)
+    [ends] = impacts(of_operator, of_owner, pod("a"))
+    assert (ends.effect, ends.field, ends.changes_nodes) == (Effect.RESTARTS_PODS, field, True)
+    assert "new pods with GPUs need the owner's" in ends.because
+    [starts] = impacts(of_owner, of_operator, pod("a"))
+    assert (starts.field, starts.new) == (field, ends.old)
+
+
+def test_an_operator_that_changes_hands_takes_its_driver_and_device_plugin_along() -> None:
+    before, after = on_hosts({}), on_hosts({}, gpu_operator="present")
+    rows = [one for one in impacts(before, after, pod("a")) if one.subject == "pool train"]
+    assert [one.field for one in rows] == ["cluster.parts.gpu_operator"] * 3
+    assert rows[0].effect is Effect.REMOVES_CAPACITY
+
+
+def test_a_deployment_without_facts_about_operands_has_no_row_for_them() -> None:
+    outputs = json.loads(json.dumps(outputs_of(on_hosts({}))))
+    del outputs["software"]["pools"]["train"]["operands"]
+    assert classify(outputs, on_hosts({"toolkit": "host"}), load_catalog(), live=live()) == ()
+
+
 def test_a_pod_that_nobody_starts_again_is_said_to_block_another_driver_and_not_to_stop() -> None:
     versions = load_catalog().operator_releases["v26.7.0"].drivers
     before, after = (plan_of(operator={"driver": {"version": one}}) for one in (versions[0], versions[1]))

@@ -31,7 +31,7 @@ NOT_DEPLOYED = "(none)"
 def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
     """Return the stack output `software`: versions of Kubernetes and of the GPU Operator, drivers, sharing.
 
-    Keys: `kubernetes` and `operator` (texts), `pools` with `driver`, `driver_at_creation`, `sharing`, MIG
+    Keys: `kubernetes` and `operator` (texts), `pools` with `driver`, `driver_at_creation`, `operands`, `sharing`, MIG
     `layout`, `offers` (units on a node by extended resource), `labels` (declared ones), `evicting_taints` and
     `schedule` of each pool; `cleanup`: what the clean-up deletes; `fair_sharing`: whether Kueue divides what is
     borrowed, where the program sets it.
@@ -47,6 +47,7 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
             pool.name: {
                 "driver": driver_of(pool) if plan.operator.install != "none" else NOT_DEPLOYED,
                 "driver_at_creation": driver_at_creation(pool),
+                "operands": operands_of(pool, plan),
                 "sharing": sharing_text(pool),
                 "layout": layout_text(pool),
                 "offers": pool.units_per_node,
@@ -91,6 +92,15 @@ def driver_at_creation(pool: PoolPlan) -> str:
     if pool.software.driver != "installer":
         return NOT_DEPLOYED
     return pool.driver_version or "that of the node image"
+
+
+def operands_of(pool: PoolPlan, plan: EnvironmentPlan) -> list[str]:
+    """Return what the operator runs on the nodes besides the driver: `toolkit`, `device_plugin`."""
+    if plan.operator.install == "none":
+        return []
+    present = {part.name for part in plan.operator.parts if not part.install}
+    owners = {"toolkit": pool.software.toolkit, "device_plugin": pool.software.device_plugin}
+    return [name for name, owner in owners.items() if owner == "operator" and name not in present]
 
 
 def sharing_text(pool: PoolPlan) -> str:

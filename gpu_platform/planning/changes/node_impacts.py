@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gpu_platform.base import names
@@ -342,6 +343,7 @@ def impacts_of_software(
         yield _of_fair_sharing(fair=fair)
     pools = mapping_of(before.get("pools"))
     lost, partitioned = covered
+    moves = NOT_DEPLOYED in (before.get("operator"), now["operator"])  # it comes or goes with all that it installs
     offered = {name for pool in plan.pools for name in pool.units_per_node}
     gone = {name for facts in pools.values() for name in units_of(mapping_of(facts).get("offers"))} - offered
     for pool in plan.pools:
@@ -350,6 +352,8 @@ def impacts_of_software(
         old, new = mapping_of(pools[pool.name]), now["pools"][pool.name]
         other_layout = old.get("layout", new["layout"]) != new["layout"]
         if pool.name not in lost:
+            rows = _of_owners(pool, old, new, live, plan)
+            yield from rows if not moves else (replace(row, field="cluster.parts.gpu_operator") for row in rows)
             yield from _of_nodes(pool, old, new, live, plan, layout=other_layout and pool.name not in partitioned)
             yield from _of_node_metadata(pool, old, new, live)
             yield from _of_schedule(pool, mapping_of(old.get("schedule")), mapping_of(new["schedule"]))
@@ -439,24 +443,6 @@ def _of_nodes(
 ) -> Iterator[Impact]:
     nodes = _node_count(pool, live)
     pods = None if live is None else _drained(live, live.nodes.get(pool.name, ()))
-    if old.get("driver") != new["driver"] and NOT_DEPLOYED not in (old.get("driver"), new["driver"]):
-        yield Impact(
-            subject=f"pool {pool.name}",
-            effect=Effect.ROLLS_NODES,
-            field="operator.driver.version",
-            old=str(old.get("driver")),
-            new=new["driver"],
-            nodes=nodes,
-            gpus=nodes * pool.gpus_per_node,
-            pods=None if pods is None else tuple(pod for pod in pods if pod.gpu),
-            order=_driver_order(plan, live.driver_failed if live is not None else ()),
-            duration=durations.of_driver(
-                plan, _nodes_with_driver(plan, live), len(live.driver_failed) if live is not None else 0
-            ),
-            parts=(Part(Phase.NODES, f"pool {pool.name}", "another driver, node by node, by the operator"),),
-            because="a driver is replaced only while no process uses its GPUs",
-            changes_nodes=True,
-        )
     before, now = old.get("driver_at_creation", NOT_DEPLOYED), new["driver_at_creation"]
     if before != now and NOT_DEPLOYED not in (before, now) and nodes:
         how = f" To replace one: {pool.cloud.replacement}." if pool.cloud is not None else ""
@@ -487,6 +473,111 @@ def _of_nodes(
             because=_PARTITIONED,
             changes_nodes=True,
         )
+
+
+def _of_owners(
+    pool: PoolPlan, old: Mapping[str, Any], new: Mapping[str, Any], live: LiveState | None, plan: EnvironmentPlan
+) -> Iterator[Impact]:
+    """Yield another driver of the operator, and what the operator no longer installs or installs from now on."""
+    before, now = old.get("driver", new["driver"]), new["driver"]
+    if before != now and NOT_DEPLOYED in (before, now):
+        yield _of_driver_owner(pool, before, now, live)
+    elif before != now:
+        yield _of_driver(pool, before, now, live, plan)
+    operands = texts_of(old.get("operands", new["operands"]))
+    for operand in _OPERAND_FIELDS:
+        installed = operand in new["operands"]
+        if (operand in operands) != installed:
+            yield _of_operand(pool, operand, _node_count(pool, live), installed=installed)
+
+
+def _of_driver(pool: PoolPlan, old: str, new: str, live: LiveState | None, plan: EnvironmentPlan) -> Impact:
+    nodes = _node_count(pool, live)
+    pods = None if live is None else _drained(live, live.nodes.get(pool.name, ()))
+    failed = live.driver_failed if live is not None else ()
+    return Impact(
+        subject=f"pool {pool.name}",
+        effect=Effect.ROLLS_NODES,
+        field="operator.driver.version",
+        old=old,
+        new=new,
+        nodes=nodes,
+        gpus=nodes * pool.gpus_per_node,
+        pods=None if pods is None else tuple(pod for pod in pods if pod.gpu),
+        order=_driver_order(plan, failed),
+        duration=durations.of_driver(plan, _nodes_with_driver(plan, live), len(failed)),
+        parts=(Part(Phase.NODES, f"pool {pool.name}", "another driver, node by node, by the operator"),),
+        because="a driver is replaced only while no process uses its GPUs",
+        changes_nodes=True,
+    )
+
+
+def _of_driver_owner(pool: PoolPlan, old: str, new: str, live: LiveState | None) -> Impact:
+    """Return that the operator removes its driver from nodes that stay, or installs one from now on.
+
+    It deletes the DaemonSet of a driver that is off at once, without its upgrade controller. The driver's pod does
+    nothing on a node whose host has one. Sources: NVIDIA/gpu-operator, controllers/object_controls.go (DaemonSet);
+    its release notes (`nvidia.com/gpu.deploy.driver=pre-installed`); read 2026-11-29.
+    """
+    nodes, subject = _node_count(pool, live), f"pool {pool.name}"
+    impact = Impact(
+        subject=subject,
+        effect=Effect.IN_PLACE,
+        field="operator.driver.owner",
+        old=old,
+        new=new,
+        nodes=nodes,
+        gpus=nodes * pool.gpus_per_node,
+        parts=(Part(Phase.NODES, subject, "the operator installs its driver where the host has none"),),
+        because="a node whose host has a driver keeps it, and does not pass with another version; for the operator's "
+        f"remove it and the node's label {names.DEPLOY_DRIVER_LABEL}, and boot the node",
+    )
+    if new != NOT_DEPLOYED:
+        return impact
+    on_nodes = None if live is None else live.pods_on(live.nodes.get(pool.name, ()))
+    return replace(
+        impact,
+        effect=Effect.REMOVES_CAPACITY,
+        pods=None if on_nodes is None else tuple(pod.deleted() for pod in on_nodes if pod.gpu),
+        order="all nodes at once, without cordon and eviction",
+        duration=durations.Duration(None, "a node has no GPUs until its host has a driver"),
+        parts=(Part(Phase.NODES, subject, "the operator removes its driver"),),
+        because="the operator deletes its driver's pods, which unload the driver where they can, so that pods with "
+        "GPUs may fail, and no new ones start: drain the nodes before",
+        changes_nodes=True,
+    )
+
+
+_OPERAND_FIELDS: Final = {"toolkit": "operator.toolkit", "device_plugin": "cluster.parts.device_plugin"}
+# The toolkit changes the runtime's configuration when it starts and, back, when it ends, and restarts the runtime:
+# NVIDIA/nvidia-container-toolkit, cmd/nvidia-ctk-installer; the kubelet drops the resources of a device plugin that
+# ends: Kubernetes docs, Device Plugins; read 2026-11-29.
+_OPERAND_EFFECTS: Final = {
+    "toolkit": "the toolkit restarts the container runtime, under which pods keep running",
+    "device_plugin": "pods that run keep their GPUs, and no new one gets any until the other plugin has registered",
+}
+
+
+def _of_operand(pool: PoolPlan, operand: str, nodes: int, *, installed: bool) -> Impact:
+    """Return that the operator's toolkit or device plugin comes or goes, on all nodes at once."""
+    what = operand.replace("_", " ")
+    owners = ("of the owner of the nodes", "of the operator")
+    without = "" if installed else f"; new pods with GPUs need the owner's {what} on each node"
+    return Impact(
+        subject=f"pool {pool.name}",
+        effect=Effect.RESTARTS_PODS,
+        field=_OPERAND_FIELDS[operand],
+        old=f"{what} {owners[not installed]}",
+        new=f"{what} {owners[installed]}",
+        nodes=nodes,
+        gpus=nodes * pool.gpus_per_node,
+        order="all nodes at once",
+        parts=(
+            Part(Phase.NODES, f"pool {pool.name}", f"the operator's {what} {'starts' if installed else 'ends'}"),
+        ),
+        because=f"{_OPERAND_EFFECTS[operand]}{without}",
+        changes_nodes=True,
+    )
 
 
 def _driver_order(plan: EnvironmentPlan, failed: Sequence[str]) -> str:
