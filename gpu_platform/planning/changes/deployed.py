@@ -31,8 +31,8 @@ NOT_DEPLOYED = "(none)"
 def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
     """Return the stack output `software`: versions of Kubernetes and of the GPU Operator, drivers, sharing.
 
-    Keys: `kubernetes` and `operator` (texts), `pools` with `driver`, `driver_at_creation`, `operands`, `sharing`, MIG
-    `layout`, `offers` (units on a node by extended resource), `labels` (declared ones), `evicting_taints` and
+    Keys: `kubernetes` and `operator` (texts), `pools` with `driver`, `driver_at_creation`, `operands`, `sharing`,
+    MIG `layout`, `offers` (units on a node by extended resource), `labels` (declared ones), `evicting_taints` and
     `schedule` of each pool; `cleanup`: what the clean-up deletes; `fair_sharing`: whether Kueue divides what is
     borrowed, where the program sets it.
     """
