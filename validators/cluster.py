@@ -55,7 +55,7 @@ def check_node(
     """Return the results of all cluster checks of one node. `now` None: the time of the call.
 
     `left`: its GPU pods that no eviction removes, `namespace/name`, read where a driver's upgrade has failed.
-    `behind`: the nodes whose failed upgrades keep the operator from upgrading another one.
+    `behind`: the nodes whose upgrades do not end and keep the operator from upgrading another one.
     """
     now = now or datetime.now(UTC)
     return [
@@ -101,12 +101,22 @@ def upgrade_failed(node: Mapping[str, Any]) -> bool:
     return driver_upgrade_state(node) == UPGRADE_FAILED
 
 
+def keeps_driver_upgrade(node: Mapping[str, Any]) -> bool:
+    """Return whether a node keeps one of the places for driver upgrades: it has failed, or is not ready meanwhile.
+
+    The upgrade controller waits without a limit for the driver's pod of a node (NVIDIA/k8s-operator-libs,
+    pkg/upgrade/common_manager.go, ProcessPodRestartNodes; read 2026-11-29).
+    """
+    state = driver_upgrade_state(node)
+    return state == UPGRADE_FAILED or (state not in ("", _REQUIRED) and _ready(node).verdict != PASS)
+
+
 def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str], behind: Sequence[str]) -> Iterator[CheckResult]:
     """Yield what the operator's upgrade controller does on a node, unless it has nothing to do.
 
     A failed upgrade counts as one at work, of which there are `maxParallelUpgrades`. It is taken up again when its
-    label says that one is required, and none begins on a node with the label that skips it
-    (NVIDIA/k8s-operator-libs, pkg/upgrade/upgrade_state.go and upgrade_inplace.go; read 2026-11-29).
+    label says that one is required, and none begins on a node with the label that skips it. A cordoned node needs
+    no place (NVIDIA/k8s-operator-libs, pkg/upgrade/upgrade_state.go and upgrade_inplace.go; read 2026-11-29).
     """
     state = driver_upgrade_state(node)
     if not state:
@@ -116,13 +126,19 @@ def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str], behind: Sequen
     if state == _REQUIRED and _labels(node).get(names.DRIVER_UPGRADE_SKIP_LABEL) == "true":
         shown += ", and a label keeps the driver"
         remedy = f"for another driver: kubectl label node {_name(node)} {names.DRIVER_UPGRADE_SKIP_LABEL}-"
-    elif state == _REQUIRED and not behind:
+    elif state == _REQUIRED and (not behind or node.get("spec", {}).get("unschedulable")):
         remedy = "the operator replaces the driver of other nodes first: wait"
     elif state == _REQUIRED:
         shown += f", behind {', '.join(behind)}"
         remedy = (
-            f"the operator upgrades no further node while that of {', '.join(behind)} has failed: do what the "
-            "check driver-upgrade says there, then this node follows"
+            f"the operator starts no further node that is not cordoned while the upgrade of {', '.join(behind)} "
+            "does not end: do what the check driver-upgrade says there, then this node follows"
+        )
+    elif state != UPGRADE_FAILED and keeps_driver_upgrade(node):
+        shown += ", and the node is not ready"
+        remedy = (
+            "the upgrade does not end, and others may wait for it, until the node is ready: repair it, or "
+            f"kubectl delete node {_name(node)}"
         )
     if state == UPGRADE_FAILED and left:
         remedy = (

@@ -163,7 +163,7 @@ def build_report(
     `nodes` are `v1/Node` objects, `reports` the agents' reports by node (`reports_of`), `pod_uids` the current
     agent pod of each node (`pod_uids_of`; None: unknown and not checked), `slices` the ResourceSlices for pools
     with DRA, `node_classes` the EC2NodeClasses for pools of Karpenter with a reservation, `left` the GPU pods that
-    no eviction removes, by node, `behind` the nodes whose failed driver upgrades keep others from theirs.
+    no eviction removes, by node, `behind` the nodes whose driver upgrades do not end and keep others from theirs.
     """
     found: list[NodeReport] = []
     for pool in pools:

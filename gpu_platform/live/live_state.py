@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gpu_platform.base import names
 from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.disruption import guarded_pod
 from gpu_platform.live.live_objects import LiveObjects, read_objects
-from gpu_platform.live.objects import items_at, mapping_at
+from gpu_platform.live.objects import is_ready, items_at, mapping_at
 from gpu_platform.live.pods import eviction_action
 from gpu_platform.live.usage import gpu_units
 from gpu_platform.planning.changes.budgets import DisruptionBudget, block_of
@@ -37,7 +37,10 @@ def read_live(
         kubernetes=client.kubernetes_version(),
         nodes=_by_pool(found.nodes, plan.pools if plan.kind == "environment" else ()),
         held={one["metadata"]["name"]: marks for one in found.nodes if (marks := _marks(one))},
-        driver_failed=tuple(sorted(one["metadata"]["name"] for one in found.nodes if upgrade_failed(one))),
+        driver_failed=_named(found.nodes, upgrade_failed),
+        driver_skipped=_named(found.nodes, _keeps_driver),
+        not_ready=_named(found.nodes, lambda node: not is_ready(node)),
+        cordoned=_named(found.nodes, lambda node: bool(mapping_at(node, "spec").get("unschedulable"))),
         pods=tuple(running_pods(found.pods, found.budgets)),
         data={namespace: tuple(_data(client, namespace)) for namespace in namespaces},
     )
@@ -61,6 +64,16 @@ def running_pods(pods: Iterable[Mapping[str, Any]], budgets: Sequence[Disruption
             managed=action != "unmanaged",
             block=block_of(guarded_pod(pod), budgets),
         )
+
+
+def _named(nodes: Iterable[Mapping[str, Any]], condition: Callable[[Mapping[str, Any]], bool]) -> tuple[str, ...]:
+    """Return the names of the nodes that meet a condition, sorted."""
+    return tuple(sorted(node["metadata"]["name"] for node in nodes if condition(node)))
+
+
+def _keeps_driver(node: Mapping[str, Any]) -> bool:
+    """Return whether a label keeps the operator from replacing the driver of a node."""
+    return mapping_at(node, "metadata", "labels").get(names.DRIVER_UPGRADE_SKIP_LABEL) == "true"
 
 
 def _owner(pod: Mapping[str, Any]) -> str:

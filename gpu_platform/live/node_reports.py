@@ -19,7 +19,7 @@ from gpu_platform.planning.changes.durations import driver_upgrades_at_a_time
 from gpu_platform.planning.clouds.windows import closed_text
 from gpu_platform.planning.pools.section import PoolPlan
 from validators.burn_in import burn_in_checks, records_of
-from validators.cluster import upgrade_failed
+from validators.cluster import keeps_driver_upgrade, upgrade_failed
 from validators.report import (
     ExpectedPool,
     NodeReport,
@@ -43,6 +43,7 @@ def collect_report(
     pools = [expected_pool(pool, now) for pool in plan.pools]
     nodes = list(client.objects("v1", "Node"))
     failed = {str(node["metadata"]["name"]): node for node in nodes if upgrade_failed(node)}
+    kept = sorted(str(node["metadata"]["name"]) for node in nodes if keeps_driver_upgrade(node))
     report = build_report(
         pools,
         nodes,
@@ -66,7 +67,7 @@ def collect_report(
         else None,
         now.isoformat(timespec="seconds"),
         {name: left_pods(client, node) for name, node in failed.items()},
-        sorted(failed) if len(failed) >= driver_upgrades_at_a_time(plan) else (),
+        kept if len(kept) >= driver_upgrades_at_a_time(plan) else (),
     )
     if plan.burn_in is None:
         return report

@@ -173,24 +173,47 @@ def test_another_driver_rolls_the_nodes_and_stops_their_gpu_pods_and_no_others()
 
 
 @pytest.mark.parametrize(
-    ("failed", "words"),
+    ("nodes", "words", "duration"),
     [
-        (("train-0",), "which leaves 1 at a time"),
-        (("train-0", "train-1"), "no node starts while the last upgrade of"),
+        ({"driver_failed": ("train-0",)}, "train-0 has failed, which leaves 1 at a time", "1 round of 1 node"),
+        ({"not_ready": ("train-0",)}, "train-0 cannot end it, not being ready, which leaves", "1 round of 1 node"),
+        (
+            {"driver_failed": ("train-0",), "not_ready": ("train-1",)},
+            "no other node starts while the last upgrade of train-0 has failed and train-1 cannot end it",
+            "waits for the nodes whose upgrade does not end",
+        ),
     ],
 )
-def test_another_driver_names_the_nodes_whose_failed_upgrade_leaves_fewer_at_a_time(
-    failed: tuple[str, ...], words: str
+def test_another_driver_names_the_nodes_that_keep_others_from_theirs(
+    nodes: Mapping[str, tuple[str, ...]], words: str, duration: str
 ) -> None:
+    impact = another_driver(at_a_time=2, **nodes)
+    assert words in impact.order
+    assert duration in str(impact.duration)
+
+
+def test_another_driver_waits_for_no_node_that_keeps_its_own() -> None:
+    impact = another_driver(at_a_time=1, not_ready=("train-0",), driver_skipped=("train-0",))
+    assert "not being ready" not in impact.order
+    assert "1 round of 1 node" in str(impact.duration)
+
+
+def test_cordoned_nodes_get_another_driver_besides_those_in_turn() -> None:
+    impact = another_driver(at_a_time=1, cordoned=("train-0",))
+    assert "besides, all at once, train-0, which are cordoned" in impact.order
+    assert "1 round of 1 node" in str(impact.duration)
+
+
+def another_driver(at_a_time: int, **nodes: tuple[str, ...]) -> Impact:
+    """Return the row of another driver on two live nodes; `nodes`: what a preview has read of them."""
     versions = load_catalog().operator_releases["v26.7.0"].drivers
     before, after = (
-        plan_of(operator={"driver": {"version": one}}, changes={"max_unavailable": 2}) for one in versions[:2]
+        plan_of(operator={"driver": {"version": one}}, changes={"max_unavailable": at_a_time})
+        for one in versions[:2]
     )
-    state = dataclasses.replace(live(), driver_failed=failed)
+    state = dataclasses.replace(live(), **nodes)
     [impact] = [one for one in impacts(before, after, live=state) if one.field == "operator.driver.version"]
-    assert words in impact.order
-    assert ", ".join(failed) in impact.order
-    assert "2 rounds of 1 node" in str(impact.duration)
+    return impact
 
 
 def on_gke(version: str | None, **pool: Any) -> EnvironmentPlan:

@@ -10,7 +10,7 @@ from cluster_objects import EXPECTED, TAINT, node
 
 from gpu_platform.base import names
 from gpu_platform.planning.expectations.section import NodeExpectation
-from validators.cluster import check_node
+from validators.cluster import check_node, keeps_driver_upgrade
 
 
 def findings(changed, expected=EXPECTED):
@@ -234,10 +234,41 @@ def test_a_node_that_waits_behind_a_failed_upgrade_names_the_node_to_bring_back(
     waiting = node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-required"})
     [check] = [each for each in check_node(waiting, EXPECTED, behind=["train-0"]) if each.needs_attention]
     assert (check.verdict, check.observed) == ("unknown", "upgrade-required, behind train-0")
-    assert "no further node while that of train-0 has failed" in check.remediation
+    assert "while the upgrade of train-0 does not end" in check.remediation
     at_work = node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "pod-deletion-required"})
     [check] = [each for each in check_node(at_work, EXPECTED, behind=["train-0"]) if each.needs_attention]
     assert "wait" in check.remediation
+
+
+def test_a_cordoned_node_waits_behind_no_failed_upgrade():
+    waiting = node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-required"})
+    waiting["spec"]["unschedulable"] = True
+    [check] = [each for each in check_node(waiting, EXPECTED, behind=["train-0"]) if each.needs_attention]
+    assert (check.observed, check.remediation.endswith("wait")) == ("upgrade-required", True)
+
+
+@pytest.mark.parametrize(
+    ("state", "ready", "kept"),
+    [
+        ("upgrade-failed", "True", True),
+        ("pod-restart-required", "Unknown", True),
+        ("pod-restart-required", "True", False),
+        ("upgrade-required", "Unknown", False),
+        ("upgrade-done", "False", False),
+    ],
+)
+def test_an_upgrade_that_does_not_end_keeps_its_place(state, ready, kept):
+    upgraded = node(labels={names.DRIVER_UPGRADE_STATE_LABEL: state})
+    upgraded["status"]["conditions"] = [{"type": "Ready", "status": ready}]
+    assert keeps_driver_upgrade(upgraded) == kept
+
+
+def test_an_upgrade_on_a_node_that_is_not_ready_is_not_waited_for():
+    dead = node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "pod-restart-required"})
+    dead["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    [check] = [each for each in check_node(dead, EXPECTED) if each.id == "driver-upgrade"]
+    assert (check.verdict, check.observed) == ("unknown", "pod-restart-required, and the node is not ready")
+    assert check.remediation.endswith("kubectl delete node serve-0")
 
 
 def test_a_node_that_waits_for_its_turn_is_not_said_to_get_its_driver_now():

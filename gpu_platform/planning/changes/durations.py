@@ -150,15 +150,20 @@ def of_mig(rules: MigRollPlan, nodes: int, at_a_time: int, *, again: bool = Fals
 # -- software ---------------------------------------------------------------------------------------------------
 
 
-def of_driver(plan: EnvironmentPlan, nodes: int, failed: int = 0) -> Duration:
-    """Return the duration of another driver on `nodes` of all pools: the operator waits for each without a limit.
+def of_driver(plan: EnvironmentPlan, nodes: int, kept: int = 0) -> Duration:
+    """Return the duration of another driver on nodes of all pools: the operator waits for each without a limit.
 
-    `failed`: nodes whose last upgrade has failed; each of them takes the place of one that could be at work.
+    `nodes`: those that wait for a place; `kept`: the places that other nodes keep, whose upgrade does not end.
     Source: NVIDIA/k8s-operator-libs, pkg/upgrade: eviction has `podDeletion.timeoutSeconds`, validation 600 s; a
     node whose driver does not become ready fails only when a container has restarted more than ten times. Read
     2026-11-22.
     """
-    at_a_time = max(1, driver_upgrades_at_a_time(plan) - failed)
+    at_a_time = driver_upgrades_at_a_time(plan) - kept
+    turns = (
+        f"until the driver of a node is ready, {rounds_text(nodes, at_a_time)} over all pools"
+        if at_a_time > 0
+        else "for the nodes whose upgrade does not end"
+    )
     gate = plan.validation
     waits = (
         f"`up` waits for at most {duration_text(gate.timeout_seconds)} (validation.timeout)"
@@ -167,7 +172,7 @@ def of_driver(plan: EnvironmentPlan, nodes: int, failed: int = 0) -> Duration:
     )
     return Duration(
         None,
-        f"the operator waits until the driver of a node is ready, {rounds_text(nodes, at_a_time)} over all pools; "
+        f"the operator waits {turns}; "
         f"GPU pods have {duration_text(EVICTION_SECONDS)} to terminate, else the node's upgrade fails; {waits}"
         + ("; the operator goes on after the maintenance window closes" if plan.changes.window else ""),
     )

@@ -78,7 +78,8 @@ class LiveState:
     """Nodes by pool, pods, and members' data by namespace of a cluster.
 
     `held`: by node that the node agent holds back, the keys of its taints and of its cordon.
-    `driver_failed`: nodes whose last driver upgrade has failed.
+    `driver_failed`: nodes whose last driver upgrade has failed. `driver_skipped`: nodes with the label that keeps
+    their driver.
     """
 
     kubernetes: str | None = None
@@ -86,6 +87,9 @@ class LiveState:
     nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     held: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     driver_failed: tuple[str, ...] = ()
+    driver_skipped: tuple[str, ...] = ()
+    not_ready: tuple[str, ...] = ()
+    cordoned: tuple[str, ...] = ()
     pods: tuple[RunningPod, ...] = ()
     data: Mapping[str, tuple[DataObject, ...]] = field(default_factory=dict[str, tuple[DataObject, ...]])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gpu_platform.base import names
@@ -494,7 +494,7 @@ def _of_owners(
 def _of_driver(pool: PoolPlan, old: str, new: str, live: LiveState | None, plan: EnvironmentPlan) -> Impact:
     nodes = _node_count(pool, live)
     pods = None if live is None else _drained(live, live.nodes.get(pool.name, ()))
-    failed = live.driver_failed if live is not None else ()
+    places = _driver_places(plan, live)
     return Impact(
         subject=f"pool {pool.name}",
         effect=Effect.ROLLS_NODES,
@@ -504,8 +504,8 @@ def _of_driver(pool: PoolPlan, old: str, new: str, live: LiveState | None, plan:
         nodes=nodes,
         gpus=nodes * pool.gpus_per_node,
         pods=None if pods is None else tuple(pod for pod in pods if pod.gpu),
-        order=_driver_order(plan, failed),
-        duration=durations.of_driver(plan, _nodes_with_driver(plan, live), len(failed)),
+        order=_driver_order(plan, places),
+        duration=durations.of_driver(plan, places.waiting, places.kept),
         parts=(Part(Phase.NODES, f"pool {pool.name}", "another driver, node by node, by the operator"),),
         because="a driver is replaced only while no process uses its GPUs",
         changes_nodes=True,
@@ -529,8 +529,8 @@ def _of_driver_owner(pool: PoolPlan, old: str, new: str, live: LiveState | None)
         nodes=nodes,
         gpus=nodes * pool.gpus_per_node,
         parts=(Part(Phase.NODES, subject, "the operator installs its driver where the host has none"),),
-        because="a node whose host has a driver keeps it, and does not pass with another version; for the operator's "
-        f"remove it and the node's label {names.DEPLOY_DRIVER_LABEL}, and boot the node",
+        because="a node whose host has a driver keeps it, and does not pass with another version; to get the "
+        f"operator's, remove it and the node's label {names.DEPLOY_DRIVER_LABEL}, and boot the node",
     )
     if new != NOT_DEPLOYED:
         return impact
@@ -542,19 +542,19 @@ def _of_driver_owner(pool: PoolPlan, old: str, new: str, live: LiveState | None)
         order="all nodes at once, without cordon and eviction",
         duration=durations.Duration(None, "a node has no GPUs until its host has a driver"),
         parts=(Part(Phase.NODES, subject, "the operator removes its driver"),),
-        because="the operator deletes its driver's pods, which unload the driver where they can, so that pods with "
-        "GPUs may fail, and no new ones start: drain the nodes before",
+        because="the operator deletes its driver's pods, which unload the driver where they can, so that pods "
+        "with GPUs may fail, and no new ones start: drain the nodes before",
         changes_nodes=True,
     )
 
 
 _OPERAND_FIELDS: Final = {"toolkit": "operator.toolkit", "device_plugin": "cluster.parts.device_plugin"}
-# The toolkit changes the runtime's configuration when it starts and, back, when it ends, and restarts the runtime:
-# NVIDIA/nvidia-container-toolkit, cmd/nvidia-ctk-installer; the kubelet drops the resources of a device plugin that
-# ends: Kubernetes docs, Device Plugins; read 2026-11-29.
+# The toolkit changes the runtime's configuration when it starts and changes it back when it ends, and restarts the
+# runtime: NVIDIA/nvidia-container-toolkit, cmd/nvidia-ctk-installer/main.go (Run). The kubelet drops the resources
+# of a device plugin that ends: Kubernetes docs, Device Plugins. Read 2026-11-29.
 _OPERAND_EFFECTS: Final = {
     "toolkit": "the toolkit restarts the container runtime, under which pods keep running",
-    "device_plugin": "pods that run keep their GPUs, and no new one gets any until the other plugin has registered",
+    "device_plugin": "pods that run keep their GPUs, and no new one gets any until the other plugin registers",
 }
 
 
@@ -580,16 +580,62 @@ def _of_operand(pool: PoolPlan, operand: str, nodes: int, *, installed: bool) ->
     )
 
 
-def _driver_order(plan: EnvironmentPlan, failed: Sequence[str]) -> str:
-    """Return how drivers are replaced; `failed`: nodes whose last upgrade has failed, which count as at work."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _DriverPlaces:
+    """Which nodes get another driver in turn, and which do not.
+
+    `waiting`: how many need one of the places of the upgrade controller. `failed` and `not_ready` nodes keep the
+    place that they have or get. `cordoned` nodes need none. Source: NVIDIA/k8s-operator-libs,
+    pkg/upgrade/upgrade_inplace.go and common_manager.go; read 2026-11-29.
+    """
+
+    waiting: int
+    failed: tuple[str, ...] = ()
+    not_ready: tuple[str, ...] = ()
+    cordoned: tuple[str, ...] = ()
+
+    @property
+    def kept(self) -> int:
+        """The number of places that are kept."""
+        return len(self.failed) + len(self.not_ready)
+
+
+def _driver_places(plan: EnvironmentPlan, live: LiveState | None) -> _DriverPlaces:
+    """Return the places of the nodes whose driver the operator installs: its limits are for all pools together."""
+    pools = [pool for pool in plan.pools if pool.software.driver == "operator"]
+    if live is None:
+        return _DriverPlaces(waiting=sum(pool.nodes.desired for pool in pools))
+    nodes = [node for pool in pools for node in live.nodes.get(pool.name, ())]
+    failed = [node for node in nodes if node in live.driver_failed]
+    nodes = [node for node in nodes if node not in (*failed, *live.driver_skipped)]
+    not_ready = [node for node in nodes if node in live.not_ready]
+    cordoned = [node for node in nodes if node in live.cordoned and node not in not_ready]
+    waiting = len(nodes) - len(not_ready) - len(cordoned)
+    return _DriverPlaces(
+        waiting=waiting, failed=tuple(failed), not_ready=tuple(not_ready), cordoned=tuple(cordoned)
+    )
+
+
+def _driver_order(plan: EnvironmentPlan, places: _DriverPlaces) -> str:
+    """Return how drivers are replaced, and which nodes keep others from theirs."""
     at_a_time = durations.driver_upgrades_at_a_time(plan)
     order = f"{at_a_time} of all nodes at a time: {_DRIVER_ORDER}"
-    if not failed:
+    if places.cordoned:
+        order += f"; besides, all at once, {', '.join(places.cordoned)}, which are cordoned"
+    if not places.kept:
         return order
-    which = f"the last upgrade of {', '.join(failed)} has failed"
-    if len(failed) < at_a_time:
-        return f"{order}; {which}, which leaves {at_a_time - len(failed)} at a time"
-    return f"{order}; no node starts while {which}: do what the check driver-upgrade of `validate` says there"
+    reasons: list[str] = []
+    fixes: list[str] = []
+    if places.failed:
+        reasons.append(f"the last upgrade of {', '.join(places.failed)} has failed")
+        fixes.append("do what the check driver-upgrade of `validate` says there")
+    if places.not_ready:
+        reasons.append(f"{', '.join(places.not_ready)} cannot end it, not being ready")
+        fixes.append(f"delete what is not ready, or label it {names.DRIVER_UPGRADE_SKIP_LABEL}=true before")
+    left = at_a_time - places.kept
+    which = " and ".join(reasons)
+    held = f"{which}, which leaves {left} at a time" if left > 0 else f"no other node starts while {which}"
+    return f"{order}; {held}: {'; '.join(fixes)}"
 
 
 def _of_node_metadata(
@@ -744,11 +790,6 @@ def _of_gone(gone: Sequence[str], live: LiveState | None) -> Impact:
 
 def _node_count(pool: PoolPlan, live: LiveState | None) -> int:
     return pool.nodes.desired if live is None else len(live.nodes.get(pool.name, ()))
-
-
-def _nodes_with_driver(plan: EnvironmentPlan, live: LiveState | None) -> int:
-    """Return the number of nodes whose driver the operator installs: its limits are for all of them together."""
-    return sum(_node_count(pool, live) for pool in plan.pools if pool.software.driver == "operator")
 
 
 def _of_unread_layout(pool: PoolPlan, nodes: int) -> durations.Duration:

@@ -38,10 +38,10 @@ class DeclaredNode:
 
     `driver_version` is the driver, or the first parts of its version; None expects only the GPU's first driver
     branch. `driver_rolled`: the operator or the cloud changes it, node by node. `driver_at_creation`: a node keeps
-    the driver that it was created with. `mig_layouts` has one entry per GPU, an empty one where MIG is off; None expects nothing about
-    MIG. `mig_config`: the node label's value for them; "": there is no such label. `mig_rolled`: the platform
-    changes that label, or replaces the node, and not the owner of the node. `mps`: the daemon of MPS sets the
-    compute mode. `nics`: those of the fabric that nodes are created with.
+    the driver that it was created with. `mig_layouts` has one entry per GPU, an empty one where MIG is off; None
+    expects nothing about MIG. `mig_config`: the node label's value for them; "": there is no such label.
+    `mig_rolled`: the platform changes that label, or replaces the node, and not the owner of the node. `mps`: the
+    daemon of MPS sets the compute mode. `nics`: those of the fabric that nodes are created with.
     """
 
     pool: str = ""

@@ -22,8 +22,9 @@ EVICTION_SECONDS: Final = 900
 _ALL: Final = "100%"
 """Of `maxUnavailable`, towards which cordoned nodes and those that are not ready count: with fewer than all, so
 many of them stop every upgrade for good. A failed upgrade keeps one of the `maxParallelUpgrades` places, so that a
-bad driver goes no further. Source: pkg/upgrade/common_manager.go, GetUpgradesAvailable and GetUpgradesInProgress;
-read 2026-11-29."""
+bad driver goes no further, except to cordoned nodes, which need no place. A node that is not ready takes one like
+any other, and keeps it until it is ready. Source: pkg/upgrade/common_manager.go, GetUpgradesAvailable and
+GetUpgradesInProgress, and upgrade_inplace.go, ProcessUpgradeRequiredNodes; read 2026-11-29."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,8 @@ def plan_upgrade_policy(
         subject="operator",
         what="driver upgrade",
         chosen=f"{counted(at_a_time, 'node')} at a time",
-        why=f"{which}; GPU pods are evicted within {duration_text(EVICTION_SECONDS)}, as budgets allow",
+        why=f"{which}; cordoned nodes are upgraded besides; GPU pods are evicted within "
+        f"{duration_text(EVICTION_SECONDS)}, as budgets allow",
     )
     raised = "upgrade.max_unavailable" if any(declared) else "changes.max_unavailable"
     return Decided(policy, (decision, *_window_warning(changes.window, nodes, at_a_time, raised)))
