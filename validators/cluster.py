@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -45,16 +46,24 @@ _DISCOVERY_REMEDY: Final = (
 )
 
 
+@dataclass(frozen=True)
+class LeftPod:
+    """A GPU pod that no eviction removes: without a controller, or of a DaemonSet (`namespace/name`)."""
+
+    name: str
+    daemon_set: str = ""
+
+
 def check_node(
     node: Mapping[str, Any],
     expectation: NodeExpectation,
     now: datetime | None = None,
-    left: Sequence[str] = (),
+    left: Sequence[LeftPod] = (),
     behind: Sequence[str] = (),
 ) -> list[CheckResult]:
     """Return the results of all cluster checks of one node. `now` None: the time of the call.
 
-    `left`: its GPU pods that no eviction removes, `namespace/name`, read where a driver's upgrade has failed.
+    `left`: its GPU pods that no eviction removes, read where a driver's upgrade has failed.
     `behind`: the nodes whose upgrades do not end and keep the operator from upgrading another one.
     """
     now = now or datetime.now(UTC)
@@ -111,7 +120,9 @@ def keeps_driver_upgrade(node: Mapping[str, Any]) -> bool:
     return state == UPGRADE_FAILED or (state not in ("", _REQUIRED) and _ready(node).verdict != PASS)
 
 
-def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str], behind: Sequence[str]) -> Iterator[CheckResult]:
+def _driver_upgrade(
+    node: Mapping[str, Any], left: Sequence[LeftPod], behind: Sequence[str]
+) -> Iterator[CheckResult]:
     """Yield what the operator's upgrade controller does on a node, unless it has nothing to do.
 
     A failed upgrade counts as one at work, of which there are `maxParallelUpgrades`. It is taken up again when its
@@ -141,11 +152,7 @@ def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str], behind: Sequen
             f"kubectl delete node {_name(node)}"
         )
     if state == UPGRADE_FAILED and left:
-        remedy = (
-            "no controller starts these pods again, so the operator does not evict them: tell their owners, "
-            + "".join(f"kubectl delete pod -n {pod.replace('/', ' ')}, " for pod in left)
-            + f"then {again}"
-        )
+        remedy = f"{_left_remedy(left)}then {again}"
     elif state == UPGRADE_FAILED:
         remedy = (
             "see why: kubectl logs -n gpu-operator deploy/gpu-operator, and the driver's pod on the node "
@@ -156,10 +163,28 @@ def _driver_upgrade(node: Mapping[str, Any], left: Sequence[str], behind: Sequen
         device=names.DRIVER_UPGRADE_STATE_LABEL,
         verdict=FAIL if state == UPGRADE_FAILED else UNKNOWN,
         expected=_UPGRADED,
-        observed=shown + (f", with {', '.join(left)} on the node" if left else ""),
+        observed=shown + (f", with {', '.join(pod.name for pod in left)} on the node" if left else ""),
         source="the operator's upgrade controller",
         remediation=remedy,
     )
+
+
+def _left_remedy(left: Sequence[LeftPod]) -> str:
+    """Return what removes the pods that no eviction removes."""
+    daemon_sets = sorted({pod.daemon_set for pod in left if pod.daemon_set})
+    bare = [pod.name for pod in left if not pod.daemon_set]
+    text = ""
+    if daemon_sets:
+        text += (
+            f"DaemonSet {', '.join(daemon_sets)} starts its pods again, so the operator evicts none: keep it off "
+            "the node by its node affinity, or delete it, "
+        )
+    if bare:
+        text += (
+            f"no controller starts {', '.join(bare)} again, so the operator does not evict them: tell their "
+            "owners, " + "".join(f"kubectl delete pod -n {pod.replace('/', ' ')}, " for pod in bare)
+        )
+    return text
 
 
 def _allocatable(node: Mapping[str, Any], expectation: NodeExpectation) -> list[CheckResult]:

@@ -12,7 +12,7 @@ from gpu_platform.base import names
 from gpu_platform.base.errors import ExitCode
 from gpu_platform.planning.expectations.section import Expectations, NodeExpectation
 from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
-from validators.cluster import check_node
+from validators.cluster import LeftPod, check_node
 from validators.devices import check_devices, check_nics
 from validators.nvlink import check_domain
 from validators.reservations import ExpectedReservation, check_reservation
@@ -155,7 +155,7 @@ def build_report(
     slices: Sequence[Mapping[str, Any]] | None = None,
     node_classes: Sequence[Mapping[str, Any]] | None = None,
     time: str = "",
-    left: Mapping[str, Sequence[str]] | None = None,
+    left: Mapping[str, Sequence[LeftPod]] | None = None,
     behind: Sequence[str] = (),
 ) -> ValidationReport:
     """Return the report of all nodes, at a time in ISO 8601.
@@ -285,7 +285,7 @@ def _node_report(
     reports: Mapping[str, Mapping[str, Any]],
     pod_uids: Mapping[str, str] | None,
     slices: Sequence[Mapping[str, Any]] | None,
-    left: Mapping[str, Sequence[str]],
+    left: Mapping[str, Sequence[LeftPod]],
     behind: Sequence[str],
 ) -> NodeReport:
     name: str = node["metadata"]["name"]

@@ -11,9 +11,9 @@ from gpu_platform.live.client import KubernetesClient
 from gpu_platform.live.disruption import guarded_pod
 from gpu_platform.live.live_objects import LiveObjects, read_objects
 from gpu_platform.live.objects import is_ready, items_at, mapping_at
-from gpu_platform.live.pods import eviction_action
+from gpu_platform.live.pods import daemon_gpu_pods, daemon_set_of, eviction_action, pod_name
 from gpu_platform.live.usage import gpu_units
-from gpu_platform.planning.changes.budgets import DisruptionBudget, block_of
+from gpu_platform.planning.changes.budgets import DisruptionBudget, block_of, daemon_block
 from gpu_platform.planning.changes.live_types import DataObject, LiveState, RunningPod
 from gpu_platform.planning.nodes.section import HOLDING_TAINTS
 from gpu_platform.planning.plan import Plan
@@ -42,8 +42,23 @@ def read_live(
         not_ready=_named(found.nodes, lambda node: not is_ready(node)),
         cordoned=_named(found.nodes, lambda node: bool(mapping_at(node, "spec").get("unschedulable"))),
         pods=tuple(running_pods(found.pods, found.budgets)),
+        daemons=tuple(_daemons(found.pods)),
         data={namespace: tuple(_data(client, namespace)) for namespace in namespaces},
     )
+
+
+def _daemons(pods: Iterable[Mapping[str, Any]]) -> Iterator[RunningPod]:
+    """Yield the pods of DaemonSets that have GPUs, with what they keep from being changed."""
+    for pod in daemon_gpu_pods(pods):
+        yield RunningPod(
+            namespace=pod["metadata"]["namespace"],
+            name=pod["metadata"]["name"],
+            owner=_owner(pod),
+            node=str(mapping_at(pod, "spec").get("nodeName")),
+            units=gpu_units(pod),
+            block=daemon_block(pod_name(pod), daemon_set_of(pod)),
+            stays=True,
+        )
 
 
 def running_pods(pods: Iterable[Mapping[str, Any]], budgets: Sequence[DisruptionBudget]) -> Iterator[RunningPod]:

@@ -11,7 +11,7 @@ from typing import Any
 from gpu_platform.base import names
 from gpu_platform.base.errors import ExitCode
 from gpu_platform.live.client import KubernetesClient
-from gpu_platform.live.pods import eviction_action, pod_name
+from gpu_platform.live.pods import daemon_gpu_pods, daemon_set_of, eviction_action, pod_name
 from gpu_platform.live.usage import uses_gpus
 from gpu_platform.planning import EnvironmentPlan
 from gpu_platform.planning.burn_in.section import BurnInPlan
@@ -19,7 +19,7 @@ from gpu_platform.planning.changes.durations import driver_upgrades_at_a_time
 from gpu_platform.planning.clouds.windows import closed_text
 from gpu_platform.planning.pools.section import PoolPlan
 from validators.burn_in import burn_in_checks, records_of
-from validators.cluster import keeps_driver_upgrade, upgrade_failed
+from validators.cluster import LeftPod, keeps_driver_upgrade, upgrade_failed
 from validators.report import (
     ExpectedPool,
     NodeReport,
@@ -79,10 +79,11 @@ def collect_report(
     )
 
 
-def left_pods(client: KubernetesClient, node: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the GPU pods on a node that no controller starts again, which nobody but their owners ends."""
-    pods = client.objects("v1", "Pod", field_selector=f"spec.nodeName={node['metadata']['name']}")
-    return tuple(pod_name(pod) for pod in pods if eviction_action(pod) == "unmanaged" and uses_gpus(pod))
+def left_pods(client: KubernetesClient, node: Mapping[str, Any]) -> tuple[LeftPod, ...]:
+    """Return the GPU pods on a node that no eviction removes, which nobody but their owners ends."""
+    pods = list(client.objects("v1", "Pod", field_selector=f"spec.nodeName={node['metadata']['name']}"))
+    bare = (LeftPod(pod_name(pod)) for pod in pods if eviction_action(pod) == "unmanaged" and uses_gpus(pod))
+    return (*bare, *(LeftPod(pod_name(pod), daemon_set_of(pod)) for pod in daemon_gpu_pods(pods)))
 
 
 def with_burn_in(

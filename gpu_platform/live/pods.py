@@ -51,8 +51,27 @@ def eviction_action(pod: Pod) -> EvictionAction:
     """
     if annotation(pod, _MIRROR_ANNOTATION) or mapping_at(pod, "status").get("phase") in _ENDED:
         return "keep"
-    owner = next((one for one in items_at(pod, "metadata", "ownerReferences") if one.get("controller")), None)
-    if owner is None:
+    if _controller(pod) is None:
         return "unmanaged"
-    of_daemon_set = owner.get("kind") == "DaemonSet" and str(owner.get("apiVersion")).startswith("apps/")
-    return "keep" if of_daemon_set else "evict"
+    return "keep" if daemon_set_of(pod) else "evict"
+
+
+def daemon_set_of(pod: Pod) -> str:
+    """Return the DaemonSet of a pod, `namespace/name`, or an empty text."""
+    owner = _controller(pod) or {}
+    if owner.get("kind") != "DaemonSet" or not str(owner.get("apiVersion")).startswith("apps/"):
+        return ""
+    return f"{pod['metadata']['namespace']}/{owner.get('name')}"
+
+
+def daemon_gpu_pods(pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    """Return the pods of DaemonSets that have GPUs, which a drain leaves where GPUs must become free.
+
+    Claims do not count: the one of the node agent has admin access, and holds no GPU.
+    """
+    running = (pod for pod in pods if mapping_at(pod, "status").get("phase") not in _ENDED)
+    return tuple(pod for pod in running if daemon_set_of(pod) and gpu_units(pod))
+
+
+def _controller(pod: Pod) -> Mapping[str, Any] | None:
+    return next((one for one in items_at(pod, "metadata", "ownerReferences") if one.get("controller")), None)

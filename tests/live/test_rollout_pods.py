@@ -14,6 +14,7 @@ from gpu_platform.deploy.rollout.annotations import (
     node_document,
     rollout_annotation,
 )
+from gpu_platform.deploy.rollout.drain import blocks_of
 from gpu_platform.live.pods import eviction_action
 from tests.deploy.rollout.live_objects import node, owned_by, pod
 
@@ -39,6 +40,18 @@ def test_a_drain_evicts_all_pods_but_those_of_daemon_sets_static_ended_and_unman
     given: dict[str, Any], action: str
 ) -> None:
     assert eviction_action(pod("one", on="lab-0", **given)) == action
+
+
+def test_a_pod_of_a_daemon_set_that_has_gpus_keeps_its_node_from_being_changed() -> None:
+    pods = [
+        pod("probe", on="lab-0", metadata=owned_by("DaemonSet")),
+        pod("log", on="lab-0", gpus=0, metadata=owned_by("DaemonSet")),
+        pod("ended", on="lab-0", metadata=owned_by("DaemonSet"), phase="Succeeded"),
+        pod("web", on="lab-0", metadata=owned_by("ReplicaSet")),
+    ]
+    [block] = blocks_of(pods, ())
+    assert (block.pods, block.forever) == (("vision/probe",), True)
+    assert "DaemonSet vision/owner starts it again" in block.why
 
 
 def test_an_annotation_is_read_back_as_it_was_written() -> None:

@@ -12,7 +12,7 @@ import pytest
 from gpu_platform.base import names
 from gpu_platform.catalog import load_catalog
 from gpu_platform.planning.changes import classify, pool_changes, pool_facts, software_facts, team_facts
-from gpu_platform.planning.changes.budgets import Block
+from gpu_platform.planning.changes.budgets import Block, daemon_block
 from gpu_platform.planning.changes.effects import Effect, worst
 from gpu_platform.planning.changes.impact import Impact, MigNodeChange, ObjectChange
 from gpu_platform.planning.changes.live_types import DataObject, LiveState, RunningPod
@@ -204,15 +204,15 @@ def test_cordoned_nodes_get_another_driver_besides_those_in_turn() -> None:
     assert "1 round of 1 node" in str(impact.duration)
 
 
-def another_driver(at_a_time: int, **nodes: tuple[str, ...]) -> Impact:
-    """Return the row of another driver on two live nodes; `nodes`: what a preview has read of them."""
+def another_driver(at_a_time: int, **state: tuple[Any, ...]) -> Impact:
+    """Return the row of another driver on two live nodes; `state`: what a preview has read of the cluster."""
     versions = load_catalog().operator_releases["v26.7.0"].drivers
     before, after = (
         plan_of(operator={"driver": {"version": one}}, changes={"max_unavailable": at_a_time})
         for one in versions[:2]
     )
-    state = dataclasses.replace(live(), **nodes)
-    [impact] = [one for one in impacts(before, after, live=state) if one.field == "operator.driver.version"]
+    cluster = dataclasses.replace(live(), **state)
+    [impact] = [one for one in impacts(before, after, live=cluster) if one.field == "operator.driver.version"]
     return impact
 
 
@@ -355,6 +355,17 @@ def test_a_pod_that_nobody_starts_again_is_said_to_block_another_driver_and_not_
     [block] = impact.blocks
     assert (block.pods, block.forever, impact.blocked) == (("vision/bare",), True, True)
     assert not impacts(before, after, pod("a"))[0].blocked
+
+
+def test_a_pod_of_a_daemon_set_that_has_gpus_blocks_another_driver_and_no_other_change() -> None:
+    probe = dataclasses.replace(
+        pod("probe", owner="DaemonSet probe"), block=daemon_block("vision/probe", "vision/probe"), stays=True
+    )
+    impact = another_driver(at_a_time=1, daemons=(probe,))
+    assert (impact.blocked, impact.stopping) == (True, ())
+    smaller = plan_of(count={"desired": 1})
+    [removed] = impacts(plan_of(), smaller, live=dataclasses.replace(live(), daemons=(probe,)))
+    assert not removed.blocked
 
 
 def test_a_pod_that_nobody_starts_again_is_stopped_where_its_node_is_removed() -> None:

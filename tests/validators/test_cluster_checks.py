@@ -10,7 +10,7 @@ from cluster_objects import EXPECTED, TAINT, node
 
 from gpu_platform.base import names
 from gpu_platform.planning.expectations.section import NodeExpectation
-from validators.cluster import check_node, keeps_driver_upgrade
+from validators.cluster import LeftPod, check_node, keeps_driver_upgrade
 
 
 def findings(changed, expected=EXPECTED):
@@ -277,13 +277,24 @@ def test_a_node_that_waits_for_its_turn_is_not_said_to_get_its_driver_now():
     assert check.remediation == "the operator replaces the driver of other nodes first: wait"
 
 
+def test_a_failed_driver_upgrade_names_the_daemon_set_whose_pods_have_gpus():
+    failed = node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-failed"})
+    left = [LeftPod("ops/gpu-probe-x", daemon_set="ops/gpu-probe")]
+    [check] = [each for each in check_node(failed, EXPECTED, left=left) if each.needs_attention]
+    assert check.observed == "upgrade-failed, with ops/gpu-probe-x on the node"
+    assert check.remediation.startswith("DaemonSet ops/gpu-probe starts its pods again")
+    assert "kubectl delete pod" not in check.remediation
+
+
 def test_a_driver_upgrade_that_is_done_is_no_finding():
     assert not findings(node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-done"}))
 
 
 def test_a_failed_driver_upgrade_names_the_pods_in_its_way_and_the_commands_that_help():
     failed = node(labels={names.DRIVER_UPGRADE_STATE_LABEL: "upgrade-failed"})
-    [check] = [each for each in check_node(failed, EXPECTED, left=["vision/bare"]) if each.needs_attention]
+    [check] = [
+        each for each in check_node(failed, EXPECTED, left=[LeftPod("vision/bare")]) if each.needs_attention
+    ]
     assert check.observed == "upgrade-failed, with vision/bare on the node"
     assert "kubectl delete pod -n vision bare, then kubectl label node serve-0 --overwrite" in check.remediation
     assert check.remediation.endswith(f"{names.DRIVER_UPGRADE_STATE_LABEL}=upgrade-required")

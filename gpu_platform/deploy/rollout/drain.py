@@ -7,8 +7,8 @@ from typing import Any
 
 from gpu_platform.live.client import KubernetesClient, Refused
 from gpu_platform.live.disruption import guarded_pod, read_budgets
-from gpu_platform.live.pods import eviction_action, pod_name
-from gpu_platform.planning.changes.budgets import Block, DisruptionBudget, block_of, merged
+from gpu_platform.live.pods import daemon_gpu_pods, daemon_set_of, eviction_action, pod_name
+from gpu_platform.planning.changes.budgets import Block, DisruptionBudget, block_of, daemon_block, merged
 
 Pod = Mapping[str, Any]
 
@@ -19,14 +19,20 @@ def evicted_pods(pods: Sequence[Pod]) -> list[Pod]:
 
 
 def blocks_of(pods: Sequence[Pod], budgets: Sequence[DisruptionBudget]) -> tuple[Block, ...]:
-    """Return what prevents the eviction of the pods of a node, by the status of the budgets."""
+    """Return what keeps the pods of a node on it, by the status of the budgets."""
     found = (block_of(guarded_pod(pod), budgets) for pod in evicted_pods(pods))
-    return merged(block for block in found if block is not None)
+    return merged([*_of_daemons(pods), *(block for block in found if block is not None)])
 
 
 def ask_evictions(client: KubernetesClient, pods: Sequence[Pod]) -> tuple[Block, ...]:
-    """Return what prevents the eviction of the pods of a node, by a dry run of each; empty if nothing does."""
-    return merged(_asked(client, evicted_pods(pods)))
+    """Return what keeps the pods of a node on it, by a dry run of each eviction; empty if nothing does."""
+    return merged([*_of_daemons(pods), *_asked(client, evicted_pods(pods))])
+
+
+def _of_daemons(pods: Sequence[Pod]) -> Iterator[Block]:
+    """Yield the pods of DaemonSets that keep their GPUs, which then cannot be partitioned."""
+    for pod in daemon_gpu_pods(pods):
+        yield daemon_block(pod_name(pod), daemon_set_of(pod))
 
 
 def _asked(client: KubernetesClient, pods: Sequence[Pod]) -> Iterator[Block]:

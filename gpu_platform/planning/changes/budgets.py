@@ -144,6 +144,21 @@ def unmanaged_block(namespace: str, pod: str) -> Block:
     )
 
 
+def daemon_block(pod: str, daemon_set: str) -> Block:
+    """Return why the GPUs of a DaemonSet's pod do not become free by a drain, so that the node is never changed.
+
+    The operator's upgrade controller evicts no pod of a node unless it may evict all that have GPUs. Source:
+    NVIDIA/k8s-operator-libs, pkg/upgrade/pod_manager.go, SchedulePodEviction; read 2026-11-29.
+    """
+    return Block(
+        pods=(pod,),
+        budgets=(),
+        forever=True,
+        why=f"DaemonSet {daemon_set} starts it again, so it is not evicted and keeps its GPUs",
+        fix="keep the DaemonSet off the node by its node affinity, or delete it, first",
+    )
+
+
 def merged(blocks: Iterable[Block]) -> tuple[Block, ...]:
     """Return one block for all pods with the same reason, those that last for ever first."""
     pods: dict[Block, list[str]] = {}

@@ -91,6 +91,8 @@ class LiveState:
     not_ready: tuple[str, ...] = ()
     cordoned: tuple[str, ...] = ()
     pods: tuple[RunningPod, ...] = ()
+    daemons: tuple[RunningPod, ...] = ()
+    """Pods of DaemonSets that have GPUs, and stay in a drain."""
     data: Mapping[str, tuple[DataObject, ...]] = field(default_factory=dict[str, tuple[DataObject, ...]])
 
     def pods_on(self, nodes: Iterable[str]) -> tuple[RunningPod, ...]:

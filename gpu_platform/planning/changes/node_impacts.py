@@ -292,8 +292,10 @@ def _of_layouts(
 
 
 def _drained(live: LiveState, nodes: Iterable[str]) -> tuple[RunningPod, ...]:
-    """Return the pods on nodes that `up` or the operator drains."""
-    return tuple(pod.in_drain() for pod in live.pods_on(nodes))
+    """Return the pods on nodes whose GPUs `up` or the operator frees by a drain, with those that keep them."""
+    wanted = set(nodes)
+    daemons = (pod for pod in live.daemons if pod.node in wanted)
+    return (*(pod.in_drain() for pod in live.pods_on(wanted)), *daemons)
 
 
 def _layout_part(pool: str) -> Part:
