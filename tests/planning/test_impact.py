@@ -243,15 +243,16 @@ def test_a_driver_that_only_new_nodes_get_is_said_with_the_way_to_replace_the_ot
     [impact] = impacts(on_gke(old), on_gke(new), pod("a"))
     assert (impact.subject, impact.effect, impact.nodes) == ("pool train", Effect.IN_PLACE, 2)
     assert (impact.old, impact.new) == (old or "that of the node image", new or "that of the node image")
-    assert "those that run keep theirs, and `up` replaces none" in impact.because
+    assert "a node gets its driver when it boots" in impact.because
+    assert ("`gpu-platform validate` names those" in impact.because) == (new is not None)
     assert "recreate-instances" in impact.because
 
 
 def test_a_node_is_not_failed_by_a_driver_that_it_gets_only_when_it_is_replaced() -> None:
     expected = on_gke("580.126.20").pools[0].expectations.expect["driver-version"]
-    assert (expected.rolled, expected.at_creation) == (False, True)
+    assert (expected.rolled, expected.at_boot) == (False, True)
     of_operator = on_gke("580.173.02", image={"family": "ubuntu"}).pools[0].expectations.expect["driver-version"]
-    assert (of_operator.rolled, of_operator.at_creation) == (True, False)
+    assert (of_operator.rolled, of_operator.at_boot) == (True, False)
 
 
 def test_another_driver_of_an_operator_of_the_owner_rolls_no_node() -> None:

@@ -175,6 +175,22 @@ def test_nodes_of_an_own_image_are_compared_with_its_driver(make_plan: PlanMaker
     assert "driver-version" not in make_plan(aws(), cluster=EKS).pools[0].expectations.expect
 
 
+def test_the_remedy_of_another_driver_names_what_gives_a_node_its_driver(make_plan: PlanMaker) -> None:
+    def remedy(plan: EnvironmentPlan) -> str:
+        return plan.pools[0].expectations.expect["driver-version"].remedy
+
+    own = {"ami": "ami-0a1b2c3d4e5f60718", "driver": "595.91.07"}
+    assert "correct pools[0].image.driver" in remedy(make_plan(aws(image=own), cluster=EKS))
+    version = {"driver": {"version": "580.126.20"}}
+    assert "correct operator.driver.version" in remedy(make_plan(aws(), cluster=EKS, operator=version))
+    assert "then reboot or replace it" in remedy(make_plan(gcp(), cluster=GKE, operator=version))
+    existing = {"provider": "existing", "kubernetes": "1.36"}
+    for owner, text in (("operator", "wait for the operator's driver rollout"), ("host", "install the driver on")):
+        operator = {"toolkit": "host", "driver": {"owner": owner, "version": "580.173.02"}}
+        plan = make_plan(pool(nodes={"names": ["gpu-0"]}), cluster=existing, operator=operator)
+        assert remedy(plan).startswith(text)
+
+
 def test_a_driver_that_the_platform_changes_node_by_node_is_marked_for_the_agent(make_plan: PlanMaker) -> None:
     def rolled(plan: EnvironmentPlan) -> bool:
         return plan.pools[0].expectations.expect["driver-version"].rolled

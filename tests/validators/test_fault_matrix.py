@@ -82,7 +82,7 @@ FOUND_BY = {
     "nic-missing": Found("fabric-nics", "warning", "replace the node"),
     "nic-far": Found("nic-affinity", "info", "replace the node"),
     "nic-mtu": Found("fabric-mtu", "info", "replace the node"),
-    "wrong-driver": Found("driver-version", "critical", "driver rollout"),
+    "wrong-driver": Found("driver-version", "critical", "install the driver"),
     "numa-unknown": Found("numa-nodes", "info", "normal on a virtual machine", verdict="unknown"),
     "nvml-missing": Found("nvml", "critical", "install the NVIDIA driver", verdict="unknown"),
     "nvml-unloadable": Found("nvml", "critical", "reinstall the driver", verdict="unknown"),

@@ -284,7 +284,7 @@ def test_the_driver_of_a_node_in_an_upgrade_is_explained_by_the_upgrade_and_not_
         if check.verdict != "pass"
     }
     assert remedies["serve-1", "driver-version"] == "see the check driver-upgrade of this node"
-    assert "that of serve-0 has failed" in remedies["serve-1", "driver-upgrade"]
+    assert "the upgrade of serve-0 does not end" in remedies["serve-1", "driver-upgrade"]
     assert remedies["serve-0", "driver-version"] == old["remediation"]
 
 

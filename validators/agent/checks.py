@@ -106,7 +106,7 @@ def _entry(check: str, device: str | None, outcome: Outcome, expectation: Expect
 def _awaited(outcome: Outcome, expectation: Expectation | None, mig_config: str) -> Outcome:
     """Return unknown instead of fail for a node that has yet to get what is expected.
 
-    What it gets only when it is replaced, which the platform does not do, holds nothing up.
+    What it gets when it boots, which the platform does not make it do, holds nothing up.
     """
     if outcome.verdict != FAIL or expectation is None:
         return outcome
@@ -120,9 +120,8 @@ def _awaited(outcome: Outcome, expectation: Expectation | None, mig_config: str)
             else f"drain the node and set its label nvidia.com/mig.config to {wanted}"
         )
         outcome = replace(outcome, remediation=f"the node is asked for MIG config {asked}, not {wanted}: {who}")
-    if expectation.at_creation:
-        remedy = "a node keeps what it was created with: replace it when its work has ended"
-        return replace(outcome, verdict=UNKNOWN, remediation=remedy, severity="warning")
+    if expectation.at_boot:
+        return replace(outcome, verdict=UNKNOWN, severity="warning")
     return replace(outcome, verdict=UNKNOWN) if expectation.rolled else outcome
 
 
@@ -234,7 +233,7 @@ def _driver_version(snapshot: Snapshot, expectation: Expectation | None) -> Outc
         driver.value.split(".")[: len(parts)] == parts,
         expectation.value,
         driver.value,
-        "wait for the operator's driver rollout on this node, or set the image's driver version in the stack file",
+        expectation.remedy or "install the driver, or correct the expected version",
     )
 
 

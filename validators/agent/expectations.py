@@ -31,7 +31,8 @@ class Expectation:
 
     `rolled`: the platform gives it to one node after another, so that another value is unknown, not a fault, of a
     node that waits. `mig_config`: the label `nvidia.com/mig.config` of a node that waits no longer; "": none.
-    `at_creation`: a node keeps what it got when it was created, so that another value holds nothing up.
+    `at_boot`: a node gets it when it boots, so that another value holds nothing up. `remedy`: what gives it to a
+    node; "": as the check has it.
     """
 
     value: Any
@@ -39,7 +40,8 @@ class Expectation:
     tolerance_percent: float = 0.0
     rolled: bool = False
     mig_config: str = ""
-    at_creation: bool = False
+    at_boot: bool = False
+    remedy: str = ""
 
 
 @dataclass(frozen=True)
@@ -152,13 +154,15 @@ def _entry(check: str, entry: Any, problems: list[Mistake]) -> Expectation:  # n
         allowed = "a number from 0 to less than 100"
         problems.append(Mistake(f"{path}.tolerance_percent", json.dumps(tolerance), allowed))
     mig_config = entry.get("mig_config", "")
-    rolled, at_creation = (entry.get(key, False) for key in ("rolled", "at_creation"))
-    for key, flag in (("rolled", rolled), ("at_creation", at_creation)):
+    rolled, at_boot = (entry.get(key, False) for key in ("rolled", "at_boot"))
+    for key, flag in (("rolled", rolled), ("at_boot", at_boot)):
         if not isinstance(flag, bool):
             problems.append(Mistake(f"{path}.{key}", _kind(flag), "true or false"))
-    if not isinstance(mig_config, str):
-        problems.append(Mistake(f"{path}.mig_config", _kind(mig_config), "text"))
-    return Expectation(value, source, tolerance, rolled, mig_config, at_creation)
+    remedy = entry.get("remedy", "")
+    for key, text in (("mig_config", mig_config), ("remedy", remedy)):
+        if not isinstance(text, str):
+            problems.append(Mistake(f"{path}.{key}", _kind(text), "text"))
+    return Expectation(value, source, tolerance, rolled, mig_config, at_boot, remedy)
 
 
 def _kind(value: object) -> str:

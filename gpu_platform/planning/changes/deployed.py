@@ -31,7 +31,7 @@ NOT_DEPLOYED = "(none)"
 def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
     """Return the stack output `software`: versions of Kubernetes and of the GPU Operator, drivers, sharing.
 
-    Keys: `kubernetes` and `operator` (texts), `pools` with `driver`, `driver_at_creation`, `operands`, `sharing`,
+    Keys: `kubernetes` and `operator` (texts), `pools` with `driver`, `driver_at_boot`, `operands`, `sharing`,
     MIG `layout`, `offers` (units on a node by extended resource), `labels` (declared ones), `evicting_taints` and
     `schedule` of each pool; `cleanup`: what the clean-up deletes; `fair_sharing`: whether Kueue divides what is
     borrowed, where the program sets it.
@@ -46,7 +46,7 @@ def software_facts(plan: EnvironmentPlan) -> Mapping[str, Any]:
         "pools": {
             pool.name: {
                 "driver": driver_of(pool) if plan.operator.install != "none" else NOT_DEPLOYED,
-                "driver_at_creation": driver_at_creation(pool),
+                "driver_at_boot": driver_at_boot(pool),
                 "operands": operands_of(pool, plan),
                 "sharing": sharing_text(pool),
                 "layout": layout_text(pool),
@@ -87,8 +87,8 @@ def driver_of(pool: PoolPlan) -> str:
     return pool.driver_version or NOT_DEPLOYED if pool.software.driver == "operator" else NOT_DEPLOYED
 
 
-def driver_at_creation(pool: PoolPlan) -> str:
-    """Return the driver version that nodes get when they are created, and keep; `(none)` where it is changed."""
+def driver_at_boot(pool: PoolPlan) -> str:
+    """Return the driver version that nodes get when they boot; `(none)` where it is changed otherwise."""
     if pool.software.driver != "installer":
         return NOT_DEPLOYED
     return pool.driver_version or "that of the node image"

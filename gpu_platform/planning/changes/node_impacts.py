@@ -445,9 +445,12 @@ def _of_nodes(
 ) -> Iterator[Impact]:
     nodes = _node_count(pool, live)
     pods = None if live is None else _drained(live, live.nodes.get(pool.name, ()))
-    before, now = old.get("driver_at_creation", NOT_DEPLOYED), new["driver_at_creation"]
+    before, now = old.get("driver_at_boot", NOT_DEPLOYED), new["driver_at_boot"]
     if before != now and NOT_DEPLOYED not in (before, now) and nodes:
         how = f" To replace one: {pool.cloud.replacement}." if pool.cloud is not None else ""
+        named = " `gpu-platform validate` names those that have another driver (driver-version)"
+        if pool.driver_version is None:
+            named = " Which driver an image brings is not known, so that `validate` compares none"
         yield Impact(
             subject=f"pool {pool.name}",
             effect=Effect.IN_PLACE,
@@ -456,9 +459,9 @@ def _of_nodes(
             new=now,
             nodes=nodes,
             gpus=nodes * pool.gpus_per_node,
-            parts=(Part(Phase.NODES, f"pool {pool.name}", "another driver for new nodes"),),
-            because="a node gets its driver when it is created: those that run keep theirs, and `up` replaces "
-            f"none.{how} `gpu-platform validate` names those that have another driver (driver-version)",
+            parts=(Part(Phase.NODES, f"pool {pool.name}", "another driver for nodes that boot"),),
+            because="a node gets its driver when it boots: those that run keep theirs until then, and `up` boots "
+            f"none; a reboot after a fault does it, too.{how}{named}",
         )
     if layout:
         yield Impact(

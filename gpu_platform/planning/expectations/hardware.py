@@ -37,18 +37,19 @@ class DeclaredNode:
     """What a stack declares for the nodes of a pool; each `..._source` names the place in the stack file.
 
     `driver_version` is the driver, or the first parts of its version; None expects only the GPU's first driver
-    branch. `driver_rolled`: the operator or the cloud changes it, node by node. `driver_at_creation`: a node keeps
-    the driver that it was created with. `mig_layouts` has one entry per GPU, an empty one where MIG is off; None
-    expects nothing about MIG. `mig_config`: the node label's value for them; "": there is no such label.
-    `mig_rolled`: the platform changes that label, or replaces the node, and not the owner of the node. `mps`: the
-    daemon of MPS sets the compute mode. `nics`: those of the fabric that nodes are created with.
+    branch. `driver_rolled`: the operator or the cloud changes it, node by node. `driver_at_boot`: a node gets it
+    when it boots. `driver_remedy`: what gives it to a node. `mig_layouts` has one entry per GPU, an empty one
+    where MIG is off; None expects nothing about MIG. `mig_config`: the node label's value for them; "": there is
+    no such label. `mig_rolled`: the platform changes that label, or replaces the node, and not the owner of the
+    node. `mps`: the daemon of MPS sets the compute mode. `nics`: those of the fabric that nodes are created with.
     """
 
     pool: str = ""
     driver_version: str | None = None
     driver_source: str = ""
     driver_rolled: bool = False
-    driver_at_creation: bool = False
+    driver_at_boot: bool = False
+    driver_remedy: str = ""
     mig_layouts: Sequence[MigLayout] | None = None
     mig_source: str = ""
     mig_config: str = ""
@@ -111,7 +112,8 @@ def expectations_for_machine(
             declared.driver_version,
             declared.driver_source,
             rolled=declared.driver_rolled,
-            at_creation=declared.driver_at_creation,
+            at_boot=declared.driver_at_boot,
+            remedy=declared.driver_remedy,
         )
     if (nics := declared.nics) is not None:
         expect["fabric-nics"] = Expectation({nics.kind: nics.count}, declared.nics_source)

@@ -46,7 +46,8 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext, pool: Cl
         driver_source=_driver_source(requirements, context),
         # The owner of a host changes its driver; the operator does, and clouds by other images, without one.
         driver_rolled=requirements.software.driver == "operator" or requirements.pool.image.driver is not None,
-        driver_at_creation=requirements.software.driver == "installer",
+        driver_at_boot=requirements.software.driver == "installer",
+        driver_remedy=_driver_remedy(requirements),
         mig_layouts=layouts,
         mps=sharing.mode == "mps",
         # Nodes of another machine type of the pool may have other NICs.
@@ -68,6 +69,27 @@ def _driver_source(requirements: NodeRequirements, context: CompleteContext) -> 
     if context.operator.driver.version is not None:
         return "stack: operator.driver.version"
     return f"default driver of operator {context.operator.release}"
+
+
+def _driver_remedy(requirements: NodeRequirements) -> str:
+    """Return what gives a node the driver that is expected of it."""
+    match requirements.software.driver:
+        case "operator":
+            return (
+                "wait for the operator's driver rollout on this node; if none begins, the host brings a driver, "
+                "or the owner's operator installs this one"
+            )
+        case "installer":
+            return "the node gets the driver when it boots: drain it, then reboot or replace it"
+        case _ if requirements.pool.image.driver is not None:
+            return (
+                "replace the node when its work has ended; if its image is the one of the stack file, correct "
+                f"{requirements.path}.image.driver"
+            )
+        case _ if requirements.pool.nodes is not None:
+            return "install the driver on the node, or correct operator.driver.version"
+        case _:
+            return "correct operator.driver.version, or replace the node if its image is an older one"
 
 
 def _node(

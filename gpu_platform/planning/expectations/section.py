@@ -27,8 +27,8 @@ class Expectation:
 
     `rolled`: the platform gives it to one node after another, so that another value is unknown, not a fault, of a
     node that waits for its turn. `mig_config`: the value of the label `nvidia.com/mig.config` that asks for it; a
-    node that has this label already waits for nothing. `at_creation`: a node keeps what it got when it was
-    created, and `up` replaces none for another value, so that the node passes with it.
+    node that has this label already waits for nothing. `at_boot`: a node gets it when it boots, and
+    `up` boots none for another value, so that the node passes with it. `remedy`: what gives it to a node.
     """
 
     value: Any
@@ -36,7 +36,8 @@ class Expectation:
     tolerance_percent: float | None = None
     rolled: bool = False
     mig_config: str = ""
-    at_creation: bool = False
+    at_boot: bool = False
+    remedy: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; of the optional fields those that are set."""
@@ -47,8 +48,10 @@ class Expectation:
             form["rolled"] = True
         if self.mig_config:
             form["mig_config"] = self.mig_config
-        if self.at_creation:
-            form["at_creation"] = True
+        if self.at_boot:
+            form["at_boot"] = True
+        if self.remedy:
+            form["remedy"] = self.remedy
         return form
 
 

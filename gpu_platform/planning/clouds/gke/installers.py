@@ -92,7 +92,9 @@ def _driver(catalog: Catalog, version: str) -> Mapping[str, Any]:
         "command": ["bash", "-c"],
         "args": [
             _script(
-                # A loaded kernel module cannot be replaced under running pods: only new nodes get a new driver.
+                # A loaded kernel module cannot be replaced under running pods: a node gets a new driver when it
+                # boots, whereupon init containers run again. The installer reuses what it has of the same version
+                # and build alone (cos/tools, cos_gpu_installer/internal/installer/cache.go; read 2026-11-29).
                 "if lsmod | grep -q '^nvidia '; then",
                 "  echo 'a driver is loaded; nothing to do'",
                 "else",
