@@ -7,6 +7,7 @@ field) is checked where it is decided.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -92,3 +93,9 @@ def described(field: FieldInfo) -> str:
         for one in declarations(field)
     ]
     return " ".join(texts)
+
+
+def supporting(description: str) -> str:
+    """Return the providers that a description with the text of `described` names, or an empty text."""
+    only = re.search(r"(?:^| )Only on ([\w ,]+)\.$", description)
+    return only[1] if only is not None else ""

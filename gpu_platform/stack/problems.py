@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from gpu_platform.base.errors import Problem, did_you_mean, suggestion
 from gpu_platform.catalog.zones import region_of
+from gpu_platform.stack.declared import PROVIDER_NAMES, supporting
 from gpu_platform.stack.patterns import in_words
 from gpu_platform.stack.secret_names import names_secret
 
@@ -147,6 +148,8 @@ def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
         return Problem(path_text([*parts, discriminator]), found_text(tag), allowed, fix)
     if kind == "gpu_platform":
         return Problem(path, found_text(value), str(context["allowed"]), str(context["fix"]))
+    if refused := _unsupported(parts, data, root):
+        return refused
     if kind in {"string_too_long", "too_long"} and isinstance(value, str):
         most = context["max_length"]
         return Problem(path, found_text(value), f"at most {most} characters", f"shorten it to {most} characters")
@@ -171,6 +174,21 @@ def _problem(details: ErrorDetails, data: object, root: Schema) -> Problem:
     is_required = bool(parts) and parts[-1] in _schema_at(parts[:-1], data, root).get("required", ())
     fix = _fix(parts, value, described, schema, root, is_required=is_required)
     return Problem(path, found_text(value), described or details["msg"], fix)
+
+
+def _unsupported(parts: Sequence[str | int], data: object, root: Schema) -> Problem | None:
+    """Return that the provider of a file does not support a field, so that no other value of it helps, or None."""
+    cluster: object = cast("Mapping[str, object]", data).get("cluster") if isinstance(data, Mapping) else None
+    provider = cast("Mapping[str, object]", cluster).get("provider") if isinstance(cluster, Mapping) else None
+    name = next((text for one, text in PROVIDER_NAMES.items() if one == provider), None)
+    for depth, key in enumerate(parts):
+        if isinstance(key, str) and name is not None:
+            field = _property(_schema_at(parts[:depth], data, root), key, root)
+            others = supporting(str(field.get("description", "")))
+            if others and name not in others:
+                place = path_text(parts[: depth + 1])
+                return Problem(place, f"{key} on provider {provider}", f"{key} only on {others}", f"remove {key}")
+    return None
 
 
 def _similar_keys(key: str) -> tuple[str, ...]:
@@ -226,6 +244,7 @@ _OTHER_KEYS: Mapping[str, tuple[str, ...]] = {
     "min": ("min_size", "minimum", "min_node_count"),
     "max": ("max_size", "maximum", "max_node_count"),
     "workload": ("purpose", "role", "use"),
+    "family": ("type", "ami_type", "image_type", "os"),
     "capacity": ("capacity_type", "spot", "lifecycle", "purchase"),
     "rdma": ("efa", "infiniband", "roce", "gpudirect", "enable_efa"),
     "sharing": ("time_slicing", "timeslicing", "mig", "mps", "partitioning", "gpu_sharing"),
@@ -337,7 +356,7 @@ def _in_other_entries(place: Sequence[str | int], owner: Sequence[str | int]) ->
 
 
 def _may_be(value: object, schema: Schema, root: Schema) -> bool:
-    """Return whether a schema allows values of this kind, and a text if it lists the texts."""
+    """Return whether a schema allows values of this kind, and a text if it lists the texts or has only one."""
     if isinstance(value, str):
         kind: object = "string"
     elif isinstance(value, bool):
@@ -348,7 +367,9 @@ def _may_be(value: object, schema: Schema, root: Schema) -> bool:
         kind = "array" if isinstance(value, list) else "object" if isinstance(value, Mapping) else "null"
     for branch in _flat(schema, root):
         allowed = "object" if "discriminator" in branch else branch.get("type")
-        if ("number" if allowed == "integer" else allowed) == kind and value in branch.get("enum", (value,)):
+        if ("number" if allowed == "integer" else allowed) == kind and value in branch.get(
+            "enum", (branch.get("const", value),)
+        ):
             return True
     return False
 

@@ -57,6 +57,9 @@ def test_each_pattern_that_limits_the_length_of_a_name_says_so(adapter: str) -> 
     assert silent == set()
 
 
+EKS = {"provider": "eks", "name": "x", "region": "us-east-2", "account": "123456789012"}
+
+
 def _problems(**changed: Any) -> list[Problem]:
     stack: dict[str, Any] = {
         "kind": "environment",
@@ -79,8 +82,8 @@ def _problems(**changed: Any) -> list[Problem]:
 @pytest.mark.parametrize(
     ("changed", "words", "fix"),
     [
-        ({"pool": {"tags": {"a%b": "x"}}}, "a key of an AWS tag", "rename it, for example to 'a-b'"),
-        ({"pool": {"tuning": {"sysctls": {"swap": "1"}}}}, "the name of a kernel parameter", "rename it"),
+        ({"cluster": EKS, "pool": {"tags": {"a%b": "x"}}}, "a key of an AWS tag", "rename it, for example to 'a-b'"),
+        ({"cluster": EKS, "pool": {"tuning": {"sysctls": {"swap": "1"}}}}, "the name of a kernel parameter", "rename it"),
         ({"team": {"routes": {"hosts": ["Vision"]}}}, "a host name in lower case", "'vision.example.com'"),
         ({"team": {"inline_csi_drivers": ["A b"]}}, "the name of a CSI driver", "'secrets-store.csi.k8s.io'"),
         ({"cleanup": {"schedule": "daily"}}, "five fields of cron", "write for example '17 3 * * *'"),
@@ -111,7 +114,7 @@ def test_an_error_of_a_pattern_says_in_words_what_is_allowed(changed: Any, words
         ({"pool": {"quota": {"gpus": 8}}}, "pools[0].quota", "remove it"),
         ({"policy": {"level": False}}, "policy.level", "write advisory, or another of these"),
         ({"monitoring": "on"}, "monitoring", "write for example monitoring: {enabled: true}"),
-        ({"pool": {"zones": "us-east-2a"}}, "pools[0].zones", 'write zones: ["us-east-2a"]'),
+        ({"cluster": EKS, "pool": {"zones": "us-east-2a"}}, "pools[0].zones", 'write zones: ["us-east-2a"]'),
     ],
 )  # fmt: skip
 def test_a_fix_names_the_value_or_the_object(changed: Any, path: str, fix: str) -> None:
