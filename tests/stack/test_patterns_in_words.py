@@ -82,8 +82,16 @@ def _problems(**changed: Any) -> list[Problem]:
 @pytest.mark.parametrize(
     ("changed", "words", "fix"),
     [
-        ({"cluster": EKS, "pool": {"tags": {"a%b": "x"}}}, "a key of an AWS tag", "rename it, for example to 'a-b'"),
-        ({"cluster": EKS, "pool": {"tuning": {"sysctls": {"swap": "1"}}}}, "the name of a kernel parameter", "rename it"),
+        (
+            {"cluster": EKS, "pool": {"tags": {"a%b": "x"}}},
+            "a key of an AWS tag",
+            "rename it, for example to 'a-b'",
+        ),
+        (
+            {"cluster": EKS, "pool": {"tuning": {"sysctls": {"swap": "1"}}}},
+            "the name of a kernel parameter",
+            "rename it",
+        ),
         ({"team": {"routes": {"hosts": ["Vision"]}}}, "a host name in lower case", "'vision.example.com'"),
         ({"team": {"inline_csi_drivers": ["A b"]}}, "the name of a CSI driver", "'secrets-store.csi.k8s.io'"),
         ({"cleanup": {"schedule": "daily"}}, "five fields of cron", "write for example '17 3 * * *'"),
