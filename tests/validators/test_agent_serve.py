@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from agent_tables import DRIVER
+from agent_tables import DRIVER, of_machine
 
 from gpu_platform.base import names
 from gpu_platform.planning.mig.progress import CHANGE_SECONDS, IN_PROGRESS
@@ -22,6 +22,7 @@ from tests.support.http_servers import start_server, stop_server
 from tests.support.ports import free_port
 from validators.agent import serve
 from validators.agent.api_server import ApiError
+from validators.agent.calls import DID_NOT_RETURN
 from validators.agent.checks import run_checks
 from validators.agent.expectations import Expectations
 from validators.agent.mig_change import MigChange
@@ -88,6 +89,17 @@ def test_an_unchanged_report_is_published_once_in_ten_minutes_and_a_changed_one_
         clock.now = moment
         publisher.offer({**report(ecc=ecc), "time": moment})
     assert [each["time"] for each in sent] == [0, 60, 660]
+
+
+def test_a_driver_that_goes_away_on_a_partitioned_node_is_published_at_once():
+    clock, sent = Clock(), []
+    publisher = Publisher(sent.append, clock)
+    expected = of_machine("dgx-h100", mig_layouts=[{"1g.10gb": 7}] * 8, mig_source="stack")
+    for moment, problem in ((0, DID_NOT_RETURN), (30, "driver-not-loaded"), (60, "driver-not-loaded")):
+        clock.now = moment
+        checks = run_checks(_closed(Reading(problem=problem, call="nvmlInitWithFlags")), expected)
+        publisher.offer({**report(), "checks": checks, "time": moment})
+    assert [each["time"] for each in sent] == [0, 30]
 
 
 def test_a_report_that_could_not_be_published_is_offered_again():

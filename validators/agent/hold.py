@@ -27,17 +27,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from validators.agent.api_server import MERGE, ApiServer, Conflict, NotFound, send
-from validators.agent.outcome import FAIL, NO_INSTANCES, PASS, UNKNOWN
+from validators.agent.outcome import FAIL, PASS
 from validators.agent.publish import FIELD_MANAGER
-from validators.agent.report import Identity, Report
-from validators.agent.snapshot import DRIVER_NOT_LOADED, OTHER_DRIVER
+from validators.agent.report import Identity, Report, loses_instances
 
 STARTUP_TAINT = "startup-taint.cluster-autoscaler.kubernetes.io/gpu-unvalidated"
 FAILED_TAINT = "status-taint.cluster-autoscaler.kubernetes.io/gpu-failed"
 MOST_HELD_VARIABLE = "GPU_PLATFORM_MOST_HELD"
 HELD_WITH_VARIABLE = "GPU_PLATFORM_HELD_WITH"
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}"
-_GONE = (DRIVER_NOT_LOADED, OTHER_DRIVER)
 _ATTEMPTS = 5  # a node is changed by its kubelet and controllers, each time between a read and a patch
 
 Taint = Mapping[str, Any]
@@ -93,7 +91,7 @@ class NodeTaints:
             else:
                 wanted = list(taints)
                 leases = () if _held(taints) else leases
-            if self._holding.new and _loses_instances(report) and not _has(taints, STARTUP_TAINT):
+            if self._holding.new and loses_instances(report) and not _has(taints, STARTUP_TAINT):
                 wanted.append({"key": STARTUP_TAINT, "value": "true", "effect": "NoSchedule"})
             # Leases first: while one is left over, the taint or the list of Leases brings the next pass here.
             for one in leases:
@@ -182,13 +180,3 @@ def _held(taints: Sequence[Taint]) -> bool:
 
 def _has(taints: Sequence[Taint], key: str) -> bool:
     return any(one["key"] == key for one in taints)
-
-
-def _loses_instances(report: Report) -> bool:
-    """Return whether a GPU that should have instances has MIG mode off, or none of them, or its driver is gone."""
-    return any(
-        (entry["id"] == "mig-mode" and entry["verdict"] == FAIL and entry["expected"] == "on")
-        or (entry["id"] == "mig-instances" and entry["verdict"] == FAIL and entry["observed"] == NO_INSTANCES)
-        or (entry["id"] == "mig-instances" and entry["verdict"] == UNKNOWN and entry["observed"].endswith(_GONE))
-        for entry in report["checks"]
-    )

@@ -13,11 +13,12 @@ from typing import Any, Protocol
 from validators.agent import AGENT_VERSION
 from validators.agent.checks import run_checks, verdict_of
 from validators.agent.expectations import Expectation, Expectations, health_of
-from validators.agent.outcome import FAIL, NOT_APPLICABLE, PASS, UNKNOWN
-from validators.agent.snapshot import Snapshot
+from validators.agent.outcome import FAIL, NO_INSTANCES, NOT_APPLICABLE, PASS, UNKNOWN
+from validators.agent.snapshot import DRIVER_NOT_LOADED, OTHER_DRIVER, Snapshot
 
 VERSION = 1
 _EXIT_CODES = {PASS: 0, FAIL: 1, UNKNOWN: 3}
+_GONE = (DRIVER_NOT_LOADED, OTHER_DRIVER)
 _MARKS = {FAIL: "FAIL", UNKNOWN: "????", PASS: "pass", NOT_APPLICABLE: "n/a "}  # in order of display
 
 Report = dict[str, Any]
@@ -85,14 +86,27 @@ def check_node(
 
 
 def content_of(report: Report) -> object:
-    """Return the part of a report whose change is news: no times, no observed values, nothing that is in order."""
+    """Return the part of a report whose change is news: no times, no observed values, nothing that is in order.
+
+    That a node loses its MIG instances is seen by an observed value, and taints the node.
+    """
     quiet = (PASS, NOT_APPLICABLE)  # what compares passes is not applicable to the first one
     verdicts = [
         (entry["id"], entry["device"], entry["verdict"])
         for entry in report["checks"]
         if entry["verdict"] not in quiet
     ]
-    return report["expectations_hash"], report["pod_uid"], verdicts
+    return report["expectations_hash"], report["pod_uid"], verdicts, loses_instances(report)
+
+
+def loses_instances(report: Report) -> bool:
+    """Return whether a GPU that should have instances has MIG mode off, or none of them, or its driver is gone."""
+    return any(
+        (entry["id"] == "mig-mode" and entry["verdict"] == FAIL and entry["expected"] == "on")
+        or (entry["id"] == "mig-instances" and entry["verdict"] == FAIL and entry["observed"] == NO_INSTANCES)
+        or (entry["id"] == "mig-instances" and entry["verdict"] == UNKNOWN and entry["observed"].endswith(_GONE))
+        for entry in report["checks"]
+    )
 
 
 def exit_code(report: Report) -> int:
