@@ -212,6 +212,10 @@ def test_a_gpu_that_was_silent_or_asked_for_a_reset_after_its_error_was_reset_af
         ({"recovery_action": Reading(1)}, {"recovery_action": Reading(0)}, "pass"),
         ({"energy": REQUIRED}, {"energy": HANGS}, "fail"),
         ({"recovery_action": Reading(1)}, {"recovery_action": Reading(2)}, "fail"),
+        ({"recovery_action": Reading(1)}, {"recovery_action": Reading(3)}, "fail"),
+        ({"recovery_action": Reading(3)}, {"recovery_action": Reading(0)}, "fail"),
+        ({"recovery_action": Reading(4)}, {"recovery_action": Reading(0)}, "pass"),
+        ({"recovery_action": Reading(5)}, {"recovery_action": Reading(0)}, "fail"),
     ],
 )
 def test_an_agent_that_starts_after_the_error_knows_a_reset_by_what_the_gpu_no_longer_asks_for(

@@ -51,6 +51,10 @@ RECOVERY_ACTIONS: Mapping[int, tuple[str, str]] = {
 }
 
 
+RESETTING_ACTIONS = (1, 2, 4, 6, 7)
+"""Recovery actions that reset the GPU. Draining P2P (3) and recovering the IMEX domain (5) do not."""
+
+
 def _absent(reading: Reading[Any]) -> bool:
     return reading.problem in _NOT_THERE
 

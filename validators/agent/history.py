@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from validators.agent.calls import Journal
+from validators.agent.health import RESETTING_ACTIONS
 from validators.agent.heat import PASSES, slowed_by
 from validators.agent.reading import NvmlReader
 from validators.agent.snapshot import RESET_REQUIRED, GpuSnapshot, Reading, Snapshot
@@ -50,7 +51,7 @@ class Remembering:
         self._energy: dict[str, int] = {}
         """Energy of a GPU when it was last read."""
         self._asking: set[int] = set()
-        """Indices of the GPUs that have last asked for a reset, or another recovery."""
+        """Indices of the GPUs that have last asked for a reset, or a recovery that resets them."""
         self._resets: dict[int, float] = {}
         """By index of the GPU, after which time it was reset last."""
         self._reset_times: dict[int, int] = {}
@@ -111,9 +112,10 @@ class Remembering:
         was_reset = energy is not None and energy < self._energy.get(_name(gpu), 0)
         if energy is not None:
             self._energy[_name(gpu)] = energy
-        if gpu.recovery_action.value or RESET_REQUIRED in gpu.problems:
+        action = gpu.recovery_action.value
+        if action in RESETTING_ACTIONS or RESET_REQUIRED in gpu.problems:
             self._asking.add(gpu.index)
-        elif gpu.index in self._asking and energy is not None:
+        elif gpu.index in self._asking and energy is not None and not action:
             self._asking.remove(gpu.index)
             was_reset = True
         if was_reset:
