@@ -204,7 +204,7 @@ def test_cordoned_nodes_get_another_driver_besides_those_in_turn() -> None:
     assert "1 round of 1 node" in str(impact.duration)
 
 
-def another_driver(at_a_time: int, **state: tuple[Any, ...]) -> Impact:
+def another_driver(at_a_time: int, **state: Any) -> Impact:
     """Return the row of another driver on two live nodes; `state`: what a preview has read of the cluster."""
     versions = load_catalog().operator_releases["v26.7.0"].drivers
     before, after = (
