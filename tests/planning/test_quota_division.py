@@ -308,6 +308,36 @@ def test_a_cohort_gets_no_more_spare_nodes_than_its_teams_may_borrow(
     assert lent == {"product": {"train": 48 - of_research}, "research": {"train": of_research}}
 
 
+COHORTS = [("a", "b"), ("b", "a"), ("prod", "research"), ("x", "y"), ("one", "two")]
+"""Pairs of names, because names decide between equal cohorts."""
+ON_TWO = {"gpus": {"first": 8, "second": 8}}
+
+
+@pytest.mark.parametrize(("free", "bound"), COHORTS)
+@pytest.mark.parametrize("borrow", [{"gpus": 8}, {"gpus": {"second": 8}}])
+def test_the_cohort_that_may_borrow_least_comes_first(
+    make_plan: PlanMaker, free: str, bound: str, borrow: dict[str, Any]
+) -> None:
+    pools = [pool(name, count={"desired": 2}) for name in ("first", "second")]
+    teams = [
+        team(free, quota={"gpus": {"first": 8}}, queue={"cohort": free}),
+        team(bound, quota={"gpus": {"second": 8}}, queue={"cohort": bound, "borrow": borrow}),
+    ]
+    lent = lent_by_cohort(make_plan(*pools, queueing={}, teams=teams))
+    (where,) = lent[bound]
+    assert lent == {bound: {where: 8}, free: {"first" if where == "second" else "second": 8}}
+
+
+@pytest.mark.parametrize(("one", "other"), COHORTS)
+def test_a_limit_that_one_pool_does_not_meet_goes_on_to_the_next(
+    make_plan: PlanMaker, one: str, other: str
+) -> None:
+    teams = [team(name, quota=ON_TWO, queue={"cohort": name, "borrow": {"gpus": 8}}) for name in (one, other)]
+    pools = [pool(name, count={"desired": 3}) for name in ("first", "second")]
+    lent = lent_by_cohort(make_plan(*pools, queueing={}, teams=teams))
+    assert sorted(map(str, lent.values())) == ["{'first': 8}", "{'second': 8}"]
+
+
 def test_a_cohort_whose_teams_may_not_borrow_from_a_pool_gets_none_of_it(make_plan: PlanMaker) -> None:
     bound = team("a", quota=ON_ALL, queue={"cohort": "of-a", "borrow": {"gpus": {"second": 8}}})
     free = team("b", quota=ON_ALL, queue={"cohort": "of-b"})

@@ -136,24 +136,39 @@ def divide_pools(
         for team, claim in zip((*environment.teams, *own_stack), (*claims, *later), strict=True):
             nominal[team.name][name] = claim.given
     unassigned = _unassigned(environment.teams, nominal, kept, offers, available.pools)
-    cohorts = _for_cohorts(environment.teams, unassigned, offers)
     teams = (*environment.teams, *own_stack)
     lend = {team.name: _lend(team, nominal[team.name], offers) for team in teams}
-    shares: dict[str, Shares] = {}
-    for team in teams:
-        own = nominal[team.name]
-        of_stacks = _minus(kept, own) if team in own_stack else kept
-        lendable = _lendable(team, environment.teams, lend, cohorts)
-        borrow, lent = _borrow(team, own, offers, lendable, of_stacks)
-        shares[team.name] = Shares(nominal=own, borrow=borrow, lent=lent, lend=lend[team.name])
-    return Division(teams=shares, cohorts=cohorts, reserve=kept)
-
-
-def _minus(kept: Mapping[str, ByPool], own: Mapping[str, ByPool]) -> dict[str, ByPool]:
-    return {
-        name: {pool: units - own[name].get(pool, 0) for pool, units in by_pool.items()}
-        for name, by_pool in kept.items()
+    # Without teams in the environment, teams with a stack of their own borrow in the default cohort.
+    cohorts = sorted({queue_settings(team).cohort for team in environment.teams}) or [TeamQueue().cohort]
+    divided: dict[str, dict[str, ByPool]] = {cohort: {} for cohort in cohorts}
+    borrow: dict[str, dict[str, ByPool]] = {team.name: {} for team in teams}
+    lent: dict[str, dict[str, ByPool]] = {team.name: {} for team in teams}
+    for name, of_resource in offers.items():
+        borrowing = _Borrowing(
+            resource=name,
+            offers=of_resource,
+            teams=environment.teams,
+            nominal={team.name: nominal[team.name][name] for team in teams},
+            lend={team.name: lend[team.name][name] for team in teams},
+        )
+        of_cohorts = _for_cohorts(borrowing, cohorts, unassigned[name])
+        for cohort, units in of_cohorts.items():
+            divided[cohort][name] = units
+        for team in teams:
+            of_stacks = _minus(kept[name], nominal[team.name][name]) if team in own_stack else kept[name]
+            limits = _borrow(borrowing, team, of_cohorts, of_stacks)
+            borrow[team.name][name], lent[team.name][name] = limits
+    shares = {
+        team.name: Shares(
+            nominal=nominal[team.name], borrow=borrow[team.name], lent=lent[team.name], lend=lend[team.name]
+        )
+        for team in teams
     }
+    return Division(teams=shares, cohorts=divided, reserve=kept)
+
+
+def _minus(kept: ByPool, own: ByPool) -> dict[str, int]:
+    return {pool: units - own.get(pool, 0) for pool, units in kept.items()}
 
 
 def _claim(resource: str, quota: GpuUnits, purpose: str, work: Iterable[DeclaredJob]) -> _Claim:
@@ -248,31 +263,57 @@ def _unassigned(
     return left
 
 
-def _for_cohorts(
-    teams: Sequence[Team], unassigned: Mapping[str, ByPool], offers: Offers
-) -> dict[str, dict[str, dict[str, int]]]:
-    """Divide what no quota has among cohorts: each pool by itself, so that none depends on another pool.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Borrowing:
+    """What decides how much of one resource is borrowed: its pools, and the quotas and lending of each team.
 
-    Nobody gets more of a pool than its teams may borrow. What is left then is for teams with a stack of their own,
-    which may be in any cohort.
+    `teams`: those of the environment, from which others borrow.
     """
-    # Without teams in the environment, teams with a stack of their own borrow in the default cohort.
-    cohorts = sorted({queue_settings(team).cohort for team in teams}) or [TeamQueue().cohort]
-    found: dict[str, dict[str, dict[str, int]]] = {one: {name: {} for name in offers} for one in cohorts}
-    for name, of_resource in offers.items():
-        spare = unassigned[name]
-        limits = [(queue_settings(team).cohort, _most_borrowed(team, name, of_resource, spare)) for team in teams]
-        for offer in of_resource:
+
+    resource: str
+    offers: Sequence[Offer]
+    teams: Sequence[Team]
+    nominal: Mapping[str, ByPool]
+    lend: Mapping[str, ByPool]
+
+
+def _for_cohorts(borrowing: _Borrowing, cohorts: Sequence[str], spare: ByPool) -> dict[str, dict[str, int]]:
+    """Divide what no quota has of a resource among cohorts, each pool by itself.
+
+    Nobody gets more of a pool than its teams may borrow. A limit that one pool of a team does not meet goes on to
+    the next. What is left then is for teams with a stack of their own, which may be in any cohort.
+    """
+    most = {cohort: dict(spare) for cohort in cohorts}
+    asked = _asked(borrowing, most)
+    # Those who may borrow little come first: what they leave is still of use to the others.
+    limits = {cohort: sum(by_pool.values()) for cohort, by_pool in asked.items()}
+    while True:
+        divided: dict[str, dict[str, int]] = {cohort: {} for cohort in cohorts}
+        for offer in borrowing.offers:
             pool, left = offer.pool.name, spare.get(offer.pool.name, 0)
-            order = sorted(cohorts, key=lambda one, pool=pool: _digest(pool, one))
-            most = {one: sum(limit.get(pool, 0) for cohort, limit in limits if cohort == one) for one in order}
-            borrowed = _in_turn(left, offer.per_node, most)
+            order = sorted(cohorts, key=lambda one, pool=pool: (limits[one], _digest(pool, one)))
+            borrowed = _in_turn(left, offer.per_node, {one: asked[one].get(pool, 0) for one in order})
             rest = left - sum(borrowed.values())
             for_stacks = _in_turn(rest, offer.per_node, dict.fromkeys(order, rest))
             for one in order:
                 if units := borrowed[one] + for_stacks[one]:
-                    found[one][name][pool] = units
-    return found
+                    divided[one][pool] = units
+                if borrowed[one] < asked[one].get(pool, 0):
+                    most[one][pool] = borrowed[one]
+        now = _asked(borrowing, most)
+        if now == asked:
+            return divided
+        asked = now
+
+
+def _asked(borrowing: _Borrowing, most: Mapping[str, ByPool]) -> dict[str, dict[str, int]]:
+    """Return what the teams of each cohort borrow by pool, if the cohort lends `most` of it."""
+    asked: dict[str, dict[str, int]] = {cohort: {} for cohort in most}
+    for team in borrowing.teams:
+        cohort = queue_settings(team).cohort
+        for pool, units in _borrow(borrowing, team, most, {})[1].items():
+            asked[cohort][pool] = min(asked[cohort].get(pool, 0) + units, most[cohort].get(pool, 0))
+    return asked
 
 
 def _digest(pool: str, cohort: str) -> str:
@@ -291,14 +332,6 @@ def _in_turn(units: int, per_node: int, most: Mapping[str, int]) -> Mapping[str,
     return given
 
 
-def _most_borrowed(team: Team, resource: str, offers: Sequence[Offer], lent: ByPool) -> ByPool:
-    """Return the most that a team borrows of a resource by pool, of what is lent."""
-    declared = queue_settings(team).borrow
-    if declared is None:
-        return lent if quota_units(team.quota).get(resource) else {}
-    return _limited(resource, declared, lent, _for_purpose(team, offers))
-
-
 def _lend(team: Team, nominal: Mapping[str, ByPool], offers: Offers) -> dict[str, ByPool]:
     """Return the most that a team lends; where it is not all, the pools of its purpose come last."""
     declared = queue_settings(team).lend
@@ -310,47 +343,37 @@ def _lend(team: Team, nominal: Mapping[str, ByPool], offers: Offers) -> dict[str
     }
 
 
-def _lendable(
-    team: Team,
-    others: Sequence[Team],
-    lend: Mapping[str, Mapping[str, ByPool]],
-    cohorts: Mapping[str, Mapping[str, ByPool]],
-) -> list[Mapping[str, ByPool]]:
+def _lendable(borrowing: _Borrowing, team: Team, cohorts: Mapping[str, ByPool]) -> list[ByPool]:
     """Return what a team can borrow from in its environment: its cohort, and the other teams of it."""
     cohort = queue_settings(team).cohort
-    of_teams = [lend[one.name] for one in others if one.name != team.name and queue_settings(one).cohort == cohort]
+    others = [other for other in borrowing.teams if other.name != team.name]
+    of_teams = [borrowing.lend[other.name] for other in others if queue_settings(other).cohort == cohort]
     return [*of_teams, cohorts.get(cohort, {})]
 
 
 def _borrow(
-    team: Team,
-    nominal: Mapping[str, ByPool],
-    offers: Offers,
-    lendable: Sequence[Mapping[str, ByPool]],
-    of_stacks: Mapping[str, ByPool],
-) -> tuple[dict[str, ByPool], dict[str, ByPool]]:
-    """Return the most that a team borrows, and the part of it that `lendable` has.
+    borrowing: _Borrowing, team: Team, cohorts: Mapping[str, ByPool], of_stacks: ByPool
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the most that a team borrows of a resource by pool, and the part of it that is lent now.
 
-    `of_stacks`: quota of teams with their own stacks, which lend it from the day that they have it.
+    `cohorts` is what each cohort lends. `of_stacks` is quota of teams with their own stacks, which lend it from
+    the day that they have it.
     """
-    declared, own = queue_settings(team).borrow, quota_units(team.quota)
-    most: dict[str, ByPool] = {}
-    lent: dict[str, ByPool] = {}
-    for name, of_resource in offers.items():
-        now: dict[str, int] = {}
-        later: dict[str, int] = {}
-        for offer in of_resource if declared is not None or own.get(name) else ():
-            pool = offer.pool.name
-            beyond = offer.units - nominal[name].get(pool, 0)
-            now[pool] = min(sum(part.get(name, {}).get(pool, 0) for part in lendable), beyond)
-            later[pool] = min(of_stacks.get(name, {}).get(pool, 0), beyond - now[pool])
-        if declared is not None:
-            ordered = _for_purpose(team, of_resource)
-            now = _limited(name, declared, now, ordered)
-            later = _limited(name, declared, later, ordered, without=now)
-        lent[name] = now
-        most[name] = {pool: units + later.get(pool, 0) for pool, units in now.items()}
-    return most, lent
+    declared, resource = queue_settings(team).borrow, borrowing.resource
+    lendable = _lendable(borrowing, team, cohorts)
+    now: dict[str, int] = {}
+    later: dict[str, int] = {}
+    borrows = declared is not None or quota_units(team.quota).get(resource)
+    for offer in borrowing.offers if borrows else ():
+        pool = offer.pool.name
+        beyond = offer.units - borrowing.nominal[team.name].get(pool, 0)
+        now[pool] = min(sum(part.get(pool, 0) for part in lendable), beyond)
+        later[pool] = min(of_stacks.get(pool, 0), beyond - now[pool])
+    if declared is not None:
+        ordered = _for_purpose(team, borrowing.offers)
+        now = _limited(resource, declared, now, ordered)
+        later = _limited(resource, declared, later, ordered, without=now)
+    return {pool: units + later.get(pool, 0) for pool, units in now.items()}, now
 
 
 def _limited(
