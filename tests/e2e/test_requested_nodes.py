@@ -59,6 +59,7 @@ def judged(client: KubernetesClient) -> Iterator[KubernetesClient]:
 
 
 GPU = {"nvidia.com/gpu": "1"}
+NO_GPU = {"nvidia.com/gpu": "0"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -76,6 +77,12 @@ def test_gpus_in_two_templates_are_refused_unless_both_name_a_pool_that_is_not_r
 def test_gpus_in_one_template_are_admitted(judged: KubernetesClient, kind: str) -> None:
     assert refusal(judged, attempt(kind, {}, GPU)) == ""
     assert refusal(judged, attempt(kind, {"nvidia.com/mig-1g.5gb": "1"}, GPU)) == ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_template_that_names_gpus_with_the_amount_0_counts(judged: KubernetesClient, kind: str) -> None:
+    """Kueue writes a PodSet for it, too."""
+    assert "queue-pod-sets: nvidia.com/gpu in several" in refusal(judged, attempt(kind, NO_GPU, GPU))
 
 
 @pytest.mark.parametrize("work", TAKEN.values(), ids=TAKEN.keys())

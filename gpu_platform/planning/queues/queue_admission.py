@@ -18,7 +18,7 @@ from gpu_platform.planning.queues.section import TeamQueuePlan
 from gpu_platform.planning.queues.tracking import BY_KUEUE, PRIORITY_LABEL, QUEUED_OWNERS, tracking_rules
 from gpu_platform.planning.teams.admission_rule import PodRule, units_of
 from gpu_platform.planning.teams.cel import IS_GPU_RESOURCE, text, texts
-from gpu_platform.planning.teams.pod_admission import asks_for_gpus, container_asks_for_gpus, containers_ask
+from gpu_platform.planning.teams.pod_admission import asks_for_gpus, container_asks_for_gpus
 from gpu_platform.planning.teams.pod_templates import (
     QUEUED_KINDS,
     TEMPLATE_KINDS,
@@ -312,14 +312,13 @@ def _class_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
 def _request_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
     """Yield for each pool with requested nodes the rule that its resources are in one template, or all elsewhere.
 
-    Kueue writes a PodSet of the request for each template with resources of the pool, and a request has one: the
-    same as `requests.py` says of declared work. Merged (`podSetMergePolicy`) only the first template gets the
-    selector and the annotation of the nodes (v0.19.2, podSetUpdates of
-    pkg/controller/admissionchecks/provisioning; kubernetes-sigs/kueue#14408).
+    Kueue writes a PodSet of the request for each template that names resources of the pool, in requests or limits
+    and with any amount, and a request has one: the same as `requests.py` says of declared work. Merged
+    (`podSetMergePolicy`) only the first template gets the selector and the annotation of the nodes (v0.19.2,
+    containerUses and podSetUpdates of pkg/controller/admissionchecks/provisioning; kubernetes-sigs/kueue#14408).
     """
     for flavor in (one for one in queue.flavors if one.pool and one.check is not None):
         resources = tuple(flavor.on_node)
-        asks = containers_ask("spec", f"name in {texts(resources)}")
         others = [
             one.pool for one in queue.flavors if one.pool and one.check is None and any(map(one.serves, resources))
         ]
@@ -329,11 +328,21 @@ def _request_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
             id="queue-pod-sets",
             expression=(
                 f"request.operation != 'CREATE' || {_OWNED} || "
-                f"[{_POD_SPECS}.filter(spec, {asks})].all(specs, specs.size() < 2{elsewhere})"
+                f"[{_POD_SPECS}.filter(spec, {_names_resource('spec', resources)})].all(specs, "
+                f"specs.size() < 2{elsewhere})"
             ),
             message=f"{', '.join(resources)} in several pod templates, and nodes of {flavor.pool} are requested "
             f"for equal pods alone: keep GPUs in one template{advice}",
         )
+
+
+def _names_resource(spec: str, resources: Sequence[str]) -> str:
+    """Return that a container of a pod spec names one of these resources, with whatever amount, as CEL."""
+    return (
+        f"({spec}.?containers.orValue([]) + {spec}.?initContainers.orValue([])).exists(one, "
+        f"['limits', 'requests'].exists(each, one.?resources[?each].orValue({{}}).exists(name, "
+        f"name in {texts(resources)})))"
+    )
 
 
 def rules_of(queue: TeamQueuePlan) -> tuple[PodRule, ...]:

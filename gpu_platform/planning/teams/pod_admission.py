@@ -230,27 +230,21 @@ SERVICE_RULES: Final = (
 )
 
 
-def container_asks_for_gpus(container: str, which: str = IS_GPU_RESOURCE) -> str:
-    """Return that a container requests GPUs, as CEL. `which`: that the resource `name` is one that counts."""
+def container_asks_for_gpus(container: str) -> str:
+    """Return that a container requests GPUs, as CEL."""
     return (
         f"has({container}.resources) && has({container}.resources.limits) && "
-        f"{container}.resources.limits.exists(name, {which} && "
+        f"{container}.resources.limits.exists(name, {IS_GPU_RESOURCE} && "
         f"quantity(string({container}.resources.limits[name])).isGreaterThan(quantity('0')))"
-    )
-
-
-def containers_ask(spec: str, which: str) -> str:
-    """Return that a container of a pod spec requests a resource that counts, as CEL. `which`: that `name` does."""
-    return " || ".join(
-        f"(has({spec}.{kind}) && {spec}.{kind}.exists(one, {container_asks_for_gpus('one', which)}))"
-        for kind in _WITH_RESOURCES
     )
 
 
 def asks_for_gpus(spec: str) -> str:
     """Return that a pod spec requests GPUs or claims devices, as CEL."""
-    claims = f"(has({spec}.resourceClaims) && size({spec}.resourceClaims) > 0)"
-    return f"{claims} || {containers_ask(spec, IS_GPU_RESOURCE)}"
+    return f"(has({spec}.resourceClaims) && size({spec}.resourceClaims) > 0) || " + " || ".join(
+        f"(has({spec}.{kind}) && {spec}.{kind}.exists(one, {container_asks_for_gpus('one')}))"
+        for kind in _WITH_RESOURCES
+    )
 
 
 ASKS_FOR_GPUS: Final = asks_for_gpus("object.spec")
