@@ -19,7 +19,7 @@ __all__ = ["client"]  # a fixture
 pytestmark = [pytest.mark.long, pytest.mark.sandbox, pytest.mark.xdist_group("e2e-fabric")]
 
 NAMESPACE = "requested-nodes"
-KINDS = ("JobSet", "LeaderWorkerSet", "RayCluster", "RayService")
+KINDS = ("JobSet", "LeaderWorkerSet", "RayCluster", "RayService", "TrainingRuntime")
 
 
 def attempt(kind: str, of_first: dict[str, str], of_second: dict[str, str], **spec: Any) -> dict[str, Any]:

@@ -316,7 +316,9 @@ def _request_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
     and with any amount, and a request has one: the same as `requests.py` says of declared work. Merged
     (`podSetMergePolicy`) only the first template gets the selector and the annotation of the nodes (v0.19.2,
     containerUses and podSetUpdates of pkg/controller/admissionchecks/provisioning; kubernetes-sigs/kueue#14408).
+    The templates of a TrainJob are those of its TrainingRuntime.
     """
+    specs = _specs((*QUEUED_KINDS, *_RUNTIMES))
     for flavor in (one for one in queue.flavors if one.pool and one.check is not None):
         resources = tuple(flavor.on_node)
         others = [
@@ -328,7 +330,7 @@ def _request_rules(queue: TeamQueuePlan) -> Iterator[PodRule]:
             id="queue-pod-sets",
             expression=(
                 f"request.operation != 'CREATE' || {_OWNED} || "
-                f"[{_POD_SPECS}.filter(spec, {_names_resource('spec', resources)})].all(specs, "
+                f"[{specs}.filter(spec, {_names_resource('spec', resources)})].all(specs, "
                 f"specs.size() < 2{elsewhere})"
             ),
             message=f"{', '.join(resources)} in several pod templates, and nodes of {flavor.pool} are requested "
