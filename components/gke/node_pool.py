@@ -11,7 +11,13 @@ from components._cloud import GkeOutputs
 from components._options import child_options, custom_timeouts
 from components.gke._nodes import INTEGRITY_MONITORING, METADATA_MODE, OAUTH_SCOPES
 from components.mig_guard import guarded
-from gpu_platform.planning.clouds.gke.plan import Accelerator, CompactPlacement, GkeKubelet, GkePoolPlan
+from gpu_platform.planning.clouds.gke.plan import (
+    Accelerator,
+    CompactPlacement,
+    GkeKubelet,
+    GkePoolPlan,
+    UpgradeSettings,
+)
 from gpu_platform.planning.nodes.section import KubeletLimits, NodeScript
 from gpu_platform.planning.pools.section import PoolPlan
 
@@ -110,11 +116,7 @@ class GkeNodePool(pulumi.ComponentResource):
             management=gcp.container.NodePoolManagementArgs(
                 auto_repair=plan.auto_repair, auto_upgrade=plan.auto_upgrade
             ),
-            upgrade_settings=gcp.container.NodePoolUpgradeSettingsArgs(
-                strategy=plan.upgrade.strategy,
-                max_surge=plan.upgrade.max_surge,
-                max_unavailable=plan.upgrade.max_unavailable,
-            ),
+            upgrade_settings=_upgrade(plan.upgrade),
             placement_policy=_placement(plan.placement, policy),
             queued_provisioning=(
                 gcp.container.NodePoolQueuedProvisioningArgs(enabled=True) if plan.queued_provisioning else None
@@ -258,6 +260,14 @@ def _init_script(script: NodeScript) -> gcp.container.NodePoolNodeConfigLinuxNod
             gcs_generation=script.generation,
             gcp_secret_manager_secret_uri=script.secret,
         )
+    )
+
+
+def _upgrade(upgrade: UpgradeSettings | None) -> gcp.container.NodePoolUpgradeSettingsArgs | None:
+    if upgrade is None:
+        return None
+    return gcp.container.NodePoolUpgradeSettingsArgs(
+        strategy=upgrade.strategy, max_surge=upgrade.max_surge, max_unavailable=upgrade.max_unavailable
     )
 
 

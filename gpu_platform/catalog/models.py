@@ -405,6 +405,10 @@ class PoolProperty(Fact):
         description="replace: the pool is deleted and recreated; roll: its nodes are, some at a time; "
         "shrink: it loses some of them"
     )
+    by_upgrade: bool = Field(
+        default=False,
+        description="a roll by the upgrade strategy of the pool, which may leave nodes that exist as they are",
+    )
     because: str
     source: Source
 

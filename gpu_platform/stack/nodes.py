@@ -164,7 +164,7 @@ class Upgrade(SpecModel):
         ),
     ] = Field(default=None, ge=0, le=100)
     """Additional nodes during an upgrade; unset: 0 for reserved capacity or a placement policy, else 1. Not on
-    EKS, which sets this itself."""
+    EKS, which sets this itself, nor for flex-start nodes, which are not upgraded."""
     max_unavailable: int | None = Field(default=None, ge=0, le=100)
     """Nodes that may be unavailable at the same time; unset: 1 without surge."""
 

@@ -227,6 +227,15 @@ def test_gke_rolls_nodes_for_another_version_of_the_scripts_secret() -> None:
     assert what(gke(init_script=first), gke(init_script=second))[0] == "rolled"
 
 
+def test_gke_leaves_flex_start_nodes_as_they_are_and_rolls_none() -> None:
+    flex = {"flex_start": True, "upgrade": None}
+    assert changes(gke(**flex), gke(**flex, image_streaming=True)) == ()
+    assert what(gke(**flex, node_locations=("us-central1-a", "us-central1-b")), gke(**flex)) == (
+        "rolled",
+        ["pools[0].capacity.zone or zones"],
+    )
+
+
 def test_gke_replaces_a_pool_for_other_networks_of_its_own_and_not_for_those_of_another_pool() -> None:
     networks = tuple(filled(GpuNetwork, vpc=f"gpu-{index}", subnet="nodes") for index in range(8))
     four, eight = (dataclasses.replace(GKE, networks=networks[:count]) for count in (4, 8))

@@ -306,6 +306,8 @@ def _changed(
         if not _takes_away(name, before, value):
             continue
         known = catalog.pool_properties[(platform_of(pool), name)]
+        if known.by_upgrade and pool.cloud is not None and pool.cloud.roll_limits.new_nodes_only:
+            continue
         field = fields_text(platform_of(pool), name, pool.path)
         cause = Cause(field=field, old=before, new=value, because=known.because, source=str(known.source))
         causes[known.effect][field] = cause

@@ -184,7 +184,8 @@ class RollLimits:
     `at_a_time`: how many nodes together; None: all of them. `unlimited`: why nothing limits the duration; empty
     where the engine waits for it. `needs_empty`: why the pool must have no nodes meanwhile; empty: it may have.
     `only_while`: what a successor needs, where it may be lacking. `image`: what image the new nodes get unless the
-    roll names another release; empty: the one that they have.
+    roll names another release; empty: the one that they have. `new_nodes_only`: an upgrade leaves the nodes that
+    exist as they are.
     """
 
     at_a_time: int | None = None
@@ -192,6 +193,7 @@ class RollLimits:
     needs_empty: str = ""
     only_while: str = ""
     image: str = ""
+    new_nodes_only: bool = False
 
 
 class CloudCluster(Protocol):

@@ -113,8 +113,13 @@ def test_gke_3_compact_placement_has_exactly_one_node_location():
 
 def test_gke_3_compact_placement_upgrade_strategy_surge_with_0_surge_and_1_unavailable_never_blue_green():
     assert compact_forms()
-    for form in compact_forms():
+    for form in (form for form in compact_forms() if form != "a3-ultra-flex"):
         assert inputs(form)["upgradeSettings"] == {"strategy": "SURGE", "maxSurge": 0, "maxUnavailable": 1}
+
+
+@pytest.mark.parametrize("form", ["a3-ultra-flex", "a4-queued"])
+def test_gke_upgrade_settings_of_flex_start_are_left_to_gke_which_sets_its_own(form: str):
+    assert "upgradeSettings" not in inputs(form)
 
 
 def refused(**said: Any) -> str:

@@ -165,11 +165,18 @@ def _check_compact(
         )
 
 
-def plan_upgrade(pool: Pool, compact: bool) -> UpgradeSettings:
-    """Return how nodes are replaced: without surge where capacity is reserved, placed or flex-start."""
+def plan_upgrade(pool: Pool, compact: bool) -> UpgradeSettings | None:
+    """Return how nodes are replaced: without surge where capacity is reserved or placed.
+
+    Return None for flex-start. GKE sets its short-lived upgrades there, whatever it is sent: nodes run until they
+    end, new ones have the new configuration, and the strategy has no settings (GKE docs, Node upgrade strategies,
+    2026-04-13; crossplane-contrib/provider-upjet-gcp#1028; read 2026-11-29).
+    """
+    if pool.capacity.type == "flex-start":
+        return None
     if pool.upgrade.strategy == "blue-green":
         return UpgradeSettings(strategy="BLUE_GREEN", max_surge=None, max_unavailable=None)
-    tight = compact or pool.capacity.type in ("reservation", "flex-start")
+    tight = compact or pool.capacity.type == "reservation"
     surge = pool.upgrade.max_surge if pool.upgrade.max_surge is not None else 0 if tight else 1
     unavailable = pool.upgrade.max_unavailable
     if unavailable is None:
@@ -177,10 +184,27 @@ def plan_upgrade(pool: Pool, compact: bool) -> UpgradeSettings:
     return UpgradeSettings(strategy="SURGE", max_surge=surge, max_unavailable=unavailable)
 
 
+def _check_short_lived(pool: Pool, here: Problems) -> None:
+    """Record settings that flex-start nodes do not have.
+
+    `max_unavailable` is none of them, because the operator's driver upgrades have it as a limit.
+    """
+    for name, value in (("strategy", pool.upgrade.strategy), ("max_surge", pool.upgrade.max_surge)):
+        if value not in ("surge", 0, None):
+            here.at(name).add(
+                f"{value!r} with flex-start",
+                "none: GKE creates flex-start nodes for pods, not for upgrades, and leaves them as they are",
+                f"remove {name}",
+            )
+    if pool.upgrade.max_unavailable == 0:
+        here.at("max_unavailable").add("0", "1 or more", "remove max_unavailable")
+
+
 def most_nodes(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> int:
     """Return how many nodes a pool may have while it is rolled, before any check of it."""
     most = pool.count.maximum
-    return most + plan_upgrade(pool, is_compact(pool, machine, cluster, catalog)).surge(most)
+    upgrade = plan_upgrade(pool, is_compact(pool, machine, cluster, catalog))
+    return most + (upgrade.surge(most) if upgrade is not None else 0)
 
 
 def check_upgrade(
@@ -189,12 +213,13 @@ def check_upgrade(
     """Record upgrade settings that GKE refuses, or that need nodes beyond the capacity."""
     here = problems.at("upgrade")
     compact = is_compact(pool, machine, cluster, catalog)
-    held = (
-        "compact placement" if compact else {"reservation": "a reservation"}.get(pool.capacity.type, "flex-start")
-    )
-    tight = compact or pool.capacity.type in ("reservation", "flex-start")
+    settings = plan_upgrade(pool, compact)
+    if settings is None:
+        _check_short_lived(pool, here)
+        return
+    held = "compact placement" if compact else "a reservation"
     if pool.upgrade.strategy == "blue-green":
-        if tight:
+        if compact or pool.capacity.type == "reservation":
             here.at("strategy").add(
                 f"'blue-green' with {held}",
                 "surge: Blue-Green needs a second set of nodes, for which there is no capacity",
@@ -205,15 +230,12 @@ def check_upgrade(
                 here.at(name).add(f"{name} with blue-green", f"{name} only with surge", f"remove {name}")
         return
     max_surge = pool.upgrade.max_surge
-    if max_surge is not None and max_surge > 0 and (compact or pool.capacity.type == "flex-start"):
+    if max_surge is not None and max_surge > 0 and compact:
         here.at("max_surge").add(
             f"{max_surge} with {held}",
-            "0: an extra node would need capacity beside the placed ones"
-            if compact
-            else "0: GKE creates flex-start nodes for pods, not for upgrades",
+            "0: an extra node would need capacity beside the placed ones",
             "remove max_surge; nodes are then replaced one by one",
         )
-    settings = plan_upgrade(pool, compact)
     together = (settings.max_surge or 0) + (settings.max_unavailable or 0)
     if together == 0:
         here.at("max_unavailable").add(

@@ -157,7 +157,8 @@ class GkePoolPlan:
     max_run_duration_seconds: int | None
     reservation: ReservationAffinity
     placement: CompactPlacement | None
-    upgrade: UpgradeSettings
+    upgrade: UpgradeSettings | None
+    """None: GKE's short-lived upgrades, which have no settings and leave nodes as they are until they end."""
     local_ssd_count: int
     disk_type: str
     disk_size_gb: int
@@ -222,7 +223,7 @@ class GkePoolPlan:
     @property
     def rolled_delete_first(self) -> bool:
         """Whether a rolled node is deleted before its successor is created."""
-        return self.upgrade.strategy != "BLUE_GREEN" and not self.upgrade.max_surge
+        return self.upgrade is None or (self.upgrade.strategy != "BLUE_GREEN" and not self.upgrade.max_surge)
 
     @property
     def timeouts(self) -> Timeouts:
@@ -232,6 +233,8 @@ class GkePoolPlan:
     @property
     def roll_limits(self) -> RollLimits:
         """How GKE rolls the nodes; blue-green replaces all of them together."""
+        if self.upgrade is None:
+            return RollLimits(new_nodes_only=True)
         if self.upgrade.strategy == "BLUE_GREEN":
             return RollLimits()
         return RollLimits(at_a_time=(self.upgrade.max_surge or 0) + (self.upgrade.max_unavailable or 0))
@@ -249,7 +252,7 @@ class GkePoolPlan:
     @property
     def surge(self) -> int:
         """Nodes that GKE adds for a roll."""
-        return self.upgrade.surge(self.max_nodes)
+        return self.upgrade.surge(self.max_nodes) if self.upgrade is not None else 0
 
     @property
     def account_needs(self) -> tuple[()]:
@@ -263,8 +266,8 @@ class GkePoolPlan:
 
     @property
     def keeps_version(self) -> bool:
-        """Whether an exclusion of its own keeps GKE from upgrading its nodes."""
-        return self.upgrades_excluded
+        """Whether an exclusion of its own, or their short life, keeps GKE from upgrading its nodes."""
+        return self.upgrades_excluded or self.upgrade is None
 
     @property
     def relabels_in_place(self) -> bool:

@@ -202,7 +202,9 @@ def _reasons(
         case "none":
             yield "GPU NICs", "not used", _why_no_gpu_nics(pool, machine)
     upgrade = plan.upgrade
-    if upgrade.strategy == "SURGE":
+    if upgrade is None:
+        yield "upgrade", "short-lived", "GKE leaves flex-start nodes as they are until they end"
+    elif upgrade.strategy == "SURGE":
         yield (
             "upgrade",
             f"surge {upgrade.max_surge}, unavailable {upgrade.max_unavailable}",

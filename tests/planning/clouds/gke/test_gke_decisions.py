@@ -112,7 +112,6 @@ def test_nodes_of_a_rack_have_a_workload_policy_of_their_own_for_one_nvlink_doma
         ({"workload": "inference"}, ("SURGE", 1, 0)),
         ({}, ("SURGE", 0, 1)),
         ({"capacity": RESERVED}, ("SURGE", 0, 1)),
-        ({"capacity": FLEX, "count": GROW}, ("SURGE", 0, 1)),
         ({"workload": "inference", "capacity": {"type": "spot"}}, ("SURGE", 1, 0)),
         ({"workload": "inference", "upgrade": {"max_surge": 3}}, ("SURGE", 3, 0)),
         ({"workload": "inference", "upgrade": {"max_surge": 0}}, ("SURGE", 0, 1)),
@@ -129,6 +128,15 @@ def test_upgrades_have_no_node_to_spare_where_capacity_is_reserved_placed_or_len
     assert decided(**said).upgrade == UpgradeSettings(
         strategy=strategy, max_surge=surge, max_unavailable=unavailable
     )
+
+
+@pytest.mark.parametrize("capacity", [FLEX, {**FLEX, "queued": True}], ids=["flex-start", "queued"])
+@pytest.mark.parametrize("upgrade", [{}, {"max_unavailable": 2}, {"max_surge": 0}])
+def test_flex_start_nodes_have_the_upgrades_of_gke(capacity: dict[str, Any], upgrade: dict[str, Any]) -> None:
+    plan = decided(capacity=capacity, count=GROW, upgrade=upgrade)
+    assert plan.upgrade is None
+    assert plan.surge == 0
+    assert plan.keeps_version
 
 
 @pytest.mark.parametrize(
@@ -391,23 +399,21 @@ def test_any_pool_is_refused_with_a_reason_or_whole(pool: dict[str, Any], locati
     # placement
     if cloud.placement is not None:
         assert one_zone
-        assert cloud.upgrade.strategy == "SURGE"
-        assert cloud.upgrade.max_surge == 0
+        assert cloud.upgrade is None or (cloud.upgrade.strategy, cloud.upgrade.max_surge) == ("SURGE", 0)
         assert not cloud.queued_provisioning
         assert not cloud.flex_start or family.compact_with_flex_start
         domain = family.nvlink_domain
         assert cloud.placement.topology == (domain.topology if domain is not None else None)
         assert cloud.delete_before_replace
     # upgrades
-    surge, unavailable = cloud.upgrade.max_surge, cloud.upgrade.max_unavailable
-    if cloud.upgrade.strategy == "SURGE":
-        assert surge is not None
-        assert unavailable is not None
-        assert 0 < surge + unavailable <= 20
-    else:
-        assert (surge, unavailable) == (None, None)
+    assert (cloud.upgrade is None) == cloud.flex_start
+    if cloud.upgrade is not None and cloud.upgrade.strategy == "SURGE":
+        assert cloud.upgrade.max_surge is not None
+        assert cloud.upgrade.max_unavailable is not None
+        assert 0 < cloud.upgrade.max_surge + cloud.upgrade.max_unavailable <= 20
+    elif cloud.upgrade is not None:
+        assert (cloud.upgrade.max_surge, cloud.upgrade.max_unavailable) == (None, None)
         assert not reserved
-        assert not cloud.flex_start
     # accelerator and its software
     gpus = cloud.accelerator
     assert gpus is not None

@@ -163,6 +163,11 @@ PLACEMENT: list[tuple[dict[str, Any], str, str]] = [
         "for pods, not for upgrades",
     ),
     (
+        {**G2, "capacity": FLEX, "count": GROW, "upgrade": {"max_unavailable": 0}},
+        "upgrade.max_unavailable",
+        "1 or",
+    ),
+    (
         {**G2, "upgrade": {"max_surge": 0, "max_unavailable": 0}},
         "upgrade.max_unavailable",
         "no node can be replaced",
