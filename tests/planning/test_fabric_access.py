@@ -67,6 +67,33 @@ def test_every_other_team_keeps_the_label_of_its_level(
     assert "gpu-platform.dev/pod-security" not in found.labels
 
 
+ON_DEV = {"gpus": {"dev": 8}}
+
+
+@pytest.mark.parametrize(
+    ("team", "privileged"),
+    [
+        ({"quota": {"cpu": 2, "memory": "8Gi"}}, False),
+        ({"quota": {"cpu": 2, "memory": "8Gi"}, "queue": {"borrow": {}}}, False),
+        ({"quota": {"cpu": 2, "memory": "8Gi"}, "queue": {"borrow": {"gpus": 8}}}, True),
+        ({"quota": {"gpus": 4}}, True),
+        ({"quota": {"gpus": 4}, "queue": {"borrow": {"gpus": 3}}}, False),
+        ({"quota": {"gpus": 4}, "queue": {"borrow": {"gpus": 4}}}, True),
+        ({"quota": ON_DEV, "queue": {"borrow": {}}}, False),
+        ({"quota": ON_DEV, "queue": {"borrow": {"gpus": {"train": 8}}}}, True),
+    ],
+)
+def test_a_team_in_a_queue_has_the_label_of_what_it_may_borrow(team: dict[str, Any], privileged: bool) -> None:
+    platform = platform_of("gke", "a3-megagpu-8g", None, team)
+    platform["pools"].append(
+        {**platform["pools"][0], "name": "dev", "machine_type": "g2-standard-96", "workload": "development"}
+    )
+    platform["teams"].append({**platform["teams"][0], "name": "other", "quota": {"gpus": 8}, "queue": {}})
+    found = plan_of({**platform, "queueing": {}}).tenants[0]
+    assert found.labels[ENFORCED] == ("privileged" if privileged else "restricted")
+    assert (found.fabric is not None) == privileged
+
+
 def test_a_level_enforced_by_policy_is_a_decision_with_all_that_its_pods_may_have() -> None:
     decisions = plan_of(platform_of("gke", "a3-megagpu-8g")).decisions
     (found,) = [one for one in decisions if one.what == "Pod Security by policy"]

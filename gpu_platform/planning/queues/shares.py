@@ -17,7 +17,7 @@ from gpu_platform.planning.dra.claims import type_of
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.queues.work import DeclaredJob, units_of_work
 from gpu_platform.planning.teams.available import Available, max_at_once
-from gpu_platform.planning.teams.quota_of_pods import quota_units, units_by_pool
+from gpu_platform.planning.teams.quota_of_pods import may_borrow, quota_units, units_by_pool
 from gpu_platform.stack.environment import Environment
 from gpu_platform.stack.team import GpuUnits, Team, TeamQueue
 
@@ -363,8 +363,7 @@ def _borrow(
     lendable = _lendable(borrowing, team, cohorts)
     now: dict[str, int] = {}
     later: dict[str, int] = {}
-    borrows = declared is not None or quota_units(team.quota).get(resource)
-    for offer in borrowing.offers if borrows else ():
+    for offer in borrowing.offers if may_borrow(team, resource) else ():
         pool = offer.pool.name
         beyond = offer.units - borrowing.nominal[team.name].get(pool, 0)
         now[pool] = min(sum(part.get(pool, 0) for part in lendable), beyond)

@@ -28,7 +28,8 @@ from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.planning.teams.admission_rule import PodRule
 from gpu_platform.planning.teams.cel import any_of, text, text_map, texts
 from gpu_platform.planning.teams.pod_security_rules import Exceptions, pod_security_rules
-from gpu_platform.stack.team import PodSecurity
+from gpu_platform.planning.teams.quota_of_pods import most_units
+from gpu_platform.stack.team import PodSecurity, Team
 
 _LIBRARIES: Final = "/usr/local/nvidia/lib64"
 _TOKEN: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a folder, which Kubernetes mounts
@@ -57,18 +58,20 @@ class FabricAccess:
 
 
 def plan_fabric_access(
-    team: str, level: PodSecurity, gpus: int, pools: Sequence[PoolPlan], catalog: Catalog, *, queues: bool = False
+    team: Team, pools: Sequence[PoolPlan], catalog: Catalog, *, queues: bool
 ) -> Decided[FabricAccess | None]:
     """Return what replaces Pod Security in a team's namespace; None: the team uses no fabric that needs it.
 
-    `gpus`: the team's quota of whole GPUs; `queues`: the team may borrow more.
+    `queues`: the team has a queue, in which it may borrow.
     """
+    level = team.pod_security
     found: dict[str, list[tuple[PoolPlan, NodeFabric]]] = {}
     for pool in pools:
         fabric = pool.cloud.node_fabric if pool.cloud is not None else None
         # Pods name the resource of whole GPUs, as the vendor's: one share or instance of a GPU uses no fabric.
         whole = any(offer.name == names.GPU_RESOURCE for offer in pool.resources) and pool.sharing.mode == "none"
-        if fabric is not None and whole and (queues or gpus >= pool.gpus_per_node):
+        most = most_units(team, names.GPU_RESOURCE, pool.name, queues=queues)
+        if fabric is not None and whole and (most is None or most >= pool.gpus_per_node):
             found.setdefault(fabric.name, []).append((pool, fabric))
     if not found:
         return Decided(None)
@@ -110,7 +113,7 @@ def plan_fabric_access(
         device_annotations={daemon.annotation: published_devices(daemon.devices) for daemon in daemons},
         read_only=tuple(dict.fromkeys(path for fact in facts for path in fact.read_only)),
     )
-    return Decided(access, (_decision(team, level, facts, used),))
+    return Decided(access, (_decision(team.name, level, facts, used),))
 
 
 def _decision(team: str, level: PodSecurity, facts: Sequence[FabricPods], pools: Sequence[str]) -> Decision:

@@ -30,6 +30,29 @@ def units_by_pool(quota: GpuUnits) -> dict[str, Mapping[str, int]]:
     return {name: count for name, count in _declared(quota).items() if not isinstance(count, int)}
 
 
+def may_borrow(team: Team, resource: str) -> bool:
+    """Return whether a team in a queue borrows a resource: as `borrow` allows, or what it has any quota of."""
+    declared = team.queue.borrow if team.queue is not None else None
+    return bool(quota_units(team.quota if declared is None else declared).get(resource))
+
+
+def most_units(team: Team, resource: str, pool: str, *, queues: bool) -> int | None:
+    """Return the most units that a team has of a resource of a pool, with what it may borrow in a queue.
+
+    Return None where `borrow` does not limit them.
+    """
+    most = _on_pool(team.quota, resource, pool)
+    if not queues or not may_borrow(team, resource):
+        return most
+    declared = team.queue.borrow if team.queue is not None else None
+    return None if declared is None else most + _on_pool(declared, resource, pool)
+
+
+def _on_pool(units: GpuUnits, resource: str, pool: str) -> int:
+    by_pool = units_by_pool(units).get(resource)
+    return quota_units(units).get(resource, 0) if by_pool is None else by_pool.get(pool, 0)
+
+
 def _declared(quota: GpuUnits) -> dict[str, int | Mapping[str, int]]:
     return {
         names.GPU_RESOURCE: quota.gpus,

@@ -331,14 +331,7 @@ def plan_tenant(
     all_pods = [plan_workload(one.spec, team, available, pause_image) for one in declared_pods(team, available)]
     # A queue adds the CPU and memory of its GPUs to the team's quota.
     cpu_and_memory = (None, None) if queues else (team.quota.cpu, team.quota.memory)
-    fabric = plan_fabric_access(
-        team.name,
-        team.pod_security,
-        units.get(names.GPU_RESOURCE, 0),
-        available.pools,
-        available.catalog,
-        queues=queues,
-    )
+    fabric = plan_fabric_access(team, available.pools, available.catalog, queues=queues)
     defaults = plan_pod_defaults(
         team.name,
         team.priority,
