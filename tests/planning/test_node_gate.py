@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_platform.base import names
+from gpu_platform.base.errors import BadInput
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
@@ -317,6 +318,19 @@ def test_the_owner_of_an_autoscaler_is_told_the_flag_that_it_needs(
 def test_pools_that_an_autoscaler_without_flags_changes_are_refused_the_readiness_controller() -> None:
     with pytest.raises(Exception, match=r"validation.node_readiness: found true, and the cloud's autoscaler"):
         planned(growing("gke"))
+
+
+@pytest.mark.parametrize("capacity", [None, {"type": "flex-start"}, {"type": "flex-start", "queued": True}])
+def test_no_fixed_size_is_advised_for_flex_start_pools(capacity: dict[str, Any] | None) -> None:
+    platform = growing("gke")
+    if capacity is not None:
+        platform["pools"][0]["capacity"] = capacity
+        platform["queueing"] = {}
+    with pytest.raises(BadInput) as refused:
+        planned(platform)
+    (problem,) = refused.value.problems
+    assert problem.path == "validation.node_readiness"
+    assert ("fixed size" in problem.fix) == (capacity is None)
 
 
 def test_a_new_cluster_is_told_that_it_lacks_the_readiness_controller() -> None:

@@ -76,12 +76,14 @@ def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
             "remove host_processes",
         )
     if (grown := _grown_with_readiness(context, pools)) and context.cloud.autoscaler_flags == "nobody":
+        # A pool whose nodes come when the cloud has the capacity has no fixed size.
+        sized = not any(pool.cloud is not None and pool.cloud.created_on_demand for pool in grown)
         context.at("validation").at("node_readiness").add(
-            f"true, and the cloud's autoscaler adds nodes to {', '.join(grown)}",
+            f"true, and the cloud's autoscaler adds nodes to {', '.join(pool.name for pool in grown)}",
             "node_readiness with pools of a fixed size: an autoscaler without the flag --startup-taint, which "
             "nobody can set here, takes the taint for one that stays, and adds no node to a pool without nodes",
-            "remove node_readiness: agents free new nodes by a taint that the autoscaler knows; or write a fixed "
-            "size, such as count: {desired: 2}",
+            "remove node_readiness: agents free new nodes by a taint that the autoscaler knows"
+            + ("; or write a fixed size, such as count: {desired: 2}" if sized else ""),
         )
     wanted = context.environment.validation.on_failure == "replace"
     held = [pool for pool in pools if pool.failed_taints]
@@ -94,12 +96,12 @@ def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
         )
 
 
-def _grown_with_readiness(context: CompleteContext, pools: Sequence[PoolPlan]) -> list[str]:
+def _grown_with_readiness(context: CompleteContext, pools: Sequence[PoolPlan]) -> list[PoolPlan]:
     """Return pools that a Cluster Autoscaler changes, and whose new nodes the Node Readiness Controller frees."""
     if not context.environment.validation.node_readiness:
         return []
     return [
-        pool.name
+        pool
         for pool in pools
         if pool.startup_taints
         and (pool.by_cluster_autoscaler or (pool.nodes.ownership == "selected" and pool.nodes.vary))
@@ -121,10 +123,11 @@ def readiness_decisions(context: CompleteContext, pools: Sequence[PoolPlan]) -> 
         else "it frees new nodes by the condition that agents set",
     )
     if (grown := _grown_with_readiness(context, pools)) and context.cloud.autoscaler_flags == "owner":
+        pools_that_grow = ", ".join(pool.name for pool in grown)
         yield Decision(
             subject="validation",
             what="warning: autoscaler",
-            chosen=f"of {', '.join(grown)}: needs --startup-taint={names.READINESS_TAINT_KEY}",
+            chosen=f"of {pools_that_grow}: needs --startup-taint={names.READINESS_TAINT_KEY}",
             why="else it takes the taint of new nodes for one that stays, and adds none to a pool without nodes",
         )
 
