@@ -227,6 +227,9 @@ def meant_option(value: object, options: Sequence[str]) -> str:
     """Return `did you mean 'x'?` for an option that is similar to a value, or that other tools call so."""
     word = str(value).casefold()
     meant = [option for option in options if word in _OTHER_NAMES.get(option, ())]
+    several = [option for option in options if word in option.split("-")]
+    if len(several) > 1 and word not in options:  # such as lustre, which both clouds have
+        return f"write {' or '.join(several)}"
     return f"did you mean {meant[0]!r}?" if meant else did_you_mean(word, options)
 
 
@@ -278,14 +281,18 @@ def _fix_of_key(parts: Sequence[str | int], allowed: Sequence[str], data: object
     key, present = str(last), _value_at(owner, data)
     others = [one for one in allowed if one not in present]
     plain = _plain(key)
-    meant = [one for one, names in _OTHER_KEYS.items() if plain in map(_plain, names)]
+    value, fields = present[key], cast("Mapping[str, Schema]", _schema_at(owner, data, root).get("properties", {}))
+    meant = [
+        one
+        for one, names in _OTHER_KEYS.items()
+        if plain in map(_plain, names) and not _lists_others(value, fields.get(one, {}), root)
+    ]
     if (here := [one for one in meant if one in allowed]) and len(here) == 1:
         return f"did you mean {here[0]!r}?" if here[0] in others else "remove it"
     if typo := did_you_mean(key, allowed, _TYPO):
         return typo if suggestion(typo) in others else "remove it"
     if branch := _branch_with(key, owner, data, root):
         return f"remove it, or write {branch}"
-    value = present[key]
     if place := _nearest_object(key, value, owner, data, root):
         return f"move it to {place}"
     for name in meant:
@@ -326,7 +333,7 @@ def _plain(key: str) -> str:
 def _nearest_object(key: str, value: object, owner: Sequence[str | int], data: object, root: Schema) -> str:
     """Return the path of the nearest object that can have a key and its value, or of the nearest two.
 
-    Empty if none is near. Another entry of a list is not meant.
+    Empty if none is near. What is beside the entry of a list that an object is in is not meant.
     """
 
     def distance(place: Sequence[str | int]) -> int:
@@ -337,7 +344,7 @@ def _nearest_object(key: str, value: object, owner: Sequence[str | int], data: o
     found = [
         place
         for place, schema in dict(_objects_with(key, data, root, root, ())).items()
-        if place != tuple(owner) and not _in_other_entries(place, owner) and _may_be(value, schema, root)
+        if place != tuple(owner) and not _leaves_entry(place, owner) and _may_be(value, schema, root)
     ]
     nearest = [place for place in found if distance(place) == min(map(distance, found))]
     if len(nearest) not in {1, 2} or distance(nearest[0]) > len(
@@ -347,12 +354,11 @@ def _nearest_object(key: str, value: object, owner: Sequence[str | int], data: o
     return " or ".join(path_text(place) if place else "the top, beside kind" for place in nearest)
 
 
-def _in_other_entries(place: Sequence[str | int], owner: Sequence[str | int]) -> bool:
-    """Return whether a place and an object are in two entries of lists, of the same list or of two."""
+def _leaves_entry(place: Sequence[str | int], owner: Sequence[str | int]) -> bool:
+    """Return whether a place is outside the entry of a list that an object is in, and not around it."""
+    entry = next((at for at in range(len(owner), 0, -1) if isinstance(owner[at - 1], int)), 0)
     shared = next((at for at, (left, right) in enumerate(zip(place, owner, strict=False)) if left != right), None)
-    return shared is not None and all(
-        any(isinstance(part, int) for part in path[shared:]) for path in (place, owner)
-    )
+    return shared is not None and shared < entry
 
 
 def _may_be(value: object, schema: Schema, root: Schema) -> bool:
@@ -372,6 +378,12 @@ def _may_be(value: object, schema: Schema, root: Schema) -> bool:
         ):
             return True
     return False
+
+
+def _lists_others(value: object, schema: Schema, root: Schema) -> bool:
+    """Return whether a schema lists its values, and a value is none of them."""
+    branches = [branch for branch in _flat(schema, root) if branch.get("type") != "null"]
+    return all(value not in branch.get("enum", (value,)) for branch in branches)
 
 
 def _flat(schema: Schema, root: Schema) -> Iterable[Schema]:

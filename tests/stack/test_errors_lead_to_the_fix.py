@@ -111,6 +111,39 @@ def test_a_mistake_is_reported_once_with_a_fix_for_its_field(
         assert len(problems) == 1, problems
 
 
+@pytest.mark.parametrize(
+    ("change", "path", "fix"),
+    [
+        (
+            ("workload: training", "workload: training\n        network: {profile: true}"),
+            "pools[0].network.profile",
+            "remove it",
+        ),
+        (
+            (
+                "    pools:",
+                "    storage: {old: {type: existing, system: lustre, file_system: fs-0a1b2c3d}}\n    pools:",
+            ),
+            "storage.old.system",
+            "write fsx-lustre or managed-lustre",
+        ),
+        (
+            (
+                '["group:vision"]',
+                '["group:vision"]\n        ray_clusters: [{name: r, image: "a.example/b:1", version: "2.49.0", '
+                "head: {gpus: 1}, workers: [{name: w, pool: train, gpus: 1}]}]",
+            ),
+            "teams[0].ray_clusters[0].head.gpus",
+            "remove it",
+        ),
+    ],
+    ids=["a value that the other key does not have", "a part of two names", "a number beside the entry"],
+)
+def test_no_fix_names_what_fits_by_chance(tmp_path: Path, change: tuple[str, str], path: str, fix: str) -> None:
+    problems = _problems(tmp_path, change)
+    assert [problem.fix for problem in problems if problem.path == path] == [fix]
+
+
 BLOCK = {"reservation": "cr-0a1b2c3d4e5f60718", "zone": "us-east-2a", "starts": "2026-12-01T11:30:00Z"}
 OWN_ROLE = {"name": "a", "quota": {"gpus": 1}, "priority": "training", "members": ["group:a"]}
 
