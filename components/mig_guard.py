@@ -50,7 +50,7 @@ class DrainNeeded(Exception):
 
 def guarded(pool: PoolPlan) -> pulumi.ResourceOptions:
     """Return the options of a resource whose labels reach live nodes of a pool; none where they reach none."""
-    if pool.sharing.mig_config is None or (pool.cloud is not None and not pool.cloud.relabels_in_place):
+    if pool.sharing.mig_config is None or not pool.cloud_nodes.relabels_in_place:
         return pulumi.ResourceOptions()
     # The in-process monitor updates nothing, and a hook needs a server.
     if _IN_PLUGIN.get() or isinstance(get_monitor(), MockMonitor):

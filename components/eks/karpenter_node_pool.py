@@ -39,7 +39,7 @@ class KarpenterNodePool(pulumi.ComponentResource):
     def __init__(self, name: str, args: KarpenterNodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:KarpenterNodePool", name, None, opts)
         pool, cluster = args.pool, args.cluster
-        plan = pool.cloud
+        plan, self._timeouts = pool.cloud, custom_timeouts(pool.cloud_nodes.timeouts)
         assert isinstance(plan, KarpenterPoolPlan)  # noqa: S101 - managed pools have a component of their own
         on_aws = pulumi.ResourceOptions(parent=self, provider=cluster.provider)
         group = create_placement_group(plan.placement_group, plan.node_tags, on_aws)
@@ -55,7 +55,7 @@ class KarpenterNodePool(pulumi.ComponentResource):
         if plan.efa and cluster.efa_security_group_id is not None:
             groups.append(cluster.efa_security_group_id)
         opts.protect = plan.protect
-        opts.custom_timeouts = custom_timeouts(plan.timeouts)
+        opts.custom_timeouts = self._timeouts
         return KubernetesObject(
             plan.name,
             "karpenter.k8s.aws/v1/EC2NodeClass",
@@ -80,7 +80,7 @@ class KarpenterNodePool(pulumi.ComponentResource):
                 parent=self,
                 depends_on=[node_class],
                 protect=plan.protect,
-                custom_timeouts=custom_timeouts(plan.timeouts),
+                custom_timeouts=self._timeouts,
             ),
         )
 

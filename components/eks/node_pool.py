@@ -47,7 +47,7 @@ class EksNodePool(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: EksNodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         pool, cluster = args.pool, args.cluster
-        plan = pool.cloud
+        plan, self._timeouts = pool.cloud, custom_timeouts(pool.cloud_nodes.timeouts)
         assert isinstance(plan, EksPoolPlan)  # noqa: S101 - Karpenter pools have a component of their own
         if plan.several_blocks:
             # A block that has ended can go from a protected pool: the pool is protected, and no node group.
@@ -189,7 +189,7 @@ class EksNodePool(pulumi.ComponentResource):
                 aliases=_former_names(group),
                 delete_before_replace=plan.delete_before_replace,
                 protect=plan.protect and not plan.several_blocks,
-                custom_timeouts=custom_timeouts(plan.timeouts),
+                custom_timeouts=self._timeouts,
                 hooks=self._guard.hooks,
             ),
         )

@@ -64,7 +64,7 @@ class GkeNodePool(pulumi.ComponentResource):
     def __init__(self, name: str, args: GkeNodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpu-platform:index:GkeNodePool", name, None, opts)
         pool, cluster = args.pool, args.cluster
-        plan = pool.cloud
+        plan, self._timeouts = pool.cloud, custom_timeouts(pool.cloud_nodes.timeouts)
         assert isinstance(plan, GkePoolPlan)  # noqa: S101 - pools of other clouds have components of their own
         first = child_options(self, opts, *cluster.ready)
         first.provider = cluster.provider
@@ -129,7 +129,7 @@ class GkeNodePool(pulumi.ComponentResource):
                     ignore_changes=_DRIFTS,
                     delete_before_replace=plan.delete_before_replace,
                     protect=plan.protect,
-                    custom_timeouts=custom_timeouts(plan.timeouts),
+                    custom_timeouts=self._timeouts,
                     hooks=self._guard.hooks,
                 ),
             ),

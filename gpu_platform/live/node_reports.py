@@ -138,13 +138,13 @@ def expected_pool(pool: PoolPlan, now: datetime) -> ExpectedPool:
         why=why,
         added_taints=tuple((taint.key, taint.effect) for taint in pool.added_taints),
         reservations=_reservations(pool, now),
-        replacement=pool.cloud.replacement if pool.cloud is not None else "",
+        replacement=pool.cloud_nodes.replacement,
     )
 
 
 def _reservations(pool: PoolPlan, now: datetime) -> tuple[ExpectedReservation, ...]:
     """Return the reservations that Karpenter must find for a pool now: those that have begun and not ended."""
-    windows = pool.cloud.node_class_reservations if pool.cloud is not None else ()
+    windows = pool.cloud_nodes.node_class_reservations
     return tuple(
         ExpectedReservation(
             node_class=pool.name,
@@ -161,7 +161,7 @@ def _reservations(pool: PoolPlan, now: datetime) -> tuple[ExpectedReservation, .
 def _size(pool: PoolPlan, now: datetime) -> tuple[int, int, int | None, str]:
     """Return minimum and maximum number of nodes, the usual number if it may differ, and what sets the number."""
     nodes = pool.nodes
-    if closed := closed_text(pool.cloud.windows if pool.cloud is not None else (), now):
+    if closed := closed_text(pool.cloud_nodes.windows, now):
         return 0, nodes.max, None, closed
     if pool.schedule is not None and (off := pool.schedule.off_text(now)):
         return 0, nodes.max, None, off
@@ -169,8 +169,8 @@ def _size(pool: PoolPlan, now: datetime) -> tuple[int, int, int | None, str]:
         return nodes.desired, nodes.max, None, "Karpenter adds nodes for pending pods"
     if nodes.ownership in {"created", "labelled"}:
         return nodes.desired, nodes.desired, None, ""
-    if pool.cloud is not None and pool.cloud.created_on_demand is not None:
-        return 0, nodes.max, None, pool.cloud.created_on_demand
+    if pool.cloud_nodes.created_on_demand is not None:
+        return 0, nodes.max, None, pool.cloud_nodes.created_on_demand
     if pool.cloud is not None and not nodes.vary:
         return nodes.least, nodes.max, None, ""
     return nodes.min, nodes.max, nodes.desired, "an autoscaler sets the number"

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
+
+NOT_IN_JSON: Final = {"json": False}
+"""Metadata of a field that the JSON form leaves out, because other fields decide it."""
 
 
 class HasJsonForm(Protocol):
@@ -24,7 +27,9 @@ def _has_json_form(kind: type[Any]) -> bool:
 @cache  # `fields` reads all fields of the class each time, and a Plan has thousands of parts
 def _names(kind: type[Any]) -> tuple[tuple[str, str], ...] | None:
     """Return the attributes of a dataclass with their names in JSON, or None for another class."""
-    return tuple((one.name, one.name.rstrip("_")) for one in fields(kind)) if is_dataclass(kind) else None
+    if not is_dataclass(kind):
+        return None
+    return tuple((one.name, one.name.rstrip("_")) for one in fields(kind) if one.metadata.get("json", True))
 
 
 def plan_to_json(value: object) -> Any:  # noqa: ANN401 - JSON

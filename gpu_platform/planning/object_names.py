@@ -105,7 +105,7 @@ def _of_entries(team: Team, path: str, available: Available) -> Iterator[_Named]
     yield from _services(team, path)
     template = "ResourceClaimTemplate"
     for pool in available.pools:
-        if pool.cloud is not None and pool.cloud.nic_devices is not None:
+        if pool.cloud_nodes.nic_devices is not None:
             yield _Named(
                 kind=template, namespace=team.name, name=nic_claim_of(pool), path="", maker=f"pool {pool.name}"
             )

@@ -118,14 +118,13 @@ def _units(pool: PoolPlan, unit: str, catalog: Catalog) -> int:
     """Return what a node counts, where the cloud may choose the machine type that of the largest."""
     if unit != "vCPU":
         return pool.gpus_per_node
-    alternatives = pool.cloud.alternatives if pool.cloud is not None else ()
+    alternatives = pool.cloud_nodes.alternatives
     return max(catalog.machine_types[name].vcpu for name in (pool.machine_type, *alternatives))
 
 
 def account_needs(plan: EnvironmentPlan) -> tuple[AccountNeed, ...]:
     """Return what the account must have before the pools can have nodes, each once."""
-    clouds = [pool.cloud for pool in plan.pools if pool.cloud is not None]
-    return tuple(dict.fromkeys(need for cloud in clouds for need in cloud.account_needs))
+    return tuple(dict.fromkeys(need for pool in plan.pools for need in pool.cloud_nodes.account_needs))
 
 
 def examples_left(plan: EnvironmentPlan) -> tuple[Example, ...]:

@@ -85,11 +85,7 @@ def test_huge_pages_of_nodes_with_efa_are_not_divided() -> None:
     assert found is not None
     assert plan.kind == "environment"
     shares = units(found)
-    with_efa = [
-        one
-        for one in plan.pools
-        if one.cloud is not None and one.cloud.pod_requests(one.gpus_per_node, one.gpus_per_node)
-    ]
+    with_efa = [one for one in plan.pools if one.cloud_nodes.network_requests]
     assert with_efa
     for one in with_efa:
         (share,) = shares[one.name].values()

@@ -86,7 +86,7 @@ def pools() -> Iterator[PoolPlan]:
     """Yield pools of shipped stacks; those of a cloud, but Karpenter's, which it estimates itself."""
     for stack in SHIPPED:
         for pool in environment(stack).pools:
-            if pool.cloud is not None and pool.cloud.kind != "karpenter":
+            if pool.cloud_nodes.platform not in (None, "karpenter"):
                 yield pool
 
 

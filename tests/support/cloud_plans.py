@@ -7,9 +7,14 @@ import types
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from gpu_platform.catalog import load_catalog
+from gpu_platform.planning.clouds.eks.cloud_nodes import karpenter_nodes, node_group_nodes
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.gke.cloud_nodes import node_pool_nodes
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.clouds.section import CloudNodes
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stack.loaded import plan_platform
@@ -74,4 +79,37 @@ def on_cloud(
 
 def _cloud_pool(pool: PoolPlan, cloud: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan) -> PoolPlan:
     nodes = dataclasses.replace(pool.nodes, ownership="cloud", names=())
-    return dataclasses.replace(pool, cloud=cloud, nodes=nodes)
+    return dataclasses.replace(pool, cloud=cloud, cloud_nodes=cloud_nodes(cloud), nodes=nodes)
+
+
+def cloud_nodes(cloud: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan) -> CloudNodes:
+    """Return the nodes of a pool, with filler for what they are made from."""
+    catalog = load_catalog()
+    if isinstance(cloud, GkePoolPlan):
+        return node_pool_nodes(cloud, catalog)
+    if isinstance(cloud, EksPoolPlan):
+        disks = cloud.block_devices or (filled(BlockDevice),)
+        return node_group_nodes(dataclasses.replace(cloud, block_devices=disks), catalog)
+    return karpenter_nodes(_complete(cloud), catalog)
+
+
+def _complete(cloud: KarpenterPoolPlan) -> KarpenterPoolPlan:
+    """Return the plan with filler for the parts of its specs that each plan has."""
+    node_pool, node_class = (one.get("spec", one) for one in (cloud.node_pool, cloud.node_class))
+    given = node_pool.get("template", {}).get("spec", {})
+    requirements = [{"key": key, "values": ["filler"]} for key in _REQUIREMENTS] + given.get("requirements", [])
+    template = {"terminationGracePeriod": "1h", "expireAfter": "Never", **given, "requirements": requirements}
+    return dataclasses.replace(
+        cloud,
+        node_pool={
+            "limits": {"nodes": "1"},
+            **node_pool,
+            "template": {"spec": template},
+            "disruption": {"budgets": [], **node_pool.get("disruption", {})},
+        },
+        node_class={"blockDeviceMappings": [{"ebs": {"volumeSize": "1Gi"}}], **node_class},
+    )
+
+
+_REQUIREMENTS = ("node.kubernetes.io/instance-type", "karpenter.sh/capacity-type")
+"""Requirements that each NodePool of the program has."""

@@ -156,27 +156,22 @@ def _inference_extension(_: EnvironmentPlan) -> _Finding:
 
 def _fabric(plan: EnvironmentPlan) -> _Finding:
     claimed = tuple(
-        f"pool {pool.name}: {pool.cloud.nic_devices.per_node} of {pool.cloud.nic_devices.device_class} a node"
+        f"pool {pool.name}: {nics.per_node} of {nics.device_class} a node"
         for pool in plan.pools
-        if pool.cloud is not None and pool.cloud.nic_devices is not None
+        if (nics := pool.cloud_nodes.nic_devices) is not None
     )
     if claimed:
         return _Finding(Status.IMPLEMENTED, claimed)
-    requests = {
-        pool.name: pool.cloud.pod_requests(pool.gpus_per_node, pool.gpus_per_node)
-        for pool in plan.pools
-        if pool.cloud is not None
-    }
     by = tuple(
-        f"pool {name}: a pod of a whole node requests "
-        + ", ".join(f"{count} {what}" for what, count in found.items())
-        for name, found in requests.items()
-        if found
+        f"pool {pool.name}: a pod of a whole node requests "
+        + ", ".join(f"{count} {what}" for what, count in pool.cloud_nodes.network_requests.items())
+        for pool in plan.pools
+        if pool.cloud_nodes.network_requests
     )
     by += tuple(
         f"pool {pool.name}: a pod of a whole node joins {len(fabric.networks)} networks of {fabric.name}"
         for pool in plan.pools
-        if pool.cloud is not None and (fabric := pool.cloud.node_fabric) is not None and not requests[pool.name]
+        if (fabric := pool.cloud_nodes.node_fabric) is not None and not pool.cloud_nodes.network_requests
     )
     if by:
         return _Finding(

@@ -185,7 +185,7 @@ def nodes_of(pool: PoolPlan, nodes: Iterable[Node]) -> list[Node]:
     """
     if pool.sharing.mig_config is None or pool.nodes.ownership == "selected":
         return []
-    if pool.cloud is not None and not pool.cloud.relabels_in_place:
+    if not pool.cloud_nodes.relabels_in_place:
         return []
     if pool.nodes.ownership in {"created", "labelled"}:
         return [node for node in nodes if _name(node) in pool.nodes.names]

@@ -77,7 +77,7 @@ def compare_offers(
 
 def reserved_capacity(pool: PoolPlan) -> tuple[CapacityWindow, ...]:
     """Return the reservation or the capacity blocks that a pool names."""
-    windows = pool.cloud.windows if pool.cloud is not None else ()
+    windows = pool.cloud_nodes.windows
     reservation, zone = pool.capacity.get("reservation"), pool.capacity.get("zone")
     if windows or reservation is None or zone is None:
         return windows

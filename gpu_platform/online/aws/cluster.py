@@ -21,7 +21,7 @@ from gpu_platform.planning.clouds.eks.existing_cluster import (
     required_addons,
 )
 from gpu_platform.planning.clouds.eks.limits import LEAST_ZONES
-from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
@@ -225,7 +225,7 @@ def compare_pod_subnets(
     ]
     yield from wrong
     for pool in plan.pools if not wrong else ():
-        zones = pool.cloud.zones if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan) else ()
+        zones = pool.cloud_nodes.zones
         of_pool = [found[vpc.pod_subnets[zone]] for zone in zones or vpc.zone_names if zone in vpc.pod_subnets]
         addresses = sum(one.free for one in of_pool)
         vcpus = types[pool.machine_type].vcpus if pool.machine_type in types else 0
@@ -357,7 +357,7 @@ def compare_spot_role(plan: EnvironmentPlan, exists: bool) -> OnlineFinding:
 
 
 def _subnets_of(pool: PoolPlan, facts: ExistingEksFacts) -> Sequence[str]:
-    zones = pool.cloud.zones if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan) else ()
+    zones = pool.cloud_nodes.zones
     if not zones:
         return facts.all_subnets
     return [subnet for zone in zones for subnet in facts.subnets.get(zone, ())]

@@ -51,7 +51,6 @@ from gpu_platform.planning.clouds.eks.existing_cluster import (
     required_addons,
 )
 from gpu_platform.planning.clouds.eks.existing_file_systems import EFS_DRIVER, FSX_DRIVER
-from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.kubeconfig import eks_kubeconfig
 from gpu_platform.planning.clouds.storage import VolumePlan
 from gpu_platform.planning.clouds.windows import CapacityWindow
@@ -122,7 +121,7 @@ class AwsCloud:
             else:
                 yield Lookup(title="zones of the new cluster", look=self._control_plane_zones)
         for pool in plan.pools:
-            for name in (pool.machine_type, *(pool.cloud.alternatives if pool.cloud is not None else ())):
+            for name in (pool.machine_type, *pool.cloud_nodes.alternatives):
                 yield Lookup(
                     title=f"zones of pool {pool.name} that offer {name}", look=partial(self._offers, pool, name)
                 )
@@ -240,7 +239,7 @@ class AwsCloud:
             yield from compare_pod_subnets(self._plan, vpc, subnets, types)
 
     def _offers(self, pool: PoolPlan, machine_type: str) -> Iterator[OnlineFinding]:
-        own = pool.cloud.zones if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan) else ()
+        own = pool.cloud_nodes.zones
         wanted = own or self._created_zones()
         offered = self._client.zones_offering(machine_type)
         yield compare_offers(pool.name, machine_type, wanted, not own, offered)

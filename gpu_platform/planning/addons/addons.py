@@ -147,7 +147,7 @@ def _left_volumes(
         leaving = [
             f"nodes of pool {pool.name}"
             for pool in pools
-            if selector.items() <= pool.labels.items() and pool.cloud is not None and pool.cloud.leaves_zones
+            if selector.items() <= pool.labels.items() and pool.cloud_nodes.leaves_zones
         ]
         if not selector:
             leaving = (

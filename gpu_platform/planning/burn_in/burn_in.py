@@ -169,7 +169,7 @@ def _least(
     """Return the least bandwidths of a pool's nodes: those of the stack file, else those of the machine type."""
     machine = catalog.machine_types[pool.machine_type]
     # Nodes of other machine types of the pool have other limits.
-    alike = pool.cloud is None or not pool.cloud.alternatives
+    alike = not pool.cloud_nodes.alternatives
     found: dict[Measure, LeastBandwidth] = {}
     for measure in get_args(Measure):
         if measure == "all-reduce-nodes" and not together:
@@ -196,12 +196,9 @@ def _skipped(pool: PoolPlan) -> str:
 
 def _network(pool: PoolPlan, *, rack: bool) -> tuple[str, str]:
     """Return the network between pods on two nodes, or why they have none."""
-    requests: Mapping[str, str] = (
-        pool.cloud.pod_requests(pool.gpus_per_node, pool.gpus_per_node) if pool.cloud is not None else {}
-    )
-    devices = [name for name in requests if "/" in name]
-    fabric = pool.cloud.node_fabric if pool.cloud is not None else None
-    nics = pool.cloud.nic_devices if pool.cloud is not None else None
+    devices = [name for name in pool.cloud_nodes.network_requests if "/" in name]
+    fabric = pool.cloud_nodes.node_fabric
+    nics = pool.cloud_nodes.nic_devices
     network = (
         fabric.name
         if fabric is not None
@@ -242,12 +239,12 @@ def _pod(
         priority_class=PRIORITY_CLASS,
         node_selector=pool.node_selector,
         tolerations=(*pool.tolerated_by_daemons, _CORDONED),
-        network=pool.cloud.pod_requests(gpus, gpus) if together and pool.cloud is not None else {},
+        network=pool.cloud_nodes.network_requests if together else {},
         claim=_GPU_CLAIM + "-" + pool.name if pool.devices else None,
         compute_domain=channel_of(name) if together and rack else None,
         shared_memory=f"{memory // 4}Mi",
         # The daemon of a fabric runs as root, as do the vendors' test pods that share files with it.
-        run_as_user=None if together and pool.cloud is not None and pool.cloud.node_fabric is not None else _USER,
+        run_as_user=None if together and pool.cloud_nodes.node_fabric is not None else _USER,
         nic_claim=nic_claim_of(pool) if nics else None,
     )
     fabric = plan_pod_fabric(workload, pool, catalog) if together else None
@@ -279,7 +276,7 @@ def _claims(pool: PoolPlan, together: PodPlan | None) -> tuple[ClaimPlan, ...]:
         found.append(
             ClaimPlan(name=name, device_class=names.GPU_DEVICE_CLASS, count=pool.gpus_per_node, selectors=())
         )
-    nics = pool.cloud.nic_devices if pool.cloud is not None else None
+    nics = pool.cloud_nodes.nic_devices
     if nics is not None and together is not None and together.workload.nic_claim is not None:
         claim = together.workload.nic_claim
         found.append(ClaimPlan(name=claim, device_class=nics.device_class, count=nics.per_node, selectors=()))

@@ -68,7 +68,7 @@ def of_pool(
         return Duration(old.update, "the engine's limit for the update of the pool")
     if change.effect in ("removed", "shrunk"):
         return Duration(deletion, f"the engine's limit for the deletion of the pool{drain}")
-    new = pool.cloud.timeouts if pool is not None and pool.cloud is not None else old
+    new = pool.cloud_nodes.timeouts if pool is not None and pool.cloud is not None else old
     creation = new.create or ENGINE_SECONDS
     beside = "; the replacement of the cluster takes additional time" if _replaces_cluster(change) else ""
     why = f"the engine's limits: {duration_text(creation)} for the new pool, {duration_text(deletion)} for the "
@@ -90,7 +90,7 @@ def _of_simulated_nodes(change: PoolChange) -> Duration:
 
 def _of_roll(platform: str, pool: PoolPlan, nodes: int, catalog: Catalog) -> Duration:
     assert pool.cloud is not None  # noqa: S101 - the caller's condition
-    limits, update = pool.cloud.roll_limits, pool.cloud.timeouts.update
+    limits, update = pool.cloud_nodes.roll_limits, pool.cloud_nodes.timeouts.update
     if limits.unlimited or update is None:
         return Duration(None, limits.unlimited or "the engine does not wait for the cloud")
     how = "all nodes together" if limits.at_a_time is None else rounds_text(nodes, limits.at_a_time)

@@ -76,8 +76,8 @@ def impact_of_pool(
             because += "; the cloud chooses which nodes are deleted: the pods listed are those of the whole pool"
     planned = {pool.name: pool for pool in plan.pools}.get(change.successor or change.pool)
     if change.effect == "rolled":
-        limits = planned.cloud.roll_limits if planned is not None and planned.cloud is not None else None
-        only_while = f", {limits.only_while}" if limits is not None and limits.only_while else ""
+        needed = planned.cloud_nodes.roll_limits.only_while if planned is not None else ""
+        only_while = f", {needed}" if needed else ""
         order = f"one node after another{only_while}; {order}"
     if change.protected:
         because += "; the pool is protected, so `up` refuses"
@@ -106,7 +106,7 @@ def _needs_empty(change: PoolChange, pool: PoolPlan | None, nodes: int) -> Probl
     """Return why nodes that exist cannot be rolled; None: they can."""
     if change.effect != "rolled" or not nodes or pool is None or pool.cloud is None:
         return None
-    why = pool.cloud.roll_limits.needs_empty
+    why = pool.cloud_nodes.roll_limits.needs_empty
     fields = ", ".join(cause.field for cause in change.causes)
     found = f"a change that rolls {counted(nodes, 'node')} of pool {change.pool}"
     return Problem(fields, found, why, _EMPTY_FIRST.format(path=pool.path)) if why else None
@@ -207,7 +207,7 @@ def _parts_of_pool(change: PoolChange, plan: EnvironmentPlan) -> tuple[Part, ...
         text = "deleted, then created again" if change.order else "its Nodes change in place"
         return (Part(Phase.NODES, subject, text),)
     pool = next(pool for pool in plan.pools if pool.name == change.pool)
-    by_itself = pool.cloud is not None and pool.cloud.roll_limits.unlimited
+    by_itself = pool.cloud_nodes.roll_limits.unlimited
     text = (
         "its description changes, then its nodes are replaced without `up`"
         if by_itself
@@ -256,7 +256,7 @@ def impacts_of_replaced_nodes(
     Pools in `covered` have rows of their own.
     """
     for pool in plan.pools:
-        if pool.name in covered or (pool.cloud is not None and pool.cloud.keeps_version):
+        if pool.name in covered or pool.cloud_nodes.keeps_version:
             continue
         members = None if live is None else live.nodes.get(pool.name, ())
         count = pool.nodes.desired if members is None else len(members)
@@ -447,7 +447,7 @@ def _of_nodes(
     pods = None if live is None else _drained(live, live.nodes.get(pool.name, ()))
     before, now = old.get("driver_at_boot", NOT_DEPLOYED), new["driver_at_boot"]
     if before != now and NOT_DEPLOYED not in (before, now) and nodes:
-        how = f" To replace one: {pool.cloud.replacement}." if pool.cloud is not None else ""
+        how = f" To replace one: {pool.cloud_nodes.replacement}." if pool.cloud is not None else ""
         named = " `gpu-platform validate` names those that have another driver (driver-version)"
         if pool.driver_version is None:
             named = " Which driver an image brings is not known, so that `validate` compares none"

@@ -39,7 +39,7 @@ def protected(plan: Plan) -> tuple[str, ...]:
         *(
             f"pool {pool.name}{PROTECT_FIELD if pool.protect else ''}"
             for pool in plan.pools
-            if pool.protect or (pool.cloud is not None and pool.cloud.protect)
+            if pool.protect or pool.cloud_nodes.protect
         ),
     )
 
@@ -61,8 +61,8 @@ def protection_changes(outputs: Mapping[str, Any], plan: Plan) -> tuple[str, ...
 
 def platform_of(pool: PoolPlan) -> str:
     """Return the platform of a pool: that of its cloud, `sandbox` or `existing`."""
-    if pool.cloud is not None:
-        return pool.cloud.kind
+    if pool.cloud_nodes.platform is not None:
+        return pool.cloud_nodes.platform
     return SANDBOX if pool.nodes.ownership == "created" else EXISTING
 
 
@@ -85,11 +85,9 @@ def _facts(pool: PoolPlan, plan: EnvironmentPlan) -> Mapping[str, Any]:
         if pool.cloud is not None or pool.autoscaler is not None
         else pool.nodes.desired,
         "gpus_per_node": pool.gpus_per_node,
-        "protected": pool.protect or (pool.cloud is not None and pool.cloud.protect),
+        "protected": pool.protect or pool.cloud_nodes.protect,
         "protected_by": f"{pool.path}.protect" if pool.protect else CLUSTER_PROTECT,
         # By reservation, start and end of reserved capacity.
-        "windows": {
-            window.reservation: window.shown for window in (pool.cloud.windows if pool.cloud is not None else ())
-        },
+        "windows": {window.reservation: window.shown for window in pool.cloud_nodes.windows},
         "properties": dict(properties(pool, plan)),
     }

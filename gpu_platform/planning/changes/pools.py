@@ -219,7 +219,7 @@ def resized_node_groups(previous: object, plan: EnvironmentPlan, now: datetime) 
     edited, before = resized_pools(previous, plan), _readable(previous)
     found: list[str] = []
     for pool in plan.pools:
-        for group in pool.cloud.sized_groups if pool.cloud is not None else ():
+        for group in pool.cloud_nodes.sized_groups:
             wanted = pool.name in edited
             if group.scheduled is not None:
                 late = not _was_scheduled(before.get(pool.name), group.scheduled)
@@ -306,7 +306,7 @@ def _changed(
         if not _takes_away(name, before, value):
             continue
         known = catalog.pool_properties[(platform_of(pool), name)]
-        if known.by_upgrade and pool.cloud is not None and pool.cloud.roll_limits.new_nodes_only:
+        if known.by_upgrade and pool.cloud_nodes.roll_limits.new_nodes_only:
             continue
         field = fields_text(platform_of(pool), name, pool.path)
         cause = Cause(field=field, old=before, new=value, because=known.because, source=str(known.source))
@@ -333,7 +333,7 @@ def _changed(
 
 def _with_image(cause: Cause, pool: PoolPlan) -> Cause:
     """Return the cause of a roll that names no release, with the image that the new nodes get."""
-    image = pool.cloud.roll_limits.image if pool.cloud is not None and pool.cloud.kind == "eks" else ""
+    image = pool.cloud_nodes.roll_limits.image
     return replace(cause, because=f"{cause.because}; {image}") if image else cause
 
 
@@ -360,7 +360,7 @@ def _takes_away(name: str, old: str, new: str) -> bool:
 
 
 def _deletes_first(pool: PoolPlan) -> bool:
-    return pool.cloud is not None and pool.cloud.replaced_delete_first
+    return pool.cloud_nodes.replaced_delete_first
 
 
 def _replaces(pool: PoolPlan) -> Order | None:
@@ -370,7 +370,7 @@ def _replaces(pool: PoolPlan) -> Order | None:
 
 
 def _rolls(pool: PoolPlan) -> Order:
-    return "delete-first" if pool.cloud is not None and pool.cloud.rolled_delete_first else "create-first"
+    return "delete-first" if pool.cloud_nodes.rolled_delete_first else "create-first"
 
 
 def _loss(

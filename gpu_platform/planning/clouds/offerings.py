@@ -19,7 +19,7 @@ def offering_warnings(plan: EnvironmentPlan, catalog: Catalog) -> tuple[str, ...
         return ()
     found: list[str] = []
     for pool in plan.pools:
-        for name in (pool.machine_type, *(pool.cloud.alternatives if pool.cloud is not None else ())):
+        for name in (pool.machine_type, *pool.cloud_nodes.alternatives):
             offered = catalog.offered(catalog.machine_types[name])
             if offered is None or pool.cloud is None:
                 continue
@@ -31,7 +31,7 @@ def offering_warnings(plan: EnvironmentPlan, catalog: Catalog) -> tuple[str, ...
                     f"offered in {regions} ({_list(offered)})"
                 )
             else:
-                found += _zones(f"{pool.path}.zones", name, cluster.region, pool.cloud.zones, offered)
+                found += _zones(f"{pool.path}.zones", name, cluster.region, pool.cloud_nodes.zones, offered)
     return tuple(found)
 
 

@@ -311,9 +311,9 @@ class Cloud(Protocol):
 
     def plan_pool(
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
-    ) -> Decided[CloudPool | None]:
-        """Return how the cloud creates the pool's nodes; None where it does not."""
-        return Decided(None)
+    ) -> Decided[CloudPool]:
+        """Return how the cloud creates the pool's nodes, if it does."""
+        return Decided(CloudPool())
 
     def plan_autoscaler(
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements

@@ -1,13 +1,12 @@
-"""Types of the plan of a cluster, and protocols of every cloud's plan of a cluster and of a pool."""
+"""Types of the plan of a cluster, and of the cloud's part of the plans of cluster and pools."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from gpu_platform.base.errors import Problem
-from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.endings import PodEnding
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.windows import CapacityWindow, SizedGroup
@@ -265,7 +264,7 @@ class CloudCluster(Protocol):
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """Platforms that create the nodes of its pools: `CloudPool.kind` of each."""
+        """Platforms that create the nodes of its pools: `CloudNodes.platform` of each."""
         ...
 
     @property
@@ -332,164 +331,97 @@ class NodeFabric:
     networks: tuple[str, ...]
 
 
-class CloudPool(Protocol):
-    """The cloud's part of a pool's plan."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudNodes:
+    """The nodes of a pool as its cloud creates, rolls, replaces and ends them.
 
-    @property
-    def kind(self) -> str:
-        """What creates the nodes: `platform` of the properties in catalog/facts/pool_changes.yaml."""
-        ...
+    The defaults hold for nodes that no cloud creates.
+    """
 
-    @property
-    def protect(self) -> bool:
-        """Whether the engine refuses to delete the pool."""
-        ...
+    platform: str | None = None
+    """What creates the nodes: `platform` of the properties in catalog/facts/pool_changes.yaml."""
+    protect: bool = False
+    """Whether the engine refuses to delete the pool."""
+    zones: tuple[str, ...] = ()
+    """Zones of the nodes; empty: all of the cluster's."""
+    leaves_zones: bool = False
+    """Whether new nodes may be in other zones than the disks of the pods that wait for them."""
+    placement: str | None = None
+    """How the nodes are placed: `none`, or the cloud's name of close placement. None: their owner places them."""
+    replaced_delete_first: bool = False
+    """Whether a replaced pool is deleted before its successor is created."""
+    rolled_delete_first: bool = False
+    """Whether a rolled node is deleted before its successor is created."""
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    """How long an engine waits for the pool."""
+    roll_limits: RollLimits = field(default_factory=RollLimits)
+    """How its nodes are rolled, and what limits that."""
+    alternatives: tuple[str, ...] = ()
+    """Other machine types that its nodes may have."""
+    account_needs: tuple[AccountNeed, ...] = ()
+    """What the account must have before the pool can have nodes."""
+    created_on_demand: str | None = None
+    """Why the pool may have fewer nodes than `desired` at first; None: it has as many."""
+    huge_pages_mib: int = 0
+    """Memory of a node that only pods with huge pages can use, MiB."""
+    autoscaled: bool = False
+    """Whether an autoscaler changes the number of nodes by pending pods."""
+    keeps_version: bool = False
+    """Whether the cloud upgrades no node of the pool before the end of support of its version."""
+    relabels_in_place: bool = True
+    """Whether live nodes get changed labels; else the cloud creates new nodes for them."""
+    nodes_by_request: bool = False
+    """Whether nodes are only created for a ProvisioningRequest, not for pods that wait."""
+    nic_resources: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Extended resources of a node's NICs, which pods request as devices, and their counts."""
+    nic_devices: NicDevices | None = None
+    """Devices of a node's NICs that pods claim; None: there are none."""
+    network_requests: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Requests of a pod with all GPUs of a node, besides them, to use the network between nodes."""
+    fabric_nics: FabricNics | None = None
+    """NICs that a node shows on its PCI bus for traffic between GPUs; None: it is created with none."""
+    node_fabric: NodeFabric | None = None
+    """The fabric whose pods need host paths or capabilities; None: pods use the NICs without either."""
+    replacement: str = ""
+    """How a node is replaced: the resource that creates its nodes, and what to do with the broken one."""
+    replaced_by_claim: bool = False
+    """Whether a node is replaced when the NodeClaim that owns its Node object is deleted."""
+    local_nvme: bool = False
+    """Whether images and the own volumes of pods are on local NVMe disks of the node."""
+    disk_gib: int = 0
+    """Size of the volume of a node that has images and data of pods, unless local disks have them."""
+    sized_groups: tuple[SizedGroup, ...] = ()
+    """Groups of nodes whose size `up` may set only when `count` is edited."""
+    windows: tuple[CapacityWindow, ...] = ()
+    """The pool's reserved capacity, in the order of its times; empty: it has none, or none with times."""
+    node_class_reservations: tuple[CapacityWindow, ...] = ()
+    """The capacity reservations that the pool's EC2NodeClass selects."""
+    pod_endings: tuple[PodEnding, ...] = ()
+    """What ends pods on its nodes, besides the schedule."""
 
-    @property
-    def zones(self) -> tuple[str, ...]:
-        """Zones of the nodes; empty: all of the cluster's."""
-        ...
 
-    @property
-    def leaves_zones(self) -> bool:
-        """Whether new nodes may be in other zones than the disks of the pods that wait for them."""
-        ...
-
-    @property
-    def placement_type(self) -> str:
-        """How the nodes are placed: `none`, or the cloud's name of close placement."""
-        ...
-
-    @property
-    def replaced_delete_first(self) -> bool:
-        """Whether a replaced pool is deleted before its successor is created."""
-        ...
-
-    @property
-    def rolled_delete_first(self) -> bool:
-        """Whether a rolled node is deleted before its successor is created."""
-        ...
-
-    @property
-    def timeouts(self) -> Timeouts:
-        """How long an engine waits for the pool."""
-        ...
-
-    @property
-    def roll_limits(self) -> RollLimits:
-        """How its nodes are rolled, and what limits that."""
-        ...
-
-    @property
-    def alternatives(self) -> tuple[str, ...]:
-        """Other machine types that its nodes may have."""
-        ...
+class PoolOfCloud(Protocol):
+    """The plan of a pool that the components of its cloud transcribe."""
 
     def surge_nodes(self, cluster: CloudCluster) -> int:
         """Return how many nodes it may have beyond `max` while its nodes are rolled."""
         ...
 
-    @property
-    def account_needs(self) -> tuple[AccountNeed, ...]:
-        """What the account must have before the pool can have nodes."""
-        ...
-
-    @property
-    def created_on_demand(self) -> str | None:
-        """Why the pool may have fewer nodes than `desired` at first; None: it has as many."""
-        ...
-
-    @property
-    def huge_pages_mib(self) -> int:
-        """Memory of a node that only pods with huge pages can use, MiB."""
-        ...
-
-    @property
-    def autoscaled(self) -> bool:
-        """Whether an autoscaler changes the number of nodes by pending pods."""
-        ...
-
-    @property
-    def keeps_version(self) -> bool:
-        """Whether the cloud upgrades no node of the pool before the end of support of its version."""
-        ...
-
-    @property
-    def relabels_in_place(self) -> bool:
-        """Whether live nodes get changed labels; else the cloud creates new nodes for them."""
-        ...
-
-    @property
-    def nodes_by_request(self) -> bool:
-        """Whether nodes are only created for a ProvisioningRequest, not for pods that wait."""
-        ...
-
-    @property
-    def nic_resources(self) -> Mapping[str, int]:
-        """Extended resources of a node's NICs, which pods request as devices, and their counts."""
-        ...
-
-    @property
-    def nic_devices(self) -> NicDevices | None:
-        """Devices of a node's NICs that pods claim; None: there are none."""
-        ...
-
-    @property
-    def replacement(self) -> str:
-        """How a node is replaced: the resource that creates its nodes, and what to do with the broken one."""
-        ...
-
-    @property
-    def replaced_by_claim(self) -> bool:
-        """Whether a node is replaced when the NodeClaim that owns its Node object is deleted."""
-        ...
-
-    @property
-    def fabric_nics(self) -> FabricNics | None:
-        """NICs that a node shows on its PCI bus for traffic between GPUs; None: it is created with none."""
-        ...
-
-    @property
-    def local_nvme(self) -> bool:
-        """Whether images and the own volumes of pods are on local NVMe disks of the node."""
-        ...
-
-    @property
-    def disk_gib(self) -> int:
-        """Size of the volume of a node that has images and data of pods, unless local disks have them."""
-        ...
-
-    @property
-    def node_fabric(self) -> NodeFabric | None:
-        """The fabric whose pods need host paths or capabilities; None: pods use the NICs without either."""
-        ...
-
-    @property
-    def sized_groups(self) -> tuple[SizedGroup, ...]:
-        """Groups of nodes whose size `up` may set only when `count` is edited."""
-        ...
-
-    @property
-    def windows(self) -> tuple[CapacityWindow, ...]:
-        """The pool's reserved capacity, in the order of its times; empty: it has none, or none with times."""
-        ...
-
-    def pod_endings(self, catalog: Catalog) -> tuple[PodEnding, ...]:
-        """Return what ends pods on its nodes, besides the schedule."""
-        ...
-
-    @property
-    def node_class_reservations(self) -> tuple[CapacityWindow, ...]:
-        """The capacity reservations that the pool's EC2NodeClass selects."""
-        ...
-
-    def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
-        """Return what a pod of `gpus` whole GPUs requests beside them to use the network between nodes."""
-        ...
-
     def properties(self, machine_type: str, capacity_type: str, cluster: CloudCluster) -> Mapping[str, str]:
         """Return the properties whose change replaces the pool or its nodes, by the API's names."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudPool:
+    """The cloud's part of a pool's plan.
+
+    Its components transcribe `plan`, which is None for nodes that no cloud creates. The rest of the plan depends
+    only on `nodes`.
+    """
+
+    plan: PoolOfCloud | None = None
+    nodes: CloudNodes = field(default_factory=CloudNodes)
 
 
 Scores = Literal["default", "most-allocated"]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from gpu_platform.base import names
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.protocol import Cloud
-from gpu_platform.planning.clouds.section import CloudPool
+from gpu_platform.planning.clouds.section import CloudNodes
 from gpu_platform.planning.context import CompleteContext
 from gpu_platform.planning.expectations.hardware import DeclaredNode, expectations_for_machine
 from gpu_platform.planning.expectations.section import (
@@ -22,15 +20,15 @@ from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.planning.sharing.sharing import layout_of_gpu
 
 
-def plan(context: CompleteContext, requirements: NodeRequirements, pool: CloudPool | None) -> PoolExpectations:
-    """Return the expected facts of every node of a pool; `pool`: how the cloud creates it."""
+def plan(context: CompleteContext, requirements: NodeRequirements, nodes: CloudNodes) -> PoolExpectations:
+    """Return the expected facts of every node of a pool; `nodes`: as its cloud creates them."""
     return PoolExpectations(
-        hardware=_hardware(requirements, context, pool),
-        node=_node(requirements, context.cloud, context.catalog, pool),
+        hardware=_hardware(requirements, context, nodes),
+        node=_node(requirements, context.cloud, context.catalog, nodes),
     )
 
 
-def _hardware(requirements: NodeRequirements, context: CompleteContext, pool: CloudPool | None) -> Expectations:
+def _hardware(requirements: NodeRequirements, context: CompleteContext, nodes: CloudNodes) -> Expectations:
     """Return what the node agent compares a pool's nodes with: nothing without GPUs, where it does not run."""
     machine, sharing = requirements.machine, requirements.sharing
     if requirements.gpu is None:
@@ -51,7 +49,7 @@ def _hardware(requirements: NodeRequirements, context: CompleteContext, pool: Cl
         mig_layouts=layouts,
         mps=sharing.mode == "mps",
         # Nodes of another machine type of the pool may have other NICs.
-        nics=pool.fabric_nics if pool is not None and not requirements.pool.alternatives else None,
+        nics=None if requirements.pool.alternatives else nodes.fabric_nics,
         nics_source=f"stack: {requirements.path}.network on machine type {machine.name} ({machine.source})",
         mig_source=f"stack: {sharing.source}.{part}"
         if sharing.mig_layouts
@@ -92,13 +90,10 @@ def _driver_remedy(requirements: NodeRequirements) -> str:
             return "correct operator.driver.version, or replace the node if its image is an older one"
 
 
-def _node(
-    requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, pool: CloudPool | None
-) -> NodeExpectation:
+def _node(requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, nodes: CloudNodes) -> NodeExpectation:
     """Return the expected `v1/Node` objects of a pool once their GPUs and NICs are advertised."""
     machine, sharing, software = requirements.machine, requirements.sharing, requirements.software
-    nic_resources: Mapping[str, int] = pool.nic_resources if pool is not None else {}
-    nics = pool.nic_devices if pool is not None else None
+    nic_resources, nics = nodes.nic_resources, nodes.nic_devices
     published = nics if nics is not None and nics.driver is not None else None
     devices, domain = requirements.devices, catalog.nvlink_domain(machine)
     # Feature discovery, which labels nodes by their NVLink domain, is an operand of the device plugin's operator.

@@ -157,10 +157,8 @@ def _always_has_nodes(pool: PoolPlan) -> bool:
     """Return whether a pool has nodes at any time: not by a schedule, in a capacity block or on demand alone."""
     if pool.schedule is not None or pool.nodes.least == 0:
         return False
-    if pool.cloud is None:
-        return True
-    limited = any(window.starts or window.ends for window in pool.cloud.windows)
-    return not limited and pool.cloud.created_on_demand is None
+    limited = any(window.starts or window.ends for window in pool.cloud_nodes.windows)
+    return not limited and pool.cloud_nodes.created_on_demand is None
 
 
 def missing_alerts(pools: Sequence[PoolPlan], *, kube_state: bool, by_pool: bool) -> Iterator[AlertRule]:
@@ -342,7 +340,7 @@ def _of_kube_state(resource: str) -> str:
 def unused_capacity(pools: Sequence[PoolPlan]) -> Iterator[AlertRule]:
     """Yield alerts on reserved capacity that has no nodes, or fewer than it pays for, while it lasts."""
     for pool in pools:
-        windows = pool.cloud.windows if pool.cloud is not None else ()
+        windows = pool.cloud_nodes.windows
         if not pool.has_gpus or not windows or pool.nodes.desired == 0:
             continue
         open_ = " or ".join(

@@ -25,7 +25,7 @@ def ends_of_capacity(pools: Sequence[PoolPlan]) -> tuple[AlertRule, ...]:
     return tuple(
         alert
         for pool in pools
-        for window in (pool.cloud.windows if pool.cloud is not None else ())
+        for window in pool.cloud_nodes.windows
         if window.drains is not None
         for alert in _notices(pool, window, window.drains)
     )

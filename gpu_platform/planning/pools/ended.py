@@ -27,13 +27,13 @@ def capacity_gaps(pools: Iterable[PoolPlan]) -> tuple[str, ...]:
         f"{pool.path}.capacity.blocks: pool {pool.name} has no nodes from {utc_text(one.drains)}, when those of "
         f"{one.reservation} are drained, to {utc_text(next_.starts)}, when {next_.reservation} begins"
         for pool in pools
-        for one, next_ in itertools.pairwise(pool.cloud.windows if pool.cloud is not None else ())
+        for one, next_ in itertools.pairwise(pool.cloud_nodes.windows)
         if one.ends is not None and next_.starts is not None and one.ends < next_.starts
     )
 
 
 def _problems(pool: PoolPlan, now: datetime) -> Iterator[Problem]:
-    windows: tuple[CapacityWindow, ...] = pool.cloud.windows if pool.cloud is not None else ()
+    windows: tuple[CapacityWindow, ...] = pool.cloud_nodes.windows
     if not pool.nodes.desired or not windows:
         return
     nodes = counted(pool.nodes.desired, "desired node")

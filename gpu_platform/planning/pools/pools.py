@@ -35,13 +35,12 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
     machine = needed.machine
     cloud = context.cloud.plan_pool(pool, machine, needed, context.catalog)
     autoscaler = context.cloud.plan_autoscaler(pool, machine, needed)
-    expected = expectations.plan(context, needed, cloud.value)
+    expected = expectations.plan(context, needed, cloud.value.nodes)
     added = context.cloud.added_taints(pool, machine)
     by_karpenter = pool.provisioner == "karpenter"
     alternatives = [context.catalog.machine_types[name] for name in pool.alternatives]
     nodes = [allocatable(one, karpenter=by_karpenter) for one in (machine, *alternatives)]
     selected = pool.nodes.selector if pool.nodes is not None else None
-    placed = cloud.value.placement_type if cloud.value is not None else None
     plan = PoolPlan(
         name=pool.name,
         path=resolved.path,
@@ -54,7 +53,7 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
         gpus_per_node=machine.gpu_count,
         nodes=context.cloud.nodes(pool, resolved.nodes),
         capacity=pool.capacity.model_dump(mode="json", exclude_none=True),
-        placement=placed or (pool.placement.type if pool.placement else "none"),
+        placement=cloud.value.nodes.placement or (pool.placement.type if pool.placement else "none"),
         sharing=needed.sharing,
         resources=needed.resources,
         # A pod runs on any of the machine types, so it can request what the smallest has.
@@ -67,7 +66,8 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
         kubelet=needed.kubelet,
         driver_version=needed.driver_version,
         software=needed.software,
-        cloud=cloud.value,
+        cloud=cloud.value.plan,
+        cloud_nodes=cloud.value.nodes,
         price=_price(context, pool, machine),
         utilisation=pool.utilisation,
         expectations=expected.hardware,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gpu_platform.base import names
@@ -11,9 +11,10 @@ from gpu_platform.catalog.pod_devices import SHARES_PER_CONTAINER
 from gpu_platform.catalog.pod_limits import KEEP_FROM_KARPENTER, SAFE_TO_EVICT
 from gpu_platform.planning.clouds.daemonsets import DaemonSet
 from gpu_platform.planning.clouds.schedules import SchedulePlan
-from gpu_platform.planning.clouds.section import AutoscalerPlan, CloudPool
+from gpu_platform.planning.clouds.section import AutoscalerPlan, CloudNodes, PoolOfCloud
 from gpu_platform.planning.dra.section import DeviceOffer
 from gpu_platform.planning.expectations.section import Expectations, NodeExpectation
+from gpu_platform.planning.json_form import NOT_IN_JSON
 from gpu_platform.planning.nodes.section import HOLDING_TAINTS, Kubelet, Labels, Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.sharing.section import ResourceOffer, SharingPlan
@@ -102,8 +103,10 @@ class PoolPlan:
     kubelet: Kubelet | None
     driver_version: str | None
     software: NodeSoftware
-    cloud: CloudPool | None
+    cloud: PoolOfCloud | None
     """How the cloud creates the nodes; None: the program creates them, or they exist."""
+    cloud_nodes: CloudNodes = field(default_factory=CloudNodes, metadata=NOT_IN_JSON)
+    """Properties of these nodes that the rest of the plan depends on; they follow from `cloud`."""
     price: NodePrice
     utilisation: float | None
     expectations: Expectations
@@ -126,7 +129,7 @@ class PoolPlan:
     @property
     def autoscaled(self) -> bool:
         """Whether an autoscaler changes the number of nodes by pending pods, as far as the stack file says."""
-        return self.autoscaler is not None or (self.cloud is not None and self.cloud.autoscaled)
+        return self.autoscaler is not None or self.cloud_nodes.autoscaled
 
     @property
     def mounts_shared_memory(self) -> bool:
@@ -140,7 +143,7 @@ class PoolPlan:
     @property
     def by_karpenter(self) -> bool:
         """Whether a NodePool of Karpenter creates its nodes, or further nodes of a sandbox."""
-        return self.autoscaler is not None or (self.cloud is not None and self.cloud.replaced_by_claim)
+        return self.autoscaler is not None or self.cloud_nodes.replaced_by_claim
 
     @property
     def by_cluster_autoscaler(self) -> bool:
@@ -176,7 +179,7 @@ class PoolPlan:
     @property
     def huge_pages_mib(self) -> int:
         """Memory of a node that only pods with huge pages can use."""
-        return self.cloud.huge_pages_mib if self.cloud is not None else 0
+        return self.cloud_nodes.huge_pages_mib
 
     @property
     def price_usd_per_hour(self) -> float | None:
@@ -193,7 +196,7 @@ class PoolPlan:
     def claimed_with_gpus(self) -> Mapping[str, int]:
         """Devices of a node that pods claim beside GPUs, by device class: NICs, the channel of a ComputeDomain."""
         claimed: dict[str, int] = {}
-        if self.cloud is not None and (nics := self.cloud.nic_devices) is not None:
+        if (nics := self.cloud_nodes.nic_devices) is not None:
             claimed[nics.device_class] = nics.per_node
         if self.nvlink_domain is not None:
             claimed[names.NVLINK_CHANNEL_CLASS] = 1

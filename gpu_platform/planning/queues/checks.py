@@ -117,7 +117,7 @@ def check_requested_nodes(pools: Sequence[PoolPlan], problems: Problems, *, team
     Members may not create such requests: a quota of these GPUs could never be used.
     """
     for pool in pools:
-        if pool.cloud is None or not pool.cloud.nodes_by_request:
+        if not pool.cloud_nodes.nodes_by_request:
             continue
         here = problems.at("team") if team_stack else Problems(f"{pool.path}.capacity.queued", problems.found)
         where = " in the environment" if team_stack else ""

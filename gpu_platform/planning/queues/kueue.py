@@ -124,7 +124,7 @@ def device_classes(available: Available) -> Sequence[str]:
 
 
 def _network_resources(pools: Sequence[PoolPlan]) -> set[str]:
-    return {name for pool in pools if pool.cloud is not None for name in pool.cloud.nic_resources}
+    return {name for pool in pools for name in pool.cloud_nodes.nic_resources}
 
 
 def _values(config: Mapping[str, Any]) -> Mapping[str, Any]:

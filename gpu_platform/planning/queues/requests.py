@@ -22,7 +22,7 @@ def check_requests(team: Team, available: Available, here: Problems) -> None:
     requested = {
         pool.name: {offer.name for offer in pool.resources}
         for pool in available.pools
-        if pool.cloud is not None and pool.cloud.nodes_by_request
+        if pool.cloud_nodes.nodes_by_request
     }
     entries: dict[str, list[tuple[str, str]]] = {}
     for entry, pool, resource in _kinds(team, available):

@@ -42,7 +42,7 @@ def what_to_write(pools: Sequence[PoolPlan], cloud: Cloud) -> str:
 
     Devices stay claimed, and no number of nodes is fixed where they are created on demand.
     """
-    if any(pool.devices or (pool.cloud is not None and pool.cloud.created_on_demand) for pool in pools):
+    if any(pool.devices or pool.cloud_nodes.created_on_demand for pool in pools):
         return ""
     growing = cloud.growing_nodes
     return " and ".join(

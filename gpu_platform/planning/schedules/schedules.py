@@ -30,7 +30,7 @@ def _notices(plan: EnvironmentPlan) -> Iterator[str]:
                 f"while it is off {_unreachable(pool, plan, lost)}"
             )
         elif _has_times(pool) and (lost or _has_queues(pool, plan)):
-            windows = pool.cloud.windows if pool.cloud is not None else ()
+            windows = pool.cloud_nodes.windows
             yield (
                 f"{pool.path}.capacity: pool {pool.name} has nodes {' and '.join(map(_period, windows))}; before, "
                 f"between and after that {_unreachable(pool, plan, lost)}"
@@ -39,7 +39,7 @@ def _notices(plan: EnvironmentPlan) -> Iterator[str]:
 
 def _has_times(pool: PoolPlan) -> bool:
     """Return whether the capacity of a pool exists at declared times alone."""
-    return pool.cloud is not None and any(window.starts or window.ends for window in pool.cloud.windows)
+    return any(window.starts or window.ends for window in pool.cloud_nodes.windows)
 
 
 def _period(window: CapacityWindow) -> str:

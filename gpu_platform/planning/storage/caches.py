@@ -14,7 +14,7 @@ from typing import Final
 
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.clouds.section import CloudPool
+from gpu_platform.planning.clouds.section import CloudNodes
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stack.storage import BucketStorage, StorageClass
@@ -41,12 +41,12 @@ def by_caches(
         pods = max(1, sum(pool.units_per_node.values())) if in_pod else 1
         sizes = max(teams.values(), key=sum) if in_pod else itertools.chain(*teams.values())
         caches = list(sizes) * pods
-        disk = _disk(pool.cloud, pool.machine_type, catalog)
+        disk = _disk(pool.cloud_nodes, pool.machine_type, catalog)
         if sum(caches) <= disk * _USABLE:
             continue
         owner = "each pod caches the buckets of its team" if in_pod else "each bucket of a team has a cache"
         fix = f"write cache_gb: {int(disk * _USABLE) // len(caches)} or less for each bucket"
-        if not pool.cloud.local_nvme:
+        if not pool.cloud_nodes.local_nvme:
             fix += f", or {pool.path}.disk.size_gb: {math.ceil(sum(caches) / _USABLE)}"
         yield Decision(
             subject="storage",
@@ -57,7 +57,7 @@ def by_caches(
         )
 
 
-def _disk(pool: CloudPool, machine_type: str, catalog: Catalog) -> int:
+def _disk(nodes: CloudNodes, machine_type: str, catalog: Catalog) -> int:
     """Return the size of the file system that caches are in, in GiB."""
     local = catalog.machine_types[machine_type].local_nvme_gb * 10**9 // 2**30
-    return local if pool.local_nvme else pool.disk_gib
+    return local if nodes.local_nvme else nodes.disk_gib

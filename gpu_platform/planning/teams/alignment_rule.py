@@ -47,7 +47,7 @@ def aligned_pools(pools: Sequence[PoolPlan], catalog: Catalog) -> Mapping[str, A
 def _aligned(pool: PoolPlan, catalog: Catalog) -> AlignedPool | None:
     own = pool.nodes.ownership in ("created", "cloud")  # the kubelets of existing nodes are known by hearsay
     whole = pool.sharing.mode == "none" and pool.units_per_node.get(_GPUS) == pool.gpus_per_node
-    others = pool.cloud.alternatives if pool.cloud is not None else ()
+    others = pool.cloud_nodes.alternatives
     nodes = numa.of_pool(pool, catalog) if own and whole else None
     if nodes is None or pool.kubelet is None:
         return None

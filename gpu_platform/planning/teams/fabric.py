@@ -67,7 +67,7 @@ def plan_fabric_access(
     level = team.pod_security
     found: dict[str, list[tuple[PoolPlan, NodeFabric]]] = {}
     for pool in pools:
-        fabric = pool.cloud.node_fabric if pool.cloud is not None else None
+        fabric = pool.cloud_nodes.node_fabric
         # Pods name the resource of whole GPUs, as the vendor's: one share or instance of a GPU uses no fabric.
         whole = any(offer.name == names.GPU_RESOURCE for offer in pool.resources) and pool.sharing.mode == "none"
         most = most_units(team, names.GPU_RESOURCE, pool.name, queues=queues)

@@ -21,7 +21,7 @@ def nic_claim_of(pool: PoolPlan) -> str:
 def claims_nics(pool: PoolPlan, resource: str, units: int) -> bool:
     """Return whether pods with `units` of a resource claim the NICs of their node: they have all of its GPUs."""
     whole = resource == names.GPU_DEVICE_CLASS or pool.sharing.mode == "none"
-    return whole and units == pool.gpus_per_node and pool.cloud is not None and pool.cloud.nic_devices is not None
+    return whole and units == pool.gpus_per_node and pool.cloud_nodes.nic_devices is not None
 
 
 def plan_nic_claims(workloads: Iterable[WorkloadPlan], pools: Iterable[PoolPlan]) -> tuple[ClaimPlan, ...]:
@@ -30,5 +30,5 @@ def plan_nic_claims(workloads: Iterable[WorkloadPlan], pools: Iterable[PoolPlan]
     return tuple(
         ClaimPlan(name=nic_claim_of(pool), device_class=nics.device_class, count=nics.per_node, selectors=())
         for pool in pools
-        if pool.cloud is not None and (nics := pool.cloud.nic_devices) is not None and nic_claim_of(pool) in used
+        if (nics := pool.cloud_nodes.nic_devices) is not None and nic_claim_of(pool) in used
     )

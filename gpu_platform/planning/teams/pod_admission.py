@@ -355,7 +355,7 @@ def _most_per_node(pools: Sequence[PoolPlan]) -> Mapping[str, int]:
         for offer in pool.resources:
             if names.is_gpu_resource(offer.name):
                 most[offer.name] = max(most.get(offer.name, 0), offer.per_node)
-        for name, count in pool.cloud.nic_resources.items() if pool.cloud is not None else ():
+        for name, count in pool.cloud_nodes.nic_resources.items():
             most[name] = max(most.get(name, 0), count)
     return most
 

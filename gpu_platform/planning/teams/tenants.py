@@ -483,6 +483,4 @@ def _shared_memory(workload: WorkloadSpec, pool: PoolPlan, units: int) -> str | 
 def _network_requests(pool: PoolPlan, resource: str, units: int) -> Mapping[str, str]:
     """Return the requests of a pod of whole GPUs, claimed or not, for the network between nodes."""
     whole = resource == names.GPU_DEVICE_CLASS or pool.sharing.mode == "none"
-    if pool.cloud is None or not whole:
-        return {}
-    return pool.cloud.pod_requests(units, pool.gpus_per_node)
+    return pool.cloud_nodes.network_requests if whole and units >= pool.gpus_per_node else {}

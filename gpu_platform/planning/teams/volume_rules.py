@@ -107,8 +107,7 @@ def nic_share_rules(of: AdmissionSubject, pools: Sequence[PoolPlan]) -> tuple[Po
         {
             (count, pool.gpus_per_node)
             for pool in pools
-            if pool.cloud is not None
-            for name, count in pool.cloud.nic_resources.items()
+            for name, count in pool.cloud_nodes.nic_resources.items()
             if name == names.EFA_RESOURCE and count
         }
     )

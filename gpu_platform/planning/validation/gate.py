@@ -157,7 +157,7 @@ def _has_fabric_manager(pool: PoolPlan) -> bool:
 
 
 def _replaceable(pool: PoolPlan) -> bool:
-    return pool.cloud is not None and pool.cloud.replaced_by_claim
+    return pool.cloud_nodes.replaced_by_claim
 
 
 def plan(

@@ -249,7 +249,7 @@ def _check_fabric(team: Team, available: Available, problems: Problems) -> None:
         spec = declared[path]
         of_entry = problems.at(path.partition(".")[0])
         pool = next((pool for pool in available.pools if pool.name == spec.pool), None)
-        node = pool.cloud.node_fabric if pool is not None and pool.cloud is not None else None
+        node = pool.cloud_nodes.node_fabric if pool is not None else None
         if not several or pool is None or node is None or spec.gpus != pool.gpus_per_node:
             continue
         fact, here = available.catalog.fabric_pods[node.name], problems.at(path)

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gpu_platform.base.quantity import duration_text, parse_duration
-from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.endings import PodEnding
 from gpu_platform.planning.clouds.schedules import DRAIN_SECONDS
 from gpu_platform.planning.decision import Decision
@@ -35,9 +34,9 @@ _WAITS_FOR_EVER: Final = (
 )
 
 
-def notice_seconds(pool: PoolPlan, catalog: Catalog, grace: int) -> int:
+def notice_seconds(pool: PoolPlan, grace: int) -> int:
     """Return the seconds from SIGTERM to SIGKILL that a pod with this grace period surely has."""
-    return min([grace, *(one.notice for one in _endings(pool, catalog) if one.notice is not None)])
+    return min([grace, *(one.notice for one in _endings(pool) if one.notice is not None)])
 
 
 def ending_decisions(team: Team, available: Available) -> Iterator[Decision]:
@@ -45,40 +44,38 @@ def ending_decisions(team: Team, available: Available) -> Iterator[Decision]:
 
     What continues from saved state may be ended at any time: only its grace period counts.
     """
-    catalog, pools = available.catalog, {pool.name: pool for pool in available.pools}
+    pools = {pool.name: pool for pool in available.pools}
     for workload in team.workloads:
         subject, pool = f"workload {team.name}/{workload.name}", pools[workload.pool]
-        yield from _left_without_nodes(subject, pool, catalog, _WAITS)
+        yield from _left_without_nodes(subject, pool, _WAITS)
     for job in team.training_jobs:
         subject, pool = f"training job {team.name}/{job.name}", pools[job.pool]
         if job.checkpoints is None:
-            yield from _deadline(subject, job.deadline, pool, catalog, _JOB_BEGINS_AGAIN)
-        yield from _grace(subject, job.grace, pool, catalog)
+            yield from _deadline(subject, job.deadline, pool, _JOB_BEGINS_AGAIN)
+        yield from _grace(subject, job.grace, pool)
     for service in team.inference_services:
         subject = f"inference service {team.name}/{service.name}"
-        yield from _grace(subject, service.grace, pools[service.pool], catalog)
-        yield from _left_without_nodes(subject, pools[service.pool], catalog, _WAITS)
+        yield from _grace(subject, service.grace, pools[service.pool])
+        yield from _left_without_nodes(subject, pools[service.pool], _WAITS)
     for cluster in team.ray_clusters:
         of_cluster = dict.fromkeys(one.pool for one in (cluster.head, *cluster.workers) if one.pool is not None)
         for pool in (pools[name] for name in of_cluster):
-            queued = pool.cloud is not None and pool.cloud.nodes_by_request
+            queued = pool.cloud_nodes.nodes_by_request
             then = _WAITS_FOR_EVER if queued else _WAITS
-            yield from _left_without_nodes(f"Ray cluster {team.name}/{cluster.name}", pool, catalog, then)
+            yield from _left_without_nodes(f"Ray cluster {team.name}/{cluster.name}", pool, then)
     for batch in team.batch_jobs:
         subject, pool = f"batch job {team.name}/{batch.name}", pools[batch.pool]
         rounds = -(-(batch.parts or batch.replicas) // batch.at_once)
-        yield from _deadline(subject, batch.deadline, pool, catalog, _PART_BEGINS_AGAIN, rounds=rounds)
+        yield from _deadline(subject, batch.deadline, pool, _PART_BEGINS_AGAIN, rounds=rounds)
     for notebook in team.notebooks:
         if notebook.home is None:
             subject = f"notebook {team.name}/{notebook.name}"
-            yield from _deadline(subject, notebook.deadline, pools[notebook.pool], catalog, _FILES_ARE_LOST)
+            yield from _deadline(subject, notebook.deadline, pools[notebook.pool], _FILES_ARE_LOST)
 
 
-def _deadline(
-    subject: str, declared: str, pool: PoolPlan, catalog: Catalog, then: str, *, rounds: int = 1
-) -> Iterator[Decision]:
+def _deadline(subject: str, declared: str, pool: PoolPlan, then: str, *, rounds: int = 1) -> Iterator[Decision]:
     """Yield a warning if pods, of which `rounds` run one after another, may take longer than their node."""
-    endings = ((one.after, one.why) for one in _endings(pool, catalog))
+    endings = ((one.after, one.why) for one in _endings(pool))
     if limit := _below(parse_duration(declared) // rounds, endings):
         several = f" for {rounds} parts one after another" if rounds > 1 else ""
         yield Decision(
@@ -89,11 +86,11 @@ def _deadline(
         )
 
 
-def _left_without_nodes(subject: str, pool: PoolPlan, catalog: Catalog, then: str) -> Iterator[Decision]:
+def _left_without_nodes(subject: str, pool: PoolPlan, then: str) -> Iterator[Decision]:
     """Yield a warning if what always runs loses its nodes after some time and gets others with luck alone."""
     if pool.capacity["type"] != "flex-start":
         return
-    for ending in _endings(pool, catalog):
+    for ending in _endings(pool):
         if ending.after is not None:
             yield Decision(
                 subject=subject,
@@ -103,8 +100,8 @@ def _left_without_nodes(subject: str, pool: PoolPlan, catalog: Catalog, then: st
             )
 
 
-def _grace(subject: str, declared: str, pool: PoolPlan, catalog: Catalog) -> Iterator[Decision]:
-    if limit := _below(parse_duration(declared), ((one.notice, one.why) for one in _endings(pool, catalog))):
+def _grace(subject: str, declared: str, pool: PoolPlan) -> Iterator[Decision]:
+    if limit := _below(parse_duration(declared), ((one.notice, one.why) for one in _endings(pool))):
         yield Decision(
             subject=subject,
             what="warning: grace",
@@ -119,10 +116,9 @@ def _below(declared: int, limits: Iterable[tuple[int | None, str]]) -> tuple[int
     return least if least is not None and least[0] < declared else None
 
 
-def _endings(pool: PoolPlan, catalog: Catalog) -> Iterator[PodEnding]:
+def _endings(pool: PoolPlan) -> Iterator[PodEnding]:
     if pool.schedule is not None:
         hours = pool.schedule.hours / len(pool.schedule.days)
         why = f"its nodes stop by the schedule, {pool.schedule}"
         yield PodEnding(why=why, after=int(hours * 3600), notice=DRAIN_SECONDS)
-    if pool.cloud is not None:
-        yield from pool.cloud.pod_endings(catalog)
+    yield from pool.cloud_nodes.pod_endings

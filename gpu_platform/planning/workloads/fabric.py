@@ -26,7 +26,7 @@ _LIBRARY_PATH: Final = "LD_LIBRARY_PATH"
 
 def plan_pod_fabric(workload: WorkloadPlan, pool: PoolPlan, catalog: Catalog) -> PodFabricPlan | None:
     """Return what a pod needs for the GPU NICs of its node; None: nothing, or it has not all GPUs of the node."""
-    node = pool.cloud.node_fabric if pool.cloud is not None else None
+    node = pool.cloud_nodes.node_fabric
     whole = workload.resource == names.GPU_RESOURCE and pool.sharing.mode == "none"
     if node is None or not whole or workload.units != pool.gpus_per_node:
         return None

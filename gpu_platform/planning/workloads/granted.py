@@ -43,7 +43,7 @@ def granted_environment(
 def scratch_of(pod: PodPlan, pool: PoolPlan) -> MountPlan | None:
     """Return a directory on the local NVMe disks of the node; None: none, or the pod has such a directory."""
     taken = any(one.name == "scratch" or f"{one.path}/".startswith(f"{_SCRATCH}/") for one in pod.mounts)
-    if not pod.workload.units or pool.cloud is None or not pool.cloud.local_nvme or taken:
+    if not pod.workload.units or not pool.cloud_nodes.local_nvme or taken:
         return None
     return MountPlan(name="scratch", path=_SCRATCH)
 
@@ -82,7 +82,7 @@ def _interconnect(workload: WorkloadPlan, pool: PoolPlan, fabric: PodFabricPlan 
     """Return the network between the nodes of a job, the fastest one that its pods have."""
     if workload.compute_domain is not None:
         return "nvlink"
-    node = pool.cloud.node_fabric if pool.cloud is not None else None
+    node = pool.cloud_nodes.node_fabric
     if fabric is not None and node is not None:
         return node.name
     if any(name.endswith("/efa") for name in workload.network):

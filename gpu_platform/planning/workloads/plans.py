@@ -281,7 +281,7 @@ def _fabric_environment(workload: WorkloadPlan, pool: PoolPlan) -> Mapping[str, 
     Source: AWS, EFA user guide, "Get started with EFA and NCCL"; read 2026-11-23.
     """
     requested = any(name.endswith("/efa") for name in workload.network)
-    claimed = workload.nic_claim is not None and pool.cloud is not None and pool.cloud.node_fabric is None
+    claimed = workload.nic_claim is not None and pool.cloud_nodes.node_fabric is None
     return {"FI_PROVIDER": "efa"} if requested or claimed else {}
 
 
@@ -366,7 +366,7 @@ def _training(job: TrainingJob, of: _TeamContext) -> TrainingJobPlan:
     annotations = {names.CHECKPOINTS_ANNOTATION: kept, **_topology(job, pod, of)}
     grace = _seconds(job.grace)
     pool = next(one for one in of.available.pools if one.name == pod.workload.pool)
-    env = {GRACE_VARIABLE: str(notice_seconds(pool, of.available.catalog, grace)), **env}
+    env = {GRACE_VARIABLE: str(notice_seconds(pool, grace)), **env}
     pod = _with_scratch(replace(pod, env=env, annotations=annotations, grace_seconds=grace), of)
     return TrainingJobPlan(
         pod=_until(pod, _seconds(job.deadline), of),

@@ -294,8 +294,8 @@ def _left_volume(entry: _Entry, asked: StatementContext) -> Iterator[Decision]:
         return
     named = {pod.workload.pool for pod in entry.pods.values()}
     for pool in asked.available.pools:
-        if pool.name in named and pool.cloud is not None and pool.cloud.leaves_zones:
-            zones = ", ".join(pool.cloud.zones) or "the zones of the cluster"
+        if pool.name in named and pool.cloud_nodes.leaves_zones:
+            zones = ", ".join(pool.cloud_nodes.zones) or "the zones of the cluster"
             yield Decision(
                 subject=entry.subject,
                 what="warning: storage",

@@ -12,6 +12,7 @@ from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from tests.planning.clouds.eks.eks_pools import node_group, planned, pool, problems_of, user_data_text
 from tests.planning.clouds.eks.test_eks_user_data import node_config, settings
 from tests.planning.clouds.gke.test_gke_decisions import decided
+from tests.planning.clouds.gke.test_gke_decisions import planned as planned_on_gke
 from tests.planning.clouds.gke.test_gke_invalid_pools import G2
 from tests.planning.clouds.gke.test_gke_invalid_pools import problems_of as problems_on_gke
 
@@ -69,8 +70,9 @@ def test_huge_pages_exist_when_the_kubelet_starts_and_are_no_memory_of_pods() ->
     assert parameters(user_data_text(node_group(**WITHOUT_EFA, tuning={"huge_pages": 2048}))) == {
         "vm.nr_hugepages": "2048"
     }
-    on_gke = decided(**G2, tuning={"huge_pages": 2048, "intent": "inference"})
-    assert (on_gke.huge_pages, on_gke.huge_pages_mib) == (2048, 4096)
+    pool = {**G2, "tuning": {"huge_pages": 2048, "intent": "inference"}}
+    on_gke = decided(**pool)
+    assert (on_gke.huge_pages, planned_on_gke(pool).huge_pages_mib) == (2048, 4096)
     assert on_gke.sysctls == {"vm.swappiness": "1"}
 
 

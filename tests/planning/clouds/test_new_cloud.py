@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 
@@ -16,10 +16,11 @@ from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.section import (
     CloudCluster,
+    CloudNodes,
+    CloudPool,
     CloudPrerequisites,
     ClusterSetting,
     CreatedCluster,
-    RollLimits,
     Timeouts,
 )
 from gpu_platform.planning.decision import Decided, Decision
@@ -37,52 +38,14 @@ from tests.planning.conftest import environment, pool, team
 
 SPOT_TAINT = Taint(key="kubernetes.azure.com/scalesetpriority", value="spot", effect="NoSchedule")
 _LIMITS = Timeouts(update=3600)
-_ROLL = RollLimits(at_a_time=1)
 
 
 @dataclass(frozen=True)
 class AzurePool:
     labels: Mapping[str, str]
-    kind: str = "azure"
-    protect: bool = True
-    zones: tuple[str, ...] = ()
-    leaves_zones: bool = False
-    placement_type: str = "proximity"
-    replaced_delete_first: bool = False
-    rolled_delete_first: bool = False
-    created_on_demand: str | None = None
-    keeps_version: bool = False
-    relabels_in_place: bool = True
-    timeouts: Timeouts = _LIMITS
-    roll_limits: RollLimits = _ROLL
-    sized_groups: tuple[()] = ()
-    windows: tuple[()] = ()
-    node_class_reservations: tuple[()] = ()
-    local_nvme: bool = True
-    disk_gib: int = 100
-    nodes_by_request: bool = False
-    nic_resources: Mapping[str, int] = field(default_factory=lambda: {"rdma/hca": 8})
-    nic_devices: None = None
-    fabric_nics: None = None
-    replacement: str = "the group creates another"
-    replaced_by_claim: bool = False
-    node_fabric: None = None
-    account_needs: tuple[()] = ()
-    alternatives: tuple[()] = ()
-    huge_pages_mib: int = 0
 
     def surge_nodes(self, cluster: CloudCluster) -> int:
         return 0
-
-    def pod_endings(self, catalog: Catalog) -> tuple[()]:
-        return ()
-
-    @property
-    def autoscaled(self) -> bool:
-        return True
-
-    def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
-        return {"rdma/hca": "8"} if gpus == gpus_per_node else {}
 
     def properties(self, machine_type: str, capacity_type: str, cluster: CloudCluster) -> Mapping[str, str]:
         return {"vm_size": machine_type, "cluster": cluster.name}
@@ -166,10 +129,13 @@ class Azure(Cloud):
 
     def plan_pool(
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
-    ) -> Decided[AzurePool]:
+    ) -> Decided[CloudPool]:
         why = "nodes close together"
         decision = Decision(subject=f"pool {pool.name}", what="placement", chosen="proximity", why=why)
-        return Decided(AzurePool(labels=requirements.labels), (decision,))
+        nodes = CloudNodes(
+            platform="azure", protect=True, placement="proximity", network_requests={"rdma/hca": "8"}
+        )
+        return Decided(CloudPool(plan=AzurePool(labels=requirements.labels), nodes=nodes), (decision,))
 
     def plan_cluster(
         self, stack: str, pools: Sequence[PoolPlan], release: OperatorRelease, catalog: Catalog

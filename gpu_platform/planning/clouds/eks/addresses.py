@@ -19,7 +19,7 @@ from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan, VpcPla
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.vpc import PREFIXES, zone_subnets
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
-from gpu_platform.planning.clouds.section import CloudPool
+from gpu_platform.planning.clouds.section import PoolOfCloud
 from gpu_platform.planning.clouds.vendors import eks_pod_cap
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
@@ -39,7 +39,7 @@ class NodeAddresses:
     most: int
 
 
-def addresses_of_node(cloud: CloudPool | None) -> int:
+def addresses_of_node(cloud: PoolOfCloud | None) -> int:
     """Return how many addresses a node takes for itself: one for each interface with IP."""
     if isinstance(cloud, EksPoolPlan) and cloud.interfaces:
         return sum(one.interface_type != "efa-only" for one in cloud.interfaces)
@@ -165,7 +165,7 @@ def _groups(cluster: EksClusterPlan, pools: Sequence[PoolPlan], catalog: Catalog
             yield _Group(
                 name=f"pool {pool.name}",
                 path=f"pools[{index}].count.{'max' if pool.nodes.max > pool.nodes.desired else 'desired'}",
-                zones=frozenset(pool.cloud.zones) or everywhere,
+                zones=frozenset(pool.cloud_nodes.zones) or everywhere,
                 nodes=pool.nodes.max + pool.cloud.surge_nodes(cluster),
                 rolled=pool.cloud.surge_nodes(cluster),
                 own=addresses_of_node(pool.cloud),

@@ -31,7 +31,6 @@ from gpu_platform.planning.clouds.eks.images import (
 from gpu_platform.planning.clouds.eks.kubernetes import planned_kubernetes
 from gpu_platform.planning.clouds.eks.logins import login_commands, login_notes
 from gpu_platform.planning.clouds.eks.placement import check_shared_groups
-from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
 from gpu_platform.planning.clouds.eks.storage import (
@@ -48,7 +47,7 @@ from gpu_platform.planning.clouds.identities import CloudIdentities, bucket_righ
 from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
-from gpu_platform.planning.clouds.section import CloudCluster, PodEgress, SchedulerPlan
+from gpu_platform.planning.clouds.section import CloudCluster, CloudPool, PodEgress, SchedulerPlan
 from gpu_platform.planning.clouds.storage import ClaimSizes, StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
@@ -153,10 +152,9 @@ class Eks(Cloud):
 
     def daemonsets(self, pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
         """Return the add-ons, the drivers of the storage classes, and what gives pods EFA interfaces."""
-        assert isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)  # noqa: S101 - its pools are of this cloud
         volumes = (of_nodes for of_nodes, _ in self._volume_drivers())
-        fabric = [daemonsets.EFA_PLUGIN] if pool.cloud.nic_resources else []
-        fabric += [daemonsets.DRANET] if pool.cloud.nic_devices is not None else []
+        fabric = [daemonsets.EFA_PLUGIN] if pool.cloud_nodes.nic_resources else []
+        fabric += [daemonsets.DRANET] if pool.cloud_nodes.nic_devices is not None else []
         return on_nodes((*daemonsets.EKS, *volumes, *fabric), operands=pool.software.operands)
 
     def _volume_drivers(self) -> tuple[tuple[DaemonSet, str], ...]:
@@ -249,7 +247,7 @@ class Eks(Cloud):
 
     def plan_pool(
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
-    ) -> Decided[EksPoolPlan | KarpenterPoolPlan]:
+    ) -> Decided[CloudPool]:
         """Return the plan of a node group, or of Karpenter's objects."""
         return plan_eks_pool(pool, machine, self._cluster, requirements, catalog, self._pools)
 
@@ -327,8 +325,7 @@ class Eks(Cloud):
         catalog: Catalog,
     ) -> Decided[StoragePlan]:
         """Return classes of EBS, EFS and FSx, with their drivers and file systems."""
-        clouds = [pool.cloud for pool in pools if isinstance(pool.cloud, EksPoolPlan | KarpenterPoolPlan)]
-        zones = sorted({zone for cloud in clouds for zone in cloud.zones})
+        zones = sorted({zone for pool in pools for zone in pool.cloud_nodes.zones})
         return plan_eks_storage(self._cluster, storage, stack, zones, kubernetes, catalog)
 
     def login_commands(self, members: Sequence[str]) -> tuple[str, ...]:

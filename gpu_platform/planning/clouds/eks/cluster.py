@@ -246,8 +246,8 @@ def plan_eks_cluster(
     efa = any(cloud.efa for cloud in clouds)
     of_karpenter = [cloud for cloud in clouds if isinstance(cloud, KarpenterPoolPlan)]
     scales = any(isinstance(cloud, EksPoolPlan) and cloud.autoscaled for cloud in clouds)
-    claimed = any(cloud.nic_devices is not None for cloud in clouds)
-    plugged = any(cloud.nic_resources for cloud in clouds)
+    claimed = any(pool.cloud_nodes.nic_devices is not None for pool in pools)
+    plugged = any(pool.cloud_nodes.nic_resources for pool in pools)
     parts = plan_parts(cluster, karpenter=of_karpenter, scaled=scales, efa=plugged, dranet=claimed)
     installed = {part.name for part in parts if part.install}
     zones = tuple(sorted({zone for cloud in clouds for zone in cloud.zones}))

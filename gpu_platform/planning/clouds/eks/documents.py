@@ -78,8 +78,8 @@ def block_sizes(pools: Sequence[PoolPlan]) -> Iterator[Document]:
     nodes: dict[str, int] = {}
     last: dict[str, PoolPlan] = {}
     for pool in pools:
-        if pool.capacity["type"] == "capacity-block" and pool.cloud is not None and pool.nvlink_domain is None:
-            for window in pool.cloud.windows:
+        if pool.capacity["type"] == "capacity-block" and pool.nvlink_domain is None:
+            for window in pool.cloud_nodes.windows:
                 nodes[window.reservation] = nodes.get(window.reservation, 0) + pool.nodes.max
                 last[window.reservation] = pool
     for reservation, size in nodes.items():

@@ -25,12 +25,7 @@ DRANET_CHART = "aws-dranet"
 def efa_device_plugin(pools: Sequence[PoolPlan], region: str, catalog: Catalog) -> HelmChartPlan:
     """Return the device plugin of all nodes with EFA interfaces; it tolerates the taints of their pools."""
     chart = catalog.charts[CHART]
-    taints = {
-        taint
-        for pool in pools
-        if pool.cloud is not None and pool.cloud.nic_resources
-        for taint in pool.tolerated_by_daemons
-    }
+    taints = {taint for pool in pools if pool.cloud_nodes.nic_resources for taint in pool.tolerated_by_daemons}
     return HelmChartPlan(
         name=chart.name,
         chart=chart.name,

@@ -22,12 +22,9 @@ def efa_resources(interfaces: int) -> Mapping[str, int]:
     return {names.EFA_RESOURCE: interfaces} if interfaces else {}
 
 
-def efa_requests(interfaces: int, gpus: int, gpus_per_node: int, *, huge_pages: bool) -> Mapping[str, str]:
-    """Return what a pod of `gpus` GPUs requests on nodes with `interfaces` EFA interfaces.
-
-    Pods of fewer GPUs than a node has communicate within their node.
-    """
-    if interfaces == 0 or gpus < gpus_per_node:
+def efa_requests(interfaces: int, *, huge_pages: bool) -> Mapping[str, str]:
+    """Return what a pod with all GPUs of a node requests on nodes with `interfaces` EFA interfaces."""
+    if interfaces == 0:
         return {}
     pages = {HUGE_PAGES_RESOURCE: HUGE_PAGES} if huge_pages else {}
     return {names.EFA_RESOURCE: str(interfaces), **pages}

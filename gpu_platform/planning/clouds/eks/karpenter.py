@@ -13,6 +13,7 @@ from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, MachineType
 from gpu_platform.planning.clouds.eks.blocks import windows_of
 from gpu_platform.planning.clouds.eks.capacity import purchase
+from gpu_platform.planning.clouds.eks.cloud_nodes import karpenter_nodes
 from gpu_platform.planning.clouds.eks.compute_class import priority
 from gpu_platform.planning.clouds.eks.disks import block_devices, disk_key
 from gpu_platform.planning.clouds.eks.disruption import DISRUPTION
@@ -22,8 +23,9 @@ from gpu_platform.planning.clouds.eks.labels import eks_labels
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice, NetworkInterface
 from gpu_platform.planning.clouds.eks.network import METADATA_HOP_LIMIT, interfaces, uses_efa
 from gpu_platform.planning.clouds.eks.placement import placement_group, zones_of
-from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.plan import KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.user_data import user_data, write_user_data
+from gpu_platform.planning.clouds.section import CloudPool
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.requirements.section import NodeRequirements
@@ -42,7 +44,7 @@ def plan_karpenter_pool(
     cluster: EksCluster,
     requirements: NodeRequirements,
     catalog: Catalog,
-) -> Decided[EksPoolPlan | KarpenterPoolPlan]:
+) -> Decided[CloudPool]:
     """Return the plan of a pool without problems."""
     efa = uses_efa(pool, machine)
     group = placement_group(pool, machine, cluster)
@@ -68,7 +70,8 @@ def plan_karpenter_pool(
         ),
         protect=cluster.is_protected or pool.protect,
     )
-    return Decided(plan, tuple(_explain(pool, settings, node_class, cluster)))
+    nodes = karpenter_nodes(plan, catalog)
+    return Decided(CloudPool(plan=plan, nodes=nodes), tuple(_explain(pool, settings, node_class, cluster)))
 
 
 def _node_class(

@@ -11,6 +11,7 @@ from gpu_platform.planning.clouds.eks.alternatives import check_alternatives, ma
 from gpu_platform.planning.clouds.eks.blocks import plan_blocks, windows_of
 from gpu_platform.planning.clouds.eks.bootstrap import check_bootstrap
 from gpu_platform.planning.clouds.eks.capacity import avoids_reservations, check_capacity, purchase, reserved
+from gpu_platform.planning.clouds.eks.cloud_nodes import node_group_nodes
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import accelerator_label, group_tags, kept_tags, scaled
 from gpu_platform.planning.clouds.eks.disks import block_devices, check_disk
 from gpu_platform.planning.clouds.eks.images import check_image, image_of
@@ -34,12 +35,13 @@ from gpu_platform.planning.clouds.eks.placement import (
     rebalanced,
     zones_of,
 )
-from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan
 from gpu_platform.planning.clouds.eks.reasons import reasons
 from gpu_platform.planning.clouds.eks.schedules import check_schedule, scheduled_sizes
 from gpu_platform.planning.clouds.eks.tags import check_tags
 from gpu_platform.planning.clouds.eks.user_data import user_data, with_own_image
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
+from gpu_platform.planning.clouds.section import CloudPool
 from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
@@ -181,7 +183,7 @@ def plan_eks_pool(
     requirements: NodeRequirements,
     catalog: Catalog,
     pools: Sequence[Pool] = (),
-) -> Decided[EksPoolPlan | KarpenterPoolPlan]:
+) -> Decided[CloudPool]:
     """Return the plan of a pool without problems; `pools`: all of the stack."""
     price = tuple(_price_of_region(pool, machine, cluster, catalog))
     if pool.provisioner == "karpenter":
@@ -250,9 +252,14 @@ def plan_eks_pool(
         group_tags={} if scales else kept_tags(pool, cluster),
     )
     if scales:
-        tags = group_tags(pool, cluster, machines, requirements.resources, plan.nic_resources, plan.huge_pages_mib)
+        nodes = node_group_nodes(plan, catalog)
+        resources = requirements.resources
+        tags = group_tags(pool, cluster, machines, resources, nodes.nic_resources, nodes.huge_pages_mib)
         plan = replace(plan, group_tags=tags)
-    return Decided(plan, (*reasons(pool, machine, plan, cluster), *price))
+    return Decided(
+        CloudPool(plan=plan, nodes=node_group_nodes(plan, catalog)),
+        (*reasons(pool, machine, plan, cluster), *price),
+    )
 
 
 def _price_of_region(

@@ -83,7 +83,7 @@ def _node_group(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]
         "subnets": _subnets(cluster, pool.zones) if pool.zones else NOT_SET,
         "tags": _tags({**cluster.company_tags, **pool.company_tags}),
         "ami_type": pool.ami_type,
-        "version": NOT_SET if pool.keeps_version else cluster.kubernetes or NOT_SET,
+        "version": NOT_SET if pool.ami is not None else cluster.kubernetes or NOT_SET,
         "release_version": pool.release_version or NOT_SET,
         "capacity_type": pool.capacity_type,
         # With several blocks each has a node group in its own zone.

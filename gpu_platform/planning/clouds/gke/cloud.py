@@ -50,7 +50,14 @@ from gpu_platform.planning.clouds.identities import bucket_rights, google_accoun
 from gpu_platform.planning.clouds.nodes import nodes_plan, rooms_of_cpu_pools
 from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
 from gpu_platform.planning.clouds.provider_sharing import check_provider_sharing
-from gpu_platform.planning.clouds.section import CloudCluster, GrowingNodes, PodEgress, Provisioning, SchedulerPlan
+from gpu_platform.planning.clouds.section import (
+    CloudCluster,
+    CloudPool,
+    GrowingNodes,
+    PodEgress,
+    Provisioning,
+    SchedulerPlan,
+)
 from gpu_platform.planning.clouds.storage import ClaimSizes, MountProblem, StoragePlan
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.maintenance.section import WindowPlan
@@ -304,7 +311,7 @@ class Gke(Cloud):
 
     def plan_pool(
         self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
-    ) -> Decided[GkePoolPlan]:
+    ) -> Decided[CloudPool]:
         """Return the plan of a node pool."""
         return plan_gke_pool(pool, machine, self._cluster, requirements, catalog)
 

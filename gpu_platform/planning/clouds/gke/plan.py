@@ -6,10 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from gpu_platform.base import names
 from gpu_platform.base.errors import Problem
-from gpu_platform.catalog import Catalog
-from gpu_platform.planning.clouds.endings import PodEnding, reclaimed, window_endings
 from gpu_platform.planning.clouds.gke.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
 from gpu_platform.planning.clouds.gke.properties import node_pool_properties
@@ -18,14 +15,10 @@ from gpu_platform.planning.clouds.section import (
     CloudCluster,
     CloudPrerequisites,
     ClusterSetting,
-    FabricNics,
-    NicDevices,
-    NodeFabric,
-    RollLimits,
     Timeouts,
 )
 from gpu_platform.planning.clouds.windows import CapacityWindow
-from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB, KubeletLimits, NodeScript
+from gpu_platform.planning.nodes.section import KubeletLimits, NodeScript
 from gpu_platform.planning.requirements.section import ClassPlace
 
 # The defaults of the provider: terraform-provider-google, resource_container_cluster.go.
@@ -33,7 +26,7 @@ _CLUSTER_TIMEOUTS: Final = Timeouts(create=40 * 60, update=60 * 60, delete=40 * 
 # GKE replaces nodes one by one and waits up to an hour for the pods of each; the default is 30 minutes.
 SYSTEM_SURGE: Final = 1
 """Nodes that GKE adds for a roll of the system nodes, one at a time: controllers have few replicas."""
-_NODE_POOL_TIMEOUTS: Final = Timeouts(create=60 * 60, update=24 * 60 * 60, delete=60 * 60)
+NODE_POOL_TIMEOUTS: Final = Timeouts(create=60 * 60, update=24 * 60 * 60, delete=60 * 60)
 
 # Of the networks between GPUs: GKE docs, Maximize GPU network bandwidth; read 2026-11-21.
 TCPX_MTU: Final = 8244  # a jumbo frame without the TCPX header
@@ -200,50 +193,6 @@ class GkePoolPlan:
     windows: tuple[CapacityWindow, ...] = ()
     """When its reservation exists."""
 
-    @property
-    def zones(self) -> tuple[str, ...]:
-        """Zones of the nodes; empty: all of the cluster's."""
-        return self.node_locations
-
-    @property
-    def leaves_zones(self) -> bool:
-        """False: a node pool has a group of instances in each zone, and the autoscaler chooses the disk's."""
-        return False
-
-    @property
-    def placement_type(self) -> str:
-        """How the nodes are placed."""
-        return "compact" if self.placement is not None else "none"
-
-    @property
-    def replaced_delete_first(self) -> bool:
-        """Whether a replaced node pool is deleted before its successor is created."""
-        return self.delete_before_replace
-
-    @property
-    def rolled_delete_first(self) -> bool:
-        """Whether a rolled node is deleted before its successor is created."""
-        return self.upgrade is None or (self.upgrade.strategy != "BLUE_GREEN" and not self.upgrade.max_surge)
-
-    @property
-    def timeouts(self) -> Timeouts:
-        """How long an engine waits for the pool."""
-        return _NODE_POOL_TIMEOUTS
-
-    @property
-    def roll_limits(self) -> RollLimits:
-        """How GKE rolls the nodes; blue-green replaces all of them together."""
-        if self.upgrade is None:
-            return RollLimits(new_nodes_only=True)
-        if self.upgrade.strategy == "BLUE_GREEN":
-            return RollLimits()
-        return RollLimits(at_a_time=(self.upgrade.max_surge or 0) + (self.upgrade.max_unavailable or 0))
-
-    @property
-    def alternatives(self) -> tuple[()]:
-        """None: its nodes are of one machine type."""
-        return ()
-
     def surge_nodes(self, cluster: CloudCluster) -> int:
         """Return how many nodes GKE adds for a roll."""
         del cluster
@@ -253,123 +202,6 @@ class GkePoolPlan:
     def surge(self) -> int:
         """Nodes that GKE adds for a roll."""
         return self.upgrade.surge(self.max_nodes) if self.upgrade is not None else 0
-
-    @property
-    def account_needs(self) -> tuple[()]:
-        """Nothing beside the APIs, which are the cluster's."""
-        return ()
-
-    @property
-    def created_on_demand(self) -> str | None:
-        """Why the pool may have no nodes."""
-        return "created by GKE when it has the capacity" if self.flex_start else None
-
-    @property
-    def keeps_version(self) -> bool:
-        """Whether an exclusion of its own, or their short life, keeps GKE from upgrading its nodes."""
-        return self.upgrades_excluded or self.upgrade is None
-
-    @property
-    def relabels_in_place(self) -> bool:
-        """Whether live nodes get changed labels."""
-        return True
-
-    @property
-    def huge_pages_mib(self) -> int:
-        """What the stack file sets aside, MiB."""
-        return self.huge_pages * HUGE_PAGE_MIB
-
-    @property
-    def nodes_by_request(self) -> bool:
-        """Whether the pool is queued: GKE's autoscaler adds nodes for a ProvisioningRequest alone."""
-        return self.queued_provisioning
-
-    @property
-    def nic_resources(self) -> Mapping[str, int]:
-        """None: pods get GPU NICs by annotations or claims."""
-        return {}
-
-    @property
-    def replacement(self) -> str:
-        """The managed instance group of the node pool recreates an instance."""
-        return (
-            "GKE node pool of the node: drain the node and recreate its instance (gcloud compute instance-groups "
-            "managed recreate-instances GROUP --instances NODE)"
-        )
-
-    @property
-    def replaced_by_claim(self) -> bool:
-        """False: GKE repairs nodes that are not ready or whose disk is full."""
-        return False
-
-    @property
-    def fabric_nics(self) -> FabricNics | None:
-        """The NICs of its GPUs: with RDMA those of NVIDIA, else gVNIC interfaces beside that of the node."""
-        if self.fabric == "rdma":
-            count = self.claimed_nics or len(self.node_fabric.networks if self.node_fabric is not None else ())
-            # Of networks that GKE makes from a network profile the MTU is not documented.
-            mtu = None if self.claimed_nics else RDMA_MTU
-            return FabricNics(kind="mlx5", count=count, mtu=mtu) if count else None
-        if not self.gpu_networks:
-            return None
-        return FabricNics(kind="gvnic", count=self.gpu_networks + 1, mtu=TCPX_MTU)
-
-    @property
-    def nic_devices(self) -> NicDevices | None:
-        """What GKE's managed DRANET publishes for a node; the name of its driver is not documented."""
-        if not self.claimed_nics:
-            return None
-        return NicDevices(device_class=RDMA_DEVICE_CLASS, per_node=self.claimed_nics, driver=None)
-
-    @property
-    def local_nvme(self) -> bool:
-        """Whether images and the own volumes of pods are on local SSDs: on all of the machine, if it has any."""
-        return self.local_ssd_count > 0
-
-    @property
-    def disk_gib(self) -> int:
-        """Size of its boot disk, which has images and the own volumes of pods."""
-        return self.disk_size_gb
-
-    @property
-    def node_fabric(self) -> NodeFabric | None:
-        """GPUDirect of its NICs: pods read its libraries on the node, and some write to its devices."""
-        if self.fabric == "none":
-            return None
-        accelerator = {} if self.accelerator is None else {names.GKE_ACCELERATOR_LABEL: self.accelerator.type}
-        return NodeFabric(
-            name=self.fabric,
-            labels={**accelerator, names.INSTANCE_TYPE_LABEL: self.machine_type},
-            networks=tuple(
-                # The first network of RDMA is that of gVNIC.
-                f"rdma-{index - 1}" if self.fabric == "rdma" else f"vpc{index + 1}"
-                for index in range(self.gpu_networks)
-                if self.fabric != "rdma" or index
-            ),
-        )
-
-    @property
-    def sized_groups(self) -> tuple[()]:
-        """None: the size of a GKE node pool is what the stack file says, or its autoscaler's."""
-        return ()
-
-    def pod_endings(self, catalog: Catalog) -> tuple[PodEnding, ...]:
-        """Return the notice of spot nodes, or the end of nodes of flex-start or of a reservation."""
-        if self.max_run_duration_seconds is not None:
-            return (PodEnding(why="flex-start: GKE ends the nodes then", after=self.max_run_duration_seconds),)
-        if self.spot:
-            return (reclaimed("gke", catalog),)
-        # How long pods have then is not documented.
-        return window_endings(self.windows, "nodes of a reservation are deleted at its end", None)
-
-    @property
-    def node_class_reservations(self) -> tuple[()]:
-        """None: only Karpenter has EC2NodeClasses."""
-        return ()
-
-    def pod_requests(self, gpus: int, gpus_per_node: int) -> Mapping[str, str]:
-        """Return nothing: pods join GPU networks by annotations of their own."""
-        return {}
 
     def properties(self, machine_type: str, capacity_type: str, cluster: CloudCluster) -> Mapping[str, str]:
         """Return the properties whose change replaces the pool or its nodes."""
@@ -612,7 +444,7 @@ class GkeClusterPlan:
     @property
     def pool_timeouts(self) -> Mapping[str, Timeouts]:
         """How long an engine waits for a pool, by platform."""
-        return {"gke": _NODE_POOL_TIMEOUTS}
+        return {"gke": NODE_POOL_TIMEOUTS}
 
     def prerequisites(self, resource_types: Iterable[str]) -> CloudPrerequisites:
         """Return what an `up` needs from the cloud; `resource_types`: Pulumi's types of what it creates."""

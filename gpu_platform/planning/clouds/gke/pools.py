@@ -17,6 +17,7 @@ from gpu_platform.planning.clouds.gke.capacity import (
     windows,
     zones_of,
 )
+from gpu_platform.planning.clouds.gke.cloud_nodes import node_pool_nodes
 from gpu_platform.planning.clouds.gke.gpu_networks import network_count, network_mode
 from gpu_platform.planning.clouds.gke.keys import check_key
 from gpu_platform.planning.clouds.gke.network import check_network
@@ -41,6 +42,7 @@ from gpu_platform.planning.clouds.gke.placement import (
 )
 from gpu_platform.planning.clouds.gke.plan import CompactPlacement, GkePoolPlan
 from gpu_platform.planning.clouds.gke.resource_labels import check_resource_labels
+from gpu_platform.planning.clouds.section import CloudPool
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
@@ -69,7 +71,7 @@ def plan_gke_pool(
     cluster: GkeCluster,
     requirements: NodeRequirements,
     catalog: Catalog,
-) -> Decided[GkePoolPlan]:
+) -> Decided[CloudPool]:
     """Return the plan of a pool without problems."""
     flex = pool.capacity if isinstance(pool.capacity, FlexStart) else None
     placement = plan_placement(pool, machine, cluster, catalog)
@@ -137,7 +139,7 @@ def plan_gke_pool(
         Decision(subject=subject, what=what, chosen=chosen, why=why)
         for what, chosen, why in _reasons(pool, machine, plan, placement, nodes)
     )
-    return Decided(plan, decisions)
+    return Decided(CloudPool(plan=plan, nodes=node_pool_nodes(plan, catalog)), decisions)
 
 
 def _excludes_upgrades(pool: Pool, machine: MachineType, cluster: GkeCluster, catalog: Catalog) -> bool:

@@ -89,9 +89,8 @@ ONE_ZONE = [
 def test_nodes_of_a_cluster_with_one_zone_are_not_moved_between_zones(cluster: EksCluster) -> None:
     plan, decisions = plan_and_decisions(cluster, **LAB)
     assert "warning: zones" not in decisions
-    assert plan.cloud is not None
-    assert not plan.cloud.leaves_zones
-    assert not any("between the zones" in one.why for one in plan.cloud.pod_endings(load_catalog()))
+    assert not plan.cloud_nodes.leaves_zones
+    assert not any("between the zones" in one.why for one in plan.cloud_nodes.pod_endings)
     assert "warning: zones" in plan_and_decisions(eks(subnets=SUBNETS), **LAB)[1]
 
 

@@ -95,17 +95,18 @@ def test_a_deletion_waits_longer_than_the_longest_grace_period_of_a_node():
     graces = [parse_duration(one.termination_grace) for one in DISRUPTION.values()]
     assert max(graces) == KARPENTER_LONGEST_GRACE
     for workload in DISRUPTION:
-        made = plan(said(workload=workload, **({"machine_type": "m7i.4xlarge"} if workload == "general" else {})))
-        grace = parse_duration(made.node_pool["template"]["spec"]["terminationGracePeriod"])
-        assert made.timeouts.delete is not None
-        assert made.timeouts.delete > grace
+        form = said(workload=workload, **({"machine_type": "m7i.4xlarge"} if workload == "general" else {}))
+        grace = parse_duration(plan(form).node_pool["template"]["spec"]["terminationGracePeriod"])
+        deletion = plan_and_decisions(None, **form)[0].cloud_nodes.timeouts.delete
+        assert deletion is not None
+        assert deletion > grace
 
 
 def test_spot_nodes_need_the_role_of_ec2_spot_in_the_account():
-    (need,) = plan(said(capacity={"type": "spot"})).account_needs
+    (need,) = plan_and_decisions(None, **said(capacity={"type": "spot"}))[0].cloud_nodes.account_needs
     assert "AWSServiceRoleForEC2Spot" in need.name
     assert "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com" in need.fix
-    assert plan(said()).account_needs == ()
+    assert plan_and_decisions(None, **said())[0].cloud_nodes.account_needs == ()
 
 
 def test_limits_on_cpu_and_memory_are_those_that_the_stack_says():

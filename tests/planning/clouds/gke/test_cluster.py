@@ -550,8 +550,7 @@ def test_gkes_dra_driver_for_networks_is_refused_beside_networks_of_type_device(
 def test_pods_claim_the_rdma_nics_of_a_pool_with_the_network_profile_and_no_others() -> None:
     def claimed(**pool: Any) -> Any:
         (planned,) = plan(on(**{"machine_type": "a3-ultragpu-8g", **pool})).pools
-        assert planned.cloud is not None
-        return planned.cloud.nic_devices
+        return planned.cloud_nodes.nic_devices
 
     assert claimed() == NicDevices(device_class="mrdma.google.com", per_node=8, driver=None)
     assert claimed(machine_type="a4x-highgpu-4g").per_node == 4

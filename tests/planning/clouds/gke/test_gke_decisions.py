@@ -84,7 +84,7 @@ def test_compact_placement_is_decided_by_work_machine_capacity_and_zones(
 
 @pytest.mark.parametrize(("said", "placement"), [({}, "compact"), ({"workload": "inference"}, "none")])
 def test_the_plan_of_a_pool_names_the_placement_that_was_decided(said: dict[str, Any], placement: str) -> None:
-    assert decided(**said).placement_type == placement
+    assert planned(said).placement == placement
 
 
 def test_an_ai_zone_of_the_region_has_the_nodes_of_its_reservation() -> None:

@@ -1,0 +1,202 @@
+"""Derive zones, NICs, rolls, replacement and ends of pods from the plan of an EKS pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from gpu_platform.base import names
+from gpu_platform.base.quantity import duration_text, parse_duration
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.eks.blocks import block_endings
+from gpu_platform.planning.clouds.eks.efa_requests import (
+    DRANET_DRIVER,
+    EFA_DEVICE_CLASS,
+    efa_requests,
+    efa_resources,
+)
+from gpu_platform.planning.clouds.eks.images import rolled_image
+from gpu_platform.planning.clouds.eks.limits import NODE_GROUP_TIMEOUTS, TERMINATION_SECONDS
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan, PlacementGroup
+from gpu_platform.planning.clouds.endings import PodEnding, reclaimed
+from gpu_platform.planning.clouds.section import (
+    AccountNeed,
+    CloudNodes,
+    FabricNics,
+    NicDevices,
+    RollLimits,
+    Timeouts,
+)
+from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
+from gpu_platform.planning.clouds.windows import CapacityWindow, SizedGroup
+from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB
+
+# EKS user guide, "Create a managed node group with Capacity Blocks for ML", considerations; read 2026-11-23.
+_EMPTY_BLOCK: Final = (
+    "a node group of a capacity block must have desired size 0 while EKS updates it: the block has no instance "
+    "for a replacement"
+)
+# Karpenter docs, troubleshooting, "Missing Service Linked Role"; AWS Batch user guide (the error where it exists);
+# read 2026-11-23. EC2 Auto Scaling may create the role itself (AutoScalingServiceRolePolicy).
+_SPOT_ROLE: Final = AccountNeed(
+    name="role AWSServiceRoleForEC2Spot",
+    why="spot nodes of Karpenter: an account that never used spot has no service-linked role of EC2 Spot",
+    fix="run aws iam get-role --role-name AWSServiceRoleForEC2Spot, and where there is none: "
+    "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+)
+
+
+def node_group_nodes(plan: EksPoolPlan, catalog: Catalog) -> CloudNodes:
+    """Return the nodes of a managed node group."""
+    efa = plan.efa_interfaces
+    requests = efa_requests(efa, huge_pages=True)
+    windows = tuple(block.window for block in plan.blocks)
+    return CloudNodes(
+        platform=plan.kind,
+        protect=plan.protect,
+        zones=plan.zones,
+        leaves_zones=_leaves_zones(plan),
+        placement=_placement(plan.placement_group),
+        replaced_delete_first=plan.delete_before_replace,
+        rolled_delete_first=plan.update_strategy == "MINIMAL",
+        timeouts=NODE_GROUP_TIMEOUTS,
+        roll_limits=RollLimits(
+            at_a_time=plan.max_unavailable,
+            needs_empty=_EMPTY_BLOCK if plan.capacity_type == "CAPACITY_BLOCK" else "",
+            image=rolled_image("image.release", plan.release_version) if plan.ami is None else "",
+        ),
+        alternatives=plan.alternatives,
+        huge_pages_mib=EFA_HUGE_PAGES_MIB if efa else plan.huge_pages * HUGE_PAGE_MIB,
+        autoscaled=plan.autoscaled,
+        # An own image has its version and its labels: nodes are created with theirs.
+        keeps_version=plan.ami is not None,
+        relabels_in_place=plan.ami is None,
+        nic_resources={} if plan.dranet else efa_resources(efa),
+        nic_devices=NicDevices(device_class=EFA_DEVICE_CLASS, per_node=efa, driver=DRANET_DRIVER)
+        if plan.dranet
+        else None,
+        network_requests={key: count for key, count in requests.items() if key != names.EFA_RESOURCE}
+        if plan.dranet
+        else requests,
+        fabric_nics=_fabric_nics(efa),
+        replacement=f"EKS node group {plan.node_group}: drain the node and terminate its instance (the end of "
+        "spec.providerID, aws ec2 terminate-instances --instance-ids ID); the group creates another",
+        local_nvme=plan.local_nvme,
+        disk_gib=plan.block_devices[-1].size_gib,
+        sized_groups=tuple(
+            SizedGroup(name=group.name, scheduled=group.scheduled_window) for group in plan.node_groups
+        ),
+        windows=windows,
+        pod_endings=_group_endings(plan, windows, catalog),
+    )
+
+
+def _leaves_zones(plan: EksPoolPlan) -> bool:
+    """Return whether the Auto Scaling group starts nodes in any of several zones, or the next block is in another.
+
+    The Cluster Autoscaler takes the first zone of a group for that of its next node, and EC2 chooses another.
+    With fewer nodes than zones the successor of a node may be in another one, too.
+    Sources: Cluster Autoscaler, cloudprovider/aws/README.md, common notes and gotchas; kubernetes/autoscaler
+    #1431; read 2026-11-29.
+    """
+    fewer_than_zones = plan.desired_size < max(len(plan.zones), 2)
+    return len(plan.zones) != 1 and not plan.one_zone and (plan.keeps_size or fewer_than_zones)
+
+
+def _placement(group: PlacementGroup | None) -> str:
+    return "cluster" if group is not None else "none"
+
+
+def _fabric_nics(efa_interfaces: int) -> FabricNics | None:
+    return FabricNics(kind="efa", count=efa_interfaces) if efa_interfaces else None
+
+
+def _group_endings(
+    plan: EksPoolPlan, windows: Sequence[CapacityWindow], catalog: Catalog
+) -> tuple[PodEnding, ...]:
+    """Return the notice of spot nodes, the ends of capacity blocks, and the drain between zones."""
+    if plan.capacity_type == "SPOT":
+        return (reclaimed("eks", catalog),)
+    drain = catalog.drain_limits["eks", "rebalance"].seconds
+    moved = PodEnding(why="EC2 Auto Scaling moves nodes between the zones of the pool", notice=drain)
+    return (*block_endings(windows), *((moved,) if plan.rebalanced else ()))
+
+
+def karpenter_nodes(plan: KarpenterPoolPlan, catalog: Catalog) -> CloudNodes:
+    """Return the nodes of a Karpenter NodePool."""
+    template = plan.node_pool["template"]["spec"]
+    requirements: Mapping[str, Sequence[str]] = {one["key"]: one["values"] for one in template["requirements"]}
+    grace = int(parse_duration(template["terminationGracePeriod"]))
+    spot = "spot" in requirements["karpenter.sh/capacity-type"]
+    efa = plan.efa_interfaces
+    return CloudNodes(
+        platform=plan.kind,
+        protect=plan.protect,
+        zones=plan.zones,
+        # Karpenter creates nodes in the zone of a pod's disk, but the next block may be in another.
+        leaves_zones=plan.several_blocks and len(plan.zones) > 1,
+        placement=_placement(plan.placement_group),
+        # The nodes may drain for the whole grace period.
+        timeouts=Timeouts(delete=grace + TERMINATION_SECONDS),
+        roll_limits=_karpenter_rolls(plan, grace),
+        alternatives=tuple(requirements["node.kubernetes.io/instance-type"][1:]),
+        # Karpenter's own role may not create the role of EC2 Spot.
+        account_needs=(_SPOT_ROLE,) if spot else (),
+        created_on_demand="created by Karpenter for pending pods",
+        huge_pages_mib=EFA_HUGE_PAGES_MIB if efa else 0,
+        autoscaled=True,
+        keeps_version=plan.keeps_version,
+        nic_resources=efa_resources(efa),
+        # Karpenter does not support huge pages, and creates no node for a pod that requests them; libfabric works
+        # without. Neither does it create nodes for claims of EFA interfaces.
+        network_requests=efa_requests(efa, huge_pages=False),
+        fabric_nics=_fabric_nics(efa),
+        replacement=f"Karpenter NodePool {plan.name}: delete the NodeClaim of the node (kubectl get nodeclaims -o "
+        "wide); it is drained, and Karpenter creates another for pods that wait",
+        replaced_by_claim=True,
+        local_nvme=plan.node_class.get("instanceStorePolicy") == "RAID0",
+        disk_gib=int(plan.node_class["blockDeviceMappings"][-1]["ebs"]["volumeSize"].removesuffix("Gi")),
+        windows=plan.reservations,
+        node_class_reservations=plan.reservations,
+        pod_endings=(
+            *block_endings(plan.reservations),
+            *((reclaimed("eks", catalog),) if spot else ()),
+            _karpenter_drain(grace, template["expireAfter"]),
+        ),
+    )
+
+
+def _karpenter_drain(grace: int, age: str) -> PodEnding:
+    """Return the longest drain.
+
+    Pods with karpenter.sh/do-not-disrupt hold a drain until then, too (Karpenter docs, Disruption; read
+    2026-11-28).
+    """
+    why = f"Karpenter drains nodes for at most {duration_text(grace)}"
+    if age == "Never":
+        return PodEnding(why=why, notice=grace)
+    return PodEnding(why=f"{why}, at an age of {age}", after=parse_duration(age) + grace, notice=grace)
+
+
+def _karpenter_rolls(plan: KarpenterPoolPlan, grace: int) -> RollLimits:
+    """Return how Karpenter replaces nodes that have drifted, which it does after the deployment."""
+    held = "0" in plan.drift_budgets
+    if held:
+        allowed = "its disruption budget allows none now: a node goes when it is empty"
+    else:
+        budgets = (f"{nodes} of the nodes at a time" for nodes in plan.drift_budgets)
+        allowed = ", ".join(budgets) or "as its disruption budgets allow"
+    unlimited = (
+        f"Karpenter replaces the nodes after the deployment ({allowed}), and drains each for at most "
+        f"{duration_text(grace)} (terminationGracePeriod)"
+    )
+    # A node with pods is replaced only once its successor is possible: sigs.k8s.io/karpenter v1.14.1,
+    # disruption/drift.go: ComputeCommands; karpenter-provider-aws v1.14.1,
+    # offering/reserved_capacity_resolver.go; read 2026-11-29.
+    spare = "while the reservation has a free instance" if plan.reservations and not held else ""
+    if spare:
+        unlimited += (
+            "; without a free instance of the reservation it replaces none whose pods have room nowhere else, "
+            "until the node is empty, or you delete its NodeClaim"
+        )
+    return RollLimits(unlimited=unlimited, only_while=spare)

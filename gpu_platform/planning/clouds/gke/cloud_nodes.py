@@ -1,0 +1,99 @@
+"""Derive zones, NICs, rolls, replacement and ends of pods from the plan of a GKE node pool."""
+
+from __future__ import annotations
+
+from gpu_platform.base import names
+from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.endings import PodEnding, reclaimed, window_endings
+from gpu_platform.planning.clouds.gke.plan import (
+    NODE_POOL_TIMEOUTS,
+    RDMA_DEVICE_CLASS,
+    RDMA_MTU,
+    TCPX_MTU,
+    GkePoolPlan,
+    UpgradeSettings,
+)
+from gpu_platform.planning.clouds.section import CloudNodes, FabricNics, NicDevices, NodeFabric, RollLimits
+from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB
+
+
+def node_pool_nodes(plan: GkePoolPlan, catalog: Catalog) -> CloudNodes:
+    """Return the nodes of a node pool."""
+    fabric = _node_fabric(plan)
+    return CloudNodes(
+        platform=plan.kind,
+        protect=plan.protect,
+        zones=plan.node_locations,
+        placement="compact" if plan.placement is not None else "none",
+        replaced_delete_first=plan.delete_before_replace,
+        rolled_delete_first=plan.upgrade is None
+        or (plan.upgrade.strategy != "BLUE_GREEN" and not plan.upgrade.max_surge),
+        timeouts=NODE_POOL_TIMEOUTS,
+        roll_limits=_roll_limits(plan.upgrade),
+        created_on_demand="created by GKE when it has the capacity" if plan.flex_start else None,
+        huge_pages_mib=plan.huge_pages * HUGE_PAGE_MIB,
+        autoscaled=plan.autoscaled,
+        # Nodes of flex-start are too short-lived for upgrades.
+        keeps_version=plan.upgrades_excluded or plan.upgrade is None,
+        nodes_by_request=plan.queued_provisioning,
+        # The name of the driver of GKE's managed DRANET is not documented.
+        nic_devices=NicDevices(device_class=RDMA_DEVICE_CLASS, per_node=plan.claimed_nics, driver=None)
+        if plan.claimed_nics
+        else None,
+        fabric_nics=_fabric_nics(plan, fabric),
+        node_fabric=fabric,
+        replacement="GKE node pool of the node: drain the node and recreate its instance (gcloud compute "
+        "instance-groups managed recreate-instances GROUP --instances NODE)",
+        local_nvme=plan.local_ssd_count > 0,
+        disk_gib=plan.disk_size_gb,
+        windows=plan.windows,
+        pod_endings=_pod_endings(plan, catalog),
+    )
+
+
+def _roll_limits(upgrade: UpgradeSettings | None) -> RollLimits:
+    """Return how GKE rolls the nodes. Blue-green replaces all of them together."""
+    if upgrade is None:
+        return RollLimits(new_nodes_only=True)
+    if upgrade.strategy == "BLUE_GREEN":
+        return RollLimits()
+    return RollLimits(at_a_time=(upgrade.max_surge or 0) + (upgrade.max_unavailable or 0))
+
+
+def _node_fabric(plan: GkePoolPlan) -> NodeFabric | None:
+    """Return GPUDirect of its NICs: pods read its libraries on the node, and some write to its devices."""
+    if plan.fabric == "none":
+        return None
+    accelerator = {} if plan.accelerator is None else {names.GKE_ACCELERATOR_LABEL: plan.accelerator.type}
+    return NodeFabric(
+        name=plan.fabric,
+        labels={**accelerator, names.INSTANCE_TYPE_LABEL: plan.machine_type},
+        networks=tuple(
+            # The first network of RDMA is that of gVNIC.
+            f"rdma-{index - 1}" if plan.fabric == "rdma" else f"vpc{index + 1}"
+            for index in range(plan.gpu_networks)
+            if plan.fabric != "rdma" or index
+        ),
+    )
+
+
+def _fabric_nics(plan: GkePoolPlan, fabric: NodeFabric | None) -> FabricNics | None:
+    """Return the NICs of its GPUs: with RDMA those of NVIDIA, else gVNIC interfaces besides that of the node."""
+    if plan.fabric == "rdma":
+        count = plan.claimed_nics or len(fabric.networks if fabric is not None else ())
+        # Of networks that GKE makes from a network profile the MTU is not documented.
+        mtu = None if plan.claimed_nics else RDMA_MTU
+        return FabricNics(kind="mlx5", count=count, mtu=mtu) if count else None
+    if not plan.gpu_networks:
+        return None
+    return FabricNics(kind="gvnic", count=plan.gpu_networks + 1, mtu=TCPX_MTU)
+
+
+def _pod_endings(plan: GkePoolPlan, catalog: Catalog) -> tuple[PodEnding, ...]:
+    """Return the notice of spot nodes, or the end of nodes of flex-start or of a reservation."""
+    if plan.max_run_duration_seconds is not None:
+        return (PodEnding(why="flex-start: GKE ends the nodes then", after=plan.max_run_duration_seconds),)
+    if plan.spot:
+        return (reclaimed("gke", catalog),)
+    # How long pods have then is not documented.
+    return window_endings(plan.windows, "nodes of a reservation are deleted at its end", None)
