@@ -220,7 +220,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *teams.cpu_quota_decisions(
                 spec.teams,
                 planned.value,
-                context.cloud.system_rooms(sized.value.cloud, context.catalog),
+                context.cloud.control_plane.system_rooms(sized.value.cloud, context.catalog),
                 queues=spec.queueing is not None,
             ),
             *(
@@ -234,7 +234,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
             *(
                 note
                 for team in spec.teams
-                for note in context.cloud.login_notes(team.name, team.everybody, own_stack=False)
+                for note in context.cloud.logins.notes(team.name, team.everybody, own_stack=False)
             ),
             *added.decisions,
             *set_charts.decisions,
@@ -311,13 +311,13 @@ def _check_members(spec: Environment, problems: Problems) -> None:
     cloud = cloud_of(spec.cluster)
     for index, team in enumerate(spec.teams):
         for role, members in team.by_role.items():
-            cloud.check_members(members, problems.at(f"teams[{index}]").at(role))
+            cloud.logins.check(members, problems.at(f"teams[{index}]").at(role))
 
 
 def _check_changes(spec: Environment) -> list[Problem]:
     """Return why the cloud cannot have the window of `changes`, and which pools exceed its limit."""
     problems = maintenance.check(spec.changes, enumerate(spec.pools), spec.sharing.items())
-    cloud_of(spec.cluster).check_window(maintenance.plan_window(spec.changes.window), problems)
+    cloud_of(spec.cluster).control_plane.check_window(maintenance.plan_window(spec.changes.window), problems)
     return problems.found
 
 
@@ -326,7 +326,7 @@ def _window_decision(
 ) -> tuple[Decision, ...]:
     if window is None:
         return ()
-    why = context.cloud.window_note(window)
+    why = context.cloud.control_plane.window_note(window)
     if any(pool.software.driver == "operator" for pool in planned):
         why += "; the operator goes on with drivers that `up` has changed after the window closes"
     return (
@@ -345,7 +345,7 @@ def plan_team(
     teams.check_one(spec.team, environment, available, problems)
     cloud = cloud_of(environment.cluster)
     for role, members in spec.team.by_role.items():
-        cloud.check_members(members, problems.at("team").at(role))
+        cloud.logins.check(members, problems.at("team").at(role))
     queues.check_one(spec.team, environment, available, problems)
     workloads.check_one(spec.team, environment, available, cloud, problems)
     object_names.check_one(spec.team, environment, available, problems)
@@ -403,6 +403,6 @@ def plan_team(
             *queued.decisions,
             *volumes.decisions,
             *run.decisions,
-            *cloud.login_notes(spec.team.name, spec.team.everybody, own_stack=True),
+            *cloud.logins.notes(spec.team.name, spec.team.everybody, own_stack=True),
         ),
     )

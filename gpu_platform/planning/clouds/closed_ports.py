@@ -26,7 +26,7 @@ def name_closed_ports(subject: str, ports: Mapping[str, Collection[int]], cloud:
     """Return which ports the owner of the network must open. `ports`: by title of the controller."""
     closed = {title: sorted({*found} - _OPEN_PORTS) for title, found in ports.items()}
     numbers = sorted({port for found in closed.values() for port in found})
-    if not numbers or cloud.closed_ports is None:
+    if not numbers or cloud.network.closed_ports is None:
         return ()
     titles = ", ".join(title for title, found in closed.items() if found)
     return (
@@ -34,7 +34,7 @@ def name_closed_ports(subject: str, ports: Mapping[str, Collection[int]], cloud:
             subject=subject,
             what="firewall",
             chosen="TCP " + ", ".join(map(str, numbers)) + " from the control plane to the nodes",
-            why=f"webhooks and API servers of {titles} listen there, and {cloud.closed_ports}: add a rule to the "
-            "network",
+            why=f"webhooks and API servers of {titles} listen there, and {cloud.network.closed_ports}: add a rule "
+            "to the network",
         ),
     )

@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple, cast
 
 from gpu_platform.base.quantity import amount_of, amount_text
 from gpu_platform.catalog import Catalog, ControllerPod
+from gpu_platform.planning.clouds.section import CloudCluster
+from gpu_platform.planning.decision import Decided, Decision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,3 +174,18 @@ def largest(pods: Iterable[ControllerPods], count: int = 3) -> str:
     """Return the controllers that request the most CPU, with the number of their pods."""
     by_cpu = sorted(pods, key=lambda pod: -pod.cpu_millicores * pod.replicas)
     return ", ".join(f"{pod.name} {pod.replicas} x {pod.cpu_millicores / 1000:g} CPU" for pod in by_cpu[:count])
+
+
+def on_existing_nodes(
+    name: str, planned: CloudCluster | None, controllers: Sequence[ControllerPods]
+) -> Decided[CloudCluster | None]:
+    """Return an existing cluster unchanged, with the room that its nodes need for the controllers."""
+    if not controllers:
+        return Decided(planned)
+    decision = Decision(
+        subject=f"cluster {name}",
+        what="room for controllers",
+        chosen=f"{requests_text(controllers)} on nodes without GPUs",
+        why=f"the most {largest(controllers)}: the program adds no nodes for them to an existing cluster",
+    )
+    return Decided(planned, (decision,))

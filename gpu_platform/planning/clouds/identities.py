@@ -69,6 +69,6 @@ def irsa(role_arn: str) -> Mapping[str, str]:
     return {IRSA_ANNOTATION: role_arn}
 
 
-def google_account(email: str) -> Mapping[str, str]:
-    """Return the annotation of a ServiceAccount for a service account of Google Cloud."""
-    return {GOOGLE_ANNOTATION: email}
+def google_account(email: str | None) -> Mapping[str, str]:
+    """Return the annotation of a ServiceAccount for a service account of Google Cloud, if there is one."""
+    return {GOOGLE_ANNOTATION: email} if email is not None else {}

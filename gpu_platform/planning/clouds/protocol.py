@@ -1,18 +1,19 @@
-"""Protocol of a provider: every question that planning asks of a cloud.
+"""Every question that planning asks of a cloud, in parts by subject.
 
-A provider is one class in `clouds/<provider>/`, listed in `clouds/registry.py`. It is bound to the `cluster` of a
-stack file. The default methods of the protocol are for a provider that does not create nodes.
+A provider is one value of `Cloud`, made by a function in `clouds/<provider>/cloud.py` for the `cluster` of a stack
+file, and listed in `clouds/registry.py`. The functions of its parts are those of the provider's modules. The
+defaults are for a provider that does not create nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from gpu_platform.base import names
 from gpu_platform.catalog import Catalog, MachineType, OperatorRelease
-from gpu_platform.planning.clouds.controllers import ControllerPods, Room, largest, requests_text
+from gpu_platform.planning.clouds.controllers import ControllerPods, Room
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, most_of
 from gpu_platform.planning.clouds.documents import Document
 from gpu_platform.planning.clouds.identities import CloudIdentities
@@ -67,338 +68,283 @@ class OperatorSettings:
     decisions: tuple[Decision, ...] = ()
 
 
-class Cloud(Protocol):
-    """A provider of clusters, bound to the `cluster` of a stack file."""
+def _nothing(*_: object) -> None:
+    """Record no problem, or return that there is nothing."""
 
-    access: Access
-    vendor: str | None = None
-    """Vendor of the machine types of its pools, by the name in the catalogue; None: any."""
-    creates_nodes: bool = False
-    """Whether the program creates nodes from the cloud's images."""
+
+def _plan_nothing(*_: object) -> Decided[None]:
+    """Return that the cloud creates nothing."""
+    return Decided(None)
+
+
+def _known_daemonsets(pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
+    """Return the most that the machine type's own cloud has: those on nodes of others are not known."""
+    return most_of(catalog.machine_types[pool.machine_type])
+
+
+def _keep(cluster: CloudCluster | None, *_: object) -> Decided[CloudCluster | None]:
+    """Return the cluster unchanged."""
+    return Decided(cluster)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudPools:
+    """How a cloud creates the nodes of pools, and what it refuses."""
+
+    names: Callable[[Pool], tuple[str, ...] | None] = _nothing
+    """Return the names of the pool's nodes where they are known before a deploy."""
+    nodes: Callable[[Pool, tuple[str, ...] | None], NodesPlan]
+    """Return which nodes the pool has; the names are those that the stack file has for this part of the pool."""
+    plan: Callable[[Pool, MachineType, NodeRequirements, Catalog], Decided[CloudPool]] = (
+        lambda pool, machine, requirements, catalog: Decided(CloudPool())
+    )
+    """Return how the cloud creates the pool's nodes, if it does."""
+    plan_autoscaler: Callable[[Pool, MachineType, NodeRequirements], Decided[AutoscalerPlan | None]] = (
+        _plan_nothing
+    )
+    """Return what adds nodes to those that the program creates for the pool; None: nothing does."""
+    added_taints: Callable[[Pool, MachineType], Mapping[Taint, str]] = lambda pool, machine: {}
+    """Return the taints that the cloud adds to those of the pool, each with the reason."""
+    gpu_labels: Callable[[MachineType, SharingPlan], Mapping[str, str]] = lambda machine, sharing: {}
+    """Return the node labels of the cloud's own device plugin."""
+    daemonsets: Callable[[PoolPlan, Catalog], tuple[DaemonSet, ...]] = _known_daemonsets
+    """Return the DaemonSets on the nodes of a pool that is planned but for them."""
+    topology_levels: Callable[[PoolPlan], tuple[str, ...]] = lambda pool: (names.HOSTNAME_LABEL,)
+    """Return the labels of nodes with their position in the network topology, the widest level first.
+
+    Each but the last holds several nodes; the last is the node.
+    """
+    provisioning: Callable[[PoolPlan], Provisioning | None] = _nothing
+    """Return the ProvisioningRequests by which the pool gets its nodes; None: it gets them otherwise."""
+    check_nodes: Callable[[Pool, Problems], None] = _nothing
+    """Record what is wrong with the pool's `nodes`, whatever its machine type; `problems` is at the pool."""
+    check: Callable[[Pool, MachineType, Catalog, Problems], None] = _nothing
+    """Record every combination that the cloud refuses; the machine type is one of `vendor`."""
+    check_together: Callable[[Sequence[tuple[int, Pool]], Operator | None, Catalog, Problems], None] = _nothing
+    """Record what pools cannot have beside each other, or on the Kubernetes version of a new cluster.
+
+    The pools come with their index in the file. The problems are at the file's root.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudClasses:
+    """How nodes of compute classes are recognised."""
+
+    labels: Callable[[str], Mapping[str, str]] = lambda name: {names.COMPUTE_CLASS_LABEL: name}
+    """Return the node labels by which pods select the compute class of that name."""
+    taints: Callable[[str], tuple[Taint, ...]] = lambda name: ()
+    """Return the taints that nodes of the compute class need."""
+    check: Callable[[ComputeClass, Sequence[Pool], Problems], None] = _nothing
+    """Record why the cloud cannot keep the order of these pools; `problems` is at the class."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudSoftware:
+    """Who installs the GPU software of a pool's nodes."""
+
+    owners: Callable[[Pool, Operator, Catalog], NodeSoftware]
+    """Return who installs driver, toolkit and device plugin on the pool's nodes."""
+    explain: Callable[[Pool, NodeSoftware], str | None] = _nothing
+    """Return the reason for these owners; None where `operator` in the stack file decides alone."""
+    operator_settings: Callable[[Sequence[PoolPlan]], OperatorSettings] = lambda pools: OperatorSettings()
+    """Return what the operator's values need on these nodes."""
+    release_with_driver: Callable[[Pool, Catalog], str | None] = _nothing
+    """Return the first image release with a driver for the machine type, as text, or None."""
+    check: Callable[[Pool, NodeSoftware, Operator, Catalog, Problems], None] = _nothing
+    """Record software with two owners, or none; the machine type is one of `vendor`."""
+    check_sharing: Callable[[Pool, NodeSoftware, MachineType, Catalog, Problems], None] = _nothing
+    """Record sharing that the nodes' device plugin cannot do; `problems` is at the sharing."""
+    check_operator: Callable[[Sequence[tuple[int, Pool]], Catalog, Problems], None] = _nothing
+    """Record pools that one operator cannot serve together; `problems` is at the file's root."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudControlPlane:
+    """How a cloud creates the cluster itself, or looks it up."""
+
+    plan: Callable[[str, Sequence[PoolPlan], OperatorRelease, Catalog], Decided[CloudCluster | None]] = (
+        _plan_nothing
+    )
+    """Return the cloud's part of the cluster of a stack, for pools that are planned."""
+    plan_controllers: Callable[
+        [CloudCluster | None, Sequence[PoolPlan], Sequence[ControllerPods], Catalog, Problems],
+        Decided[CloudCluster | None],
+    ] = _keep
+    """Return a planned cluster with nodes that hold the controllers, or record why they do not.
+
+    The controllers are the pods of what the program installs on every cloud; `problems` is at `cluster`.
+    """
+    system_rooms: Callable[[CloudCluster | None, Catalog], Sequence[Room] | None] = _nothing
+    """Return the room of all system nodes; None: the cluster has nodes that the stack file does not name."""
+    documents: Callable[
+        [CloudCluster | None, Sequence[PoolPlan], StoragePlan, CloudIdentities | None], Iterable[Document]
+    ] = lambda cluster, pools, storage, identities: ()
+    """Return the cloud's documents that grow with the stack file."""
+    window_note: Callable[[WindowPlan], str] = lambda window: "nothing but `up` begins a change of the nodes"
+    """Return what the window of `changes` means for changes that the cloud makes by itself."""
+    check_window: Callable[[WindowPlan | None, Problems], None] = _nothing
+    """Record why the cloud cannot have the window of `changes`; `problems` is at the file's root."""
+    check: Callable[[Sequence[Pool], Operator | None, Catalog, Problems], None] = _nothing
+    """Record what is wrong with the cluster for its pools; `problems` is at `cluster`."""
+
+
+class LoginNotes(Protocol):
+    """Find members of a team who cannot log in, and what they need."""
+
+    def __call__(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
+        """Return warnings about these members; `own_stack`: the team has a stack of its own."""
+        ...
+
+
+def _no_notes(team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
+    del team, members, own_stack
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudLogins:
+    """How members of teams log in."""
+
+    commands: Callable[[Sequence[str]], tuple[str, ...]] = lambda members: ()
+    """Return the commands by which members get a kubeconfig; empty: the cluster's owner gives it to them."""
+    notes: LoginNotes = _no_notes
+    check: Callable[[Sequence[str], Problems], None] = _nothing
+    """Record members of a team that the cloud cannot authenticate; `problems` is at the team's `members`."""
+
+
+def existing_rights(identity: TeamIdentity) -> tuple[str, ...]:
+    """Return the right to use an identity that exists, as text."""
+    return tuple(f"use {one}" for one in (identity.role_arn, identity.google_service_account) if one)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudTeamIdentities:
+    """Identities of the cloud for pods of teams."""
+
+    plan: Callable[[Mapping[str, TeamIdentity]], Decided[CloudIdentities | None]] = _plan_nothing
+    """Return the resources of the cloud for the identities of teams, by team; None: it needs none."""
+    rights: Callable[[TeamIdentity], tuple[str, ...]] = existing_rights
+    """Return what pods with the identity may use, as text."""
+    annotations: Callable[[TeamIdentity], Mapping[str, str]] = lambda identity: {}
+    """Return the annotations of the service account that pods get the identity by."""
+    check: Callable[[TeamIdentity, Problems], None] = _nothing
+    """Record what of a team's identity the cloud cannot have; `problems` is at the team's `identity`."""
+
+
+def _refuse_api_egress(provider: str, problems: Problems) -> None:
+    problems.add(
+        f"cloud-apis on provider {provider}",
+        "cloud-apis only on GKE: Google's APIs have addresses of their own, elsewhere they have none",
+        "write internet, or as cidr the network of the VPC's endpoints",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudNetwork:
+    """What pods and the control plane reach."""
+
+    isolates_bare_pods: bool = True
+    """Whether network policies hold for pods without a controller, too, as far as the cloud decides it."""
+    closed_ports: str | None = None
+    """Why the control plane reaches webhooks at the ports 443 and 10250 only; None: it reaches all ports."""
+    host_policy: HostPolicy | None = "FQDNNetworkPolicy"
+    """The kind of network policies that name hosts, where there are any; None: there are none."""
+    pod_egress: tuple[PodEgress, ...] = ()
+    """The addresses that identity and DNS of pods need in a team without an identity of its own."""
+    identity_egress: tuple[PodEgress, ...] = ()
+    """The same in a team with an identity."""
+    api_egress: PodEgress | None = None
+    """The addresses of the cloud's APIs; None: they have none of their own."""
+    api_egress_note: str = ""
+    """What the addresses of `api_egress` need to be used."""
+    check_hosts: Callable[[Problems], None] = _nothing
+    """Record why pods cannot be let reach hosts by name; `problems` is at the name."""
+    check_apis: Callable[[str, Problems], None] = _refuse_api_egress
+    """Record why pods on a provider cannot be let reach only the cloud's APIs; `problems` is at the entry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudStorage:
+    """Storage classes of a cloud."""
+
     bucket_sidecar: VolumeSidecar | None = None
     """What reads buckets in the pods that mount them; None: their nodes do."""
+    own_classes: Callable[[Mapping[str, StorageClass], Sequence[PoolPlan], Catalog], Mapping[str, DiskStorage]] = (
+        lambda storage, pools, catalog: {}
+    )
+    """Return the classes that a cluster has undeclared: the cloud's, and those that the program adds."""
+    claim_sizes: Callable[[StorageClass], ClaimSizes] = lambda storage: ClaimSizes()
+    """Return the sizes of the volumes that the cloud makes for a class."""
+    mount_problem: Callable[[StorageClass, PoolPlan, Sequence[PoolPlan], Catalog], MountProblem | None] = _nothing
+    """Return why nodes of a pool cannot mount volumes of an entry, as far as is known, or None."""
+    check: Callable[[Mapping[str, StorageClass], Sequence[Pool], Catalog, Problems], None] = _nothing
+    """Record storage classes that the cloud or the pools' machines cannot have; `problems` is at `storage`."""
+    plan: Callable[
+        [Mapping[str, StorageClass], str, Sequence[PoolPlan], str | None, Catalog], Decided[StoragePlan]
+    ] = lambda storage, stack, pools, kubernetes, catalog: Decided(StoragePlan())
+    """Return the storage classes of a stack on a Kubernetes version, with the cloud's resources for them."""
+
+
+LONGEST_POOL_NAME: Final = (40, "nodes are named after it")
+"""On any cloud: <pool>-<number> is also the hostname label, of at most 63 characters."""
+ASSUMED_SCHEDULER: Final = SchedulerPlan(
+    scores="default", why="assumed: the owner of the cluster sets up its scheduler"
+)
+"""The scheduler of an existing cluster, which the program does not read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cloud:
+    """A provider of clusters, for the `cluster` of a stack file."""
+
+    cluster: Cluster
+    access: Access
+    kubernetes: str | None
+    """The Kubernetes minor version where it is known before a deploy."""
+    region: str | None = None
+    """The cluster's region, whose prices apply; None: the stack file names none."""
+    vendor: str | None = None
+    """Vendor of the machine types of its pools, by the name in the catalogue; None: any."""
+    pools: CloudPools
+    classes: CloudClasses = field(default_factory=CloudClasses)
+    software: CloudSoftware
+    control_plane: CloudControlPlane = field(default_factory=CloudControlPlane)
+    logins: CloudLogins = field(default_factory=CloudLogins)
+    identities: CloudTeamIdentities = field(default_factory=CloudTeamIdentities)
+    network: CloudNetwork = field(default_factory=CloudNetwork)
+    storage: CloudStorage = field(default_factory=CloudStorage)
+    creates_nodes: bool = False
+    """Whether the program creates nodes from the cloud's images."""
+    creates_cluster: bool = False
+    """Whether the program creates the cluster."""
+    chooses_kubernetes: bool = False
+    """Whether planning chooses a Kubernetes version where the stack file names none."""
     sets_kubelet: bool = True
     """Whether the program decides how kubelets are configured."""
     owner_prepares_nodes: bool = False
     """Whether the owner of the nodes installs driver, toolkit and runtime settings."""
     managed_control_plane: bool = False
     """Whether the provider runs the control plane, and Prometheus cannot read its components."""
+    managed_prometheus: bool = False
+    """Whether the program creates the cluster with Google's managed Prometheus (PodMonitoring objects)."""
     installs_charts: bool = True
     """Whether the program installs Helm charts on its clusters."""
     has_identities: bool = True
     """Whether pods of a team can have an identity of the cloud."""
     runs_kueue: bool = False
     """Whether Kueue's program runs beside the cluster instead of by its chart."""
+    autoscaler_flags: Literal["program", "owner", "nobody"] = "owner"
+    """Who sets the flags of the Cluster Autoscaler that changes the number of nodes."""
+    growing_nodes: GrowingNodes | None = None
+    """Nodes that an autoscaler adds beside those of pools, or None."""
+    scheduler: SchedulerPlan = ASSUMED_SCHEDULER
+    """The kube-scheduler of the cluster."""
     added_resources: tuple[str, ...] = ()
     """Prefixes of the resources that webhooks of the cloud add to pods that join networks; no quota has them."""
-    longest_pool_name: tuple[int, str] = (40, "nodes are named after it")
-    """The most characters of a pool's name, and why: <pool>-<number> is also the hostname label, of at most 63."""
+    longest_pool_name: tuple[int, str] = LONGEST_POOL_NAME
+    """The most characters of a pool's name, and why."""
     reservations_by_zone: bool = False
     """Whether reservations of two zones may have one name."""
     no_gpu_cluster: str | None = None
     """Why the operator's GPUCluster, and so DRA, is not available; None: it is."""
-
-    @property
-    def scheduler(self) -> SchedulerPlan:
-        """The kube-scheduler of the cluster: its owner's, which the program does not read."""
-        return SchedulerPlan(scores="default", why="assumed: the owner of the cluster sets up its scheduler")
-
-    @property
-    def cluster(self) -> Cluster:
-        """The cluster of the stack file."""
-        ...
-
-    @property
-    def kubernetes(self) -> str | None:
-        """The Kubernetes minor version where it is known before a deploy."""
-        ...
-
-    @property
-    def region(self) -> str | None:
-        """The cluster's region, whose prices apply; None: the stack file names none."""
-        return None
-
-    @property
-    def creates_cluster(self) -> bool:
-        """Whether the program creates the cluster."""
-        return False
-
-    @property
-    def isolates_bare_pods(self) -> bool:
-        """Whether network policies hold for pods without a controller, too, as far as the cloud decides it."""
-        return True
-
-    @property
-    def managed_prometheus(self) -> bool:
-        """Whether the program creates the cluster with Google's managed Prometheus (PodMonitoring objects)."""
-        return False
-
-    @property
-    def autoscaler_flags(self) -> Literal["program", "owner", "nobody"]:
-        """Who sets the flags of the Cluster Autoscaler that changes the number of nodes."""
-        return "owner"
-
-    @property
-    def closed_ports(self) -> str | None:
-        """Why the control plane reaches webhooks at the ports 443 and 10250 only; None: it reaches all ports."""
-        return None
-
-    @property
-    def growing_nodes(self) -> GrowingNodes | None:
-        """Nodes that an autoscaler adds beside those of pools, or None."""
-        return None
-
-    @property
-    def chooses_kubernetes(self) -> bool:
-        """Whether planning chooses a Kubernetes version where the stack file names none."""
-        return False
-
-    # -- nodes --
-
-    def node_names(self, pool: Pool) -> tuple[str, ...] | None:
-        """Return the names of the pool's nodes where they are known before a deploy."""
-        ...
-
-    def nodes(self, pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
-        """Return which nodes the pool has; `named`: nodes that the stack file names for this part of the pool."""
-        ...
-
-    def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
-        """Return who installs driver, toolkit and device plugin on the pool's nodes."""
-        ...
-
-    def explain_software(self, pool: Pool, software: NodeSoftware, catalog: Catalog) -> str | None:
-        """Return the reason for these owners; None where `operator` in the stack file decides alone."""
-        return None
-
-    def added_taints(self, pool: Pool, machine: MachineType) -> Mapping[Taint, str]:
-        """Return the taints that the cloud adds to those of the pool, each with the reason."""
-        return {}
-
-    def daemonsets(self, pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
-        """Return the DaemonSets on the nodes of a pool that is planned but for them.
-
-        Those of nodes that others set up are not known: the most that the machine type's own cloud has.
-        """
-        return most_of(catalog.machine_types[pool.machine_type])
-
-    def class_labels(self, name: str) -> Mapping[str, str]:
-        """Return the node labels by which pods select compute class `name`."""
-        return {names.COMPUTE_CLASS_LABEL: name}
-
-    def class_taints(self, name: str) -> tuple[Taint, ...]:
-        """Return the taints that nodes of compute class `name` need."""
-        return ()
-
-    def gpu_labels(self, machine: MachineType, sharing: SharingPlan) -> Mapping[str, str]:
-        """Return the node labels of the cloud's own device plugin."""
-        return {}
-
-    def window_note(self, window: WindowPlan) -> str:
-        """Return what the window of `changes` means for changes that the cloud makes by itself."""
-        return "nothing but `up` begins a change of the nodes"
-
-    def topology_levels(self, pool: PoolPlan) -> tuple[str, ...]:
-        """Return the labels of nodes with their position in the network topology, the widest level first.
-
-        Each but the last holds several nodes; the last is the node.
-        """
-        return (names.HOSTNAME_LABEL,)
-
-    def provisioning(self, pool: PoolPlan) -> Provisioning | None:
-        """Return the ProvisioningRequests by which the pool gets its nodes; None: it gets them otherwise."""
-        return None
-
-    # -- checks: each records problems --
-
-    def check_window(self, window: WindowPlan | None, problems: Problems) -> None:
-        """Record why the cloud cannot have the window of `changes`; `problems` is at the file's root."""
-
-    def check_cluster(
-        self, pools: Sequence[Pool], operator: Operator | None, catalog: Catalog, problems: Problems
-    ) -> None:
-        """Record what is wrong with the cluster for its pools; `problems` is at `cluster`."""
-
-    def check_nodes(self, pool: Pool, problems: Problems) -> None:
-        """Record what is wrong with the pool's `nodes`, whatever its machine type; `problems` is at the pool."""
-
-    def check_software(self, pool: Pool, operator: Operator, catalog: Catalog, problems: Problems) -> None:
-        """Record software with two owners, or none; the machine type is one of `vendor`."""
-
-    def check_sharing(
-        self, pool: Pool, software: NodeSoftware, machine: MachineType, catalog: Catalog, problems: Problems
-    ) -> None:
-        """Record sharing that the nodes' device plugin cannot do; `problems` is at the sharing."""
-
-    def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
-        """Record every combination that the cloud refuses; the machine type is one of `vendor`."""
-
-    def check_together(
-        self, pools: Sequence[tuple[int, Pool]], operator: Operator | None, catalog: Catalog, problems: Problems
-    ) -> None:
-        """Record what pools cannot have beside each other, or on the Kubernetes version of a new cluster.
-
-        `pools`: index in the file, pool; `problems` is at the file's root.
-        """
-
-    def release_with_driver(self, pool: Pool, catalog: Catalog) -> str | None:
-        """Return the first image release with a driver for the machine type, as text, or None."""
-        return None
-
-    def check_compute_class(self, compute_class: ComputeClass, pools: Sequence[Pool], problems: Problems) -> None:
-        """Record why the cloud cannot keep the order of these pools; `problems` is at the class."""
-
-    def check_members(self, members: Sequence[str], problems: Problems) -> None:
-        """Record members of a team that the cloud cannot authenticate; `problems` is at the team's `members`."""
-
-    def check_operator(
-        self, pools: Sequence[tuple[int, Pool]], operator: Operator, catalog: Catalog, problems: Problems
-    ) -> None:
-        """Record pools that one operator cannot serve together; `problems` is at the file's root."""
-
-    def own_classes(
-        self, storage: Mapping[str, StorageClass], pools: Sequence[PoolPlan], catalog: Catalog
-    ) -> Mapping[str, DiskStorage]:
-        """Return the classes that a cluster has undeclared: the cloud's, and those that the program adds."""
-        return {}
-
-    def claim_sizes(self, one: StorageClass) -> ClaimSizes:
-        """Return the sizes of the volumes that the cloud makes for a class."""
-        return ClaimSizes()
-
-    def mount_problem(
-        self, one: StorageClass, pool: PoolPlan, pools: Sequence[PoolPlan], catalog: Catalog
-    ) -> MountProblem | None:
-        """Return why nodes of a pool cannot mount volumes of an entry, as far as is known, or None."""
-        return None
-
-    def check_storage(
-        self, storage: Mapping[str, StorageClass], pools: Sequence[Pool], catalog: Catalog, problems: Problems
-    ) -> None:
-        """Record storage classes that the cloud or the pools' machines cannot have; `problems` is at `storage`."""
-
-    @property
-    def host_policy(self) -> HostPolicy | None:
-        """The kind of network policies that name hosts, where there are any; None: there are none."""
-        return "FQDNNetworkPolicy"
-
-    def check_host_egress(self, problems: Problems) -> None:
-        """Record why pods cannot be let reach hosts by name; `problems` is at the name."""
-
-    def check_api_egress(self, problems: Problems) -> None:
-        """Record why pods cannot be let reach the cloud's APIs alone; `problems` is at the entry of `egress`."""
-        problems.add(
-            f"cloud-apis on provider {self.cluster.provider}",
-            "cloud-apis only on GKE: Google's APIs have addresses of their own, elsewhere they have none",
-            "write internet, or as cidr the network of the VPC's endpoints",
-        )
-
-    def check_identity(self, identity: TeamIdentity, problems: Problems) -> None:
-        """Record what of a team's identity the cloud cannot have; `problems` is at the team's `identity`."""
-
-    # -- plans --
-
-    def login_commands(self, members: Sequence[str]) -> tuple[str, ...]:
-        """Return the commands by which members get a kubeconfig; empty: the cluster's owner gives it to them."""
-        return ()
-
-    def login_notes(self, team: str, members: Sequence[str], *, own_stack: bool) -> tuple[Decision, ...]:
-        """Return warnings about members of a team who cannot log in, and what they need.
-
-        `own_stack`: the team has a stack of its own.
-        """
-        return ()
-
-    def plan_pool(
-        self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
-    ) -> Decided[CloudPool]:
-        """Return how the cloud creates the pool's nodes, if it does."""
-        return Decided(CloudPool())
-
-    def plan_autoscaler(
-        self, pool: Pool, machine: MachineType, requirements: NodeRequirements
-    ) -> Decided[AutoscalerPlan | None]:
-        """Return what adds nodes to those that the program creates for the pool; None: nothing does."""
-        return Decided(None)
-
-    def plan_cluster(
-        self, stack: str, pools: Sequence[PoolPlan], release: OperatorRelease, catalog: Catalog
-    ) -> Decided[CloudCluster | None]:
-        """Return the cloud's part of the cluster, for pools that are planned."""
-        return Decided(None)
-
-    def plan_controllers(
-        self,
-        cluster: CloudCluster | None,
-        pools: Sequence[PoolPlan],
-        controllers: Sequence[ControllerPods],
-        catalog: Catalog,
-        problems: Problems,
-    ) -> Decided[CloudCluster | None]:
-        """Return a planned cluster with nodes that hold the controllers, or record why they do not.
-
-        `controllers`: pods of what the program installs on every cloud; `problems` is at `cluster`.
-        """
-        if not controllers or not self.installs_charts or self.creates_cluster:
-            return Decided(cluster)
-        decision = Decision(
-            subject=f"cluster {self.cluster.name}",
-            what="room for controllers",
-            chosen=f"{requests_text(controllers)} on nodes without GPUs",
-            why=f"the most {largest(controllers)}: the program adds no nodes for them to an existing cluster",
-        )
-        return Decided(cluster, (decision,))
-
-    def system_rooms(self, cluster: CloudCluster | None, catalog: Catalog) -> Sequence[Room] | None:
-        """Return the room of all system nodes; None: the cluster has nodes that the stack file does not name."""
-        del cluster, catalog
-        return None
-
-    def documents(
-        self,
-        cluster: CloudCluster | None,
-        pools: Sequence[PoolPlan],
-        storage: StoragePlan,
-        identities: CloudIdentities | None,
-    ) -> Iterable[Document]:
-        """Return the cloud's documents that grow with the stack file."""
-        return ()
-
-    def plan_storage(
-        self,
-        storage: Mapping[str, StorageClass],
-        stack: str,
-        pools: Sequence[PoolPlan],
-        kubernetes: str | None,
-        catalog: Catalog,
-    ) -> Decided[StoragePlan]:
-        """Return the storage classes, with the resources of the cloud that they need; `kubernetes`: as planned."""
-        return Decided(StoragePlan())
-
-    def plan_identities(self, identities: Mapping[str, TeamIdentity]) -> Decided[CloudIdentities | None]:
-        """Return the resources of the cloud for the identities of teams, by team; None: it needs none."""
-        return Decided(None)
-
-    def identity_rights(self, identity: TeamIdentity) -> tuple[str, ...]:
-        """Return what pods with the identity may use, as text."""
-        return tuple(f"use {one}" for one in (identity.role_arn, identity.google_service_account) if one)
-
-    def account_annotations(self, identity: TeamIdentity) -> Mapping[str, str]:
-        """Return the annotations of the service account that pods get the identity by."""
-        return {}
-
-    def pod_egress(self, *, identity: bool) -> tuple[PodEgress, ...]:
-        """Return the addresses that identity and DNS of pods need; `identity`: whether the team has one."""
-        return ()
-
-    def api_egress(self) -> PodEgress | None:
-        """Return the addresses of the cloud's APIs; None: they have none of their own."""
-        return None
-
-    def api_egress_note(self) -> str:
-        """Return what the addresses of `api_egress` need to be used."""
-        return ""
-
-    def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
-        """Return what the operator's values need on these nodes."""
-        return OperatorSettings()

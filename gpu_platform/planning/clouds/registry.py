@@ -1,4 +1,4 @@
-"""Register the providers; a new one is a class in a subpackage of its own and a case here.
+"""Register the providers; a new one is a function in a subpackage of its own and a case here.
 
 A provider is imported for its own stacks alone: all of them take a tenth of the start-up time.
 """
@@ -32,25 +32,21 @@ def cloud_of(
     """
     match cluster:
         case SandboxCluster():
-            from gpu_platform.planning.clouds.sandbox.cloud import Sandbox
+            from gpu_platform.planning.clouds.sandbox.cloud import sandbox
 
-            # pyrefly: ignore[bad-instantiation] - an empty method is a default, not abstract
-            return Sandbox(cluster)
+            return sandbox(cluster)
         case ExistingCluster():
-            from gpu_platform.planning.clouds.existing.cloud import Existing
+            from gpu_platform.planning.clouds.existing.cloud import existing
 
-            # pyrefly: ignore[bad-instantiation] - an empty method is a default, not abstract
-            return Existing(cluster)
+            return existing(cluster)
         case EksCluster():
-            from gpu_platform.planning.clouds.eks.cloud import Eks
+            from gpu_platform.planning.clouds.eks.cloud import eks
 
-            # pyrefly: ignore[bad-instantiation] - an empty method is a default, not abstract
-            return Eks(cluster, storage, identities, pools)
+            return eks(cluster, storage, identities, pools)
         case GkeCluster():
-            from gpu_platform.planning.clouds.gke.cloud import Gke
+            from gpu_platform.planning.clouds.gke.cloud import gke
 
-            # pyrefly: ignore[bad-instantiation] - an empty method is a default, not abstract
-            return Gke(cluster, window, storage=storage, members=members, identities=identities, teams=teams)
+            return gke(cluster, window, storage=storage, members=members, identities=identities, teams=teams)
 
 
 def first_stacks() -> Mapping[str, FirstStack]:

@@ -21,14 +21,14 @@ def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
     """Record what is wrong with the cluster on its cloud, where that part of the file parsed."""
     if context.cloud is not None:
         pools = [resolved.pool for resolved in resolved_pools]
-        context.cloud.check_cluster(pools, context.operator, context.catalog, context.at("cluster"))
+        context.cloud.control_plane.check(pools, context.operator, context.catalog, context.at("cluster"))
 
 
 def plan(context: CompleteContext, pools: Sequence[PoolPlan]) -> Decided[ClusterPlan]:
     """Return the cluster's plan, for pools that are planned."""
     cluster, cloud = context.cloud.cluster, context.cloud
     release = context.catalog.operator_releases[context.operator.release]
-    planned = cloud.plan_cluster(context.stack, pools, release, context.catalog)
+    planned = cloud.control_plane.plan(context.stack, pools, release, context.catalog)
     existing = cluster if isinstance(cluster, ExistingCluster) else None
     return Decided(
         ClusterPlan(
@@ -52,7 +52,7 @@ def plan_controllers(
     controllers: Sequence[ControllerPods],
 ) -> Decided[ClusterPlan]:
     """Return the cluster's plan with nodes that hold the controllers, or record that it has no room for them."""
-    sized = context.cloud.plan_controllers(
+    sized = context.cloud.control_plane.plan_controllers(
         cluster.cloud, pools, controllers, context.catalog, context.at("cluster")
     )
     return Decided(replace(cluster, cloud=sized.value), sized.decisions)
@@ -66,5 +66,5 @@ def check_documents(
     identities: CloudIdentities | None,
 ) -> None:
     """Record documents of the cloud above their limits."""
-    measured = context.cloud.documents(cluster.cloud, pools, storage, identities)
+    measured = context.cloud.control_plane.documents(cluster.cloud, pools, storage, identities)
     documents.check_documents(measured, context.catalog, context.problems)

@@ -42,7 +42,7 @@ def check(classes: Sequence[ComputeClass], cloud: Cloud, pools: Sequence[Pool]) 
                 )
             taken.setdefault(name, one.name)
         members = [by_name[name] for name in one.pools if name in by_name]
-        cloud.check_compute_class(one, members, here)
+        cloud.classes.check(one, members, here)
     return problems
 
 

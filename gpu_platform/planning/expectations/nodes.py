@@ -103,7 +103,7 @@ def _node(requirements: NodeRequirements, cloud: Cloud, catalog: Catalog, nodes:
     expected = dict(requirements.labels)
     sources = dict.fromkeys(requirements.labels, f"stack: {requirements.path}")
     if software.device_plugin == "cloud":
-        of_cloud = cloud.gpu_labels(machine, sharing)
+        of_cloud = cloud.pools.gpu_labels(machine, sharing)
         expected |= of_cloud
         sources |= dict.fromkeys(of_cloud, f"{of_sharing} on {of_machine}")
     # Feature discovery is an operand. Single renames the product and counts instances, not GPUs. Shares of MIG

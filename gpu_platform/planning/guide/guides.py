@@ -114,7 +114,7 @@ def _plan(
     return GuidePlan(
         namespace=team.name,
         cluster=platform.cloud.cluster.name,
-        login=platform.cloud.login_commands(team.everybody),
+        login=platform.cloud.logins.commands(team.everybody),
         simulated=platform.cloud.access == "sandbox",
         priority=team.priority,
         pools=tuple(

@@ -79,11 +79,11 @@ NO_GPU_SOFTWARE: Final = NodeSoftware(driver="none", toolkit="none", device_plug
 
 
 def node_software(pool: Pool, cloud: Cloud | None, operator: Operator, catalog: Catalog) -> NodeSoftware:
-    """Return who installs what on the nodes of a pool; `Cloud.check_software` finds contradictions."""
+    """Return who installs what on the nodes of a pool; `CloudSoftware.check` finds contradictions."""
     machine = catalog.machine_types.get(pool.machine_type)
     if machine is not None and not machine.has_gpus:
         return NO_GPU_SOFTWARE
-    found = cloud.software(pool, operator, catalog) if cloud is not None else declared_software(operator)
+    found = cloud.software.owners(pool, operator, catalog) if cloud is not None else declared_software(operator)
     if not isinstance(pool.sharing, Dra) or found.device_plugin != "operator":
         return found
     # A GPUCluster installs no toolkit: the runtime of the nodes must be set up for CDI.

@@ -27,7 +27,7 @@ def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
     check_compute_domains(context, resolved_pools)
     if context.cloud is not None:
         pools = [(resolved.index, resolved.pool) for resolved in resolved_pools]
-        context.cloud.check_operator(pools, operator, context.catalog, context.problems)
+        context.cloud.software.check_operator(pools, context.catalog, context.problems)
 
 
 def _check_release(operator: Operator, context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:

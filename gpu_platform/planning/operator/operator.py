@@ -112,7 +112,7 @@ def _plan(
     spec, catalog = context.environment, context.catalog
     present = gpu_parts(context.cloud.cluster)
     release = catalog.operator_releases[spec.operator.release]
-    settings = context.cloud.operator_settings(pools)
+    settings = context.cloud.software.operator_settings(pools)
     own_drivers = [pool for pool in pools if pool.software.driver == "operator"]
     owned = bool(own_drivers)
     version = spec.operator.driver.version or (release.default_driver if owned else None)

@@ -8,7 +8,7 @@ from gpu_platform.base import names
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import MachineType
 from gpu_platform.catalog.unknown_machine import machines_of_gpu, unknown_machine_type
-from gpu_platform.planning.clouds.protocol import Cloud
+from gpu_platform.planning.clouds.protocol import LONGEST_POOL_NAME, Cloud
 from gpu_platform.planning.context import Context
 from gpu_platform.planning.nodes.software import branch_of, driver_version, node_software
 from gpu_platform.planning.pools.cpu_pools import check_cpu_pool, check_workload
@@ -31,7 +31,7 @@ def check(context: Context, resolved_pools: Sequence[ResolvedPool]) -> None:
         if context.operator is not None and context.catalog.has_gpus(resolved.pool.machine_type):
             _check_driver(context, resolved)
     if context.cloud is not None:
-        context.cloud.check_together(context.pools, context.operator, context.catalog, context.problems)
+        context.cloud.pools.check_together(context.pools, context.operator, context.catalog, context.problems)
     by_zone = (context.cloud or Cloud).reservations_by_zone
     check_reservations(context.pools, context.problems, by_zone=by_zone)
 
@@ -54,7 +54,7 @@ def check_pool(context: Context, resolved: ResolvedPool) -> None:
             check_sharing(resolved, machine, catalog.gpu_of(machine), problems)
         if pool.topology is not None and pool.topology.policy == "single-numa-node":
             _check_single_numa(pool, machine, problems)
-    most, why = (context.cloud or Cloud).longest_pool_name
+    most, why = context.cloud.longest_pool_name if context.cloud is not None else LONGEST_POOL_NAME
     if len(pool.name) > most:
         problems.at("name").add(f"{len(pool.name)} characters", f"at most {most}: {why}", "shorten it")
     for key in pool.labels:
@@ -92,19 +92,19 @@ def _check_on_cloud(context: Context, cloud: Cloud, resolved: ResolvedPool, mach
             f"a machine type of {cloud.vendor}",
             same_gpu or f"write {next(one.name for one in of_cloud if one.has_gpus == machine.has_gpus)}",
         )
-    cloud.check_nodes(pool, problems)
+    cloud.pools.check_nodes(pool, problems)
     if machine is None or other_vendor:
         return
     catalog, operator = context.catalog, context.operator
     if operator is not None:
         software = node_software(pool, cloud, operator, catalog)
         if machine.has_gpus:
-            cloud.check_software(pool, operator, catalog, problems)
-            cloud.check_sharing(pool, software, machine, catalog, context.at(resolved.sharing_path))
+            cloud.software.check(pool, software, operator, catalog, problems)
+            cloud.software.check_sharing(pool, software, machine, catalog, context.at(resolved.sharing_path))
     if machine.has_gpus:
         check_domain(pool, machine, catalog, problems)
     check_sale(pool, machine, cloud, catalog, problems)
-    cloud.check_pool(pool, machine, catalog, problems)
+    cloud.pools.check(pool, machine, catalog, problems)
 
 
 def _check_single_numa(pool: Pool, machine: MachineType, problems: Problems) -> None:
@@ -136,7 +136,7 @@ def _check_driver(context: Context, resolved: ResolvedPool) -> None:
         allowed = f"branch {gpu.minimum_driver_branch} " + ("or newer" if newest is None else f"to {newest}")
         of_image = version is None or pool.image.driver is not None
         own = "an image with such a driver in image.ami and image.driver, or take another machine type"
-        release = context.cloud.release_with_driver(pool, catalog) if context.cloud is not None else None
+        release = context.cloud.software.release_with_driver(pool, catalog) if context.cloud is not None else None
         if release is not None:
             own = f"{release} or a newer one in image.release, {own}"
         problems.at("machine_type").add(

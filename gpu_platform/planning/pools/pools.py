@@ -33,10 +33,10 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
     pool, required = resolved.pool, requirements.plan(context, resolved)
     needed = required.value
     machine = needed.machine
-    cloud = context.cloud.plan_pool(pool, machine, needed, context.catalog)
-    autoscaler = context.cloud.plan_autoscaler(pool, machine, needed)
+    cloud = context.cloud.pools.plan(pool, machine, needed, context.catalog)
+    autoscaler = context.cloud.pools.plan_autoscaler(pool, machine, needed)
     expected = expectations.plan(context, needed, cloud.value.nodes)
-    added = context.cloud.added_taints(pool, machine)
+    added = context.cloud.pools.added_taints(pool, machine)
     by_karpenter = pool.provisioner == "karpenter"
     alternatives = [context.catalog.machine_types[name] for name in pool.alternatives]
     nodes = [allocatable(one, karpenter=by_karpenter) for one in (machine, *alternatives)]
@@ -51,7 +51,7 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
         gpu_product=needed.gpu.product if needed.gpu is not None else "",
         gpu_memory_mib=needed.gpu.memory_mib if needed.gpu is not None else 0,
         gpus_per_node=machine.gpu_count,
-        nodes=context.cloud.nodes(pool, resolved.nodes),
+        nodes=context.cloud.pools.nodes(pool, resolved.nodes),
         capacity=pool.capacity.model_dump(mode="json", exclude_none=True),
         placement=cloud.value.nodes.placement or (pool.placement.type if pool.placement else "none"),
         sharing=needed.sharing,
@@ -83,7 +83,7 @@ def plan_pool(context: CompleteContext, resolved: ResolvedPool) -> Decided[PoolP
         Decision(subject=f"pool {pool.name}", what="taint", chosen=str(taint), why=why)
         for taint, why in added.items()
     )
-    plan = replace(plan, daemonsets=context.cloud.daemonsets(plan, context.catalog))
+    plan = replace(plan, daemonsets=context.cloud.pools.daemonsets(plan, context.catalog))
     return Decided(
         plan, (*required.decisions, *of_taints, *cloud.decisions, *autoscaler.decisions, *_of_schedule(plan))
     )

@@ -187,12 +187,14 @@ def _plan_teams(
     queueing = environment.queueing
     planned = _flavors(cloud, available.pools, aware=is_topology_aware(queueing, available.pools, cloud))
     flavors = {flavor.pool: flavor.name for flavor in planned}
-    checks = {pool.name: _check_name(pool) for pool in available.pools if cloud.provisioning(pool) is not None}
+    checks = {
+        pool.name: _check_name(pool) for pool in available.pools if cloud.pools.provisioning(pool) is not None
+    }
     by_name = {tenant.namespace: tenant for tenant in tenants}
     classes = tuple(
         SelectedClass(label=label, name=value, pools=one.pools)
         for one in environment.compute_classes
-        for label, value in cloud.class_labels(one.name).items()
+        for label, value in cloud.classes.labels(one.name).items()
     )
     found = (_plan_team(queueing, team, divided, flavors, checks, by_name[team.name]) for team in teams)
     return tuple(replace(one, classes=classes) for one in found)
@@ -241,7 +243,7 @@ _RECLAIM: Final[Mapping[str, Literal["Any", "LowerPriority", "Never"]]] = {
 
 
 def _topologies(cloud: Cloud, pools: Sequence[PoolPlan]) -> tuple[TopologyPlan, ...]:
-    levels = dict.fromkeys([(names.HOSTNAME_LABEL,), *(cloud.topology_levels(pool) for pool in pools)])
+    levels = dict.fromkeys([(names.HOSTNAME_LABEL,), *(cloud.pools.topology_levels(pool) for pool in pools)])
     return tuple(TopologyPlan(name=_topology_name(found), levels=found) for found in levels)
 
 
@@ -268,7 +270,7 @@ def _flavors(cloud: Cloud, pools: Sequence[PoolPlan], *, aware: bool) -> tuple[F
                 topology=_topology_name(levels) if aware else None,
             )
             for pool in pools
-            for levels in (cloud.topology_levels(pool),)
+            for levels in (cloud.pools.topology_levels(pool),)
         ),
     )
 
@@ -291,7 +293,7 @@ def _check_name(pool: PoolPlan) -> str:
 def _provisioning(cloud: Cloud, pools: Sequence[PoolPlan]) -> tuple[ProvisioningPlan, ...]:
     found: list[ProvisioningPlan] = []
     for pool in pools:
-        request = cloud.provisioning(pool)
+        request = cloud.pools.provisioning(pool)
         if request is not None:
             found.append(
                 ProvisioningPlan(

@@ -59,8 +59,8 @@ def plan(context: CompleteContext, resolved: ResolvedPool) -> Decided[NodeRequir
     gate = node_gate(pool, context.environment.validation, partitioned=_is_partitioned(sharing))
     devices = offered_devices(machine, gpu, partitions=sharing.partitions) if by_dra else ()
     place = class_place(pool.name, context.environment.compute_classes)
-    class_labels: Labels = dict(context.cloud.class_labels(place.name)) if place is not None else {}
-    class_taints = context.cloud.class_taints(place.name) if place is not None else ()
+    class_labels: Labels = dict(context.cloud.classes.labels(place.name)) if place is not None else {}
+    class_taints = context.cloud.classes.taints(place.name) if place is not None else ()
     requirements = NodeRequirements(
         path=resolved.path,
         pool=pool,
@@ -134,7 +134,7 @@ def _partition_decisions(
     stopped = "operands of the GPU Operator"
     if requirements.software.driver != "operator":
         stopped += ", and with them the kubelet and other GPU services of the host"
-    reboots = context.cloud.operator_settings(()).reboots_for_mig
+    reboots = context.cloud.software.operator_settings(()).reboots_for_mig
     reset = "resets the GPUs" + (", and reboots the node where a reset is not possible" if reboots else "")
     decisions = [
         Decision(
@@ -329,7 +329,7 @@ def _class_decisions(
 
 
 def _software_decision(context: CompleteContext, pool: Pool, software: NodeSoftware) -> tuple[Decision, ...]:
-    why = context.cloud.explain_software(pool, software, context.catalog)
+    why = context.cloud.software.explain(pool, software)
     if why is None:
         return ()
     return (

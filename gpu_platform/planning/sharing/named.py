@@ -122,7 +122,7 @@ def _by_node(
 ) -> Iterator[tuple[Pool, str | None, tuple[str, ...] | None]]:
     """Yield the pool without the nodes that have a sharing of their own, and each of these as a pool."""
     own = pool.declared_sharing if isinstance(pool.declared_sharing, str) else None
-    names = cloud.node_names(pool) if cloud is not None else None
+    names = cloud.pools.names(pool) if cloud is not None else None
     if not pool.per_node or cloud is None:
         yield pool, own, names
         return

@@ -51,7 +51,7 @@ def check(
         check_declared_fields(one, cloud.cluster.provider, problems.at(name))
         _check_teams(one, teams, problems.at(name))
     _check_places(_for_teams(storage, teams), problems)
-    cloud.check_storage(storage, pools, catalog, problems)
+    cloud.storage.check(storage, pools, catalog, problems)
     return problems
 
 
@@ -63,7 +63,7 @@ def plan(context: CompleteContext, pools: Sequence[PoolPlan], kubernetes: str | 
     environment = context.environment
     names = [team.name for team in environment.teams]
     storage = _for_teams(environment.storage, names)
-    planned = context.cloud.plan_storage(storage, context.stack, pools, kubernetes, context.catalog)
+    planned = context.cloud.storage.plan(storage, context.stack, pools, kubernetes, context.catalog)
     own = tuple(one for one in planned.value.volumes if one.namespace in names)
     others = tuple(one for one in planned.value.volumes if one.namespace not in names)
     in_pod = any(one.in_pod for one in planned.value.volumes)

@@ -16,12 +16,12 @@ def check_bare_pods(team: Team, cloud: Cloud, problems: Problems) -> None:
 
 def admits_bare_pods(team: Team, cloud: Cloud) -> bool:
     """Return whether pods of the team may have no controller."""
-    return team.allow_bare_pods or cloud.isolates_bare_pods
+    return team.allow_bare_pods or cloud.network.isolates_bare_pods
 
 
 def bare_pod_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
     """Return what is decided about pods without a controller; nothing where network policies hold for them."""
-    if cloud.isolates_bare_pods:
+    if cloud.network.isolates_bare_pods:
         return ()
     if team.allow_bare_pods:
         chosen, why = (

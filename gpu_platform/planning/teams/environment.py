@@ -143,7 +143,7 @@ def plan(
 
 def plan_identities(context: CompleteContext) -> Decided[CloudIdentities | None]:
     """Return the resources of the cloud for the identities of an environment without problems."""
-    return context.cloud.plan_identities(identities_of(context.environment))
+    return context.cloud.identities.plan(identities_of(context.environment))
 
 
 def plan_one(

@@ -42,7 +42,7 @@ def check_identities(environment: Environment, cloud: Cloud, problems: Problems)
             )
             continue
         _check_form(identity, cloud, here)
-        cloud.check_identity(identity, here)
+        cloud.identities.check(identity, here)
         if of_own_stack and team in names:
             here.add(
                 f"{team!r}, which is in teams, too",
@@ -89,9 +89,9 @@ def plan_service_account(team: Team, identity: TeamIdentity | None, cloud: Cloud
         return None
     return ServiceAccountPlan(
         name=SERVICE_ACCOUNT,
-        annotations={} if identity is None else dict(cloud.account_annotations(identity)),
+        annotations={} if identity is None else dict(cloud.identities.annotations(identity)),
         image_pull_secrets=team.image_pull_secrets,
-        rights=() if identity is None else cloud.identity_rights(identity),
+        rights=() if identity is None else cloud.identities.rights(identity),
     )
 
 

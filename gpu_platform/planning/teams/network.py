@@ -61,7 +61,7 @@ def _check_egress(egress: tuple[Egress, ...], cloud: Cloud, problems: Problems) 
         if isinstance(one, str):
             name = one
             if one == CLOUD_APIS:
-                cloud.check_api_egress(here)
+                cloud.network.check_apis(cloud.cluster.provider, here)
         elif (one.cidr is None) == (one.fqdn is None):
             here.add(
                 "neither cidr nor fqdn" if one.cidr is None else "cidr and fqdn",
@@ -82,7 +82,7 @@ def _check_destination(one: Destination, cloud: Cloud, here: Problems) -> None:
     if one.cidr is not None:
         _check_cidr(one.cidr, here.at("cidr"))
     if one.fqdn is not None:
-        cloud.check_host_egress(here.at("fqdn"))
+        cloud.network.check_hosts(here.at("fqdn"))
         if any(f".{one.fqdn}".endswith(f".{domain}") for domain in _OF_THE_CLUSTER):
             here.at("fqdn").add(
                 f"{one.fqdn!r}, a name of the cluster or of its nodes",
@@ -106,7 +106,7 @@ def _check_cidr(cidr: str, here: Problems) -> None:
 
 def plan_egress(team: Team, cloud: Cloud) -> tuple[PodEgress, ...]:
     """Return the addresses that pods of the team may connect to by the stack file."""
-    apis = cloud.api_egress()
+    apis = cloud.network.api_egress
     found: list[PodEgress] = []
     for one in team.egress:
         if one == INTERNET:
@@ -170,14 +170,14 @@ def network_decisions(team: Team, cloud: Cloud) -> tuple[Decision, ...]:
         if chosen:
             why = f"teams[].{what}; beside its namespace{beside}"
             found.append(Decision(subject=subject, what=what, chosen="; ".join(chosen), why=why))
-    if cloud.host_policy == "CiliumNetworkPolicy":
+    if cloud.network.host_policy == "CiliumNetworkPolicy":
         hosts = ", ".join(one.host for one in plan_hosts(team)) or "none"
         why = "cluster.network_policies: Cilium enforces names, by one CiliumNetworkPolicy of the team"
         found.append(Decision(subject=subject, what="hosts by name", chosen=hosts, why=why))
     if CLOUD_APIS in team.egress:
-        address = cloud.api_egress()
+        address = cloud.network.api_egress
         if address is not None:
-            why = cloud.api_egress_note()
+            why = cloud.network.api_egress_note
             found.append(Decision(subject=subject, what="cloud-apis", chosen=address.cidr, why=why))
     if team.identity is not None and not team.egress:
         unreachable = "its buckets stay" if team.identity.buckets else "what it may use in the cloud stays"

@@ -340,7 +340,7 @@ def plan_tenant(
         available.pools,
         kubernetes,
         fabric.value.read_only if fabric.value is not None else (),
-        cloud.bucket_sidecar,
+        cloud.storage.bucket_sidecar,
     )
     claims = (
         *(plan_claim(claim, available.catalog) for claim in team.claims),
@@ -364,10 +364,10 @@ def plan_tenant(
             **pod_security_labels(team.pod_security, by_policy=fabric.value is not None),
         },
         quota=quota,
-        egress=cloud.pod_egress(identity=identified),
+        egress=cloud.network.identity_egress if identified else cloud.network.pod_egress,
         declared_egress=plan_egress(team, cloud),
         hosts=plan_hosts(team),
-        host_policy=cloud.host_policy if plan_hosts(team) else None,
+        host_policy=cloud.network.host_policy if plan_hosts(team) else None,
         ingress=plan_ingress(team),
         object_quota=object_quota(team.quota.objects, addons),
         addon_object_quota=addon_object_quota(team.quota.objects, addons, compute_domains=domains),

@@ -77,7 +77,7 @@ def check_replaced(context: CompleteContext, pools: Sequence[PoolPlan]) -> None:
         )
     if (grown := _grown_with_readiness(context, pools)) and context.cloud.autoscaler_flags == "nobody":
         # A pool whose nodes come when the cloud has the capacity has no fixed size.
-        sized = not any(pool.cloud is not None and pool.cloud.created_on_demand for pool in grown)
+        sized = not any(pool.cloud_nodes.created_on_demand for pool in grown)
         context.at("validation").at("node_readiness").add(
             f"true, and the cloud's autoscaler adds nodes to {', '.join(pool.name for pool in grown)}",
             "node_readiness with pools of a fixed size: an autoscaler without the flag --startup-taint, which "

@@ -99,7 +99,7 @@ def _storage_of(
         },
         classes={
             **{name: one for name, one in declared.items() if not isinstance(one, TeamStorage)},
-            **cloud.own_classes(declared, available.pools, available.catalog),
+            **cloud.storage.own_classes(declared, available.pools, available.catalog),
         },
         known=cloud.creates_nodes,
         declared=declared,
@@ -334,7 +334,7 @@ def _check_topology(
         )
         return
     pool = next((pool for pool in available.pools if pool.name == job.pool), None)
-    if job.topology == "preferred" or pool is None or closest_level(cloud.topology_levels(pool)) is not None:
+    if job.topology == "preferred" or pool is None or closest_level(cloud.pools.topology_levels(pool)) is not None:
         return
     on_node = pool_capacity(pods, team, pool, available).on_node
     if job.replicas > on_node:
@@ -414,7 +414,7 @@ def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cl
         one, pool = storage.classes.get(name or ""), pools[pool_name]
         if one is None:
             continue
-        sizes = cloud.claim_sizes(one)
+        sizes = cloud.storage.claim_sizes(one)
         if kept.size is not None and (made := sizes.next_size(kept.size)) != kept.size:
             multiple = f"a multiple of {sizes.step}"
             if sizes.step in ("", sizes.smallest):
@@ -426,7 +426,7 @@ def _check_claims(team: Team, storage: _Storage, available: Available, cloud: Cl
                 f"{allowed}: the cloud makes no other volume of it, and bills that",
                 f"write size: {made}, or name a class of type disk",
             )
-        problem = cloud.mount_problem(one, pool, available.pools, available.catalog)
+        problem = cloud.storage.mount_problem(one, pool, available.pools, available.catalog)
         if problem is not None:
             problems.at(path).at("storage_class").add(
                 f"{name!r} on pool {pool.name}: {problem.why}",
@@ -447,7 +447,7 @@ def _check_mounts(
 
     def unable(one: TeamStorage) -> Mapping[str, str]:
         found = (
-            (pool.name, cloud.mount_problem(one, pool, available.pools, available.catalog))
+            (pool.name, cloud.storage.mount_problem(one, pool, available.pools, available.catalog))
             for pool in available.pools
         )
         return {pool: problem.why for pool, problem in found if problem is not None}
@@ -483,7 +483,7 @@ def _other_class(
     mounted = [
         other
         for other, one in storage.classes.items()
-        if cloud.mount_problem(one, pool, available.pools, available.catalog) is None
+        if cloud.storage.mount_problem(one, pool, available.pools, available.catalog) is None
         and not (shared and isinstance(one, DiskStorage))
     ]
     if mounted:
@@ -511,7 +511,7 @@ def _check_sidecars(
     team: Team, storage: _Storage, declared: Sequence[DeclaredPods], cloud: Cloud, problems: Problems
 ) -> None:
     """Record pods that request no more than what reads their buckets takes of it."""
-    sidecar = cloud.bucket_sidecar
+    sidecar = cloud.storage.bucket_sidecar
     mounting = {
         f"{field}[{index}]"
         for field, index, entry in _entries(team)

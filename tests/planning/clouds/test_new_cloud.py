@@ -1,19 +1,25 @@
-"""A provider that no package knows is planned through the protocol alone."""
+"""A provider that no package knows is planned by the functions of its parts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
 
 from gpu_platform.base.errors import BadInput, Problem
-from gpu_platform.catalog import Catalog, MachineType, OperatorRelease, load_catalog
+from gpu_platform.catalog import Catalog, MachineType, load_catalog
 from gpu_platform.planning import EnvironmentPlan, plan_environment, planner
 from gpu_platform.planning.changes.pool_facts import platform_of, pool_facts, protected
 from gpu_platform.planning.clouds.nodes import nodes_plan
 from gpu_platform.planning.clouds.parts import PartPlan
-from gpu_platform.planning.clouds.protocol import Cloud, OperatorSettings
+from gpu_platform.planning.clouds.protocol import (
+    Cloud,
+    CloudControlPlane,
+    CloudPools,
+    CloudSoftware,
+    OperatorSettings,
+)
 from gpu_platform.planning.clouds.section import (
     CloudCluster,
     CloudNodes,
@@ -26,12 +32,11 @@ from gpu_platform.planning.clouds.section import (
 from gpu_platform.planning.decision import Decided, Decision
 from gpu_platform.planning.nodes.section import Taint
 from gpu_platform.planning.nodes.software import NodeSoftware
-from gpu_platform.planning.pools.section import NodesPlan, PoolPlan
 from gpu_platform.planning.prerequisites import gpu_quotas
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
 from gpu_platform.stack import parse_platform
-from gpu_platform.stack.cluster import ExistingCluster, Operator
+from gpu_platform.stack.cluster import ExistingCluster
 from gpu_platform.stack.environment import Environment
 from gpu_platform.stack.pool import Pool
 from tests.planning.conftest import environment, pool, team
@@ -95,60 +100,47 @@ class AzureCluster:
         )
 
 
-class Azure(Cloud):
-    access = "outputs"
-    creates_nodes = True
-    no_gpu_cluster = "eks, existing or sandbox"
+def azure(cluster: ExistingCluster) -> Cloud:
+    return Cloud(
+        cluster=cluster,
+        access="outputs",
+        kubernetes="1.35",
+        creates_nodes=True,
+        no_gpu_cluster="eks, existing or sandbox",
+        pools=CloudPools(
+            nodes=lambda pool, named: nodes_plan(pool, "cloud"),
+            plan=plan_pool,
+            added_taints=lambda pool, machine: {SPOT_TAINT: "AKS adds it to spot nodes"},
+            check=check_pool,
+        ),
+        software=CloudSoftware(
+            owners=lambda pool, operator, catalog: NodeSoftware(
+                driver="image", toolkit="operator", device_plugin="operator"
+            ),
+            operator_settings=lambda pools: OperatorSettings(toolkit_dir="/opt/nvidia"),
+        ),
+        control_plane=CloudControlPlane(
+            plan=lambda stack, pools, release, catalog: Decided(AzureCluster(name=cluster.name))
+        ),
+    )
 
-    def __init__(self, cluster: ExistingCluster) -> None:
-        self._cluster = cluster
 
-    @property
-    def cluster(self) -> ExistingCluster:
-        return self._cluster
+def check_pool(pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
+    if pool.name == "windows":
+        problems.at("name").add("'windows'", "any other name", "rename it")
 
-    @property
-    def kubernetes(self) -> str | None:
-        return "1.35"
 
-    def node_names(self, pool: Pool) -> None:
-        return None
-
-    def nodes(self, pool: Pool, named: tuple[str, ...] | None) -> NodesPlan:
-        return nodes_plan(pool, "cloud")
-
-    def software(self, pool: Pool, operator: Operator, catalog: Catalog) -> NodeSoftware:
-        return NodeSoftware(driver="image", toolkit="operator", device_plugin="operator")
-
-    def added_taints(self, pool: Pool, machine: MachineType) -> Mapping[Taint, str]:
-        return {SPOT_TAINT: "AKS adds it to spot nodes"}
-
-    def check_pool(self, pool: Pool, machine: MachineType, catalog: Catalog, problems: Problems) -> None:
-        if pool.name == "windows":
-            problems.at("name").add("'windows'", "any other name", "rename it")
-
-    def plan_pool(
-        self, pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
-    ) -> Decided[CloudPool]:
-        why = "nodes close together"
-        decision = Decision(subject=f"pool {pool.name}", what="placement", chosen="proximity", why=why)
-        nodes = CloudNodes(
-            platform="azure", protect=True, placement="proximity", network_requests={"rdma/hca": "8"}
-        )
-        return Decided(CloudPool(plan=AzurePool(labels=requirements.labels), nodes=nodes), (decision,))
-
-    def plan_cluster(
-        self, stack: str, pools: Sequence[PoolPlan], release: OperatorRelease, catalog: Catalog
-    ) -> Decided[AzureCluster]:
-        return Decided(AzureCluster(name=self._cluster.name))
-
-    def operator_settings(self, pools: Sequence[PoolPlan]) -> OperatorSettings:
-        return OperatorSettings(toolkit_dir="/opt/nvidia")
+def plan_pool(
+    pool: Pool, machine: MachineType, requirements: NodeRequirements, catalog: Catalog
+) -> Decided[CloudPool]:
+    why = "nodes close together"
+    decision = Decision(subject=f"pool {pool.name}", what="placement", chosen="proximity", why=why)
+    nodes = CloudNodes(platform="azure", protect=True, placement="proximity", network_requests={"rdma/hca": "8"})
+    return Decided(CloudPool(plan=AzurePool(labels=requirements.labels), nodes=nodes), (decision,))
 
 
 def planned(monkeypatch: pytest.MonkeyPatch, name: str = "train") -> EnvironmentPlan:
-    # pyrefly: ignore[bad-instantiation] - an empty method is a default
-    monkeypatch.setattr(planner, "cloud_of", lambda cluster, *_, **__: Azure(cluster))
+    monkeypatch.setattr(planner, "cloud_of", lambda cluster, *_, **__: azure(cluster))
     workload = {"name": "job", "pool": name, "replicas": 1, "gpus": 8}
     file = environment(
         pool(name, "p4de.24xlarge"), cluster={"provider": "existing"}, teams=[team(workloads=[workload])]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gpu_platform.base.errors import BadInput
 from gpu_platform.catalog import MachineType, load_catalog
+from gpu_platform.planning.clouds.gke.cloud_nodes import node_pool_nodes
 from gpu_platform.planning.clouds.gke.node import local_ssd_count
 from gpu_platform.planning.clouds.gke.plan import CompactPlacement, GkePoolPlan, UpgradeSettings
 from gpu_platform.planning.plan import EnvironmentPlan
@@ -136,7 +137,7 @@ def test_flex_start_nodes_have_the_upgrades_of_gke(capacity: dict[str, Any], upg
     plan = decided(capacity=capacity, count=GROW, upgrade=upgrade)
     assert plan.upgrade is None
     assert plan.surge == 0
-    assert plan.keeps_version
+    assert node_pool_nodes(plan, CATALOG).keeps_version
 
 
 @pytest.mark.parametrize(
