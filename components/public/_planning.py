@@ -17,6 +17,7 @@ from components.public._errors import BadArguments
 from components.public.stack_file_types import ValidationSettings
 from components.public.types import GpuCluster
 from gpu_platform.base.errors import BadInput, Problem, did_you_mean
+from gpu_platform.planning.clouds.eks.properties import pool_properties
 from gpu_platform.planning.guide import GuidePlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.teams.section import TenantPlan
@@ -184,7 +185,8 @@ def _with_connection(plan: EnvironmentPlan, cluster: Mapping[str, Any]) -> Any: 
         of_cluster = dataclasses.replace(of_cluster, kubeconfig=cluster["kubeconfig"])
     if cluster.get("subnets"):
         cloud = dataclasses.replace(of_cluster.cloud, subnets=dict(cluster["subnets"]))
-        of_cluster = dataclasses.replace(of_cluster, cloud=cloud)
+        properties = {pool.name: pool_properties(pool, cloud) for pool in plan.pools}
+        of_cluster = dataclasses.replace(of_cluster, cloud=cloud, pool_properties=properties)
     return of_cluster
 
 

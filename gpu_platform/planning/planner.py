@@ -173,7 +173,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
     )
     kept_free = headroom.plan(context, planned.value)
     active = burn_in.plan(context, planned.value)
-    costs = cost.plan(planned.value, teams.total_quota(spec.teams), sized.value.cloud, spec.budget)
+    costs = cost.plan(planned.value, teams.total_quota(spec.teams), sized.value, spec.budget)
     return EnvironmentPlan(
         kind="environment",
         stack=stack,
@@ -248,7 +248,7 @@ def plan_environment(spec: Environment, stack: str, catalog: Catalog) -> Environ
                 stack,
                 costs,
                 planned.value,
-                sized.value.cloud,
+                sized.value,
                 spec.budget,
                 alerts=monitored.value is not None and monitored.value.has_alert(monitoring.BUDGET_ALERT),
             ),

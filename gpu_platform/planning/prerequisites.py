@@ -8,7 +8,7 @@ from typing import Final
 
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog
-from gpu_platform.planning.clouds.section import AccountNeed, CloudCluster, CloudPrerequisites, CloudQuota, Example
+from gpu_platform.planning.clouds.section import AccountNeed, CloudPrerequisites, CloudQuota, ClusterPlan, Example
 from gpu_platform.planning.clouds.vendors import vendor_of
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
@@ -82,13 +82,13 @@ def gpu_quotas(plan: EnvironmentPlan, catalog: Catalog) -> tuple[QuotaNeed, ...]
             )
             pools.setdefault((quota.name if quota is not None else None, unit), []).append(pool)
     needs = [
-        _need(name, unit, cloud.region, of_quota, cloud, catalog)
+        _need(name, unit, cloud.region, of_quota, plan.cluster, catalog)
         for (name, unit), of_quota in sorted(pools.items(), key=str)
     ]
     of_all_regions = cloud.prerequisites(()).all_regions_quota
     with_gpus = [pool for each in pools.values() for pool in each if pool.has_gpus]
     if with_gpus and of_all_regions is not None:
-        needs.append(_need(of_all_regions, "GPU", "all regions", with_gpus, cloud, catalog))
+        needs.append(_need(of_all_regions, "GPU", "all regions", with_gpus, plan.cluster, catalog))
     return tuple(needs)
 
 
@@ -97,21 +97,21 @@ def _need(
     unit: str,
     region: str,
     pools: list[PoolPlan],
-    cluster: CloudCluster,
+    cluster: ClusterPlan,
     catalog: Catalog,
 ) -> QuotaNeed:
+    surge = {pool.name: cluster.surge_nodes.get(pool.name, 0) for pool in pools}
     return QuotaNeed(
         name=name,
         unit=unit,
         region=region,
-        amount=sum((pool.nodes.max + _surge(pool, cluster)) * _units(pool, unit, catalog) for pool in pools),
+        amount=sum(
+            (pool.nodes.max + cluster.surge_nodes.get(pool.name, 0)) * _units(pool, unit, catalog)
+            for pool in pools
+        ),
         pools=tuple(pool.name for pool in pools),
-        surge=sum(_surge(pool, cluster) for pool in pools),
+        surge=sum(surge.values()),
     )
-
-
-def _surge(pool: PoolPlan, cluster: CloudCluster) -> int:
-    return pool.cloud.surge_nodes(cluster) if pool.cloud is not None else 0
 
 
 def _units(pool: PoolPlan, unit: str, catalog: Catalog) -> int:

@@ -25,7 +25,7 @@ from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan, U
 from gpu_platform.planning.clouds.windows import CapacityWindow
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.stack.loaded import plan_platform
-from tests.support.cloud_plans import environment, filled, on_cloud
+from tests.support.cloud_plans import environment, filled, on_cloud, with_cloud
 
 EKS = filled(EksClusterPlan, name="ml", region="us-east-2", kubernetes="1.35")
 GKE = filled(GkeClusterPlan, name="ml", project="p", location="us-central1")
@@ -102,7 +102,7 @@ def test_a_renamed_node_group_takes_the_creation_of_its_successor_too() -> None:
 def test_a_pool_that_is_replaced_with_its_cluster_says_that_the_cluster_comes_on_top() -> None:
     before = eks()
     moved = dataclasses.replace(EKS, region="us-east-1")
-    after = dataclasses.replace(before, cluster=dataclasses.replace(before.cluster, cloud=moved))
+    after = dataclasses.replace(before, cluster=with_cloud(before.cluster, moved, before.pools))
     assert "the replacement of the cluster takes additional time" in duration(before, after).why
 
 

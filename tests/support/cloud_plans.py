@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from gpu_platform.catalog import load_catalog
-from gpu_platform.planning.clouds.eks.cloud_nodes import karpenter_nodes, node_group_nodes
+from gpu_platform.planning.clouds.eks.cloud_nodes import karpenter_nodes, node_group_nodes, surge_nodes
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+from gpu_platform.planning.clouds.eks.properties import pool_properties as eks_properties
 from gpu_platform.planning.clouds.gke.cloud_nodes import node_pool_nodes
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
-from gpu_platform.planning.clouds.section import CloudNodes
+from gpu_platform.planning.clouds.gke.properties import pool_properties as gke_properties
+from gpu_platform.planning.clouds.section import CloudNodes, ClusterPlan
 from gpu_platform.planning.plan import EnvironmentPlan
 from gpu_platform.planning.pools.section import PoolPlan
 from gpu_platform.stack.loaded import plan_platform
@@ -67,14 +69,30 @@ def on_cloud(
     **clouds: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan,
 ) -> EnvironmentPlan:
     """Return the plan on a cloud's cluster; `clouds`: what the cloud makes of each pool."""
-    on_it = dataclasses.replace(
-        plan.cluster, provider=cluster.kind, name=cluster.name, access="outputs", cloud=cluster
-    )
+    pools = tuple(_cloud_pool(pool, clouds[pool.name]) for pool in plan.pools)
+    on_it = dataclasses.replace(plan.cluster, provider=cluster.kind, name=cluster.name, access="outputs")
+    return dataclasses.replace(plan, cluster=with_cloud(on_it, cluster, pools), pools=pools)
+
+
+def with_cloud(
+    plan: ClusterPlan, cluster: EksClusterPlan | GkeClusterPlan, pools: Iterable[PoolPlan]
+) -> ClusterPlan:
+    """Return the plan of a cluster with the cloud's part, and with what follows from it for the pools."""
+    properties = eks_properties if isinstance(cluster, EksClusterPlan) else gke_properties
     return dataclasses.replace(
         plan,
-        cluster=on_it,
-        pools=tuple(_cloud_pool(pool, clouds[pool.name]) for pool in plan.pools),
+        cloud=cluster,
+        surge_nodes={pool.name: _surge_nodes(pool, cluster) for pool in pools},
+        pool_properties={pool.name: properties(pool, cluster) for pool in pools},
     )
+
+
+def _surge_nodes(pool: PoolPlan, cluster: EksClusterPlan | GkeClusterPlan) -> int:
+    if isinstance(pool.cloud, GkePoolPlan):
+        return pool.cloud.surge
+    if isinstance(pool.cloud, KarpenterPoolPlan):
+        pool = dataclasses.replace(pool, cloud=_complete(pool.cloud))
+    return surge_nodes(pool, cluster)
 
 
 def _cloud_pool(pool: PoolPlan, cloud: EksPoolPlan | KarpenterPoolPlan | GkePoolPlan) -> PoolPlan:

@@ -68,9 +68,8 @@ def platform_of(pool: PoolPlan) -> str:
 
 def properties(pool: PoolPlan, plan: EnvironmentPlan) -> Mapping[str, str]:
     """Return the properties whose change replaces a pool or its nodes; empty texts where one is not set."""
-    cluster = plan.cluster.cloud
-    if pool.cloud is not None and cluster is not None:
-        return pool.cloud.properties(pool.machine_type, pool.capacity["type"], cluster)
+    if pool.name in plan.cluster.pool_properties:
+        return plan.cluster.pool_properties[pool.name]
     if platform_of(pool) == EXISTING:
         return {}
     return {"machine_type": pool.machine_type, "nodes": str(pool.nodes.desired)}

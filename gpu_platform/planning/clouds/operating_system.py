@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.gke.plan import GkePoolPlan
-from gpu_platform.planning.clouds.section import PoolOfCloud
 
 _OF_AMI = {"AL2023": ("amzn", "2023"), "BOTTLEROCKET": ("bottlerocket", None)}
 _OF_ALIAS = {"al2023": ("amzn", "2023"), "bottlerocket": ("bottlerocket", None)}
 _OF_IMAGE = {"COS": ("cos", None), "UBUNTU": ("ubuntu", None)}
 
 
-def os_release(pool: PoolOfCloud | None) -> tuple[str, str | None] | None:
+def os_release(pool: object | None) -> tuple[str, str | None] | None:
     """Return ID and VERSION_ID, the latter None where an image has several; None where the system is not known."""
     if isinstance(pool, EksPoolPlan):
         return _OF_AMI.get(pool.ami_type.partition("_")[0])

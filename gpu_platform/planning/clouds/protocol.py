@@ -116,6 +116,10 @@ class CloudPools:
     """
     provisioning: Callable[[PoolPlan], Provisioning | None] = _nothing
     """Return the ProvisioningRequests by which the pool gets its nodes; None: it gets them otherwise."""
+    surge_nodes: Callable[[PoolPlan, CloudCluster], int] = lambda pool, cluster: 0
+    """Return how many nodes the pool may have beyond its maximum while its nodes are rolled."""
+    properties: Callable[[PoolPlan, CloudCluster], Mapping[str, str]] = lambda pool, cluster: {}
+    """Return the properties whose change replaces the pool or its nodes, by the API's names."""
     check_nodes: Callable[[Pool, Problems], None] = _nothing
     """Record what is wrong with the pool's `nodes`, whatever its machine type; `problems` is at the pool."""
     check: Callable[[Pool, MachineType, Catalog, Problems], None] = _nothing

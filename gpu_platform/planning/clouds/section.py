@@ -10,6 +10,7 @@ from gpu_platform.base.errors import Problem
 from gpu_platform.planning.clouds.endings import PodEnding
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.windows import CapacityWindow, SizedGroup
+from gpu_platform.planning.json_form import NOT_IN_JSON
 
 NOT_SET = ""
 """A pool property that is not set."""
@@ -400,18 +401,6 @@ class CloudNodes:
     """What ends pods on its nodes, besides the schedule."""
 
 
-class PoolOfCloud(Protocol):
-    """The plan of a pool that the components of its cloud transcribe."""
-
-    def surge_nodes(self, cluster: CloudCluster) -> int:
-        """Return how many nodes it may have beyond `max` while its nodes are rolled."""
-        ...
-
-    def properties(self, machine_type: str, capacity_type: str, cluster: CloudCluster) -> Mapping[str, str]:
-        """Return the properties whose change replaces the pool or its nodes, by the API's names."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudPool:
     """The cloud's part of a pool's plan.
@@ -420,7 +409,7 @@ class CloudPool:
     only on `nodes`.
     """
 
-    plan: PoolOfCloud | None = None
+    plan: object | None = None
     nodes: CloudNodes = field(default_factory=CloudNodes)
 
 
@@ -449,6 +438,12 @@ class ClusterPlan:
     scheduler: SchedulerPlan
     cloud: CloudCluster | None = None
     """The cloud's part; None where the program neither creates nor looks up the cluster by a cloud's API."""
+    surge_nodes: Mapping[str, int] = field(default_factory=dict[str, int], metadata=NOT_IN_JSON)
+    """Nodes of each pool beyond its maximum while its nodes are rolled."""
+    pool_properties: Mapping[str, Mapping[str, str]] = field(
+        default_factory=dict[str, Mapping[str, str]], metadata=NOT_IN_JSON
+    )
+    """Properties of each pool of the cloud whose change replaces the pool or its nodes, by the API's names."""
 
 
 def listed(parts: Iterable[str]) -> str:

@@ -55,7 +55,16 @@ def plan_controllers(
     sized = context.cloud.control_plane.plan_controllers(
         cluster.cloud, pools, controllers, context.catalog, context.at("cluster")
     )
-    return Decided(replace(cluster, cloud=sized.value), sized.decisions)
+    if sized.value is None:
+        return Decided(cluster, sized.decisions)
+    of_pools, on_cloud = context.cloud.pools, [pool for pool in pools if pool.cloud is not None]
+    complete = replace(
+        cluster,
+        cloud=sized.value,
+        surge_nodes={pool.name: of_pools.surge_nodes(pool, sized.value) for pool in on_cloud},
+        pool_properties={pool.name: of_pools.properties(pool, sized.value) for pool in on_cloud},
+    )
+    return Decided(complete, sized.decisions)
 
 
 def check_documents(

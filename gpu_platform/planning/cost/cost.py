@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import fsum
 
-from gpu_platform.planning.clouds.section import CloudCluster
+from gpu_platform.planning.clouds.section import ClusterPlan
 from gpu_platform.planning.cost.section import CostPlan, PoolCost, UsedPrices
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
@@ -66,12 +66,12 @@ def _total(lines: Sequence[PoolCost], used: Mapping[str, float]) -> float | None
 def plan(
     pools: Sequence[PoolPlan],
     quota: Mapping[str, int],
-    cluster: CloudCluster | None = None,
+    cluster: ClusterPlan | None = None,
     budget: Budget | None = None,
 ) -> CostPlan:
     """Return the cost of the desired nodes, over the hours of their schedule, and the most that pools can cost.
 
-    `quota`: units by extended resource over all teams; `cluster`: the cloud's part, whose rolls add nodes.
+    `quota`: units by extended resource over all teams; `cluster`: its rolls add nodes.
     """
     shares = allocated_shares(pools, quota)
     lines: list[PoolCost] = []
@@ -109,13 +109,12 @@ def check(budget: Budget | None, pools: Sequence[PoolPlan], problems: Problems) 
         )
 
 
-def most_nodes(pool: PoolPlan, cluster: CloudCluster | None) -> int:
+def most_nodes(pool: PoolPlan, cluster: ClusterPlan | None) -> int:
     """Return the most nodes that a pool has at a time: its maximum, and those that a roll adds."""
-    surge = pool.cloud.surge_nodes(cluster) if pool.cloud is not None and cluster is not None else 0
-    return pool.nodes.max + surge
+    return pool.nodes.max + (cluster.surge_nodes.get(pool.name, 0) if cluster is not None else 0)
 
 
-def _most_of(pool: PoolPlan, cluster: CloudCluster | None) -> float | None:
+def _most_of(pool: PoolPlan, cluster: ClusterPlan | None) -> float | None:
     nodes, price = most_nodes(pool, cluster), pool.price.most_usd_per_hour
     return 0.0 if nodes == 0 else None if price is None else nodes * price
 
@@ -147,7 +146,7 @@ def decisions(
     stack: str,
     cost: CostPlan,
     pools: Sequence[PoolPlan],
-    cluster: CloudCluster | None = None,
+    cluster: ClusterPlan | None = None,
     budget: Budget | None = None,
     *,
     alerts: bool = False,

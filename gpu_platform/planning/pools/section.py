@@ -11,7 +11,7 @@ from gpu_platform.catalog.pod_devices import SHARES_PER_CONTAINER
 from gpu_platform.catalog.pod_limits import KEEP_FROM_KARPENTER, SAFE_TO_EVICT
 from gpu_platform.planning.clouds.daemonsets import DaemonSet
 from gpu_platform.planning.clouds.schedules import SchedulePlan
-from gpu_platform.planning.clouds.section import AutoscalerPlan, CloudNodes, PoolOfCloud
+from gpu_platform.planning.clouds.section import AutoscalerPlan, CloudNodes
 from gpu_platform.planning.dra.section import DeviceOffer
 from gpu_platform.planning.expectations.section import Expectations, NodeExpectation
 from gpu_platform.planning.json_form import NOT_IN_JSON
@@ -103,7 +103,7 @@ class PoolPlan:
     kubelet: Kubelet | None
     driver_version: str | None
     software: NodeSoftware
-    cloud: PoolOfCloud | None
+    cloud: object | None
     """How the cloud creates the nodes; None: the program creates them, or they exist."""
     cloud_nodes: CloudNodes = field(default_factory=CloudNodes, metadata=NOT_IN_JSON)
     """Properties of these nodes that the rest of the plan depends on; they follow from `cloud`."""

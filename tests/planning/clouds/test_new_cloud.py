@@ -21,7 +21,6 @@ from gpu_platform.planning.clouds.protocol import (
     OperatorSettings,
 )
 from gpu_platform.planning.clouds.section import (
-    CloudCluster,
     CloudNodes,
     CloudPool,
     CloudPrerequisites,
@@ -48,12 +47,6 @@ _LIMITS = Timeouts(update=3600)
 @dataclass(frozen=True)
 class AzurePool:
     labels: Mapping[str, str]
-
-    def surge_nodes(self, cluster: CloudCluster) -> int:
-        return 0
-
-    def properties(self, machine_type: str, capacity_type: str, cluster: CloudCluster) -> Mapping[str, str]:
-        return {"vm_size": machine_type, "cluster": cluster.name}
 
 
 @dataclass(frozen=True)
@@ -111,6 +104,7 @@ def azure(cluster: ExistingCluster) -> Cloud:
             nodes=lambda pool, named: nodes_plan(pool, "cloud"),
             plan=plan_pool,
             added_taints=lambda pool, machine: {SPOT_TAINT: "AKS adds it to spot nodes"},
+            properties=lambda pool, cluster: {"vm_size": pool.machine_type, "cluster": cluster.name},
             check=check_pool,
         ),
         software=CloudSoftware(

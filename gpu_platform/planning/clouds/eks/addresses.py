@@ -15,11 +15,11 @@ from typing import Final, Literal
 
 from gpu_platform.base.quantity import counted
 from gpu_platform.catalog import Catalog
+from gpu_platform.planning.clouds.eks.cloud_nodes import surge_nodes
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan, VpcPlan
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.vpc import PREFIXES, zone_subnets
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
-from gpu_platform.planning.clouds.section import PoolOfCloud
 from gpu_platform.planning.clouds.vendors import eks_pod_cap
 from gpu_platform.planning.decision import Decision
 from gpu_platform.planning.pools.section import PoolPlan
@@ -39,7 +39,7 @@ class NodeAddresses:
     most: int
 
 
-def addresses_of_node(cloud: PoolOfCloud | None) -> int:
+def addresses_of_node(cloud: object | None) -> int:
     """Return how many addresses a node takes for itself: one for each interface with IP."""
     if isinstance(cloud, EksPoolPlan) and cloud.interfaces:
         return sum(one.interface_type != "efa-only" for one in cloud.interfaces)
@@ -166,8 +166,8 @@ def _groups(cluster: EksClusterPlan, pools: Sequence[PoolPlan], catalog: Catalog
                 name=f"pool {pool.name}",
                 path=f"pools[{index}].count.{'max' if pool.nodes.max > pool.nodes.desired else 'desired'}",
                 zones=frozenset(pool.cloud_nodes.zones) or everywhere,
-                nodes=pool.nodes.max + pool.cloud.surge_nodes(cluster),
-                rolled=pool.cloud.surge_nodes(cluster),
+                nodes=pool.nodes.max + surge_nodes(pool, cluster),
+                rolled=surge_nodes(pool, cluster),
                 own=addresses_of_node(pool.cloud),
                 vcpus=catalog.machine_types[pool.machine_type].vcpu,
             )

@@ -13,6 +13,7 @@ from gpu_platform.planning.clouds.controllers import ControllerPods, Room, contr
 from gpu_platform.planning.clouds.daemonsets import DaemonSet, on_nodes
 from gpu_platform.planning.clouds.documents import Document
 from gpu_platform.planning.clouds.eks.addresses import check_addresses
+from gpu_platform.planning.clouds.eks.cloud_nodes import surge_nodes
 from gpu_platform.planning.clouds.eks.cluster import check_eks_cluster, partition_of, plan_eks_cluster
 from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.compute_class import check_compute_class
@@ -33,6 +34,7 @@ from gpu_platform.planning.clouds.eks.kubernetes import planned_kubernetes
 from gpu_platform.planning.clouds.eks.logins import login_commands, login_notes
 from gpu_platform.planning.clouds.eks.placement import check_shared_groups
 from gpu_platform.planning.clouds.eks.pools import check_eks_pool, plan_eks_pool
+from gpu_platform.planning.clouds.eks.properties import pool_properties
 from gpu_platform.planning.clouds.eks.software import check_software, eks_software, explain_software
 from gpu_platform.planning.clouds.eks.storage import (
     LUSTRE_SIZES,
@@ -107,6 +109,8 @@ def eks(
             ),
             daemonsets=partial(_daemonsets, drivers),
             topology_levels=lambda pool: topology_levels(pool.machine_type, pool.workload),
+            surge_nodes=surge_nodes,
+            properties=pool_properties,
             check=lambda pool, machine, catalog, problems: check_eks_pool(
                 pool, machine, cluster, catalog, problems
             ),

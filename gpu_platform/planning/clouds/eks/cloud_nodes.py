@@ -9,6 +9,7 @@ from gpu_platform.base import names
 from gpu_platform.base.quantity import duration_text, parse_duration
 from gpu_platform.catalog import Catalog
 from gpu_platform.planning.clouds.eks.blocks import block_endings
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.efa_requests import (
     DRANET_DRIVER,
     EFA_DEVICE_CLASS,
@@ -16,11 +17,12 @@ from gpu_platform.planning.clouds.eks.efa_requests import (
     efa_resources,
 )
 from gpu_platform.planning.clouds.eks.images import rolled_image
-from gpu_platform.planning.clouds.eks.limits import NODE_GROUP_TIMEOUTS, TERMINATION_SECONDS
+from gpu_platform.planning.clouds.eks.limits import NODE_GROUP_TIMEOUTS, TERMINATION_SECONDS, surge_of
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan, PlacementGroup
 from gpu_platform.planning.clouds.endings import PodEnding, reclaimed
 from gpu_platform.planning.clouds.section import (
     AccountNeed,
+    CloudCluster,
     CloudNodes,
     FabricNics,
     NicDevices,
@@ -30,6 +32,7 @@ from gpu_platform.planning.clouds.section import (
 from gpu_platform.planning.clouds.vendors import EFA_HUGE_PAGES_MIB
 from gpu_platform.planning.clouds.windows import CapacityWindow, SizedGroup
 from gpu_platform.planning.nodes.section import HUGE_PAGE_MIB
+from gpu_platform.planning.pools.section import PoolPlan
 
 # EKS user guide, "Create a managed node group with Capacity Blocks for ML", considerations; read 2026-11-23.
 _EMPTY_BLOCK: Final = (
@@ -200,3 +203,36 @@ def _karpenter_rolls(plan: KarpenterPoolPlan, grace: int) -> RollLimits:
             "until the node is empty, or you delete its NodeClaim"
         )
     return RollLimits(unlimited=unlimited, only_while=spare)
+
+
+def surge_nodes(pool: PoolPlan, cluster: CloudCluster) -> int:
+    """Return how many nodes EKS or Karpenter adds to a pool for a roll."""
+    plan = pool.cloud
+    assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - the plan is of this cloud
+    assert isinstance(plan, EksPoolPlan | KarpenterPoolPlan)  # noqa: S101 - its pools are, too
+    if isinstance(plan, KarpenterPoolPlan):
+        return _karpenter_surge(plan)
+    if plan.update_strategy == "MINIMAL":
+        return 0  # EKS deletes a node before it creates the next
+    return surge_of(len(plan.zones) or cluster.zone_count, plan.max_unavailable)
+
+
+def _karpenter_surge(plan: KarpenterPoolPlan) -> int:
+    """Return how many nodes Karpenter adds for a roll, beyond the NodePool's limits; none of a reservation.
+
+    The limits do not count a node that is replaced, from before its successor is created until its instance
+    ends. The budget is of all nodes, successors and replaced ones, rounded up.
+    Sources: sigs.k8s.io/karpenter v1.14.1, pkg/controllers/disruption (helpers.go, queue.go: StartCommand),
+    state/cluster.go: updateNodePoolResources, pkg/apis/v1/nodepool.go: GetAllowedDisruptions; read 2026-11-29.
+    """
+    if plan.reservations or not plan.drift_budgets:
+        return 0
+    most, surge = int(plan.node_pool["limits"]["nodes"]), 0
+    while (allowed := min(most, *(_allowed(budget, most + surge) for budget in plan.drift_budgets))) > surge:
+        surge = allowed
+    return surge
+
+
+def _allowed(budget: str, nodes: int) -> int:
+    """Return how many of a number of nodes a budget of Karpenter allows at a time."""
+    return -(-nodes * int(budget[:-1]) // 100) if budget.endswith("%") else int(budget)

@@ -8,11 +8,7 @@ from typing import Any, Literal
 
 from gpu_platform.planning.clouds.eks.blocks import BlockPlan, ScheduledSize
 from gpu_platform.planning.clouds.eks.cluster_autoscaler import SCALED_TAG
-from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
 from gpu_platform.planning.clouds.eks.launch_plan import BlockDevice, NetworkInterface, UserData
-from gpu_platform.planning.clouds.eks.limits import surge_of
-from gpu_platform.planning.clouds.eks.properties import karpenter_properties, node_group_properties
-from gpu_platform.planning.clouds.section import CloudCluster
 from gpu_platform.planning.clouds.windows import CapacityWindow
 from gpu_platform.planning.requirements.section import ClassPlace
 
@@ -153,13 +149,6 @@ class EksPoolPlan:
         """Types that the node group has in place of its launch template; empty without alternatives."""
         return (self.instance_type, *self.alternatives) if self.alternatives else ()
 
-    def surge_nodes(self, cluster: CloudCluster) -> int:
-        """Return how many nodes EKS adds for a roll; none where it deletes a node before it creates the next."""
-        if self.update_strategy == "MINIMAL":
-            return 0
-        assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - its pools are of the same cloud
-        return surge_of(len(self.zones) or cluster.zone_count, self.max_unavailable)
-
     @property
     def efa_interfaces(self) -> int:
         """EFA interfaces of a node."""
@@ -169,16 +158,6 @@ class EksPoolPlan:
     def autoscaled(self) -> bool:
         """Whether the Cluster Autoscaler finds the node group by its tags."""
         return SCALED_TAG in self.group_tags
-
-    def properties(self, machine_type: str, capacity_type: str, cluster: CloudCluster) -> Mapping[str, str]:
-        """Return the properties whose change replaces the pool or its nodes."""
-        assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - its pools are of the same cloud
-        return node_group_properties(self, cluster)
-
-
-def _allowed(budget: str, nodes: int) -> int:
-    """Return how many of a number of nodes a budget of Karpenter allows at a time."""
-    return -(-nodes * int(budget[:-1]) // 100) if budget.endswith("%") else int(budget)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,22 +179,6 @@ class KarpenterPoolPlan:
     node_class: Mapping[str, Any]
     node_pool: Mapping[str, Any]
     protect: bool
-
-    def surge_nodes(self, cluster: CloudCluster) -> int:
-        """Return how many nodes Karpenter adds for a roll, beyond the NodePool's limits; none of a reservation.
-
-        The limits do not count a node that is replaced, from before its successor is created until its instance
-        ends. The budget is of all nodes, successors and replaced ones, rounded up.
-        Sources: sigs.k8s.io/karpenter v1.14.1, pkg/controllers/disruption (helpers.go, queue.go: StartCommand),
-        state/cluster.go: updateNodePoolResources, pkg/apis/v1/nodepool.go: GetAllowedDisruptions; read 2026-11-29.
-        """
-        del cluster
-        if self.reservations or not self.drift_budgets:
-            return 0
-        most, surge = int(self.node_pool["limits"]["nodes"]), 0
-        while (allowed := min(most, *(_allowed(budget, most + surge) for budget in self.drift_budgets))) > surge:
-            surge = allowed
-        return surge
 
     @property
     def drift_budgets(self) -> tuple[str, ...]:
@@ -246,8 +209,3 @@ class KarpenterPoolPlan:
     def blocks(self) -> tuple[CapacityWindow, ...]:
         """Those of its reserved capacity that are capacity blocks: only their nodes are drained before an end."""
         return tuple(window for window in self.reservations if window.drain)
-
-    def properties(self, machine_type: str, capacity_type: str, cluster: CloudCluster) -> Mapping[str, str]:
-        """Return the properties whose change replaces the pool or its nodes."""
-        assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - its pools are of the same cloud
-        return karpenter_properties(self, machine_type, capacity_type, cluster)

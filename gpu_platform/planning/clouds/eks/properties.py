@@ -7,29 +7,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gpu_platform.planning.clouds.eks.blocks import BlockPlan
+from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
+from gpu_platform.planning.clouds.eks.launch_plan import UserData
+from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.zones import is_local_zone
-from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET, listed
+from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET, CloudCluster, listed
 from gpu_platform.planning.config_maps import content_hash
 from gpu_platform.planning.json_form import plan_to_json
+from gpu_platform.planning.pools.section import PoolPlan
 
 _ZONE = "topology.kubernetes.io/zone"
 _OUTSIDE = "outside open reservations"
 
-if TYPE_CHECKING:
-    from gpu_platform.planning.clouds.eks.blocks import BlockPlan
-    from gpu_platform.planning.clouds.eks.cluster_plan import EksClusterPlan
-    from gpu_platform.planning.clouds.eks.launch_plan import UserData
-    from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
+
+def pool_properties(pool: PoolPlan, cluster: CloudCluster) -> Mapping[str, str]:
+    """Return the properties of a managed node group, or of a Karpenter NodePool and its EC2NodeClass."""
+    plan = pool.cloud
+    assert isinstance(cluster, EksClusterPlan)  # noqa: S101 - the plan is of this cloud
+    assert isinstance(plan, EksPoolPlan | KarpenterPoolPlan)  # noqa: S101 - its pools are, too
+    if isinstance(plan, KarpenterPoolPlan):
+        return _karpenter_properties(plan, pool.machine_type, pool.capacity["type"], cluster)
+    return {**_cluster(cluster), **_node_group(plan, cluster)}
 
 
-def node_group_properties(pool: EksPoolPlan, cluster: EksClusterPlan) -> Mapping[str, str]:
-    """Return the properties of a managed node group."""
-    return {**_cluster(cluster), **_node_group(pool, cluster)}
-
-
-def karpenter_properties(
+def _karpenter_properties(
     pool: KarpenterPoolPlan, machine_type: str, capacity_type: str, cluster: EksClusterPlan
 ) -> Mapping[str, str]:
     """Return the properties of a Karpenter NodePool and its EC2NodeClass.

@@ -30,6 +30,7 @@ from gpu_platform.planning.clouds.gke.logins import check_members, login_command
 from gpu_platform.planning.clouds.gke.node import added_taints
 from gpu_platform.planning.clouds.gke.plan import GkeClusterPlan, GkePoolPlan
 from gpu_platform.planning.clouds.gke.pools import check_gke_pool, plan_gke_pool
+from gpu_platform.planning.clouds.gke.properties import pool_properties
 from gpu_platform.planning.clouds.gke.queues import ADDED_RESOURCES, provisioning, topology_levels
 from gpu_platform.planning.clouds.gke.software import (
     NVIDIA_DIR,
@@ -127,6 +128,8 @@ def gke(
             daemonsets=_daemonsets,
             topology_levels=topology_levels,
             provisioning=provisioning,
+            surge_nodes=_surge_nodes,
+            properties=pool_properties,
             check=lambda pool, machine, catalog, problems: check_gke_pool(
                 pool, machine, cluster, catalog, problems
             ),
@@ -214,6 +217,12 @@ def _daemonsets(pool: PoolPlan, catalog: Catalog) -> tuple[DaemonSet, ...]:
     assert isinstance(pool.cloud, GkePoolPlan)  # noqa: S101 - its pools are of this cloud
     added = [daemonsets.of_pod(one.name, one.pod_spec) for one in plan_installers([(pool, pool.cloud)], catalog)]
     return on_nodes((daemonsets.GKE, *added), operands=pool.software.operands)
+
+
+def _surge_nodes(pool: PoolPlan, cluster: CloudCluster) -> int:
+    """Return how many nodes GKE adds to a pool for a roll."""
+    assert isinstance(pool.cloud, GkePoolPlan)  # noqa: S101 - its pools are of this cloud
+    return pool.cloud.surge
 
 
 def _gpu_labels(machine: MachineType, sharing: SharingPlan) -> Mapping[str, str]:

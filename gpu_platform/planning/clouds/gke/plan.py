@@ -9,10 +9,8 @@ from typing import Any, Final, Literal
 from gpu_platform.base.errors import Problem
 from gpu_platform.planning.clouds.gke.cluster_settings import cluster_settings
 from gpu_platform.planning.clouds.gke.prerequisites import gke_prerequisites
-from gpu_platform.planning.clouds.gke.properties import node_pool_properties
 from gpu_platform.planning.clouds.parts import PartPlan
 from gpu_platform.planning.clouds.section import (
-    CloudCluster,
     CloudPrerequisites,
     ClusterSetting,
     Timeouts,
@@ -193,20 +191,10 @@ class GkePoolPlan:
     windows: tuple[CapacityWindow, ...] = ()
     """When its reservation exists."""
 
-    def surge_nodes(self, cluster: CloudCluster) -> int:
-        """Return how many nodes GKE adds for a roll."""
-        del cluster
-        return self.surge
-
     @property
     def surge(self) -> int:
         """Nodes that GKE adds for a roll."""
         return self.upgrade.surge(self.max_nodes) if self.upgrade is not None else 0
-
-    def properties(self, machine_type: str, capacity_type: str, cluster: CloudCluster) -> Mapping[str, str]:
-        """Return the properties whose change replaces the pool or its nodes."""
-        assert isinstance(cluster, GkeClusterPlan)  # noqa: S101 - its pools are of the same cloud
-        return node_pool_properties(self, cluster)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
-from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET, listed
-
-if TYPE_CHECKING:
-    from gpu_platform.planning.clouds.gke.plan import ExistingVpcPlan, GkeClusterPlan, GkePoolPlan
-    from gpu_platform.planning.nodes.section import KubeletLimits, NodeScript
+from gpu_platform.planning.clouds.gke.plan import ExistingVpcPlan, GkeClusterPlan, GkePoolPlan
+from gpu_platform.planning.clouds.section import ALL_ZONES, NOT_SET, CloudCluster, listed
+from gpu_platform.planning.nodes.section import KubeletLimits, NodeScript
+from gpu_platform.planning.pools.section import PoolPlan
 
 
-def node_pool_properties(pool: GkePoolPlan, cluster: GkeClusterPlan) -> Mapping[str, str]:
+def pool_properties(pool: PoolPlan, cluster: CloudCluster) -> Mapping[str, str]:
     """Return the properties of a node pool."""
-    return {**_cluster(cluster), **_node_pool(pool, cluster)}
+    assert isinstance(cluster, GkeClusterPlan)  # noqa: S101 - the plan is of this cloud
+    assert isinstance(pool.cloud, GkePoolPlan)  # noqa: S101 - its pools are, too
+    return {**_cluster(cluster), **_node_pool(pool.cloud, cluster)}
 
 
 def _cluster(cluster: GkeClusterPlan) -> Mapping[str, str]:
