@@ -6,19 +6,17 @@ Sizes with ARNs that are known at the deploy are those of the longest possible n
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gpu_platform.planning.clouds.documents import Document, policy_size
 from gpu_platform.planning.clouds.eks.arns import partition_of
+from gpu_platform.planning.clouds.eks.cluster_plan import Addon, EksClusterPlan
+from gpu_platform.planning.clouds.eks.identities import EksIdentities
 from gpu_platform.planning.clouds.eks.karpenter_controller import controller_policy
 from gpu_platform.planning.clouds.eks.plan import EksPoolPlan, KarpenterPoolPlan
 from gpu_platform.planning.clouds.eks.resource_names import LONGEST_ROLE
 from gpu_platform.planning.clouds.eks.user_data import write_user_data
-
-if TYPE_CHECKING:
-    from gpu_platform.planning.clouds.eks.cluster_plan import Addon, EksClusterPlan
-    from gpu_platform.planning.clouds.eks.identities import EksIdentities
-    from gpu_platform.planning.pools.section import PoolPlan
+from gpu_platform.planning.pools.section import PoolPlan
 
 _ACCOUNT: Final = "123456789012"  # as long as every account's
 _SUFFIX: Final = "-1234567"  # that Pulumi appends
