@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,11 +37,14 @@ from gpu_platform.planning.nodes.software import NodeSoftware
 from gpu_platform.planning.prerequisites import gpu_quotas
 from gpu_platform.planning.problems import Problems
 from gpu_platform.planning.requirements.section import NodeRequirements
+from gpu_platform.program import record_stack
 from gpu_platform.stack import parse_platform
 from gpu_platform.stack.cluster import ExistingCluster
 from gpu_platform.stack.environment import Environment
+from gpu_platform.stack.loaded import LoadedStack, plan_platform
 from gpu_platform.stack.pool import Pool
 from tests.planning.conftest import environment, pool, team
+from tests.support.recorded import Recorded
 
 SPOT_TAINT = Taint(key="kubernetes.azure.com/scalesetpriority", value="spot", effect="NoSchedule")
 _LIMITS = Timeouts(update=3600)
@@ -133,14 +139,26 @@ def plan_pool(
     return Decided(CloudPool(plan=AzurePool(labels=requirements.labels), nodes=nodes), (decision,))
 
 
+def on_existing_nodes(cluster: ExistingCluster) -> Cloud:
+    """Return the cloud with nodes that somebody else creates, which needs no components of its own."""
+    cloud = azure(cluster)
+    by_name = CloudPools(
+        nodes=lambda pool, named: nodes_plan(pool, "labelled", ("gpu-0",)), added_taints=cloud.pools.added_taints
+    )
+    return replace(cloud, access="kubeconfig", pools=by_name, control_plane=CloudControlPlane())
+
+
+def platform(name: str = "train") -> dict[str, Any]:
+    workload = {"name": "job", "pool": name, "replicas": 1, "gpus": 8, "image": "example.com/job:1"}
+    quota = {"gpus": 8}
+    return environment(
+        pool(name), cluster={"provider": "existing"}, teams=[team(quota=quota, workloads=[workload])]
+    )
+
+
 def planned(monkeypatch: pytest.MonkeyPatch, name: str = "train") -> EnvironmentPlan:
     monkeypatch.setattr(planner, "cloud_of", lambda cluster, *_, **__: azure(cluster))
-    workload = {"name": "job", "pool": name, "replicas": 1, "gpus": 8}
-    file = environment(
-        pool(name, "p4de.24xlarge"), cluster={"provider": "existing"}, teams=[team(workloads=[workload])]
-    )
-    file["teams"][0]["quota"] = {"gpus": 8}
-    spec = parse_platform(file, "test")
+    spec = parse_platform(platform(name), "test")
     assert isinstance(spec, Environment)
     return plan_environment(spec, "test", load_catalog())
 
@@ -171,3 +189,13 @@ def test_changes_and_quotas_of_a_new_cloud_come_from_its_plans(monkeypatch: pyte
 def test_a_new_cloud_refuses_its_pools_by_its_own_check(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadInput, match=r"pools\[0\].name: found 'windows'"):
         planned(monkeypatch, "windows")
+
+
+def test_a_new_cloud_with_existing_nodes_is_rendered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(planner, "cloud_of", lambda cluster, *_, **__: on_existing_nodes(cluster))
+    plan = plan_platform(platform(), "test")
+    found = Recorded(record_stack(LoadedStack("test", tmp_path / "Pulumi.test.yaml", platform(), plan)))
+    assert found.one("Release", "gpu-operator").inputs["values"]["toolkit"]["installDir"] == "/opt/nvidia"
+    assert found.has("Namespace")
+    job = next(one for one in found.resources if one.name.endswith("job"))
+    assert SPOT_TAINT.key in json.dumps(job.inputs)
